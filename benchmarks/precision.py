@@ -1,0 +1,83 @@
+"""How accuracy and radius move with the precision of the votes: the table in docs/precision.md.
+
+    python benchmarks/precision.py [--mnist DIR]
+
+Every number is from one split; the last line of each table is ridge in plain floating point with the same lambda.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
+
+from flipproof import CertifiedRidgeClassifier
+
+PRECISIONS = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24)
+
+
+def digits(classes):
+    X, y = load_digits(return_X_y=True)
+    kept = np.isin(y, classes)
+    return train_test_split(X[kept], y[kept], test_size=0.5, random_state=0, stratify=y[kept])
+
+
+def mnist_one_against_seven(folder: Path):
+    def read(name, skip):
+        return np.frombuffer(gzip.decompress((folder / name).read_bytes()), np.uint8, offset=skip)
+
+    images = {part: read(f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for part in ("train", "t10k")}
+    labels = {part: read(f"{part}-labels-idx1-ubyte.gz", 8) for part in ("train", "t10k")}
+    kept = {part: np.isin(labels[part], (1, 7)) for part in labels}
+    pca = PCA(50, random_state=0).fit(images["train"][kept["train"]])
+    X, Z = (pca.transform(images[part][kept[part]]) for part in ("train", "t10k"))
+    return X, Z, labels["train"][kept["train"]], labels["t10k"][kept["t10k"]]
+
+
+def plain_ridge(model, X, y, Z):
+    """Return the predictions of ridge on class indicators in floating point, with the model's lambda."""
+    mean = X.mean(axis=0)
+    targets = (y[:, None] == model.classes_).astype(float)
+    gram = (X - mean).T @ (X - mean) + model.regularization_ * np.eye(X.shape[1])
+    scores = targets.mean(axis=0) + (Z - mean) @ np.linalg.solve(gram, (X - mean).T @ (targets - targets.mean(axis=0)))
+    return model.classes_[scores.argmax(axis=1)]
+
+
+def sweep(name, X, Z, y, y_test):
+    classes = np.unique(y)
+    fitted = {b: CertifiedRidgeClassifier(precision=b, classes=classes).fit(X, y) for b in PRECISIONS}
+    certified = {b: model.certify(Z) for b, model in fitted.items()}
+    reference = certified[24]
+    plain = plain_ridge(fitted[24], X, y, Z)
+    print(f"\n**{name}** (n = {len(y):,}, {len(y_test):,} test rows, {len(classes)} classes)\n")
+    print("| bits | accuracy | predictions unlike plain ridge | median radius | largest change of a radius (24 bits) |")
+    print("|---|---|---|---|---|")
+    for b, certificates in certified.items():
+        same = certificates.prediction == reference.prediction
+        moved = np.abs(certificates.radius - reference.radius)[same].max()
+        print(
+            f"| {b} | {np.mean(certificates.prediction == y_test):.4f} | {np.sum(certificates.prediction != plain)} "
+            f"| {np.median(certificates.radius):.0f} | {moved} |"
+        )
+    print(f"| plain | {np.mean(plain == y_test):.4f} | 0 | | |")
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--mnist", type=Path, help="folder with the four IDX files of MNIST")
+    folder = parser.parse_args().mnist
+    for name, classes in (("Digits, 1 against 7", (1, 7)), ("Digits, all ten", range(10))):
+        X, Z, y, y_test = digits(classes)
+        sweep(name, X, Z, y, y_test)
+    if folder:
+        X, Z, y, y_test = mnist_one_against_seven(folder)
+        sweep("MNIST, 1 against 7, 50 principal components", X, Z, y, y_test)
+
+
+if __name__ == "__main__":
+    main()

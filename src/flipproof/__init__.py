@@ -1,0 +1,50 @@
+"""flipproof: a certificate for every prediction against changed training labels."""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0.dev0"
+
+if TYPE_CHECKING:
+    from flipproof.certificates import Certificates
+    from flipproof.learners.pipeline import certify
+    from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
+    from flipproof.metrics import certified_accuracy, certified_recall
+    from flipproof.noise import LabelFlip
+    from flipproof.report.plots import CertifiedAccuracyDisplay
+
+_HOMES = {
+    "Certificates": "certificates",
+    "CertifiedAccuracyDisplay": "report.plots",
+    "CertifiedRidgeClassifier": "learners.ridge",
+    "LabelDependenceWarning": "learners.ridge",
+    "LabelFlip": "noise",
+    "certified_accuracy": "metrics",
+    "certified_recall": "metrics",
+    "certify": "learners.pipeline",
+}
+
+__all__ = [
+    "Certificates",
+    "CertifiedAccuracyDisplay",
+    "CertifiedRidgeClassifier",
+    "LabelDependenceWarning",
+    "LabelFlip",
+    "__version__",
+    "certified_accuracy",
+    "certified_recall",
+    "certify",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used, so that `import flipproof` is quick."""
+    if name in _HOMES:
+        return getattr(import_module(f"flipproof.{_HOMES[name]}"), name)
+    raise AttributeError(f"module 'flipproof' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,184 @@
+"""From a failure probability to a radius: KL, tight, Gaussian.
+
+Everything here takes ``log_failure`` = log B, where B is an *upper* bound on the probability, under the noise, that
+the predicted class does not strictly win. Probabilities such as 1 - 10^-3000 exist only as logarithms (M2); no
+function takes or returns p. All functions are vectorised, and a radius is rounded down at every step.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.special import ndtri_exp
+
+from flipproof.noise import LabelFlip, divergence_upper
+from flipproof.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, Floats, Integers, below
+
+LOG_HALF = float(np.log(0.5))
+
+#: Tables of log m_r grow by doubling from this size.
+SMALLEST_TABLE = 256
+
+#: Steps of a table after which its edges are cut again.
+STEPS_BETWEEN_CUTS = 16
+
+#: Probability mass that may be cut off a table's edges in one step; what is cut is added to the unsafe side.
+NEGLIGIBLE_MASS = 1e-24
+
+
+def divergence_budget(log_failure: ArrayLike) -> Floats:
+    """Return the largest KL divergence under which the majority cannot change: ``-log(4 p (1 - p)) / 2``, p = 1 - B.
+
+    Soundness: the generic bound (the paper's Example 3): to bring an event of probability B < 1/2 up to 1/2, the
+    measure must move by KL(Bernoulli(1/2) || Bernoulli(B)). Valid for any two measures. Rounded down; 0 if B >= 1/2.
+    """
+    L = _checked(log_failure)
+    decided = np.where((L < LOG_HALF) & (-np.inf < L), L, LOG_HALF)
+    log_four_variance = decided - 2 * LOG_HALF + np.log1p(-np.exp(decided))
+    # the parts may cancel, so the error is bounded by their sizes: |L|, log 4 and at most log 2
+    budget = -0.5 * (log_four_variance + 4 * FUNCTION_ERROR * (np.abs(decided) + 3))
+    return np.where(-np.inf == L, np.inf, np.where(L < LOG_HALF, np.maximum(budget, 0.0), 0.0))
+
+
+def kl_radius(log_failure: ArrayLike, noise: LabelFlip, n_train: int) -> Integers:
+    """Return the radius of the generic KL bound, eq. (4) of the paper, for K classes (M3).
+
+    Soundness: r changed labels move the noise by exactly ``r * kl_per_flip``; certified while that is within
+    :func:`divergence_budget`. Covers both the majority vote and the deployed rule (M7). At most `n_train`.
+    """
+    return _whole_flips(divergence_budget(log_failure), noise, n_train)
+
+
+def mean_rule_radius(log_failure: ArrayLike, noise: LabelFlip, n_train: int) -> Integers:
+    """Return the largest r with ``r * kl_per_flip < -log B``: the deployed rule cannot change (M7).
+
+    Soundness: Donsker and Varadhan: ``E_rho[-t M] <= KL(rho || mu) + log E_mu[exp(-t M)] = r KL1 + log B(t)`` for the
+    noisy margin M. If the mean margin under the changed labels were not positive, the left side would be at least 0.
+    """
+    return _whole_flips(np.maximum(below(-_checked(log_failure)), 0.0), noise, n_train, strict=True)
+
+
+def tight_radius(log_failure: ArrayLike, noise: LabelFlip, n_train: int) -> Integers:
+    """Return the largest r with ``log B < log m_r``: the majority *vote* cannot change (M4).
+
+    Soundness: speaks of the vote. What `predict` returns is the mean rule, so a learner reports the smaller of this
+    and :func:`mean_rule_radius`. At most `n_train`; there is no other end to r.
+    """
+    L = _checked(log_failure)
+    radius: Integers = np.where(-np.inf == L, n_train, 0)
+    searched = (L < LOG_HALF) & (-np.inf < L)
+    if searched.any():
+        lowest = float(L[searched].min())
+        size = SMALLEST_TABLE
+        table = _tight_table(noise.q, noise._known_classes(), size)
+        while table[-1] > lowest and size < n_train:
+            size *= 2
+            table = _tight_table(noise.q, noise._known_classes(), size)
+        # the table falls with r; count the entries that lie strictly above L, and entry 0 is r = 0
+        radius[searched] = np.searchsorted(-table, -L[searched], side="left") - 1
+    return np.clip(radius, 0, n_train)
+
+
+def tight_log_failure(radius: ArrayLike, noise: LabelFlip) -> Floats:
+    """Return log m_r: the largest failure probability that still certifies r flips (M4), rounded down.
+
+    Let D count, over the r changed coordinates, the draws of the new label minus the draws of the old one. Under the
+    new labels D is a sum of r terms +1, 0, -1 with probabilities 1 - q, q (K-2)/(K-1), q/(K-1); under the old labels
+    the probability of D = k is ``rho**k`` times that, rho = q / ((K - 1)(1 - q)) < 1. By Neyman and Pearson the
+    cheapest event that reaches probability 1/2 under the new labels takes D from r downward; its probability under
+    the old ones is m_r. The training set's size never enters.
+
+    Soundness: for *every* k0, weak duality of that linear program gives
+    ``m_r >= rho**k0 * (1/2 - sum over k > k0 of P(D = k) (1 - rho**(k - k0)))``, with equality at the median.
+    So k0 need not be right, and an upper bound on the sum gives a lower bound on m_r.
+    """
+    r = np.asarray(radius)
+    if r.size and (not np.issubdtype(r.dtype, np.integer) or r.min() < 0):
+        raise ValueError("The 'radius' parameter of tight_log_failure must hold integers of at least 0.")
+    size = SMALLEST_TABLE
+    while size < r.max(initial=0):
+        size *= 2
+    return np.asarray(_tight_table(noise.q, noise._known_classes(), size)[r])
+
+
+def gaussian_radius(log_failure: ArrayLike, sigma: float) -> Floats:
+    """Return the l2 radius ``sigma * Phi^-1(1 - B)`` under Gaussian feature noise (Cohen et al.; Example 1).
+
+    Soundness: rounded down by 1e-12 of its size, which covers the error of the inverse normal; 0 if B >= 1/2.
+    """
+    if not (np.isfinite(sigma) and sigma > 0):
+        raise ValueError(f"The 'sigma' parameter of gaussian_radius must be positive. Got {sigma!r} instead.")
+    L = _checked(log_failure)
+    radius = np.where(-np.inf == L, np.inf, -sigma * ndtri_exp(np.where(-np.inf == L, LOG_HALF, L)))
+    return np.where(L < LOG_HALF, np.maximum(below(radius, 1e-12), 0.0), 0.0)
+
+
+def _checked(log_failure: ArrayLike) -> Floats:
+    L = np.asarray(log_failure, dtype=np.float64)
+    if np.isnan(L).any():
+        raise ValueError("log_failure must not be NaN: a certificate without a bound has no radius.")
+    return L
+
+
+def _whole_flips(budget: Floats, noise: LabelFlip, n_train: int, strict: bool = False) -> Integers:
+    flips = below(np.minimum(budget / divergence_upper(noise), n_train + 1.0))
+    whole = np.ceil(flips) - 1 if strict else np.floor(flips)
+    return np.asarray(np.clip(whole, 0, n_train), dtype=np.int64)
+
+
+@lru_cache(maxsize=32)
+def _tight_table(q: float, n_classes: int, size: int) -> Floats:
+    """Return lower bounds on log m_0, ..., log m_size.
+
+    Soundness: the masses P(D = k) are made by repeated addition of positive terms, so after r steps each is within
+    5 r u of its true size. Mass below NEGLIGIBLE_MASS is cut off at the edges to keep the window narrow, and counted in
+    full as `lost`, on the unsafe side.
+    """
+    noise = LabelFlip(q, n_classes)
+    chance = noise.probabilities
+    log_rho = -noise.log_odds
+    discount = -np.expm1(np.arange(2 * size + 2) * log_rho)  # 1 - rho**j
+    table = np.full(size + 1, LOG_HALF)
+    masses, lowest, median, lost = np.ones(1), 0, 0, 0.0  # P(D = lowest), P(D = lowest + 1), ...
+    for r in range(1, size + 1):
+        stepped = np.zeros(masses.size + 2)
+        stepped[2:] = chance.keep * masses
+        stepped[1:-1] += chance.third * masses
+        stepped[:-2] += chance.other * masses
+        masses, lowest = stepped, lowest - 1
+        if r % STEPS_BETWEEN_CUTS == 0:
+            kept = np.flatnonzero(masses > NEGLIGIBLE_MASS)
+            first, last = int(kept[0]), int(kept[-1]) + 1
+            lost += float(masses[:first].sum() + masses[last:].sum())
+            masses, lowest = masses[first:last], lowest + first
+        median = _median_near(median, masses, lowest)
+        beyond = masses[median - lowest + 1 :]
+        weighed = float(beyond @ discount[1 : beyond.size + 1])
+        error = (5 * r + masses.size) * UNIT_ROUNDOFF + 4 * FUNCTION_ERROR
+        left = 0.5 - weighed * (1 + error) - 2 * lost
+        if left <= 0:
+            table[r:] = -np.inf
+            break
+        table[r] = below(median * log_rho) + below(np.log(left)) - 4 * UNIT_ROUNDOFF
+    table[0] = below(LOG_HALF)
+    return _frozen(np.minimum.accumulate(table))
+
+
+def _median_near(guess: int, masses: Floats, lowest: int) -> int:
+    """Return the largest k with P(D >= k) >= 1/2, searched from the median of the step before."""
+    k = guess + 1
+    tail = float(masses[k - lowest :].sum())
+    while tail < 0.5:
+        k -= 1
+        tail += float(masses[k - lowest])
+    while tail - masses[k - lowest] >= 0.5:
+        tail -= float(masses[k - lowest])
+        k += 1
+    return k
+
+
+def _frozen(x: Floats) -> Floats:
+    x.setflags(write=False)
+    return x

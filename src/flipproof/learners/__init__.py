@@ -1,0 +1,1 @@
+"""Certified learners: one file each, all on the same engine."""

@@ -1,0 +1,305 @@
+"""What all label-linear learners share: fit, predict, certify."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from flipproof.certificates import Certificates, check_method
+from flipproof.learners.engine import BlockCertificates, certify_exact, certify_smoothed, winners
+from flipproof.learners.labels import check_label_kinds, encode_labels
+from flipproof.noise import LabelFlip
+from flipproof.rounding import Floats, Integers, scale
+from flipproof.votes import TILE_ROWS, VoteSource, class_scores, histogram, n_levels, tiles
+
+#: Memory that `certify` and `predict` may use on top of the data.
+MEMORY_BUDGET = 256 * 2**20
+
+#: Noises that ``noise="auto"`` tries, as parts of the largest valid q, (K - 1) / K.
+AUTO_NOISES = (1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
+
+SMALLEST_PRECISION, LARGEST_PRECISION = 2, 24
+
+
+class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier whose class scores are sums of label-free votes over the training labels.
+
+    A subclass says how training rows vote on test rows (`_fit_votes`, `_votes`), without ever seeing a label; this
+    class counts the votes and certifies the result.
+    """
+
+    noise: Any
+    method: str
+    precision: int
+    features: Any
+    classes: ArrayLike | None
+    block_size: int | None
+    n_jobs: int | None
+
+    @abstractmethod
+    def _fit_votes(self, X: Floats) -> None:
+        """Prepare the votes from the training features alone."""
+
+    @abstractmethod
+    def _votes(self, Z: Floats) -> VoteSource:
+        """Return the votes of all training rows on a block of test rows."""
+
+    def _fit_with_labels(self, codes: Integers) -> None:
+        """Do what has to read labels; each such thing belongs into `_learner_assumptions`."""
+
+    def _has_offsets(self) -> bool:
+        """Tell whether the scores have offsets; the deployed rule then depends on the noise (M5)."""
+        return False
+
+    def _raw_offsets(self, votes: Integers, exponent: Integers) -> Floats:
+        """Return the offsets b in grid units, given the sum of all votes on each test row."""
+        raise NotImplementedError
+
+    def _learner_assumptions(self) -> list[str]:
+        """Return what certificates rest on beyond what is common to all learners."""
+        return []
+
+    def fit(self, X: Any, y: Any) -> LabelLinearClassifier:
+        """Fit to training features and labels; the labels are only counted, never learnt from.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, k)
+            Training features, or the input of `features`.
+        y : array of shape (n,)
+            Training labels: numbers, strings or booleans.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        check_label_kinds(y)
+        X, y = self._training_arrays(X, y)
+        check_classification_targets(y)
+        self.classes_, self._codes = encode_labels(y, self.classes)
+        self.noise_ = self._resolve_noise(len(self.classes_))
+        self._fit_votes(X)
+        self._fit_with_labels(self._codes)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the predicted classes; ties go to the class that sorts lowest."""
+        scores, _ = self._scores(X)
+        return np.asarray(self.classes_[winners(scores)])
+
+    def decision_function(self, X: Any) -> Floats:
+        """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
+        scores, exponent = self._scores(X)
+        values = scale(scores.astype(np.float64), -exponent[:, None])
+        return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
+
+    def weights(self, X: Any) -> tuple[Floats, Floats]:
+        """Return what the prediction is made of: alpha (m, n) and offsets (m, K), in the paper's notation.
+
+        ``argmax(alpha @ onehot(y) + offsets)`` is the prediction, whatever the labels y. This is the one method that
+        needs memory of m times n: call it on a few rows.
+        """
+        Z = self._test_features(X)
+        source = self._votes(Z)
+        votes = np.hstack([source.tile(*tile) for tile in tiles(source.n_train)])
+        offsets = self._offsets(votes.sum(axis=1).astype(np.int64), source.exponent)
+        down = -source.exponent[:, None]
+        return scale(votes, down), scale(offsets.astype(np.float64), down)
+
+    def certify(self, X: Any, method: str | None = None) -> Certificates:
+        """Predict, and certify every prediction.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+        method : {"exact", "tight", "kl"}, optional
+            ``"exact"``: the largest radius that is true. ``"kl"`` and ``"tight"``: by noise on the labels, as in the
+            paper. All three speak of what :meth:`predict` returns. Default: the learner's `method`.
+
+        Returns
+        -------
+        Certificates
+        """
+        method = check_method(self.method if method is None else method, type(self).__name__)
+        Z = self._test_features(X)
+        n_jobs = effective_n_jobs(self.n_jobs)
+        blocks = self._blocks(len(Z), n_jobs)
+        if n_jobs == 1:
+            parts = [self._certify_block(Z[rows], method) for rows in blocks]
+        else:
+            with threadpool_limits(limits=1, user_api="blas"):
+                work = (delayed(self._certify_block)(Z[rows], method) for rows in blocks)
+                parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
+        return self._certificates(parts, method)
+
+    def _certify_block(self, Z: Floats, method: str) -> tuple[BlockCertificates, Integers]:
+        source = self._votes(Z)
+        votes = histogram(source, self._codes, len(self.classes_), self.precision)
+        offsets = self._offsets(votes.scores.sum(axis=1), source.exponent)
+        if method == "exact":
+            return certify_exact(votes, offsets), source.exponent
+        return certify_smoothed(votes, offsets, method, self._noises()), source.exponent
+
+    def _certificates(self, parts: list[tuple[BlockCertificates, Integers]], method: str) -> Certificates:
+        def joined(name: str) -> NDArray[Any]:
+            return np.concatenate([getattr(block, name) for block, _ in parts])
+
+        exponent = np.concatenate([exponent for _, exponent in parts])
+        winner = joined("winner")
+        if self.noise_ is not None:
+            noise: float | Floats = self.noise_.q
+        else:
+            noise = joined("noise")
+        return Certificates(
+            prediction=self.classes_[winner],
+            radius=joined("radius"),
+            rival=self.classes_[joined("rival")],
+            margin=scale(joined("margin").astype(np.float64), -exponent),
+            log_failure=joined("log_failure"),
+            abstained=np.zeros(len(winner), dtype=bool),
+            witness=scale(joined("witness"), exponent[:, None]),
+            method=method,
+            noise=noise,
+            n_train=len(self._codes),
+            classes=self.classes_.copy(),
+            assumptions=tuple(self._assumptions()),
+        )
+
+    def _assumptions(self) -> list[str]:
+        """Say what every certificate of this fitted learner rests on."""
+        said = [
+            "Only training labels are changed: training features, the number of rows and the test row are as given."
+        ]
+        if self.classes is None:
+            said.append(
+                f"The class set ({len(self.classes_)} classes) was read from the training labels and is taken as "
+                "fixed; give classes=... to drop this assumption."
+            )
+        if self.features is not None:
+            said.append(
+                f"The features step ({type(self.features).__name__}) was fitted without labels; "
+                "its own settings are taken as chosen without them."
+            )
+        return said + self._learner_assumptions()
+
+    def _scores(self, X: Any) -> tuple[Integers, Integers]:
+        Z = self._test_features(X)
+        scores, exponents = [], []
+        for rows in self._blocks(len(Z), 1):
+            source = self._votes(Z[rows])
+            votes = class_scores(source, self._codes, len(self.classes_))
+            scores.append(votes + self._offsets(votes.sum(axis=1), source.exponent))
+            exponents.append(source.exponent)
+        return np.concatenate(scores), np.concatenate(exponents)
+
+    def _offsets(self, votes: Integers, exponent: Integers) -> Integers:
+        """Return the offsets of the deployed rule (M5) on the grid.
+
+        The highest becomes 0, and a class that could not even draw level with it is cut off there: nothing overflows.
+        """
+        if self.noise_ is None or not self._has_offsets():
+            return np.zeros((len(votes), len(self.classes_)), dtype=np.int64)
+        with np.errstate(over="ignore"):
+            deployed = self._raw_offsets(votes, exponent) / self.noise_.signal
+        hopeless = float(len(self._codes) * 2**self.precision)
+        behind = np.minimum(deployed, np.finfo(np.float64).max)
+        behind = behind - behind.max(axis=1, keepdims=True)
+        return np.asarray(np.maximum(np.rint(behind), -hopeless), dtype=np.int64)
+
+    def _noises(self) -> list[LabelFlip]:
+        if self.noise_ is not None:
+            return [self.noise_]
+        K = len(self.classes_)
+        return [LabelFlip(part * (K - 1) / K, K) for part in AUTO_NOISES]
+
+    def _blocks(self, n_rows: int, n_jobs: int) -> Iterator[slice]:
+        """Yield blocks of test rows, as large as memory allows."""
+        size = self.block_size or self._rows_in_budget(MEMORY_BUDGET // n_jobs)
+        for start in range(0, n_rows, size):
+            yield slice(start, start + size)
+
+    def _rows_in_budget(self, budget: int) -> int:
+        n, K = len(self._codes), len(self.classes_)
+        levels = n_levels(self.precision, n)
+        numbers_per_row = 4 * min(n, TILE_ROWS) + (3 * K + 24) * levels
+        if levels == n:  # levels of its own: whole rows of votes are sorted
+            numbers_per_row += 8 * n
+        return max(1, budget // (8 * numbers_per_row))
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        check_method(self.method, name)
+        integer = (int, np.integer)
+        if (
+            not isinstance(self.precision, integer)
+            or isinstance(self.precision, bool)
+            or not SMALLEST_PRECISION <= self.precision <= LARGEST_PRECISION
+        ):
+            raise ValueError(
+                f"The 'precision' parameter of {name} must be an integer from {SMALLEST_PRECISION} to "
+                f"{LARGEST_PRECISION}, the bits of a vote. Got {self.precision!r} instead."
+            )
+        if self.block_size is not None and (not isinstance(self.block_size, integer) or self.block_size < 1):
+            raise ValueError(
+                f"The 'block_size' parameter of {name} must be None or an integer of at least 1. "
+                f"Got {self.block_size!r} instead."
+            )
+
+    def _resolve_noise(self, n_classes: int) -> LabelFlip | None:
+        if isinstance(self.noise, str):
+            if self.noise != "auto":
+                raise ValueError(
+                    f"The 'noise' parameter of {type(self).__name__} must be a number, a LabelFlip or 'auto'. "
+                    f"Got {self.noise!r} instead."
+                )
+            if self._has_offsets():
+                raise ValueError(
+                    "noise='auto' needs a prediction that does not depend on the noise, but without an intercept and "
+                    "with two classes it does. Set fit_intercept=True, or give q as a number."
+                )
+            return None
+        flip = self.noise if isinstance(self.noise, LabelFlip) else LabelFlip(self.noise)
+        if flip.n_classes not in (None, n_classes):
+            raise ValueError(
+                f"noise is for {flip.n_classes} classes, but there are {n_classes} in the training labels."
+            )
+        return flip.with_classes(n_classes)
+
+    def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
+        float_types = [np.float64, np.float32]
+        if self.features is None:
+            self.features_ = None
+            X, y = validate_data(self, X, y, dtype=float_types, ensure_min_samples=2)
+            return X, y
+        _, y = validate_data(self, X, y, skip_check_array=True)
+        y = np.asarray(y)
+        try:
+            self.features_ = clone(self.features).fit(X)
+        except TypeError as error:
+            raise ValueError(
+                f"The 'features' parameter of {type(self).__name__} must be a transformer that can be fitted without "
+                f"labels. Got {self.features!r} instead, which says: {error}"
+            ) from error
+        X = check_array(self.features_.transform(X), dtype=float_types, ensure_min_samples=2, estimator=self)
+        check_consistent_length(X, y)
+        return X, y
+
+    def _test_features(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        float_types = [np.float64, np.float32]
+        if self.features_ is None:
+            return np.asarray(validate_data(self, X, dtype=float_types, reset=False))
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return np.asarray(check_array(self.features_.transform(X), dtype=float_types, estimator=self))

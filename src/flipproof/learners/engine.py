@@ -1,0 +1,153 @@
+"""From a histogram of votes to a certificate: everything that is the same for all label-linear learners."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.exact import flips_to_overturn, radius_from_flips
+from flipproof.guarantees import kl_radius, mean_rule_radius, tight_radius
+from flipproof.noise import LabelFlip
+from flipproof.rounding import Floats, Integers
+from flipproof.tails import find_witness, log_failures_upper, mean_offset_lower
+from flipproof.votes import VoteHistogram, duel
+
+
+@dataclass(frozen=True)
+class BlockCertificates:
+    """Certificates of a block of test rows, in class codes and grid units."""
+
+    winner: Integers
+    rival: Integers
+    radius: Integers
+    margin: Integers
+    log_failure: Floats
+    witness: Floats
+    noise: Floats
+
+
+def winners(scores: Integers) -> Integers:
+    """Return the class with the highest score; ties go to the lowest class."""
+    return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
+
+
+def certify_exact(histogram: VoteHistogram, offsets: Integers) -> BlockCertificates:
+    """Certify a block by the exact radius of the deployed rule (M6)."""
+    scores = histogram.scores + offsets
+    winner = winners(scores)
+    rivals = _rivals(winner, scores.shape[1])
+    margins = _margins(scores, winner, rivals)
+    flips = np.stack(
+        [flips_to_overturn(duel(histogram, winner, rivals[:, i]), margins[:, i]) for i in range(rivals.shape[1])],
+        axis=1,
+    )
+    closest = np.argmin(flips, axis=1)[:, None]
+    return BlockCertificates(
+        winner=winner,
+        rival=np.take_along_axis(rivals, closest, axis=1)[:, 0],
+        radius=radius_from_flips(np.take_along_axis(flips, closest, axis=1)[:, 0], histogram.n_labels),
+        margin=np.take_along_axis(margins, closest, axis=1)[:, 0],
+        log_failure=np.full(len(winner), np.nan),
+        witness=np.full(scores.shape, np.nan),
+        noise=np.full(len(winner), np.nan),
+    )
+
+
+def certify_smoothed(
+    histogram: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip]
+) -> BlockCertificates:
+    """Certify a block by noise on the labels; with several noises, each row by the one that suits it best.
+
+    Soundness: with more than one noise the deployed rule must not depend on the noise (offsets 0), so that every one of
+    them is a proof about the same prediction.
+    """
+    best = _certify_with_noise(histogram, offsets, method, noises[0])
+    for noise in noises[1:]:
+        best = _larger_radius(best, _certify_with_noise(histogram, offsets, method, noise))
+    return best
+
+
+def deployed_radius(log_failure: Floats, method: str, noise: LabelFlip, n_train: int) -> Integers:
+    """Return how many flips leave the *deployed* prediction unchanged.
+
+    Soundness: M7. The KL radius covers the deployed rule as it is; the tight radius speaks of the majority vote, and is
+    capped by what holds for the deployed rule.
+    """
+    if method == "kl":
+        return kl_radius(log_failure, noise, n_train)
+    cap = mean_rule_radius(log_failure, noise, n_train)
+    return np.minimum(tight_radius(log_failure, noise, int(cap.max(initial=0))), cap)
+
+
+def _certify_with_noise(
+    histogram: VoteHistogram, offsets: Integers, method: str, noise: LabelFlip
+) -> BlockCertificates:
+    scores = histogram.scores + offsets
+    winner = winners(scores)
+    log_failures, witness = _log_failures(histogram, offsets, winner, noise)
+    rival = np.argmax(log_failures, axis=1)
+    at_rival = np.arange(len(winner)), rival
+    return BlockCertificates(
+        winner=winner,
+        rival=rival,
+        radius=deployed_radius(log_failures[at_rival], method, noise, histogram.n_labels),
+        margin=scores[np.arange(len(winner)), winner] - scores[at_rival],
+        log_failure=log_failures[at_rival],
+        witness=witness,
+        noise=np.full(len(winner), noise.q),
+    )
+
+
+def _log_failures(
+    histogram: VoteHistogram, offsets: Integers, winner: Integers, noise: LabelFlip
+) -> tuple[Floats, Floats]:
+    """Bound the failure against every rival, and return the bounds with the t that proves each.
+
+    The closest rival's witness is searched, and tried on all others. Only where some other rival is then the most
+    dangerous one is its own witness searched too: the others are harmless at a t that was not even made for them.
+    """
+    n_rows, n_classes = offsets.shape
+    rows = np.arange(n_rows)
+    offset_margins = mean_offset_lower(offsets[rows, winner][:, None] - offsets, noise)
+    bounds, witness = np.zeros(offsets.shape), np.full(offsets.shape, np.nan)
+    bounds[rows, winner] = -np.inf
+    searched = np.zeros(offsets.shape, dtype=bool)
+    scores = (histogram.scores + offsets).astype(np.float64)
+    scores[rows, winner] = -np.inf
+    rival = np.argmax(scores, axis=1)
+    while len(rows):
+        part = histogram.rows(rows)
+        t = find_witness(part, winner[rows], rival, offset_margins[rows, rival], noise)
+        found = log_failures_upper(part, winner[rows], offset_margins[rows], t, noise)
+        better = (found < bounds[rows]) | (np.isnan(witness[rows]) & (np.arange(n_classes) != winner[rows, None]))
+        bounds[rows] = np.where(better, found, bounds[rows])
+        witness[rows] = np.where(better, t[:, None], witness[rows])
+        searched[rows, rival] = True
+        rival = np.argmax(bounds[rows], axis=1)
+        unsearched = ~searched[rows, rival] & (bounds[rows, rival] > -np.inf)
+        rows, rival = rows[unsearched], rival[unsearched]
+    return bounds, witness
+
+
+def _rivals(winner: Integers, n_classes: int) -> Integers:
+    """Return all classes but the winner, in rising order, one line per test row."""
+    others = np.arange(n_classes - 1)
+    return np.asarray(others + (others >= winner[:, None]), dtype=np.int64)
+
+
+def _margins(scores: Integers, winner: Integers, rivals: Integers) -> Integers:
+    lead = np.take_along_axis(scores, winner[:, None], axis=1) - np.take_along_axis(scores, rivals, axis=1)
+    return np.asarray(lead, dtype=np.int64)
+
+
+def _larger_radius(one: BlockCertificates, two: BlockCertificates) -> BlockCertificates:
+    better = two.radius > one.radius
+
+    def pick(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        return np.where(better if a.ndim == 1 else better[:, None], b, a)
+
+    return BlockCertificates(**{name: pick(value, getattr(two, name)) for name, value in vars(one).items()})

@@ -1,0 +1,65 @@
+"""Labels of any kind as class codes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flipproof.rounding import Integers
+
+
+def check_label_kinds(y: Any) -> None:
+    """Refuse labels of mixed type, which conversion to an array would silently turn into strings."""
+    if isinstance(y, (list, tuple)):
+        kinds = {_kind(one) for one in set(map(type, y))}
+    elif getattr(getattr(y, "dtype", None), "kind", None) == "O":
+        kinds = {_kind(one) for one in set(map(type, np.asarray(y).ravel()))}
+    else:
+        return
+    if len(kinds) > 1:
+        raise ValueError(
+            f"The labels y must all be of one kind. Got a mix of {' and '.join(sorted(kinds))} instead: "
+            "convert them to numbers, strings or booleans first."
+        )
+
+
+def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[Any], Integers]:
+    """Return the sorted classes and the labels as positions in them.
+
+    With `classes` given, labels may leave some of them out, or even be all the same.
+    """
+    if classes is None:
+        found, codes = np.unique(y, return_inverse=True)
+        if len(found) < 2:
+            raise ValueError(
+                f"The training labels hold only one class, {found[0]!r}; at least two are needed. "
+                "If other classes exist but do not occur here, name them all with classes=[...]."
+            )
+        return found, codes.astype(np.int64)
+    check_label_kinds(classes)
+    known = np.unique(np.asarray(classes))
+    if known.ndim != 1 or len(known) < 2:
+        raise ValueError(f"The 'classes' parameter must name at least two classes. Got {classes!r} instead.")
+    position = np.minimum(np.searchsorted(known, y) if _comparable(known, y) else np.zeros(len(y), int), len(known) - 1)
+    unknown = known[position] != y
+    if np.any(unknown):
+        strange = np.unique(np.asarray(y)[unknown] if np.ndim(unknown) else y)[:3].tolist()
+        raise ValueError(f"The labels y hold {strange}, which 'classes' does not name: it names {known.tolist()}.")
+    return known, position.astype(np.int64)
+
+
+def _comparable(known: NDArray[Any], y: NDArray[Any]) -> bool:
+    """Tell whether the two arrays can be ordered together: both text, or neither."""
+    return (known.dtype.kind in "UO") == (np.asarray(y).dtype.kind in "UO")
+
+
+def _kind(one: type) -> str:
+    if issubclass(one, (bool, np.bool_)):
+        return "booleans"
+    if issubclass(one, (int, float, np.number)):
+        return "numbers"
+    if issubclass(one, str):
+        return "strings"
+    return one.__name__

@@ -1,0 +1,199 @@
+"""Certified ridge regression on class indicators: the paper's classifier, and a better one."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.exceptions import NotFittedError
+
+from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.whitening import FEATURE_BITS, Whitening, whiten
+from flipproof.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
+from flipproof.votes import ProductVotes
+
+#: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
+LENGTH_BITS = 16
+
+
+class LabelDependenceWarning(UserWarning):
+    """Something that a certificate takes as given was computed from the labels that it protects."""
+
+
+class CertifiedRidgeClassifier(LabelLinearClassifier):
+    """Ridge classifier whose every prediction comes with a certificate against changed training labels.
+
+    Parameters
+    ----------
+    noise : float, LabelFlip or "auto", default=0.1
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        ``"auto"``: the best of a grid of q for each test row, where the prediction does not depend on q (an intercept,
+        or more than two classes).
+    regularization : {"label-free", "paper"} or float, default="label-free"
+        The ridge parameter lambda. ``"label-free"``: the mean eigenvalue of the centred Gram matrix, which reads no
+        label. ``"paper"``: the rule of the paper, ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, whose sigma^2 reads the
+        labels: certificates then hold for that lambda, not for one that is estimated again after an attack.
+    fit_intercept : bool, default=True
+        Whether to centre the features and let every label vote 1/n on top. False with two classes is the paper's rule
+        ``alpha' y >= 1/2``.
+    method : {"exact", "tight", "kl"}, default="exact"
+        Default of :meth:`certify`.
+    precision : int, default=10
+        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
+        that predicts.
+    features : transformer, optional
+        Cloned and fitted on the training features *without* labels.
+    classes : array of shape (K,), optional
+        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+    block_size : int, optional
+        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+    n_jobs : int, optional
+        Threads over blocks of test rows, as in joblib. No result depends on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The classes.
+    regularization_ : float
+        The lambda that was used.
+    noise_ : LabelFlip or None
+        The noise with its number of classes; None for ``"auto"``.
+    features_ : transformer or None
+        The fitted `features`.
+    n_features_in_ : int
+        Number of input columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], y[:1000])
+    >>> model.certify(X[1000:])
+    <Certificates: 797 predictions, method 'exact', median radius 14 of 1000 labels>
+    """
+
+    def __init__(
+        self,
+        noise: Any = 0.1,
+        *,
+        regularization: str | float = "label-free",
+        fit_intercept: bool = True,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.noise = noise
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.method = method
+        self.precision = precision
+        self.features = features
+        self.classes = classes
+        self.block_size = block_size
+        self.n_jobs = n_jobs
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        rule = self.regularization
+        is_number = isinstance(rule, (int, float, np.number)) and not isinstance(rule, bool)
+        if not (rule in ("label-free", "paper") if isinstance(rule, str) else is_number and 0 <= rule < np.inf):
+            raise ValueError(
+                "The 'regularization' parameter of CertifiedRidgeClassifier must be 'label-free', 'paper' or a number "
+                f"of at least 0. Got {rule!r} instead."
+            )
+        if rule == "paper" and self.noise == "auto":
+            raise ValueError("regularization='paper' needs one noise q. Got noise='auto' instead: give q as a number.")
+
+    def _fit_votes(self, X: Floats) -> None:
+        self._whitening: Whitening = whiten(X, center=self.fit_intercept)
+
+    def _fit_with_labels(self, codes: Integers) -> None:
+        """Settle lambda: the one place of this learner that may read labels, and only by the paper's rule."""
+        mean_eigenvalue = self._whitening.grid.variance / max(self._whitening.rank, 1)
+        if self.regularization == "label-free":
+            regularization = mean_eigenvalue
+        elif self.regularization == "paper" and self.noise_ is not None:
+            regularization = self._paper_regularization(codes, self.noise_.q)
+            warnings.warn(
+                "regularization='paper' estimates lambda from the labels: certificates hold for this lambda, not for "
+                "one that is estimated again after an attack. Use 'label-free' or a number outside reproductions.",
+                LabelDependenceWarning,
+                stacklevel=4,
+            )
+        else:
+            regularization = self._whitening.in_grid_units(float(self.regularization))
+        self.regularization_ = self._whitening.in_feature_units(regularization)
+        eigenvalues = self._whitening.eigenvalues
+        self._shrinkage = eigenvalues / (eigenvalues + regularization)
+
+    def _paper_regularization(self, codes: Integers, q: float) -> float:
+        """Return ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, k being the numerical rank.
+
+        sigma^2 is the residual variance of least squares over n - k; with K > 2 the mean over the class indicators.
+        """
+        n, k = len(self._whitening.basis), self._whitening.rank
+        if n <= k:
+            raise ValueError(
+                f"regularization='paper' needs more rows than independent features. Got {n} rows and rank {k} instead: "
+                "use 'label-free' or a number."
+            )
+        if k == 0:
+            return 0.0
+        targets = (codes[:, None] == np.arange(len(self.classes_))).astype(np.float64)
+        if len(self.classes_) == 2:
+            targets = targets[:, 1:]
+        if self.fit_intercept:
+            targets -= targets.mean(axis=0)
+        fitted = scale(self._whitening.basis.T @ targets, -self._whitening.basis_exponent[:, None])[:k]
+        residual = np.maximum((targets**2).sum(axis=0) - (fitted**2).sum(axis=0), 0) / (n - k)
+        eigenvalues = self._whitening.eigenvalues
+        kappa = eigenvalues.max() / eigenvalues.min()
+        return float((1 + q) * residual.mean() * k / (2 * n) * kappa)
+
+    def _votes(self, Z: Floats) -> ProductVotes:
+        """Return the votes alpha on a block of test rows, on a grid that is known before any training row is visited.
+
+        ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, with c the shrunken coordinates.
+        """
+        basis = self._whitening.basis
+        c = self._whitening.coordinates(Z) * self._shrinkage
+        bound = np.sqrt(self._whitening.largest_leverage) * _length_above(c)
+        if self.fit_intercept:
+            c = np.hstack([c, np.full((len(c), 1), 1 / len(basis))])
+            bound = bound + 1 / len(basis)
+        columns = scale(c, -self._whitening.basis_exponent)
+        bits = bits_left(columns.shape[1], FEATURE_BITS)
+        fine = grid_exponent(np.abs(columns).max(axis=1, initial=0.0), bits)
+        exponent = grid_exponent(bound, self.precision)
+        coefficients = scale(to_grid(columns, fine[:, None], bits), (exponent - fine)[:, None])
+        return ProductVotes(coefficients, basis, exponent, self.precision)
+
+    def _has_offsets(self) -> bool:
+        """The paper's binary rule ``alpha' y >= 1/2`` is the offset ``1 - sum(alpha)`` of class 0."""
+        return not self.fit_intercept and len(self.classes_) == 2
+
+    def _raw_offsets(self, votes: Integers, exponent: Integers) -> Floats:
+        return np.stack([scale(np.ones(len(votes)), exponent) - votes, np.zeros(len(votes))], axis=1)
+
+    def _learner_assumptions(self) -> list[str]:
+        if not hasattr(self, "regularization_"):
+            raise NotFittedError("This CertifiedRidgeClassifier is not fitted yet: call fit first.")
+        if self.regularization == "paper":
+            return [
+                f"lambda = {self.regularization_:.6g} was estimated from the training labels (regularization='paper') "
+                "and is taken as fixed: a refit on changed labels would estimate another one."
+            ]
+        return []
+
+
+def _length_above(c: Floats) -> Floats:
+    """Return a number that is slightly above the length of each row, the same in any order of summation."""
+    exponent = grid_exponent(np.abs(c).max(axis=1, initial=0.0), LENGTH_BITS)
+    coarse = np.ceil(scale(np.abs(c), exponent[:, None]))
+    return scale(np.sqrt((coarse**2).sum(axis=1)), -exponent)

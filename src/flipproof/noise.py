@@ -1,0 +1,128 @@
+"""Smoothing measures: the noise that a certificate imagines on the training data."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flipproof import rounding
+
+
+@dataclass(frozen=True)
+class FlipProbabilities:
+    """What a noisy label does, seen by a pair of classes; each value is correctly rounded.
+
+    `keep`: it stays as it is. `other`: it becomes one given other class. `third`: a label of the pair leaves the pair.
+    `bystander`: a label outside the pair stays outside.
+    """
+
+    keep: float
+    other: float
+    third: float
+    bystander: float
+
+
+@dataclass(frozen=True)
+class LabelFlip:
+    """Each label is changed with probability q, to one of the other K - 1 classes uniformly at random.
+
+    Parameters
+    ----------
+    q : float
+        Probability of a change; 0 < q < (K - 1) / K, because above that a change is likelier than the label itself.
+    n_classes : int, optional
+        K. Without it the measure can be written down but has no divergence: `fit` fills it in.
+
+    Notes
+    -----
+    All constants are derived from q in rational arithmetic and rounded once, so they are good to the last bit even
+    where 1 - K q / (K - 1) nearly vanishes.
+    """
+
+    q: float
+    n_classes: int | None = None
+
+    def __post_init__(self) -> None:
+        if isinstance(self.q, bool) or not isinstance(self.q, (int, float, np.floating)):
+            raise ValueError(
+                f"The 'q' parameter of LabelFlip must be a number between 0 and 1. Got {self.q!r} instead."
+            )
+        object.__setattr__(self, "q", float(self.q))
+        if self.n_classes is not None:
+            if isinstance(self.n_classes, bool) or int(self.n_classes) != self.n_classes or self.n_classes < 2:
+                raise ValueError(
+                    "The 'n_classes' parameter of LabelFlip must be an integer of at least 2. "
+                    f"Got {self.n_classes!r} instead."
+                )
+            object.__setattr__(self, "n_classes", int(self.n_classes))
+        largest = Fraction(1) if self.n_classes is None else Fraction(self.n_classes - 1, self.n_classes)
+        if not math.isfinite(self.q) or not 0 < Fraction(self.q) < largest:
+            wanted = "(0, 1)" if self.n_classes is None else f"(0, {float(largest):.6g}) for {self.n_classes} classes"
+            raise ValueError(
+                f"The 'q' parameter of LabelFlip must be in {wanted}. Got {self.q!r} instead: "
+                "at 0 there is no noise to certify with, and from (K - 1) / K on a change is likelier than the label."
+            )
+
+    def with_classes(self, n_classes: int) -> LabelFlip:
+        """Return the same noise over `n_classes` classes."""
+        return replace(self, n_classes=n_classes)
+
+    def _known_classes(self) -> int:
+        if self.n_classes is None:
+            raise ValueError(
+                f"{self!r} has no divergence: it depends on the number of classes. "
+                "Write LabelFlip(q, n_classes=K); the divergence for K = 2 would overstate radii for K > 2."
+            )
+        return self.n_classes
+
+    def _exact_signal(self) -> Fraction:
+        K = self._known_classes()
+        return 1 - Fraction(K, K - 1) * Fraction(self.q)
+
+    @property
+    def signal(self) -> float:
+        """The share of every margin that survives the noise on average, 1 - K q / (K - 1)."""
+        return float(self._exact_signal())
+
+    @property
+    def probabilities(self) -> FlipProbabilities:
+        """The probabilities that a noisy label takes, seen by a pair of classes."""
+        K = self._known_classes()
+        q = Fraction(self.q)
+        other = q / (K - 1)
+        return FlipProbabilities(
+            keep=float(1 - q), other=float(other), third=float(q - other), bystander=float(1 - 2 * other)
+        )
+
+    @property
+    def log_odds(self) -> float:
+        """log((1 - q)(K - 1) / q): how much likelier the label is than any one other class."""
+        K = self._known_classes()
+        return math.log1p(float(self._exact_signal() * (K - 1) / Fraction(self.q)))
+
+    @property
+    def kl_per_flip(self) -> float:
+        """Kullback-Leibler divergence that one changed label adds (M3; the paper's Appendix B.3)."""
+        return self.signal * self.log_odds
+
+    def sample(self, labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw noisy copies of labels that are coded as 0, ..., K - 1."""
+        K = self._known_classes()
+        codes = np.asarray(labels, dtype=np.int64)
+        if codes.size and (codes.min() < 0 or codes.max() >= K):
+            raise ValueError(f"labels must be codes from 0 to {K - 1}. Got {codes.min()} to {codes.max()} instead.")
+        # a shift by 1 ... K - 1 reaches every other class with the same probability
+        shift = np.where(rng.random(codes.shape) < self.q, rng.integers(1, K, size=codes.shape), 0)
+        return np.asarray((codes + shift) % K, dtype=np.int64)
+
+
+def divergence_upper(noise: LabelFlip) -> float:
+    """Return the divergence of one flip at its upper end.
+
+    Soundness: rounded up, because radii are a budget divided by it.
+    """
+    return float(rounding.above(noise.kl_per_flip))

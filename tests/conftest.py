@@ -1,0 +1,39 @@
+"""Shared by all tests: where the real data is, and that nothing is skipped unseen."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+
+@pytest.fixture(scope="session")
+def data_dir():
+    """Folder of the real data sets; tests that need it are skipped where it is not there."""
+    folder = os.environ.get("FLIPPROOF_DATA")
+    if not folder:
+        pytest.skip("no real data: set FLIPPROOF_DATA to the folder that holds spambase/, german_credit/ and mnist/")
+    if not Path(folder).is_dir():
+        pytest.skip(f"no real data: set FLIPPROOF_DATA to the folder with it; {folder!r} is no folder")
+    return Path(folder)
+
+
+def pytest_sessionfinish(session):
+    """Fail a run in continuous integration if a test was skipped: one that never runs protects nothing."""
+    if _skipped_on_ci(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    skipped = _skipped_on_ci(config)
+    if skipped:
+        terminalreporter.write_line(
+            f"FAILED because CI=true and {skipped} tests were skipped: in CI every test must run.", red=True
+        )
+
+
+def _skipped_on_ci(config):
+    """Return the number of skipped tests (or whole files), 0 outside of continuous integration."""
+    reporter = config.pluginmanager.get_plugin("terminalreporter")
+    if os.environ.get("CI", "").lower() != "true" or reporter is None:
+        return 0
+    return len(reporter.stats.get("skipped", []))

@@ -1,0 +1,108 @@
+"""The same bits, whatever the block size, the threads, the order of the rows or the type of the numbers."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from flipproof import CertifiedRidgeClassifier
+
+CASES = [(method, precision) for method in ("exact", "tight", "kl") for precision in (8, 10, 16)]
+every_case = pytest.mark.parametrize(("method", "precision"), CASES)
+every_rule = pytest.mark.parametrize("paper", [False, True], ids=["intercept, 3 classes", "the paper's rule"])
+
+
+def data(paper, n=600, k=24, m=24):
+    """Return rows that float32 can hold, and labels: of two classes for the paper's rule, else of three."""
+    rng = np.random.default_rng(0)
+    y = rng.integers(2 if paper else 3, size=n)
+    X = rng.normal(size=(n + m, k)) * rng.uniform(0.1, 30, size=k) + 3
+    X[:n, :3] += 2 * X[:, :3].std(axis=0) * np.eye(3)[y]
+    X = X.astype(np.float32).astype(np.float64)
+    return X[:n], y, X[n:]
+
+
+def learner(paper, precision, **settings):
+    return CertifiedRidgeClassifier(0.05, fit_intercept=not paper, precision=precision, **settings)
+
+
+def assert_same_bits(one, two, rows=slice(None)):
+    for name in ("prediction", "radius", "rival", "margin", "log_failure", "witness"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(two, name)[rows], err_msg=name)
+
+
+@every_rule
+@every_case
+def test_blocks_and_jobs_do_not_change_a_bit(method, precision, paper):
+    X, y, Z = data(paper)
+    model = learner(paper, precision).fit(X, y)
+    expected = model.certify(Z, method=method)
+    assert len(set(expected.prediction)) > 1
+    assert len(set(expected.radius)) > 1
+    for block_size, n_jobs in ((None, 2), (1, 1), (2, 2), (7, 1), (7, 2), (100, 1)):
+        again = model.set_params(block_size=block_size, n_jobs=n_jobs).certify(Z, method=method)
+        assert_same_bits(again, expected)
+        np.testing.assert_array_equal(model.predict(Z), expected.prediction)
+
+
+@every_rule
+@every_case
+def test_the_order_and_company_of_test_rows_do_not_change_a_bit(method, precision, paper):
+    X, y, Z = data(paper)
+    model = learner(paper, precision).fit(X, y)
+    expected = model.certify(Z, method=method)
+    for row in range(0, len(Z), 4):
+        assert_same_bits(model.certify(Z[[row]], method=method), expected, [row])
+    order = np.random.default_rng(1).permutation(len(Z))
+    assert_same_bits(model.certify(Z[order], method=method), expected, order)
+
+
+@every_rule
+@every_case
+def test_threads_do_not_change_a_bit(method, precision, paper):
+    X, y, Z = data(paper)
+    results = []
+    for threads in (1, 2):
+        with threadpool_limits(limits=threads):
+            results.append(learner(paper, precision).fit(X, y).certify(Z, method=method))
+    assert_same_bits(*results)
+
+
+@every_rule
+@every_case
+def test_float32_gives_the_same_bits_as_the_same_values_in_float64(method, precision, paper):
+    X, y, Z = data(paper)
+    expected = learner(paper, precision).fit(X, y).certify(Z, method=method)
+    narrow = learner(paper, precision).fit(X.astype(np.float32), y).certify(Z.astype(np.float32), method=method)
+    fortran = learner(paper, precision).fit(np.asfortranarray(X), y).certify(np.asfortranarray(Z), method=method)
+    assert_same_bits(narrow, expected)
+    assert_same_bits(fortran, expected)
+
+
+@every_rule
+def test_the_order_of_training_rows_does_not_change_a_bit(paper):
+    X, y, Z = data(paper)
+    order = np.random.default_rng(2).permutation(len(X))
+    for method in ("exact", "tight"):
+        expected = learner(paper, 10).fit(X, y).certify(Z, method=method)
+        assert_same_bits(learner(paper, 10).fit(X[order], y[order]).certify(Z, method=method), expected)
+
+
+@every_rule
+@pytest.mark.parametrize("method", ["exact", "kl"])
+def test_more_features_than_rows_give_the_same_bits_too(method, paper):
+    X, y, Z = data(paper, n=120, k=300)
+    results = []
+    for threads, block_size in ((1, None), (2, 3)):
+        with threadpool_limits(limits=threads):
+            results.append(learner(paper, 10, block_size=block_size).fit(X, y).certify(Z, method=method))
+    assert_same_bits(*results)
+
+
+def test_automatic_noise_gives_the_same_bits_too():
+    X, y, Z = data(paper=False)
+    model = CertifiedRidgeClassifier("auto", method="tight").fit(X, y)
+    expected = model.certify(Z)
+    for block_size, n_jobs in ((1, 1), (4, 2)):
+        again = model.set_params(block_size=block_size, n_jobs=n_jobs).certify(Z)
+        assert_same_bits(again, expected)
+        np.testing.assert_array_equal(again.noise, expected.noise)

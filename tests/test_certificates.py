@@ -1,0 +1,119 @@
+"""What a result promises: it is frozen, it can be read, and it survives the way to a table and back."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from flipproof import Certificates, CertifiedRidgeClassifier
+from flipproof.certificates import certificate_sentence
+
+ROWS = ("prediction", "radius", "rival", "margin", "log_failure", "abstained")
+
+
+def make(method="exact", words=True):
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=90)
+    X = rng.normal(size=(90, 2)) + 2 * np.eye(3, 2)[y]
+    labels = np.array(["cod", "eel", "ray"])[y] if words else y
+    return CertifiedRidgeClassifier(0.2).fit(X, labels).certify(X[:7], method=method)
+
+
+def empty():
+    cert = make()
+    return dataclasses.replace(cert, witness=cert.witness[:0], **{name: getattr(cert, name)[:0] for name in ROWS})
+
+
+@pytest.mark.parametrize("field", [field.name for field in dataclasses.fields(Certificates)])
+def test_no_attribute_can_be_assigned(field):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        setattr(make(), field, None)
+
+
+@pytest.mark.parametrize("method", ["exact", "kl"])
+@pytest.mark.parametrize("field", [*ROWS, "witness", "classes"])
+def test_no_array_can_be_written(field, method):
+    array = getattr(make(method), field)
+    with pytest.raises(ValueError, match="read-only"):
+        array[0] = array[-1]
+
+
+def test_a_result_has_one_entry_per_test_row():
+    cert = make("kl")
+    assert len(cert) == 7
+    for name in ROWS:
+        assert getattr(cert, name).shape == (7,)
+    assert cert.witness.shape == (7, 3)
+    assert cert.radius.dtype == np.int64
+    assert cert.n_train == 90
+    assert cert.unit == "labels"
+    assert cert.noise == 0.2
+    assert len(empty()) == 0
+
+
+def test_the_exact_method_needs_no_witness_and_the_smoothed_ones_have_one_per_rival():
+    exact, kl = make(), make("kl")
+    assert np.isnan(exact.log_failure).all()
+    assert np.isnan(exact.witness).all()
+    assert (kl.log_failure <= 0).all()
+    is_winner = kl.prediction[:, None] == kl.classes
+    np.testing.assert_array_equal(np.isnan(kl.witness), is_winner)
+    assert (kl.witness[~is_winner] >= 0).all()
+
+
+def test_repr_says_how_many_and_how_far():
+    cert = make()
+    assert repr(cert) == (
+        f"<Certificates: 7 predictions, method 'exact', median radius {int(np.median(cert.radius))} of 90 labels>"
+    )
+    assert repr(empty()) == "<Certificates: 0 predictions, method 'exact' of 90 labels>"
+
+
+@pytest.mark.parametrize("method", ["exact", "tight"])
+@pytest.mark.parametrize("words", [True, False])
+def test_a_table_holds_everything_and_survives_a_file(words, method, tmp_path):
+    cert = make(method, words)
+    pq.write_table(cert.to_arrow(), tmp_path / "certificates.parquet")
+    table = pq.read_table(tmp_path / "certificates.parquet")
+    assert table.num_rows == 7
+    for name in ROWS:
+        np.testing.assert_array_equal(table[name].to_numpy(), getattr(cert, name))
+    np.testing.assert_array_equal(table["noise"].to_numpy(), np.full(7, 0.2))
+    witness = np.column_stack([table[f"witness_{name}"].to_numpy() for name in cert.classes])
+    np.testing.assert_array_equal(witness, cert.witness)
+    about = {key.decode(): value.decode() for key, value in table.schema.metadata.items()}
+    assert about["method"] == method
+    assert about["unit"] == "labels"
+    assert int(about["n_train"]) == 90
+    assert json.loads(about["classes"]) == cert.classes.tolist()
+    assert tuple(json.loads(about["assumptions"])) == cert.assumptions
+
+
+def test_a_table_holds_the_noise_of_each_row():
+    cert = dataclasses.replace(make("kl"), noise=np.linspace(0.1, 0.4, 7))
+    np.testing.assert_array_equal(cert.to_arrow()["noise"].to_numpy(), cert.noise)
+
+
+def test_a_table_of_no_rows_has_the_same_columns():
+    assert empty().to_arrow().schema.equals(make().to_arrow().schema)
+    assert isinstance(empty().to_arrow(), pa.Table)
+
+
+def test_assumptions_say_what_is_never_covered():
+    first, second = make().assumptions
+    assert "Only training labels are changed" in first
+    assert "class set (3 classes) was read from the training labels" in second
+
+
+def test_a_certificate_can_be_read_aloud():
+    cert = dataclasses.replace(make(), radius=np.array([9, 90, 0, 0, 0, 0, 0]))
+    said = certificate_sentence(cert, 0, names=["a cod", "an eel", "a ray"])
+    names = dict(zip(cert.classes.tolist(), ["a cod", "an eel", "a ray"], strict=True))
+    assert f"Test row 0 is predicted as {names[cert.prediction[0]]}, " in said
+    assert "any 9 of the 90 training labels (10.0%)" in said
+    assert f"{names[cert.rival[0]]} is the class to watch" in said
+    always = certificate_sentence(cert, 1)
+    assert always == f"Test row 1 is predicted as {cert.prediction[1]}, whatever the 90 training labels say."

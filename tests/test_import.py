@@ -1,0 +1,37 @@
+"""`import flipproof` is light, and every public name is there."""
+
+import importlib.metadata
+import subprocess
+import sys
+
+import pytest
+
+import flipproof
+
+
+@pytest.mark.parametrize(
+    ("statement", "foreign"),
+    [
+        ("import flipproof", "click rich matplotlib pyarrow pandas sklearn scipy"),
+        ("from flipproof import CertifiedRidgeClassifier", "click rich matplotlib"),
+    ],
+)
+def test_import_is_light(statement, foreign):
+    code = f"{statement}; import sys; print([name for name in {foreign.split()} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", flipproof.__all__)
+def test_every_public_name_is_there(name):
+    assert getattr(flipproof, name) is not None
+    assert name in dir(flipproof)
+
+
+def test_what_is_not_public_is_not_there():
+    with pytest.raises(AttributeError, match="module 'flipproof' has no attribute 'certfy'"):
+        flipproof.certfy  # noqa: B018
+
+
+def test_the_version_is_that_of_the_package():
+    assert flipproof.__version__ == importlib.metadata.version("flipproof")

@@ -1,0 +1,80 @@
+"""Certified accuracy and recall, on five certificates that can be counted by hand."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from flipproof import Certificates, certified_accuracy, certified_recall
+
+TRUTH = ["ham", "ham", "spam", "spam", "spam"]
+
+
+@pytest.fixture
+def certificates():
+    m = 5
+    return Certificates(
+        prediction=np.array(["ham", "spam", "spam", "spam", "spam"]),  # the second is wrong
+        radius=np.array([3, 50, 0, 10, 10]),
+        rival=np.array(["spam", "ham", "ham", "ham", "ham"]),
+        margin=np.ones(m),
+        log_failure=np.full(m, np.nan),
+        abstained=np.array([False, False, False, False, True]),  # the last does not count, though it is right
+        witness=np.full((m, 3), np.nan),
+        method="exact",
+        noise=0.1,
+        n_train=100,
+        classes=np.array(["eggs", "ham", "spam"]),
+        assumptions=(),
+    )
+
+
+def test_certified_accuracy_counts_what_is_right_and_certified(certificates):
+    accuracy = certified_accuracy(TRUTH, certificates, flips=[0, 1, 3, 4, 10, 11])
+    np.testing.assert_array_equal(accuracy, [3 / 5, 2 / 5, 2 / 5, 1 / 5, 1 / 5, 0])
+
+
+def test_flips_need_not_be_sorted_and_may_be_one_number(certificates):
+    np.testing.assert_array_equal(certified_accuracy(TRUTH, certificates, flips=[10, 0]), [1 / 5, 3 / 5])
+    np.testing.assert_array_equal(certified_accuracy(TRUTH, certificates, flips=3), [2 / 5])
+    assert certified_accuracy(TRUTH, certificates, flips=[]).shape == (0,)
+
+
+def test_certified_recall_counts_per_true_class(certificates):
+    recall = certified_recall(TRUTH, certificates, flips=[0, 3, 4])
+    np.testing.assert_array_equal(
+        recall,
+        [
+            [np.nan, 1 / 2, 2 / 3],  # nothing to recall of eggs: the truth holds none
+            [np.nan, 1 / 2, 1 / 3],
+            [np.nan, 0, 1 / 3],
+        ],
+    )
+
+
+def test_truth_may_be_a_series_and_hold_a_class_that_was_never_trained(certificates):
+    truth = pd.Series(["ham", "tofu", "spam", "spam", "spam"], index=[9, 8, 7, 6, 5])
+    np.testing.assert_array_equal(certified_accuracy(truth, certificates, flips=[0, 3]), [3 / 5, 2 / 5])
+
+
+@pytest.mark.parametrize("metric", [certified_accuracy, certified_recall])
+@pytest.mark.parametrize(
+    ("truth", "flips", "message"),
+    [
+        (TRUTH[:4], [0], r"one label per certificate, shape \(5,\). Got shape \(4,\) instead"),
+        ([TRUTH], [0], r"Got shape \(1, 5\) instead"),
+        ("ham", [0], r"Got shape \(\) instead"),
+        (TRUTH, [0, -1], r"flips must be numbers of at least 0. Got \[0, -1\] instead"),
+        (TRUTH, ["many"], "flips must be numbers of at least 0"),
+        (TRUTH, [[0, 1]], "flips must be numbers of at least 0"),
+    ],
+)
+def test_bad_shapes_are_refused(metric, truth, flips, message, certificates):
+    with pytest.raises(ValueError, match=message):
+        metric(truth, certificates, flips=flips)
+
+
+def test_there_is_no_accuracy_of_nothing(certificates):
+    arrays = ("prediction", "radius", "rival", "margin", "log_failure", "abstained", "witness")
+    fields = {name: value[:0] if name in arrays else value for name, value in vars(certificates).items()}
+    with pytest.raises(ValueError, match="y_true is empty"):
+        certified_accuracy([], Certificates(**fields), flips=[0])

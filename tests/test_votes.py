@@ -1,0 +1,70 @@
+import numpy as np
+import pytest
+
+from flipproof import votes
+from flipproof.votes import ProductVotes, VoteHistogram, class_scores, coarse_histogram, histogram
+
+
+def random_source(rows=7, n=5000, precision=6, seed=0):
+    rng = np.random.default_rng(seed)
+    basis = rng.integers(-(2**10), 2**10, size=(n, 5)).astype(float)
+    coefficients = rng.integers(-(2**10), 2**10, size=(rows, 5)) * 2.0 ** (precision - 22)
+    return ProductVotes(coefficients, basis, np.full(rows, 3), precision), rng.integers(3, size=n)
+
+
+def counted_plainly(source, codes, K):
+    """(vote, label) -> count, one dictionary per test row."""
+    result = []
+    for row in source.tile(0, source.n_train).astype(int):
+        cells, counts = np.unique(np.stack([row, codes]), axis=1, return_counts=True)
+        result.append({(int(v), int(c)): int(k) for (v, c), k in zip(cells.T, counts, strict=True)})
+    return result
+
+
+def as_dictionaries(counted: VoteHistogram):
+    values = np.broadcast_to(counted.values, (len(counted.counts), counted.values.shape[1]))
+    result = []
+    for row_values, row_counts in zip(values, counted.counts, strict=True):
+        cells = {}
+        for c, level in zip(*np.nonzero(row_counts), strict=True):
+            cells[int(row_values[level]), int(c)] = cells.get((int(row_values[level]), int(c)), 0) + int(
+                row_counts[c, level]
+            )
+        result.append(cells)
+    return result
+
+
+@pytest.mark.parametrize(("precision", "n"), [(2, 50), (6, 5000), (10, 700), (10, 300), (16, 1000), (24, 130)])
+def test_histogram_counts_every_vote_and_label(precision, n):
+    source, codes = random_source(precision=precision, n=n)
+    counted = histogram(source, codes, 3, precision)
+    assert as_dictionaries(counted) == counted_plainly(source, codes, 3)
+    assert counted.n_labels == n
+    assert np.array_equal(counted.scores, class_scores(source, codes, 3))
+    assert np.array_equal(counted.vote_mass, np.abs(source.tile(0, n)).sum(axis=1))
+    assert np.all(np.diff(counted.values, axis=1) >= 0)
+
+
+def test_tiles_do_not_matter(monkeypatch):
+    source, codes = random_source()
+    whole = histogram(source, codes, 3, 6)
+    monkeypatch.setattr(votes, "TILE_ROWS", 7)
+    cut = histogram(source, codes, 3, 6)
+    assert np.array_equal(whole.counts, cut.counts)
+    assert np.array_equal(class_scores(source, codes, 3), whole.scores)
+
+
+def test_votes_stay_within_the_precision():
+    source, _ = random_source(precision=2)
+    assert np.abs(source.tile(0, 5000)).max() <= 3
+
+
+def test_coarse_histogram_keeps_every_label_and_roughly_its_vote():
+    source, codes = random_source(precision=10)
+    fine = histogram(source, codes, 3, 10)
+    coarse = coarse_histogram(fine)
+    assert np.array_equal(coarse.counts.sum(axis=2), fine.counts.sum(axis=2))
+    assert coarse.values.shape[1] < fine.values.shape[1] / 8
+    step = 2**11 / coarse.values.shape[1]
+    drift = (coarse.counts * coarse.values).sum(axis=2) - fine.scores
+    assert np.all(np.abs(drift) <= step / 2 * fine.counts.sum(axis=2))
