@@ -7,18 +7,33 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flipproof.exact import UNREACHABLE, flips_to_overturn, radius_from_flips
-from flipproof.votes import Duel, VoteHistogram, duel
+from flipproof.votes import VoteHistogram
 
 
-def one_row(votes, labels, K):
+def by_sorting(votes, labels, K):
+    """One test row, each vote a level of its own."""
     counts = np.zeros((1, K, len(votes)), dtype=np.int64)
     counts[0, labels, np.arange(len(votes))] = 1
-    return VoteHistogram(np.asarray(votes, dtype=np.int64)[None], counts)
+    return VoteHistogram(np.asarray(votes, dtype=np.int64)[None], counts, len(votes))
+
+
+def by_levels(votes, labels, K):
+    """One test row, on all levels from -h to h - 1."""
+    half = int(np.abs(votes).max()) + 1
+    counts = np.zeros((1, K, 2 * half), dtype=np.int64)
+    np.add.at(counts, (0, labels, np.asarray(votes) + half), 1)
+    return VoteHistogram(np.arange(-half, half)[None], counts, 2 * half)
 
 
 def needed(votes, labels, K, winner, rival, margin):
-    pair = duel(one_row(votes, labels, K), np.array([winner]), np.array([rival]))
-    return int(flips_to_overturn(pair, np.array([margin]))[0])
+    """Flips against one rival; both ways to count them agree."""
+    margins = np.full((1, K), margin)
+    answers = [
+        flips_to_overturn(make(votes, labels, K), np.array([winner]), margins) for make in (by_sorting, by_levels)
+    ]
+    assert np.array_equal(*answers)
+    assert answers[0][0, winner] == UNREACHABLE
+    return int(answers[0][0, rival])
 
 
 def test_margin_on_one_above_and_one_below_a_cumulative_gain():
@@ -49,12 +64,15 @@ def test_a_tie_at_the_start_needs_no_flip():
 def test_a_million_votes_of_full_precision(margin_off_by):
     """No integer overflows, and the answer is right to the last vote."""
     n, largest = 10**6, 2**24 - 1
-    pair = Duel(np.array([[-largest, largest]]), np.array([[0, n]]), np.array([[0, 0]]), None)
+    histogram = VoteHistogram(np.array([[-largest, largest]]), np.array([[[0, n], [0, 0]]]), 2)
+
+    def flips_for(margin):
+        return flips_to_overturn(histogram, np.array([0]), np.array([[0, margin]]))[0, 1]
+
     flips = n - 3
-    margin = 2 * largest * flips + margin_off_by
-    assert flips_to_overturn(pair, np.array([margin]))[0] == (flips if margin_off_by <= 0 else flips + 1)
-    assert flips_to_overturn(pair, np.array([2 * largest * n]))[0] == n
-    assert flips_to_overturn(pair, np.array([2 * largest * n + 1]))[0] == UNREACHABLE
+    assert flips_for(2 * largest * flips + margin_off_by) == (flips if margin_off_by <= 0 else flips + 1)
+    assert flips_for(2 * largest * n) == n
+    assert flips_for(2 * largest * n + 1) == UNREACHABLE
 
 
 @settings(deadline=None, max_examples=300)

@@ -83,7 +83,7 @@ def test_the_slack_covers_functions_that_are_wrong_by_four_units(monkeypatch):
     values = np.arange(-64, 64)[None]
     counts = rng.integers(0, 50, size=(1, 3, 128))
     counts[0, 0, 64:] += 40
-    histogram = VoteHistogram(values, counts)
+    histogram = VoteHistogram(values, counts, 128)
     noise, winner = LabelFlip(0.2, 3), np.array([0])
     t = np.array([0.01])
     with mpmath.workdps(40):

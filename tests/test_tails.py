@@ -17,7 +17,7 @@ def histogram_of(votes, labels, K):
     counts = np.zeros((1, K, len(votes)), dtype=np.int64)
     counts[0, labels, np.arange(len(votes))] = 1
     order = np.argsort(votes)
-    return VoteHistogram(np.asarray(votes)[None, order], counts[:, :, order])
+    return VoteHistogram(np.asarray(votes)[None, order], counts[:, :, order], len(votes))
 
 
 def leader(votes, labels, K):
@@ -173,7 +173,7 @@ def test_a_million_votes():
     noise = LabelFlip(1e-4, 2)
     levels = np.arange(-256, 256)
     counts = np.stack([np.bincount(votes[labels == c] + 256, minlength=512) for c in range(2)])[None]
-    histogram = VoteHistogram(levels[None], counts)
+    histogram = VoteHistogram(levels[None], counts, 512)
     t = find_witness(histogram, np.array([0]), np.array([1]), np.zeros(1), noise)
     bound = log_failures_upper(histogram, np.array([0]), np.zeros((1, 2)), t, noise)[0, 1]
     assert -1e7 < bound < -1e4

@@ -28,8 +28,8 @@ def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Arr
     array of shape (f,)
         An abstention counts as wrong.
     """
-    _, safe = _correct_and_certified(y_true, certificates, flips)
-    return np.asarray(safe.mean(axis=1), dtype=np.float64)
+    truth, wanted = _checked(y_true, certificates, flips)
+    return _share_safe(truth == certificates.prediction, certificates, wanted, truth.size)
 
 
 def certified_recall(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Floats:
@@ -40,15 +40,22 @@ def certified_recall(y_true: ArrayLike, certificates: Certificates, flips: Array
     array of shape (f, K)
         In the order of `certificates.classes`; NaN for a class that `y_true` does not hold.
     """
-    truth, safe = _correct_and_certified(y_true, certificates, flips)
-    of_class = truth[:, None] == certificates.classes[None, :]
-    with np.errstate(invalid="ignore"):
-        return np.asarray((safe.astype(np.float64) @ of_class) / of_class.sum(axis=0))
+    truth, wanted = _checked(y_true, certificates, flips)
+    recalls = []
+    for label in certificates.classes:
+        of_class = truth == label
+        recalls.append(_share_safe(of_class & (certificates.prediction == label), certificates, wanted, of_class.sum()))
+    return np.stack(recalls, axis=1)
 
 
-def _correct_and_certified(
-    y_true: ArrayLike, certificates: Certificates, flips: ArrayLike
-) -> tuple[NDArray[Any], NDArray[np.bool_]]:
+def _share_safe(correct: NDArray[np.bool_], certificates: Certificates, flips: Floats, total: int) -> Floats:
+    """Return the share of `total` rows that are correct and certified; NaN of no rows."""
+    radii = np.sort(certificates.radius[correct & ~certificates.abstained])
+    safe = len(radii) - np.searchsorted(radii, flips, side="left")
+    return safe / total if total else np.full(len(flips), np.nan)
+
+
+def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> tuple[NDArray[Any], Floats]:
     truth = np.asarray(y_true)
     if truth.shape != certificates.prediction.shape:
         raise ValueError(
@@ -58,7 +65,6 @@ def _correct_and_certified(
     if truth.size == 0:
         raise ValueError("y_true is empty: there is no accuracy of no predictions.")
     wanted = np.atleast_1d(np.asarray(flips))
-    if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.number) or (wanted < 0).any():
+    if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.number) or not (wanted >= 0).all():
         raise ValueError(f"flips must be numbers of at least 0. Got {flips!r} instead.")
-    correct = (truth == certificates.prediction) & ~certificates.abstained
-    return truth, correct[None, :] & (certificates.radius[None, :] >= wanted[:, None])
+    return truth, wanted.astype(np.float64)

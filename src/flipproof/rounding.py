@@ -59,9 +59,18 @@ def grid_exponent(bound: Floats | float, bits: int) -> Integers:
     return np.clip(bits - exponent_above(bound), -LARGEST_EXPONENT, LARGEST_EXPONENT)
 
 
+def power_of_two(exponent: Integers | int) -> Floats:
+    """Return ``2**exponent``."""
+    return np.asarray(np.ldexp(1.0, exponent), dtype=np.float64)
+
+
 def scale(x: Floats | float, exponent: Integers | int) -> Floats:
     """Multiply by a power of two; exact unless the result leaves the range of float64."""
-    return np.asarray(np.ldexp(x, exponent), dtype=np.float64)
+    exponent = np.asarray(exponent)
+    if np.all(np.abs(exponent) < LARGEST_EXPONENT):
+        return np.asarray(x * power_of_two(exponent), dtype=np.float64)
+    half = exponent // 2
+    return np.asarray(x * power_of_two(half) * power_of_two(exponent - half), dtype=np.float64)
 
 
 def to_grid(x: Floats, exponent: Integers | int, bits: int) -> Floats:
@@ -83,16 +92,19 @@ def whole_runs(n_terms: int) -> int:
 def weighted_sums(weights: Floats, terms: Floats) -> Floats:
     """Return ``sum_l weights[r, k, l] * terms[r, l]``, added in runs and without threads.
 
-    Soundness: off by at most :func:`sum_error` times the sum of absolute values, in any order of summation; and each
-    row is added in the same order whatever rows come with it.
+    Soundness: off by at most :func:`sum_error` times the sum of absolute values, in any order of summation. Each row is
+    added in the same order whatever rows come with it, and leaving out whole runs of zero weight changes no bit.
     """
     rows, kinds, n_terms = weights.shape
     run = min(n_terms, SUM_RUN)
     whole = n_terms - n_terms % run
+    # the order of a sum follows the layout in memory, so that must always be the same
+    weights, terms = np.ascontiguousarray(weights), np.ascontiguousarray(terms)
     in_runs = weights[:, :, :whole].reshape(rows, kinds, -1, run), terms[:, :whole].reshape(rows, -1, run)
-    sums = np.einsum("rkgl,rgl->rkg", *in_runs).sum(axis=-1)
+    runs = np.einsum("rkgl,rgl->rkg", *in_runs)
+    sums = np.cumsum(runs, axis=-1)[:, :, -1]  # one after the other, where sum() would pair them by their number
     if whole < n_terms:
-        sums += np.einsum("rkl,rl->rk", weights[:, :, whole:], terms[:, whole:])
+        sums = sums + np.einsum("rkl,rl->rk", weights[:, :, whole:], terms[:, whole:])
     return np.asarray(sums, dtype=np.float64)
 
 

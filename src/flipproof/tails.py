@@ -13,8 +13,6 @@ Votes k are integers on the grid of :mod:`flipproof.votes`, and t is in units of
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +20,8 @@ from flipproof.noise import LabelFlip
 from flipproof.rounding import Floats, Integers, below, chernoff_slack, weighted_sums
 from flipproof.votes import VoteHistogram, coarse_histogram
 
-#: A witness is good enough once a Newton step would gain less than this part of the exponent.
+#: A witness is good enough once a Newton step would gain less than this part of t times the slope at 0, which is the
+#: exponent that a linear function would reach, and mostly two to ten times the true one.
 WITNESS_TOLERANCE = 1e-6
 
 #: Steps of the search. Every third one halves the bracket, so it ends long before; a stopped search is still sound.
@@ -92,7 +91,7 @@ def log_failures_upper(
         against = weighted_sums(counts, for_rival)
     mass, per_row = vote_mass.astype(np.float64)[:, None], finite_t[:, None]
     exponent = shared[:, None] + against + per_row * mass - per_row * offsets
-    exponent += chernoff_slack(per_row, mass, histogram.n_labels, offsets, size.shape[-1])
+    exponent += chernoff_slack(per_row, mass, histogram.n_labels, offsets, histogram.n_levels)
     impossible = runaway[:, None] & (vote_mass[:, None] < offsets)
     bounds = np.where(impossible, -np.inf, np.minimum(exponent, 0.0))
     bounds[np.arange(rows), winner] = -np.inf
@@ -104,69 +103,71 @@ def find_witness(
 ) -> Floats:
     """Search the t that makes log B(t) smallest, one per test row; 0 where the winner does not lead on average.
 
-    A safeguarded Newton method on a convex function: on a coarse histogram first, then on the fine one,
-    where it mostly finds that nothing is left to gain.
-    The slope at infinity is ``sum |k_j| - offset``: where that is negative no labels can overturn the prediction, log B
-    has no lower end, and the witness is inf.
+    A safeguarded Newton method on a convex function: on a coarse histogram first, then on the fine one, where it mostly
+    finds that nothing is left to gain. The slope at infinity is ``sum |k_j| - offset``: where that is negative no
+    labels can overturn the prediction, log B has no lower end, and the witness is inf.
     """
-    coarse = _noisy_labels(coarse_histogram(histogram), winner, rival, noise)
+    coarse = _Search(coarse_histogram(histogram), winner, rival, offset, noise)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        slope, curvature, _ = _derivatives(coarse, offset, np.zeros(len(offset)))
-        leads = slope < 0
-        runaway = leads & (histogram.vote_mass < offset)
-        searched = leads & ~runaway
+        slope, curvature = coarse.derivatives(np.zeros(len(offset)))
+        runaway = (slope < 0) & (histogram.vote_mass < offset)
+        searched = (slope < 0) & ~runaway
         t = np.where(searched, np.clip(-slope / np.maximum(curvature, SMALLEST), 1e-12, 1e3), 0.0)
-        t = _newton(coarse, offset, t, searched)
-        t = _newton(_noisy_labels(histogram, winner, rival, noise), offset, t, searched)
+        t = _newton(coarse, t, np.flatnonzero(searched), -slope)
+        t = _newton(_Search(histogram, winner, rival, offset, noise), t, np.flatnonzero(searched), -slope)
     return np.where(runaway, np.inf, t)
 
 
-@dataclass(frozen=True)
-class _NoisyLabels:
-    """Labels of one kind: their votes, how many there are, and the chances that a noisy copy counts -1, 0, +1."""
+class _Search:
+    """log B(t) of one pair of classes per test row, to the precision that a search needs."""
 
-    values: Floats
-    counts: Floats
-    minus: float
-    zero: float
-    plus: float
+    def __init__(self, histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, noise: LabelFlip):
+        rows, chance = np.arange(len(winner)), noise.probabilities
+        own = histogram.counts[rows, winner].astype(np.float64)
+        other = histogram.counts[rows, rival].astype(np.float64)
+        self._kinds = [(own, chance.keep, chance.third, chance.other), (other, chance.other, chance.third, chance.keep)]
+        if histogram.counts.shape[1] > 2:
+            others = histogram.all_counts - own - other
+            self._kinds.append((others, chance.other, chance.bystander, chance.other))
+        self._values = histogram.values.astype(np.float64)
+        self._offset = offset
 
-    def rows(self, at: Integers) -> _NoisyLabels:
-        values = self.values if len(self.values) == 1 else self.values[at]
-        return _NoisyLabels(values, self.counts[at], self.minus, self.zero, self.plus)
+    def derivatives(self, t: Floats, at: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
+        """Return slope and curvature of log B at t, for some of the rows."""
+        values = self._values if len(self._values) == 1 else self._values[at]
+        size, positive = np.abs(values), values >= 0
+        small = np.exp(-t[:, None] * size)
+        slope, curvature = -self._offset[at], np.zeros(len(t))
+        for counts, minus, zero, plus in self._kinds:
+            leading, trailing = np.where(positive, plus, minus), np.where(positive, minus, plus)
+            down = small * trailing
+            share = 1 / (leading + small * (zero + down))
+            down = down * small * share
+            up = leading * share
+            drift = (up - down) * size
+            spread = (up + down) * size**2 - drift**2
+            weights = counts[at][:, None, :]
+            slope = slope + weighted_sums(weights, drift)[:, 0]
+            curvature = curvature + weighted_sums(weights, spread)[:, 0]
+        return slope, curvature
 
 
-def _noisy_labels(histogram: VoteHistogram, winner: Integers, rival: Integers, noise: LabelFlip) -> list[_NoisyLabels]:
-    """Return the labels that name the winner, the rival, or (with more than two classes) neither."""
-    chance = noise.probabilities
-    rows = np.arange(len(winner))
-    values = histogram.values.astype(np.float64)
-    own, other = histogram.counts[rows, winner], histogram.counts[rows, rival]
-    kinds = [
-        _NoisyLabels(values, own.astype(np.float64), chance.keep, chance.third, chance.other),
-        _NoisyLabels(values, other.astype(np.float64), chance.other, chance.third, chance.keep),
-    ]
-    if histogram.counts.shape[1] > 2:
-        rest = (histogram.counts.sum(axis=1) - own - other).astype(np.float64)
-        kinds.append(_NoisyLabels(values, rest, chance.other, chance.bystander, chance.other))
-    return kinds
-
-
-def _newton(labels: list[_NoisyLabels], offset: Floats, t: Floats, searched: NDArray[np.bool_]) -> Floats:
-    """Minimise log B from `t` on, for the rows that are searched."""
+def _newton(search: _Search, t: Floats, at: Integers, first_slope: Floats) -> Floats:
+    """Minimise log B from `t` on, for the rows `at`; `first_slope` is the size of the slope at 0."""
+    t = t.copy()
     low, high = np.zeros(len(t)), np.full(len(t), np.inf)
-    at = np.flatnonzero(searched)
     for step in range(MOST_STEPS):
         if at.size == 0:
             break
-        slope, curvature, exponent = _derivatives([kind.rows(at) for kind in labels], offset[at], t[at])
+        here = t[at]
+        slope, curvature = search.derivatives(here, at)
+        low[at] = np.where(slope < 0, here, low[at])
+        high[at] = np.where(slope < 0, high[at], here)
+        following = _next_step(here, slope, curvature, low[at], high[at], halve=step % 3 == 2)
         gain = 0.5 * slope**2 / np.maximum(curvature, SMALLEST)
-        low[at] = np.where(slope < 0, t[at], low[at])
-        high[at] = np.where(slope < 0, high[at], t[at])
-        following = _next_step(t[at], slope, curvature, low[at], high[at], halve=step % 3 == 2)
-        settled = gain <= WITNESS_TOLERANCE * np.abs(exponent)
+        settled = gain <= WITNESS_TOLERANCE * here * first_slope[at]
         settled |= ~((following > low[at]) & (following < high[at]))
-        t[at] = np.where(settled, t[at], following)
+        t[at] = np.where(settled, here, following)
         at = at[~settled]
     return t
 
@@ -177,24 +178,6 @@ def _next_step(t: Floats, slope: Floats, curvature: Floats, low: Floats, high: F
     middle = np.where(np.isinf(high), 4 * t, np.where(low > 0, np.sqrt(low * high), t / 16))
     inside = (newton > low) & (newton < high) & (newton <= 64 * t)
     return np.where(inside & ~(halve & np.isfinite(high)), newton, middle)
-
-
-def _derivatives(labels: list[_NoisyLabels], offset: Floats, t: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return slope, curvature and value of log B at t, to the precision that a search needs."""
-    slope, curvature, exponent = -offset, np.zeros(len(t)), -t * offset
-    for kind in labels:
-        k = np.abs(kind.values)
-        size = t[:, None] * k
-        small = np.exp(-size)
-        positive = kind.values >= 0
-        leading, trailing = np.where(positive, kind.plus, kind.minus), np.where(positive, kind.minus, kind.plus)
-        total = leading + small * (kind.zero + small * trailing)
-        up, down = leading / total, small * small * trailing / total
-        drift = up - down
-        slope = slope + (kind.counts * k * drift).sum(axis=-1)
-        curvature = curvature + (kind.counts * k * k * (up + down - drift * drift)).sum(axis=-1)
-        exponent = exponent + (kind.counts * (size + np.log(total))).sum(axis=-1)
-    return slope, curvature, exponent
 
 
 def _log_part(small: Floats, positive: NDArray[np.bool_], minus: float, zero: float, plus: float) -> Floats:

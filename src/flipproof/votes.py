@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 import numpy as np
 
-from flipproof.rounding import Floats, Integers, whole_runs
+from flipproof.rounding import SUM_RUN, Floats, Integers, whole_runs
 
 #: Above this many levels a histogram keeps only the votes that occur.
 MOST_SHARED_LEVELS = 2**13
 
-#: Levels of a coarse histogram, at least.
-COARSE_LEVELS = 64
+#: Levels of a coarse histogram; a run of levels holds a whole number of merged ones.
+COARSE_LEVELS = 128
 
 #: Training rows that are visited at a time.
 TILE_ROWS = 2**14
@@ -55,7 +56,6 @@ class ProductVotes:
     coefficients: Floats
     basis: Floats
     exponent: Integers
-    precision: int
 
     @property
     def n_train(self) -> int:
@@ -65,9 +65,7 @@ class ProductVotes:
     def tile(self, start: int, stop: int) -> Floats:
         """Return the votes of training rows start to stop."""
         votes = self.coefficients @ self.basis[start:stop].T
-        limit = 2.0**self.precision - 1
-        np.rint(votes, out=votes)
-        return np.clip(votes, -limit, limit, out=votes)
+        return np.rint(votes, out=votes)
 
 
 @dataclass(frozen=True)
@@ -77,69 +75,65 @@ class VoteHistogram:
     Attributes
     ----------
     values : integers of shape (1, levels) or (rows, levels)
-        The votes; one shared line where all rows use the same levels.
+        The votes, in rising order. One line: all rows share the levels -h, ..., h - 1.
     counts : integers of shape (rows, classes, levels)
         How many labels of a class cast that vote. Unused levels have count 0.
+    n_levels : int
+        How many levels there could have been. The outer ones are left out in whole runs where no row of the block uses
+        them; results must not depend on that, down to the last bit, so what they depend on is this number.
     """
 
     values: Integers
     counts: Integers
+    n_levels: int
 
-    @property
+    @cached_property
+    def has_all_levels(self) -> bool:
+        """Whether all rows share the levels -h, ..., h - 1, without a gap."""
+        half = self.values.shape[1] // 2
+        return len(self.values) == 1 and np.array_equal(self.values[0], np.arange(-half, half))
+
+    @cached_property
+    def all_counts(self) -> Integers:
+        """Labels of any class per level, shape (rows, levels)."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    @cached_property
     def scores(self) -> Integers:
         """Sum of votes per class, without offsets."""
         return np.asarray((self.counts @ self.values[:, :, None])[:, :, 0])
 
-    @property
+    @cached_property
     def vote_mass(self) -> Integers:
         """Sum of all |votes|: the most that labels can move a margin away from its offset."""
-        return np.asarray((self.counts.sum(axis=1) * np.abs(self.values)).sum(axis=-1))
+        return np.asarray((self.all_counts * np.abs(self.values)).sum(axis=-1))
 
-    @property
+    @cached_property
     def n_labels(self) -> int:
         """Number of training labels."""
-        return int(self.counts[0].sum()) if len(self.counts) else 0
+        return int(self.all_counts[0].sum()) if len(self.counts) else 0
 
     def rows(self, which: Integers) -> VoteHistogram:
         """Return the histograms of some of the test rows."""
+        if len(which) == len(self.counts):
+            return self
         values = self.values if len(self.values) == 1 else self.values[which]
-        return VoteHistogram(values, self.counts[which])
-
-
-@dataclass(frozen=True)
-class Duel:
-    """The winner of each test row against one rival: the histogram, seen by that pair.
-
-    `winner`, `rival` and `others` count the labels that name the winner, the rival, or neither, per level of `values`;
-    `others` is None with two classes.
-    """
-
-    values: Integers
-    winner: Integers
-    rival: Integers
-    others: Integers | None
-
-
-def duel(histogram: VoteHistogram, winner: Integers, rival: Integers) -> Duel:
-    """Return the histogram as one pair of classes sees it, for each test row its own pair."""
-    rows = np.arange(histogram.counts.shape[0])
-    for_winner, for_rival = histogram.counts[rows, winner], histogram.counts[rows, rival]
-    others = None
-    if histogram.counts.shape[1] > 2:
-        others = histogram.counts.sum(axis=1) - for_winner - for_rival
-    return Duel(histogram.values, for_winner, for_rival, others)
+        return VoteHistogram(values, self.counts[which], self.n_levels)
 
 
 def coarse_histogram(histogram: VoteHistogram) -> VoteHistogram:
     """Merge neighbouring levels into their middle, for searches that need not be exact."""
-    levels = histogram.values.shape[1]
-    merged = levels // COARSE_LEVELS
+    merged = histogram.n_levels // COARSE_LEVELS
     if merged < 2:
         return histogram
-    cut = merged * COARSE_LEVELS
-    starts = np.arange(0, cut, merged)
-    middles = (histogram.values[:, starts] + histogram.values[:, starts + merged - 1]) // 2
-    return VoteHistogram(middles, np.add.reduceat(histogram.counts, starts, axis=-1))
+    starts = np.arange(0, histogram.values.shape[1], merged)
+    stops = np.append(starts[1:], histogram.values.shape[1]) - 1
+    middles = (histogram.values[:, starts] + histogram.values[:, stops]) // 2
+    counts = np.add.reduceat(histogram.counts, starts, axis=-1)
+    # levels that were left out come back empty: the number of terms, hence the order of a sum, is always the same
+    left_out = (histogram.n_levels - histogram.values.shape[1]) // (2 * merged)
+    margin = ((0, 0), (left_out, left_out))
+    return VoteHistogram(np.pad(middles, margin), np.pad(counts, ((0, 0), *margin)), histogram.n_levels)
 
 
 def tiles(n_train: int) -> Iterator[tuple[int, int]]:
@@ -160,17 +154,18 @@ def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integer
     return scores
 
 
-def n_levels(precision: int, n_train: int) -> int:
-    """Return how many levels a histogram has; it depends on nothing but the learner, so neither do its sums."""
+def possible_levels(precision: int, n_train: int) -> int:
+    """Return how many levels a histogram may have; it depends on nothing but the learner."""
     all_levels = 2 ** (precision + 1)
     return all_levels if _levels_are_shared(precision, n_train) else whole_runs(min(all_levels, n_train))
 
 
 def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
     """Count the votes of a block of test rows by level and label."""
+    levels = possible_levels(precision, source.n_train)
     if _levels_are_shared(precision, source.n_train):
-        return _shared_histogram(source, codes, n_classes, precision)
-    return _own_histogram(source, codes, n_classes, precision)
+        return _shared_histogram(source, codes, n_classes, levels)
+    return _own_histogram(source, codes, n_classes, levels)
 
 
 def _levels_are_shared(precision: int, n_train: int) -> bool:
@@ -178,24 +173,31 @@ def _levels_are_shared(precision: int, n_train: int) -> bool:
     return bool(2 ** (precision + 1) <= min(MOST_SHARED_LEVELS, 4 * n_train))
 
 
-def _shared_histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
-    limit = 2**precision  # one level more than votes can take, for whole runs
-    levels = 2 * limit
+def _shared_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
     rows = len(source.exponent)
     counts = np.zeros(rows * n_classes * levels, dtype=np.int64)
     cell_of_row = (np.arange(rows) * (n_classes * levels))[:, None]
     for start, stop in tiles(source.n_train):
-        cell_of_label = (codes[start:stop] * levels + limit)[None, :]
+        cell_of_label = (codes[start:stop] * levels + levels // 2)[None, :]
         cells = source.tile(start, stop).astype(np.int64)
         cells += cell_of_label
         cells += cell_of_row
         counts += np.bincount(cells.ravel(), minlength=counts.size)
-    return VoteHistogram(np.arange(-limit, limit)[None, :], counts.reshape(rows, n_classes, levels))
+    return _without_outer_levels(counts.reshape(rows, n_classes, levels))
 
 
-def _own_histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
+def _without_outer_levels(counts: Integers) -> VoteHistogram:
+    """Leave out whole runs of levels at both ends that no row uses."""
+    half = counts.shape[2] // 2
+    used = np.flatnonzero(counts.any(axis=(0, 1))) - half
+    reach = max(-int(used[0]), int(used[-1]) + 1) if used.size else 0
+    kept = half if half < SUM_RUN else min(max(-(-reach // SUM_RUN), 1) * SUM_RUN, half)
+    return VoteHistogram(np.arange(-kept, kept)[None, :], counts[:, :, half - kept : half + kept], counts.shape[2])
+
+
+def _own_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
     """Keep, per test row, the votes that occur, in rising order; unused levels repeat the last one."""
-    rows, levels = len(source.exponent), n_levels(precision, source.n_train)
+    rows = len(source.exponent)
     votes = np.concatenate([source.tile(*tile).astype(np.int64) for tile in tiles(source.n_train)], axis=1)
     order = np.argsort(votes, axis=1, kind="stable")
     in_order = np.take_along_axis(votes, order, axis=1)
@@ -206,4 +208,4 @@ def _own_histogram(source: VoteSource, codes: Integers, n_classes: int, precisio
     values[np.broadcast_to(row, level.shape), level] = in_order
     cells = (row * n_classes + codes[order]) * levels + level
     counts = np.bincount(cells.ravel(), minlength=rows * n_classes * levels)
-    return VoteHistogram(values, counts.reshape(rows, n_classes, levels))
+    return VoteHistogram(values, counts.reshape(rows, n_classes, levels), levels)

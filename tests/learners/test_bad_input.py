@@ -50,8 +50,8 @@ BAD_DATA = {
     "mixed booleans": (X, [True, 2] * 20, "of one kind. Got a mix of booleans and numbers"),
     "mixed object array": (X, np.array([1, "a"] * 20, dtype=object), "mix of numbers and strings"),
     "mixed series": (X, pd.Series([1, "a"] * 20), "mix of numbers and strings"),
-    "None among strings": (X, [None, "a"] * 20, "mix of NoneType and strings"),
-    "None in an object array": (X, np.array([None, "a"] * 20, dtype=object), "mix of NoneType and strings"),
+    "None among strings": (X, [None, "a"] * 20, "must not be missing"),
+    "None in an object array": (X, np.array([None, "a"] * 20, dtype=object), "must not be missing"),
     "missing string in a series": (X, pd.Series(["a", "b", None, "a"] * 10, dtype="str"), "NaN|missing"),
 }
 

@@ -1,10 +1,14 @@
 """The same bits, whatever the block size, the threads, the order of the rows or the type of the numbers."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
+from scipy.linalg import hadamard
 from threadpoolctl import threadpool_limits
 
 from flipproof import CertifiedRidgeClassifier
+from flipproof.learners.whitening import _halves
 
 CASES = [(method, precision) for method in ("exact", "tight", "kl") for precision in (8, 10, 16)]
 every_case = pytest.mark.parametrize(("method", "precision"), CASES)
@@ -76,6 +80,49 @@ def test_float32_gives_the_same_bits_as_the_same_values_in_float64(method, preci
     fortran = learner(paper, precision).fit(np.asfortranarray(X), y).certify(np.asfortranarray(Z), method=method)
     assert_same_bits(narrow, expected)
     assert_same_bits(fortran, expected)
+
+
+@pytest.mark.parametrize("precision", range(2, 9))
+def test_weights_halfway_between_two_grid_points_go_the_same_way_in_any_block(precision):
+    # X = H A with orthogonal H and test rows w A make every weight a multiple of 1/128: many lie exactly halfway
+    # between two grid points, and the last bit of a sum would decide where they go
+    rng = np.random.default_rng(0)
+    A = np.eye(24) + np.triu(rng.integers(-1, 2, size=(24, 24)) * (rng.random((24, 24)) < 0.2), 1)
+    X, Z = hadamard(128)[:, 1:25] @ A, rng.integers(-2, 3, size=(40, 24)) @ A
+    settings = {"regularization": 0, "fit_intercept": False, "precision": precision}
+    model = CertifiedRidgeClassifier(**settings).fit(X, rng.integers(3, size=128))
+    expected, _ = model.weights(Z)
+    for size in (1, 2, 3, 7):
+        pieces = [model.weights(Z[start : start + size])[0] for start in range(0, len(Z), size)]
+        np.testing.assert_array_equal(np.vstack(pieces), expected)
+    np.testing.assert_array_equal(model.weights(Z[::-1])[0], expected[::-1])
+    order = rng.permutation(128)
+    again, _ = CertifiedRidgeClassifier(**settings).fit(X[order], rng.integers(3, size=128)).weights(Z)
+    np.testing.assert_array_equal(again, expected[:, order])
+
+
+@every_rule
+@pytest.mark.parametrize(("n", "k"), [(600, 24), (120, 300)])
+def test_no_order_of_summation_can_round_a_product(n, k, paper):
+    # what makes all the other tests true on other machines too, hence a look inside
+    X, y, Z = data(paper, n, k)
+    for precision in (2, 10, 24):
+        model = learner(paper, precision).fit(X, y)
+        source = model._votes(Z)
+        assert_exact_in_any_order(source.coefficients, source.basis)
+    rotation = model._whitening.rotation
+    for half in _halves(model._whitening.grid.integers(X[:20])):
+        assert_exact_in_any_order(half, rotation.high.T)
+        assert_exact_in_any_order(half, rotation.low.T)
+
+
+def assert_exact_in_any_order(left, right):
+    """Check that the sums of ``left @ right.T`` fit into 53 bits, whichever way they are added up."""
+    widest = (np.abs(left) @ np.abs(right).T).argmax(axis=1)
+    for a, b in zip(left, right[widest], strict=True):
+        terms = [Fraction(x) * Fraction(y) for x, y in zip(a.tolist(), b.tolist(), strict=True)]
+        smallest_bit = Fraction(1, max(term.denominator for term in terms))
+        assert sum(map(abs, terms)) <= 2**53 * smallest_bit
 
 
 @every_rule

@@ -20,7 +20,7 @@ from flipproof.learners.engine import BlockCertificates, certify_exact, certify_
 from flipproof.learners.labels import check_label_kinds, encode_labels
 from flipproof.noise import LabelFlip
 from flipproof.rounding import Floats, Integers, scale
-from flipproof.votes import TILE_ROWS, VoteSource, class_scores, histogram, n_levels, tiles
+from flipproof.votes import TILE_ROWS, VoteSource, class_scores, histogram, possible_levels, tiles
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
@@ -84,13 +84,14 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         self
         """
         self._check_parameters()
-        check_label_kinds(y)
+        check_label_kinds(y, "The labels y")
         X, y = self._training_arrays(X, y)
         check_classification_targets(y)
         self.classes_, self._codes = encode_labels(y, self.classes)
         self.noise_ = self._resolve_noise(len(self.classes_))
         self._fit_votes(X)
         self._fit_with_labels(self._codes)
+        self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -174,11 +175,11 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             noise=noise,
             n_train=len(self._codes),
             classes=self.classes_.copy(),
-            assumptions=tuple(self._assumptions()),
+            assumptions=self._assumed,
         )
 
-    def _assumptions(self) -> list[str]:
-        """Say what every certificate of this fitted learner rests on."""
+    def _common_assumptions(self) -> list[str]:
+        """Say what certificates of any learner rest on, at the time of fitting."""
         said = [
             "Only training labels are changed: training features, the number of rows and the test row are as given."
         ]
@@ -192,7 +193,7 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 f"The features step ({type(self.features).__name__}) was fitted without labels; "
                 "its own settings are taken as chosen without them."
             )
-        return said + self._learner_assumptions()
+        return said
 
     def _scores(self, X: Any) -> tuple[Integers, Integers]:
         Z = self._test_features(X)
@@ -232,9 +233,9 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _rows_in_budget(self, budget: int) -> int:
         n, K = len(self._codes), len(self.classes_)
-        levels = n_levels(self.precision, n)
+        levels = possible_levels(self.precision, n)
         numbers_per_row = 4 * min(n, TILE_ROWS) + (3 * K + 24) * levels
-        if levels == n:  # levels of its own: whole rows of votes are sorted
+        if levels < 2 ** (self.precision + 1):  # levels of its own: whole rows of votes are sorted
             numbers_per_row += 8 * n
         return max(1, budget // (8 * numbers_per_row))
 
@@ -285,13 +286,15 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             return X, y
         _, y = validate_data(self, X, y, skip_check_array=True)
         y = np.asarray(y)
+        wanted = (
+            f"The 'features' parameter of {type(self).__name__} must be a transformer that can be fitted without labels"
+        )
+        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
+            raise ValueError(f"{wanted}. Got {self.features!r} instead.")
         try:
             self.features_ = clone(self.features).fit(X)
-        except TypeError as error:
-            raise ValueError(
-                f"The 'features' parameter of {type(self).__name__} must be a transformer that can be fitted without "
-                f"labels. Got {self.features!r} instead, which says: {error}"
-            ) from error
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
         X = check_array(self.features_.transform(X), dtype=float_types, ensure_min_samples=2, estimator=self)
         check_consistent_length(X, y)
         return X, y

@@ -14,7 +14,7 @@ from flipproof.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.noise import LabelFlip
 from flipproof.rounding import Floats, Integers
 from flipproof.tails import find_witness, log_failures_upper, mean_offset_lower
-from flipproof.votes import VoteHistogram, duel
+from flipproof.votes import VoteHistogram
 
 
 @dataclass(frozen=True)
@@ -39,18 +39,16 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers) -> BlockCertifica
     """Certify a block by the exact radius of the deployed rule (M6)."""
     scores = histogram.scores + offsets
     winner = winners(scores)
-    rivals = _rivals(winner, scores.shape[1])
-    margins = _margins(scores, winner, rivals)
-    flips = np.stack(
-        [flips_to_overturn(duel(histogram, winner, rivals[:, i]), margins[:, i]) for i in range(rivals.shape[1])],
-        axis=1,
-    )
-    closest = np.argmin(flips, axis=1)[:, None]
+    rows = np.arange(len(winner))
+    margins = scores[rows, winner][:, None] - scores
+    flips = flips_to_overturn(histogram, winner, margins)
+    # the winner's own column is never the smallest, not even if no rival can be reached
+    rival = np.argmin(np.where(np.arange(scores.shape[1]) == winner[:, None], np.inf, flips), axis=1)
     return BlockCertificates(
         winner=winner,
-        rival=np.take_along_axis(rivals, closest, axis=1)[:, 0],
-        radius=radius_from_flips(np.take_along_axis(flips, closest, axis=1)[:, 0], histogram.n_labels),
-        margin=np.take_along_axis(margins, closest, axis=1)[:, 0],
+        rival=rival,
+        radius=radius_from_flips(flips[rows, rival], histogram.n_labels),
+        margin=margins[rows, rival],
         log_failure=np.full(len(winner), np.nan),
         witness=np.full(scores.shape, np.nan),
         noise=np.full(len(winner), np.nan),
@@ -131,17 +129,6 @@ def _log_failures(
         unsearched = ~searched[rows, rival] & (bounds[rows, rival] > -np.inf)
         rows, rival = rows[unsearched], rival[unsearched]
     return bounds, witness
-
-
-def _rivals(winner: Integers, n_classes: int) -> Integers:
-    """Return all classes but the winner, in rising order, one line per test row."""
-    others = np.arange(n_classes - 1)
-    return np.asarray(others + (others >= winner[:, None]), dtype=np.int64)
-
-
-def _margins(scores: Integers, winner: Integers, rivals: Integers) -> Integers:
-    lead = np.take_along_axis(scores, winner[:, None], axis=1) - np.take_along_axis(scores, rivals, axis=1)
-    return np.asarray(lead, dtype=np.int64)
 
 
 def _larger_radius(one: BlockCertificates, two: BlockCertificates) -> BlockCertificates:

@@ -10,17 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 from flipproof.rounding import Integers
 
 
-def check_label_kinds(y: Any) -> None:
-    """Refuse labels of mixed type, which conversion to an array would silently turn into strings."""
-    if isinstance(y, (list, tuple)):
-        kinds = {_kind(one) for one in set(map(type, y))}
-    elif getattr(getattr(y, "dtype", None), "kind", None) == "O":
-        kinds = {_kind(one) for one in set(map(type, np.asarray(y).ravel()))}
+def check_label_kinds(labels: Any, name: str) -> None:
+    """Refuse missing labels and labels of mixed type, which conversion to an array would silently turn into strings."""
+    if isinstance(labels, (list, tuple)):
+        each: Any = labels
+    elif getattr(getattr(labels, "dtype", None), "kind", None) == "O":
+        each = np.asarray(labels).ravel()
     else:
         return
+    kinds = {_kind(one) for one in set(map(type, each))}
+    if "None" in kinds or ("strings" in kinds and any(one != one for one in each)):  # NaN is not itself
+        raise ValueError(
+            f"{name} must not be missing. Got None or NaN among them: leave those rows out, or label them."
+        )
     if len(kinds) > 1:
         raise ValueError(
-            f"The labels y must all be of one kind. Got a mix of {' and '.join(sorted(kinds))} instead: "
+            f"{name} must all be of one kind. Got a mix of {' and '.join(sorted(kinds))} instead: "
             "convert them to numbers, strings or booleans first."
         )
 
@@ -34,14 +39,15 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
         found, codes = np.unique(y, return_inverse=True)
         if len(found) < 2:
             raise ValueError(
-                f"The training labels hold only one class, {found[0]!r}; at least two are needed. "
+                f"The training labels hold only one class, {found.tolist()[0]!r}; at least two are needed. "
                 "If other classes exist but do not occur here, name them all with classes=[...]."
             )
         return found, codes.astype(np.int64)
-    check_label_kinds(classes)
-    known = np.unique(np.asarray(classes))
-    if known.ndim != 1 or len(known) < 2:
-        raise ValueError(f"The 'classes' parameter must name at least two classes. Got {classes!r} instead.")
+    check_label_kinds(classes, "The 'classes'")
+    known = np.asarray(classes)
+    if known.ndim != 1 or len(np.unique(known)) < 2:
+        raise ValueError(f"The 'classes' parameter must be a list of at least two classes. Got {classes!r} instead.")
+    known = np.unique(known)
     position = np.minimum(np.searchsorted(known, y) if _comparable(known, y) else np.zeros(len(y), int), len(known) - 1)
     unknown = known[position] != y
     if np.any(unknown):
@@ -62,4 +68,4 @@ def _kind(one: type) -> str:
         return "numbers"
     if issubclass(one, str):
         return "strings"
-    return one.__name__
+    return "None" if one is type(None) else one.__name__

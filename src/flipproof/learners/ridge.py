@@ -7,11 +7,10 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.exceptions import NotFittedError
 
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.whitening import FEATURE_BITS, Whitening, whiten
-from flipproof.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
+from flipproof.learners.whitening import HALF_BITS, Whitening, whiten
+from flipproof.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.votes import ProductVotes
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
@@ -72,7 +71,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
     >>> X, y = load_digits(return_X_y=True)
     >>> model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], y[:1000])
     >>> model.certify(X[1000:])
-    <Certificates: 797 predictions, method 'exact', median radius 14 of 1000 labels>
+    <Certificates: 797 predictions, method 'exact', median radius 12 of 1000 labels>
     """
 
     def __init__(
@@ -100,6 +99,11 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if not isinstance(self.fit_intercept, (bool, np.bool_)):
+            raise ValueError(
+                "The 'fit_intercept' parameter of CertifiedRidgeClassifier must be True or False. "
+                f"Got {self.fit_intercept!r} instead."
+            )
         rule = self.regularization
         is_number = isinstance(rule, (int, float, np.number)) and not isinstance(rule, bool)
         if not (rule in ("label-free", "paper") if isinstance(rule, str) else is_number and 0 <= rule < np.inf):
@@ -119,12 +123,12 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         if self.regularization == "label-free":
             regularization = mean_eigenvalue
         elif self.regularization == "paper" and self.noise_ is not None:
-            regularization = self._paper_regularization(codes, self.noise_.q)
+            regularization = self._whitening.in_grid_units(self._paper_regularization(codes, self.noise_.q))
             warnings.warn(
                 "regularization='paper' estimates lambda from the labels: certificates hold for this lambda, not for "
                 "one that is estimated again after an attack. Use 'label-free' or a number outside reproductions.",
                 LabelDependenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
         else:
             regularization = self._whitening.in_grid_units(float(self.regularization))
@@ -159,20 +163,23 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
     def _votes(self, Z: Floats) -> ProductVotes:
         """Return the votes alpha on a block of test rows, on a grid that is known before any training row is visited.
 
-        ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, with c the shrunken coordinates.
+        ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, with c the shrunken coordinates as
+        they are used, that is after rounding: no vote needs more than `precision` bits.
         """
-        basis = self._whitening.basis
-        c = self._whitening.coordinates(Z) * self._shrinkage
-        bound = np.sqrt(self._whitening.largest_leverage) * _length_above(c)
+        whitening = self._whitening
+        c = whitening.coordinates(Z) * self._shrinkage
         if self.fit_intercept:
-            c = np.hstack([c, np.full((len(c), 1), 1 / len(basis))])
-            bound = bound + 1 / len(basis)
-        columns = scale(c, -self._whitening.basis_exponent)
-        bits = bits_left(columns.shape[1], FEATURE_BITS)
+            c = np.hstack([c, np.full((len(c), 1), 1 / len(whitening.basis))])
+        columns = scale(c, -whitening.basis_exponent)
+        bits = bits_left(columns.shape[1], HALF_BITS)
         fine = grid_exponent(np.abs(columns).max(axis=1, initial=0.0), bits)
+        integers = to_grid(columns, fine[:, None], bits)
+        rounded = np.abs(scale(integers, whitening.basis_exponent - fine[:, None]))
+        bound = np.sqrt(whitening.largest_leverage) * _length_above(rounded[:, : whitening.rank])
+        bound = above(bound + rounded[:, whitening.rank :].sum(axis=1))
         exponent = grid_exponent(bound, self.precision)
-        coefficients = scale(to_grid(columns, fine[:, None], bits), (exponent - fine)[:, None])
-        return ProductVotes(coefficients, basis, exponent, self.precision)
+        exponent -= scale(bound, exponent) > 2.0**self.precision - 1
+        return ProductVotes(scale(integers, (exponent - fine)[:, None]), whitening.basis, exponent)
 
     def _has_offsets(self) -> bool:
         """The paper's binary rule ``alpha' y >= 1/2`` is the offset ``1 - sum(alpha)`` of class 0."""
@@ -182,8 +189,6 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         return np.stack([scale(np.ones(len(votes)), exponent) - votes, np.zeros(len(votes))], axis=1)
 
     def _learner_assumptions(self) -> list[str]:
-        if not hasattr(self, "regularization_"):
-            raise NotFittedError("This CertifiedRidgeClassifier is not fitted yet: call fit first.")
         if self.regularization == "paper":
             return [
                 f"lambda = {self.regularization_:.6g} was estimated from the training labels (regularization='paper') "

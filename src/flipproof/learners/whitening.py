@@ -5,8 +5,8 @@ test row z by ``alpha_j = sum_r U_jr * s_r^2 / (s_r^2 + lambda) * u_r(z)``, wher
 row's own coordinates. So all that is kept of the training features is U.
 
 Nothing here reads a label, so everything may be rounded (M9), and it is rounded such that no result depends on the
-order of a summation: features to a 20-bit grid per column, V S^-1 to a grid per column, U to a grid per column, each
-with so few bits that float64 dot products are exact. Only the eigenvalue problem is not: it runs on one thread.
+order of a summation: features and V S^-1 are put on fixed grids and split into two halves each, with so few bits that
+every float64 dot product of halves is an exact integer. Only the eigenvalue problem is not: it runs on one thread.
 """
 
 from __future__ import annotations
@@ -27,21 +27,25 @@ from flipproof.rounding import (
     bits_left,
     exponent_above,
     grid_exponent,
+    power_of_two,
     scale,
     to_grid,
 )
 
-#: Bits of a feature, and of an entry of U, without the sign.
-FEATURE_BITS = 20
+#: Bits of half a feature, and of an entry of U, without the sign.
+HALF_BITS = 20
 
-#: Rows whose products of two features add up exactly.
-GRAM_ROWS = 2 ** (EXACT_BITS - 2 * FEATURE_BITS)
+#: Bits of a feature.
+FEATURE_BITS = 2 * HALF_BITS
 
-#: A test row this far outside the training range (in grid steps) is moved here, so that nothing overflows.
-LARGEST_FEATURE = 2.0**900
+#: Rows over which sums of features, and of products of two halves, are exact.
+CHUNK_ROWS = 2 ** (EXACT_BITS - FEATURE_BITS)
 
 #: Gram matrices of many chunks are added as integers in two parts, of which this is the lower one's size.
 LOW_BITS = 26
+
+#: A test row this far outside the training range (in grid steps) is moved here, so that nothing overflows.
+LARGEST_FEATURE = 2.0**900
 
 
 @dataclass(frozen=True)
@@ -70,7 +74,7 @@ class ColumnGrid:
     @property
     def column_weight(self) -> Floats:
         """Size of a grid step of each column, relative to the coarsest one."""
-        return scale(np.ones(len(self.exponent)), self.coarsest - self.exponent)
+        return power_of_two(self.coarsest - self.exponent)
 
     @property
     def variance(self) -> float:
@@ -79,11 +83,38 @@ class ColumnGrid:
 
 
 @dataclass(frozen=True)
+class Rotation:
+    """A matrix whose product with integers of FEATURE_BITS bits is the same in any order of summation.
+
+    Column r is ``(high + low * 2**-bits) * 2**-exponent_r``; `high` and `low` hold integers of `bits` bits.
+    """
+
+    high: Floats
+    low: Floats
+    exponent: Integers
+    bits: int
+
+    def apply(self, integers: Floats) -> Floats:
+        """Return ``integers @ matrix``; rows with more bits are put on a coarser grid first."""
+        coarser = np.minimum(FEATURE_BITS - exponent_above(np.abs(integers).max(axis=1, initial=0.0)), 0)[:, None]
+        high, low = _halves(to_grid(integers, coarser, FEATURE_BITS))
+        # four exact products, added in a fixed order
+        product = (high @ self.low) * 2.0 ** (HALF_BITS - self.bits) + (low @ self.low) * 2.0**-self.bits
+        product += low @ self.high
+        product += (high @ self.high) * 2.0**HALF_BITS
+        return scale(product, -(coarser + self.exponent))
+
+
+@dataclass(frozen=True)
 class Whitening:
     """The training rows in whitened coordinates, and the map that takes a test row there.
 
     Attributes
     ----------
+    grid : ColumnGrid
+        Puts rows of features on a grid.
+    rotation : Rotation
+        V S^-1, for rows on that grid.
     basis : integers in float64, shape (n, rank), or (n, rank + 1) if centred
         U, on a grid per column; if centred, followed by a column that stands for 1.
     basis_exponent : integers, one per column of `basis`
@@ -95,8 +126,7 @@ class Whitening:
     """
 
     grid: ColumnGrid
-    rotation: Floats
-    rotation_exponent: Integers
+    rotation: Rotation
     basis: Floats
     basis_exponent: Integers
     eigenvalues: Floats
@@ -109,7 +139,7 @@ class Whitening:
 
     def coordinates(self, Z: Floats) -> Floats:
         """Return u(z) for each row: the same bits in whatever blocks the rows come."""
-        return _rotate(self.grid.integers(Z), self.rotation, self.rotation_exponent)
+        return self.rotation.apply(self.grid.integers(Z))
 
     def in_grid_units(self, regularization: float) -> float:
         """Return a ridge parameter in the units of `eigenvalues`."""
@@ -124,35 +154,44 @@ class Whitening:
 
 def whiten(X: Floats, center: bool) -> Whitening:
     """Decompose the training features; `center` subtracts their mean (an unpenalised intercept)."""
-    grid = _column_grid(X, center)
     n, k = X.shape
-    if k <= n:
-        eigenvalues, rotation = _eigen_primal(X, grid)
-    else:
-        eigenvalues, rotation = _eigen_dual(X, grid)
-    rotation_bits = bits_left(k, FEATURE_BITS)
-    rotation_exponent = grid_exponent(np.abs(rotation).max(axis=0, initial=0.0), rotation_bits)
-    rotation = to_grid(rotation, rotation_exponent, rotation_bits)
-
-    rank = len(eigenvalues)
+    grid = _column_grid(X, center)
+    eigenvalues, matrix = _eigen_primal(X, grid) if k <= n else _eigen_dual(X, grid)
+    rotation, rank = _split(matrix), len(eigenvalues)
     basis = np.empty((n, rank + center))
-    for rows in _chunks(n):
-        basis[rows, :rank] = _rotate(grid.integers(X[rows]), rotation, rotation_exponent)
     basis[:, rank:] = 1.0
-    basis_exponent = grid_exponent(np.abs(basis).max(axis=0, initial=0.0), FEATURE_BITS)
+    largest = np.ones(rank + center)
+    largest[:rank] = 0.0
+    for rows in _chunks(n):
+        basis[rows, :rank] = rotation.apply(grid.integers(X[rows]))
+        largest = np.maximum(largest, np.abs(basis[rows]).max(axis=0))
+    basis_exponent = grid_exponent(largest, HALF_BITS)
     leverage = 0.0
     for rows in _chunks(n):
-        basis[rows] = to_grid(basis[rows], basis_exponent, FEATURE_BITS)
+        basis[rows] = to_grid(basis[rows], basis_exponent, HALF_BITS)
         coordinates = scale(basis[rows, :rank], -basis_exponent[:rank])
-        leverage = max(leverage, float((coordinates**2).sum(axis=1).max()))
-    return Whitening(
-        grid, rotation, rotation_exponent, basis, basis_exponent, eigenvalues, float(above(leverage, 1e-12))
-    )
+        leverage = max(leverage, float(np.einsum("ij,ij->i", coordinates, coordinates).max()))
+    return Whitening(grid, rotation, basis, basis_exponent, eigenvalues, float(above(leverage, 1e-12)))
 
 
 def _chunks(n: int) -> Iterator[slice]:
-    for start in range(0, n, GRAM_ROWS):
-        yield slice(start, min(start + GRAM_ROWS, n))
+    for start in range(0, n, CHUNK_ROWS):
+        yield slice(start, min(start + CHUNK_ROWS, n))
+
+
+def _halves(integers: Floats) -> tuple[Floats, Floats]:
+    """Split integers of FEATURE_BITS bits: ``integers = high * 2**HALF_BITS + low``."""
+    high = np.rint(integers * 2.0**-HALF_BITS)
+    return high, integers - high * 2.0**HALF_BITS
+
+
+def _split(matrix: Floats) -> Rotation:
+    bits = bits_left(len(matrix), HALF_BITS)
+    exponent = grid_exponent(np.abs(matrix).max(axis=0, initial=0.0), bits)
+    scaled = scale(matrix, exponent)
+    high = np.clip(np.rint(scaled), 1 - 2.0**bits, 2.0**bits - 1)
+    low = np.rint((scaled - high) * 2.0 ** (bits - 1)) * 2
+    return Rotation(high, np.clip(low, 1 - 2.0**bits, 2.0**bits - 1), exponent, bits)
 
 
 def _round_columns(X: Floats, midpoint: Floats, exponent: Integers) -> Floats:
@@ -173,30 +212,43 @@ def _column_grid(X: Floats, center: bool) -> ColumnGrid:
     used = largest > 0
     exponent = grid_exponent(largest, bits)
     exponent = np.where(used, exponent, exponent[used].max() if used.any() else 0)
-    # sums over a chunk are exact in float64, sums over chunks in Python's integers
-    n, sums, squares = len(X), 0, 0
-    for rows in _chunks(n):
-        integers = _round_columns(X[rows], midpoint, exponent)
-        sums = sums + integers.sum(axis=0).astype(object)
-        squares = squares + (integers**2).sum(axis=0).astype(object)
+    sums, squares = _moments(X, midpoint, exponent)
+    n = len(X)
     spread = np.asarray((n * squares - sums * sums) / n, dtype=np.float64)
     mean = np.rint(np.asarray(sums / n, dtype=np.float64)) if center else np.zeros(X.shape[1])
     return ColumnGrid(midpoint, exponent, mean, spread, used)
 
 
-def _eigen_primal(X: Floats, grid: ColumnGrid) -> tuple[Floats, Floats]:
-    """Return eigenvalues and rotation V S^-1 (in grid units) from the Gram matrix of the columns."""
-    k = X.shape[1]
-    high, low = np.zeros((k, k), dtype=np.int64), np.zeros((k, k), dtype=np.int64)
+def _moments(X: Floats, midpoint: Floats, exponent: Integers) -> tuple[NDArray[np.object_], NDArray[np.object_]]:
+    """Return sums and sums of squares of columns on the grid: exact by chunk, then added as Python's integers."""
+    sums, squares = np.zeros((2, X.shape[1]), dtype=object)
     for rows in _chunks(len(X)):
-        integers = grid.integers(X[rows])
-        gram = (integers.T @ integers).astype(np.int64)
-        high += gram >> LOW_BITS
-        low += gram & (2**LOW_BITS - 1)
+        integers = _round_columns(X[rows], midpoint, exponent)
+        high, low = _halves(integers)
+        sums += _whole(integers.sum(axis=0))
+        products = [_whole(np.einsum("ij,ij->j", a, b)) for a, b in ((high, high), (high, low), (low, low))]
+        squares += products[0] * 4**HALF_BITS + products[1] * 2 ** (HALF_BITS + 1) + products[2]
+    return sums, squares
+
+
+def _whole(x: Floats) -> NDArray[np.object_]:
+    return x.astype(np.int64).astype(object)
+
+
+def _eigen_primal(X: Floats, grid: ColumnGrid) -> tuple[Floats, Floats]:
+    """Return eigenvalues and V S^-1 (in grid units) from the Gram matrix of the columns."""
+    k = X.shape[1]
+    gram_high, gram_low = np.zeros((3, k, k), dtype=np.int64), np.zeros((3, k, k), dtype=np.int64)
+    for rows in _chunks(len(X)):
+        high, low = _halves(grid.integers(X[rows]))
+        products = np.stack([high.T @ high, high.T @ low, low.T @ low]).astype(np.int64)
+        gram_high += products >> LOW_BITS
+        gram_low += products & (2**LOW_BITS - 1)
+    squares, mixed, small = gram_high * 2.0**LOW_BITS + gram_low
     weight = grid.column_weight
-    gram_matrix = (high * 2.0**LOW_BITS + low) * weight[:, None] * weight
+    gram = (squares * 4.0**HALF_BITS + (mixed + mixed.T) * 2.0**HALF_BITS + small) * weight[:, None] * weight
     with threadpool_limits(limits=1, user_api="blas"):
-        eigenvalues, vectors = eigh(gram_matrix, check_finite=False)
+        eigenvalues, vectors = eigh(gram, check_finite=False)
     kept = _above_rank(eigenvalues, max(X.shape))
     return eigenvalues[kept], weight[:, None] * vectors[:, kept] / np.sqrt(eigenvalues[kept])
 
@@ -208,19 +260,11 @@ def _eigen_dual(X: Floats, grid: ColumnGrid) -> tuple[Floats, Floats]:
     with threadpool_limits(limits=1, user_api="blas"):
         eigenvalues, vectors = eigh(rows @ rows.T, check_finite=False)
         kept = _above_rank(eigenvalues, max(X.shape))
-        rotation = weight[:, None] * (rows.T @ vectors[:, kept]) / eigenvalues[kept]
-    return eigenvalues[kept], rotation
+        matrix = weight[:, None] * (rows.T @ vectors[:, kept]) / eigenvalues[kept]
+    return eigenvalues[kept], matrix
 
 
 def _above_rank(eigenvalues: Floats, size: int) -> NDArray[np.bool_]:
     """Tell which eigenvalues are not rounding error."""
     tolerance = size * np.finfo(np.float64).eps * max(float(eigenvalues[-1]), 0.0)
     return eigenvalues > tolerance
-
-
-def _rotate(integers: Floats, rotation: Floats, rotation_exponent: Integers) -> Floats:
-    """Return ``integers @ rotation`` in real units; rows beyond FEATURE_BITS are put on a coarser grid first."""
-    largest = np.abs(integers).max(axis=1, initial=0.0)
-    coarser = np.minimum(FEATURE_BITS - exponent_above(largest), 0)[:, None]
-    products = to_grid(integers, coarser, FEATURE_BITS) @ rotation
-    return scale(products, -(coarser + rotation_exponent))

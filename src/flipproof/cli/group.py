@@ -1,0 +1,52 @@
+"""The group of all subcommands, and what becomes of their errors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import click
+
+from flipproof import __version__
+from flipproof.cli import EXIT_INTERRUPTED, EXIT_USAGE
+from flipproof.cli.demo import demo
+
+
+@click.group(
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Start with: flipproof demo",
+)
+@click.version_option(__version__, prog_name="flipproof", message="%(prog)s %(version)s")
+@click.pass_context
+def commands(context: click.Context) -> None:
+    """Certify predictions against changed training labels.
+
+    A certificate says: this prediction would be the same if any r of the training labels had been changed by an
+    adversary who knows everything and aims at this very test row.
+    """
+    if context.invoked_subcommand is None:
+        click.echo(context.get_help())
+
+
+commands.add_command(demo)
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run a subcommand and return the exit code; an error is one line on stderr, never a traceback."""
+    try:
+        outcome = commands.main(args=arguments, prog_name="flipproof", standalone_mode=False)
+    except click.Abort:
+        return _stop("interrupted", EXIT_INTERRUPTED)
+    except click.UsageError as error:
+        help_of = error.ctx.command_path if error.ctx else "flipproof"
+        return _stop(f"error: {error.format_message()} See '{help_of} --help'.", EXIT_USAGE)
+    except click.ClickException as error:
+        return _stop(f"error: {error.format_message()}", EXIT_USAGE)
+    except (ValueError, ImportError, OSError) as error:
+        return _stop(f"error: {error}", EXIT_USAGE)
+    return outcome if isinstance(outcome, int) else 0
+
+
+def _stop(message: str, code: int) -> int:
+    click.echo(f"flipproof: {' '.join(message.split())}", err=True)
+    return code

@@ -1,0 +1,1 @@
+"""Reports: from certificates to plain summaries, text and plots."""

@@ -1,0 +1,165 @@
+"""Certificates in figures: plain summaries, and tables of text that somebody else prints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from flipproof.certificates import Certificates
+from flipproof.metrics import certified_accuracy, certified_recall
+from flipproof.rounding import Floats
+
+
+@dataclass(frozen=True)
+class MethodAccuracy:
+    """How accurate the predictions are under attack, by one method of certification.
+
+    Attributes
+    ----------
+    name : str
+        The method, with its noise if it has one.
+    method : str
+        "exact", "tight" or "kl".
+    clean_accuracy : float
+        Share of test rows predicted correctly, nobody having changed a label.
+    certified : tuple of float
+        Certified accuracy at each number of flips.
+    worst_recall : tuple of float
+        Certified recall of the class that has the lowest, at each number of flips.
+    """
+
+    name: str
+    method: str
+    clean_accuracy: float
+    certified: tuple[float, ...]
+    worst_recall: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class AccuracySummary:
+    """What the certificates of one test set come to.
+
+    Attributes
+    ----------
+    n_train, n_test, n_classes : int
+        Sizes of the problem.
+    constant_accuracy : float
+        Accuracy of the best constant classifier, which no changed label can move.
+    flips : tuple of int
+        The numbers of changed labels that `methods` speak of.
+    methods : tuple of MethodAccuracy
+        One per method.
+    """
+
+    n_train: int
+    n_test: int
+    n_classes: int
+    constant_accuracy: float
+    flips: tuple[int, ...]
+    methods: tuple[MethodAccuracy, ...]
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The numbers of flips as shares of the training labels."""
+        return tuple(flips / self.n_train for flips in self.flips)
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """Cells of text; those of the header may have two lines."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Sequence[int]) -> AccuracySummary:
+    """Summarize certificates of the same test rows by several methods.
+
+    Parameters
+    ----------
+    y_true : array of shape (m,)
+        The true classes of the test rows.
+    certificates : sequence of Certificates
+        One per method, all against the same training labels.
+    flips : sequence of int
+        Numbers of changed labels to report.
+
+    Returns
+    -------
+    AccuracySummary
+    """
+    if not certificates:
+        raise ValueError("There are no certificates to summarize.")
+    sizes = {(one.n_train, len(one.classes)) for one in certificates}
+    if len(sizes) > 1:
+        raise ValueError(
+            f"Certificates can only be compared on the same training labels. Got (labels, classes) = {sorted(sizes)}."
+        )
+    n_train, n_classes = sizes.pop()
+    return AccuracySummary(
+        n_train=n_train,
+        n_test=len(certificates[0]),
+        n_classes=n_classes,
+        constant_accuracy=constant_accuracy(y_true),
+        flips=tuple(int(number) for number in flips),
+        methods=tuple(_method_accuracy(y_true, one, flips) for one in certificates),
+    )
+
+
+def accuracy_table(summary: AccuracySummary) -> TextTable:
+    """Return certified accuracy as a table: a column per number of flips, a row per method.
+
+    The exact method has a second row, for the class that fares worst: accuracy can hide that a class is lost.
+    """
+    header = [f"labels changed\nof {summary.n_train}"]
+    header += [f"{flips}\n= {share:.1%}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
+    rows = []
+    for method in summary.methods:
+        rows.append((method.name, *map(percent, method.certified)))
+        if method.method == "exact":
+            rows.append(("  its worst class", *map(percent, method.worst_recall)))
+    return TextTable(tuple(header), tuple(rows))
+
+
+def percent(share: float) -> str:
+    """Write a share in percent, rounded down: what is claimed is never more than what was proved."""
+    tenths = math.floor(round(share * 1000, 6))  # 0.29 * 1000 is slightly below 290
+    return f"{tenths // 10}.{tenths % 10}%"
+
+
+def method_name(certificates: Certificates) -> str:
+    """Name the method, with its noise q if it has one."""
+    if certificates.method == "exact":
+        return "exact"
+    if np.ndim(certificates.noise):
+        return f"{certificates.method} (best q per row)"
+    return f"{certificates.method} (q = {certificates.noise:g})"
+
+
+def constant_accuracy(y_true: ArrayLike) -> float:
+    """Return the share of the most frequent true class: what the best constant classifier reaches."""
+    truth = np.asarray(y_true)
+    return float(np.unique(truth, return_counts=True)[1].max() / truth.size)
+
+
+def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Sequence[int]) -> MethodAccuracy:
+    return MethodAccuracy(
+        name=method_name(certificates),
+        method=certificates.method,
+        clean_accuracy=float(certified_accuracy(y_true, certificates, [0])[0]),
+        certified=tuple(certified_accuracy(y_true, certificates, list(flips)).tolist()),
+        worst_recall=tuple(_worst_recall(y_true, certificates, flips).tolist()),
+    )
+
+
+def _worst_recall(y_true: ArrayLike, certificates: Certificates, flips: Sequence[int]) -> Floats:
+    """Return the lowest certified recall over the true classes; a class that the learner does not know has none."""
+    if not np.isin(np.asarray(y_true), certificates.classes).all():
+        return np.zeros(len(flips))
+    recall = certified_recall(y_true, certificates, list(flips))
+    present = np.isin(certificates.classes, np.asarray(y_true))
+    return np.asarray(recall[:, present].min(axis=1))
