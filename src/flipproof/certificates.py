@@ -15,7 +15,7 @@ from flipproof.rounding import Floats, Integers
 METHODS = ("exact", "tight", "kl")
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class Certificates:
     """One certificate per test row: `prediction` stays the same under any `radius` changed training labels.
 

@@ -64,6 +64,11 @@ def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) ->
         )
     if truth.size == 0:
         raise ValueError("y_true is empty: there is no accuracy of no predictions.")
+    if not np.isin(truth, certificates.classes).any():
+        raise ValueError(
+            f"y_true holds none of the classes {certificates.classes.tolist()}: is it of another type than the "
+            f"training labels? Got {np.unique(truth)[:3].tolist()} instead."
+        )
     wanted = np.atleast_1d(np.asarray(flips))
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.number) or not (wanted >= 0).all():
         raise ValueError(f"flips must be numbers of at least 0. Got {flips!r} instead.")

@@ -88,8 +88,9 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         X, y = self._training_arrays(X, y)
         check_classification_targets(y)
         self.classes_, self._codes = encode_labels(y, self.classes)
-        self.noise_ = self._resolve_noise(len(self.classes_))
+        self.precision_ = int(self.precision)
         self._fit_votes(X)
+        self.noise_ = self._resolve_noise(len(self.classes_))
         self._fit_with_labels(self._codes)
         self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
         return self
@@ -147,7 +148,7 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _certify_block(self, Z: Floats, method: str) -> tuple[BlockCertificates, Integers]:
         source = self._votes(Z)
-        votes = histogram(source, self._codes, len(self.classes_), self.precision)
+        votes = histogram(source, self._codes, len(self.classes_), self.precision_)
         offsets = self._offsets(votes.scores.sum(axis=1), source.exponent)
         if method == "exact":
             return certify_exact(votes, offsets), source.exponent
@@ -214,7 +215,7 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             return np.zeros((len(votes), len(self.classes_)), dtype=np.int64)
         with np.errstate(over="ignore"):
             deployed = self._raw_offsets(votes, exponent) / self.noise_.signal
-        hopeless = float(len(self._codes) * 2**self.precision)
+        hopeless = float(len(self._codes) * 2**self.precision_)
         behind = np.minimum(deployed, np.finfo(np.float64).max)
         behind = behind - behind.max(axis=1, keepdims=True)
         return np.asarray(np.maximum(np.rint(behind), -hopeless), dtype=np.int64)
@@ -227,15 +228,16 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _blocks(self, n_rows: int, n_jobs: int) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
+        self._check_block_size()
         size = self.block_size or self._rows_in_budget(MEMORY_BUDGET // n_jobs)
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
 
     def _rows_in_budget(self, budget: int) -> int:
         n, K = len(self._codes), len(self.classes_)
-        levels = possible_levels(self.precision, n)
+        levels = possible_levels(self.precision_, n)
         numbers_per_row = 4 * min(n, TILE_ROWS) + (3 * K + 24) * levels
-        if levels < 2 ** (self.precision + 1):  # levels of its own: whole rows of votes are sorted
+        if levels < 2 ** (self.precision_ + 1):  # levels of its own: whole rows of votes are sorted
             numbers_per_row += 8 * n
         return max(1, budget // (8 * numbers_per_row))
 
@@ -252,10 +254,14 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 f"The 'precision' parameter of {name} must be an integer from {SMALLEST_PRECISION} to "
                 f"{LARGEST_PRECISION}, the bits of a vote. Got {self.precision!r} instead."
             )
-        if self.block_size is not None and (not isinstance(self.block_size, integer) or self.block_size < 1):
+        self._check_block_size()
+
+    def _check_block_size(self) -> None:
+        size = self.block_size
+        if size is not None and (not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 1):
             raise ValueError(
-                f"The 'block_size' parameter of {name} must be None or an integer of at least 1. "
-                f"Got {self.block_size!r} instead."
+                f"The 'block_size' parameter of {type(self).__name__} must be None or an integer of at least 1. "
+                f"Got {size!r} instead."
             )
 
     def _resolve_noise(self, n_classes: int) -> LabelFlip | None:

@@ -32,9 +32,13 @@ def certify(model: Any, X: Any, method: str | None = None) -> Certificates:
     if isinstance(model, LabelLinearClassifier):
         return model.certify(X, method=method)
     if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelLinearClassifier):
+        got = (
+            f"a Pipeline that ends in {type(model[-1]).__name__}"
+            if isinstance(model, Pipeline)
+            else type(model).__name__
+        )
         raise ValueError(
-            "model must be a flipproof learner or a scikit-learn Pipeline that ends in one. "
-            f"Got {type(model).__name__} instead."
+            f"model must be a flipproof learner or a scikit-learn Pipeline that ends in one. Got {got} instead."
         )
     steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
     transformed = model[:-1].transform(X) if len(model) > 1 else X

@@ -57,6 +57,8 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         The classes.
     regularization_ : float
         The lambda that was used.
+    precision_ : int
+        The bits of a vote that were used.
     noise_ : LabelFlip or None
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
@@ -152,7 +154,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         targets = (codes[:, None] == np.arange(len(self.classes_))).astype(np.float64)
         if len(self.classes_) == 2:
             targets = targets[:, 1:]
-        if self.fit_intercept:
+        if self._whitening.is_centered:
             targets -= targets.mean(axis=0)
         fitted = scale(self._whitening.basis.T @ targets, -self._whitening.basis_exponent[:, None])[:k]
         residual = np.maximum((targets**2).sum(axis=0) - (fitted**2).sum(axis=0), 0) / (n - k)
@@ -168,7 +170,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         """
         whitening = self._whitening
         c = whitening.coordinates(Z) * self._shrinkage
-        if self.fit_intercept:
+        if whitening.is_centered:
             c = np.hstack([c, np.full((len(c), 1), 1 / len(whitening.basis))])
         columns = scale(c, -whitening.basis_exponent)
         bits = bits_left(columns.shape[1], HALF_BITS)
@@ -177,13 +179,13 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         rounded = np.abs(scale(integers, whitening.basis_exponent - fine[:, None]))
         bound = np.sqrt(whitening.largest_leverage) * _length_above(rounded[:, : whitening.rank])
         bound = above(bound + rounded[:, whitening.rank :].sum(axis=1))
-        exponent = grid_exponent(bound, self.precision)
-        exponent -= scale(bound, exponent) > 2.0**self.precision - 1
+        exponent = grid_exponent(bound, self.precision_)
+        exponent -= scale(bound, exponent) > 2.0**self.precision_ - 1
         return ProductVotes(scale(integers, (exponent - fine)[:, None]), whitening.basis, exponent)
 
     def _has_offsets(self) -> bool:
         """The paper's binary rule ``alpha' y >= 1/2`` is the offset ``1 - sum(alpha)`` of class 0."""
-        return not self.fit_intercept and len(self.classes_) == 2
+        return not self._whitening.is_centered and len(self.classes_) == 2
 
     def _raw_offsets(self, votes: Integers, exponent: Integers) -> Floats:
         return np.stack([scale(np.ones(len(votes)), exponent) - votes, np.zeros(len(votes))], axis=1)

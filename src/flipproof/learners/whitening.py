@@ -44,6 +44,9 @@ CHUNK_ROWS = 2 ** (EXACT_BITS - FEATURE_BITS)
 #: Gram matrices of many chunks are added as integers in two parts, of which this is the lower one's size.
 LOW_BITS = 26
 
+#: Beyond this, squares of features would overflow.
+LARGEST_TRAINING_FEATURE = 1e150
+
 #: A test row this far outside the training range (in grid steps) is moved here, so that nothing overflows.
 LARGEST_FEATURE = 2.0**900
 
@@ -137,6 +140,11 @@ class Whitening:
         """Number of coordinates."""
         return len(self.eigenvalues)
 
+    @property
+    def is_centered(self) -> bool:
+        """Whether the features were centred, so that `basis` has its last column."""
+        return bool(self.basis.shape[1] > self.rank)
+
     def coordinates(self, Z: Floats) -> Floats:
         """Return u(z) for each row: the same bits in whatever blocks the rows come."""
         return self.rotation.apply(self.grid.integers(Z))
@@ -202,6 +210,11 @@ def _round_columns(X: Floats, midpoint: Floats, exponent: Integers) -> Floats:
 
 def _column_grid(X: Floats, center: bool) -> ColumnGrid:
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    if max(-low.min(), high.max()) > LARGEST_TRAINING_FEATURE:
+        raise ValueError(
+            f"Training features must be between -{LARGEST_TRAINING_FEATURE:g} and {LARGEST_TRAINING_FEATURE:g}. "
+            f"Got values from {low.min():g} to {high.max():g} instead: rescale them, or see what is wrong with them."
+        )
     if center:
         # the middle of the range is the same in any order of the rows; one bit is left for the shift to the mean
         midpoint = low / 2 + high / 2
