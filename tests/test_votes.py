@@ -2,7 +2,17 @@ import numpy as np
 import pytest
 
 from flipproof import votes
-from flipproof.votes import ProductVotes, VoteHistogram, class_scores, coarse_histogram, histogram
+from flipproof.votes import (
+    EstimatedScores,
+    ProductVotes,
+    VoteHistogram,
+    all_votes,
+    class_scores,
+    class_sums,
+    coarse_histogram,
+    estimate_scores,
+    histogram,
+)
 
 
 def random_source(rows=7, n=5000, precision=6, seed=0):
@@ -15,7 +25,7 @@ def random_source(rows=7, n=5000, precision=6, seed=0):
 def counted_plainly(source, codes, K):
     """(vote, label) -> count, one dictionary per test row."""
     result = []
-    for row in source.tile(0, source.n_train).astype(int):
+    for row in all_votes(source).astype(int):
         cells, counts = np.unique(np.stack([row, codes]), axis=1, return_counts=True)
         result.append({(int(v), int(c)): int(k) for (v, c), k in zip(cells.T, counts, strict=True)})
     return result
@@ -41,7 +51,7 @@ def test_histogram_counts_every_vote_and_label(precision, n):
     assert as_dictionaries(counted) == counted_plainly(source, codes, 3)
     assert counted.n_labels == n
     assert np.array_equal(counted.scores, class_scores(source, codes, 3))
-    assert np.array_equal(counted.vote_mass, np.abs(source.tile(0, n)).sum(axis=1))
+    assert np.array_equal(counted.vote_mass, np.abs(all_votes(source)).sum(axis=1))
     assert np.all(np.diff(counted.values, axis=1) >= 0)
 
 
@@ -49,6 +59,7 @@ def test_tiles_do_not_matter(monkeypatch):
     source, codes = random_source()
     whole = histogram(source, codes, 3, 6)
     monkeypatch.setattr(votes, "TILE_ROWS", 7)
+    monkeypatch.setattr(votes, "_tile_rows", lambda *sizes: 7)
     cut = histogram(source, codes, 3, 6)
     assert np.array_equal(whole.counts, cut.counts)
     assert np.array_equal(class_scores(source, codes, 3), whole.scores)
@@ -63,3 +74,23 @@ def test_coarse_histogram_keeps_every_label_and_roughly_its_vote():
     step = 2**11 / 128
     drift = (coarse.counts * coarse.values).sum(axis=2) - fine.scores
     assert np.all(np.abs(drift) <= step / 2 * fine.counts.sum(axis=2))
+
+
+@pytest.mark.parametrize("precision", [2, 6, 12, 20])
+def test_estimated_scores_keep_their_error(precision):
+    source, codes = random_source(rows=50, precision=precision)
+    estimate = estimate_scores(source, class_sums(source.basis, codes, 3), np.bincount(codes))
+    true = class_scores(source, codes, 3)
+    assert np.all(np.abs(estimate.scores - true) <= estimate.error)
+    leader, decided = estimate.decided()
+    assert np.array_equal(leader[decided], true.argmax(axis=1)[decided])
+
+
+def test_a_lead_within_the_error_decides_nothing():
+    scores, error = np.array([[5.0, 1.0], [5.0, 2.9], [2.0, 2.0], [np.inf, 0.0]]), np.ones((4, 2))
+    error[3] = np.inf
+    leader, decided = EstimatedScores(scores, error, np.zeros(4, dtype=int)).decided()
+    assert decided.tolist() == [True, True, False, False]
+    _, decided = EstimatedScores(scores[:2], error[:2] * 1.5, np.zeros(2, dtype=int)).decided()
+    assert decided.tolist() == [True, False]
+    assert leader[0] == 0

@@ -138,16 +138,13 @@ def _tight_table(q: float, n_classes: int, size: int) -> Floats:
     """
     noise = LabelFlip(q, n_classes)
     chance = noise.probabilities
+    one_step = np.array([chance.other, chance.third, chance.keep])
     log_rho = -noise.log_odds
     discount = -np.expm1(np.arange(2 * size + 2) * log_rho)  # 1 - rho**j
-    table = np.full(size + 1, LOG_HALF)
+    medians, left = np.zeros(size + 1), np.full(size + 1, 0.5)
     masses, lowest, median, lost = np.ones(1), 0, 0, 0.0  # P(D = lowest), P(D = lowest + 1), ...
     for r in range(1, size + 1):
-        stepped = np.zeros(masses.size + 2)
-        stepped[2:] = chance.keep * masses
-        stepped[1:-1] += chance.third * masses
-        stepped[:-2] += chance.other * masses
-        masses, lowest = stepped, lowest - 1
+        masses, lowest = np.convolve(masses, one_step), lowest - 1
         if r % STEPS_BETWEEN_CUTS == 0:
             kept = np.flatnonzero(masses > NEGLIGIBLE_MASS)
             first, last = int(kept[0]), int(kept[-1]) + 1
@@ -155,15 +152,14 @@ def _tight_table(q: float, n_classes: int, size: int) -> Floats:
             masses, lowest = masses[first:last], lowest + first
         median = _median_near(median, masses, lowest)
         beyond = masses[median - lowest + 1 :]
-        weighed = float(beyond @ discount[1 : beyond.size + 1])
         error = (5 * r + masses.size) * UNIT_ROUNDOFF + 4 * FUNCTION_ERROR
-        left = 0.5 - weighed * (1 + error) - 2 * lost
-        if left <= 0:
-            table[r:] = -np.inf
-            break
-        table[r] = below(median * log_rho) + below(np.log(left)) - 4 * UNIT_ROUNDOFF
-    table[0] = below(LOG_HALF)
-    return _frozen(np.minimum.accumulate(table))
+        medians[r] = median
+        left[r] = 0.5 - float(beyond @ discount[1 : beyond.size + 1]) * (1 + error) - 2 * lost
+    with np.errstate(divide="ignore"):
+        table = below(medians * log_rho) + below(np.log(np.maximum(left, 0.0))) - 4 * UNIT_ROUNDOFF
+    table = np.minimum.accumulate(table)
+    table.setflags(write=False)
+    return table
 
 
 def _median_near(guess: int, masses: Floats, lowest: int) -> int:
@@ -177,8 +173,3 @@ def _median_near(guess: int, masses: Floats, lowest: int) -> int:
         tail -= float(masses[k - lowest])
         k += 1
     return k
-
-
-def _frozen(x: Floats) -> Floats:
-    x.setflags(write=False)
-    return x

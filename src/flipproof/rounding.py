@@ -26,6 +26,10 @@ FUNCTION_ERROR = 4 * 2 * UNIT_ROUNDOFF
 #: summation, while no partial sum can need more.
 EXACT_BITS = 53
 
+#: Numbers below 2**51 plus this have no bits for a fraction; SHIFT_BITS is what its own bits are as an integer.
+ROUNDING_SHIFT = 1.5 * 2.0**52
+SHIFT_BITS = int(np.float64(ROUNDING_SHIFT).view(np.int64))
+
 #: Long sums are cut into runs of this length, so that their error grows with run + count / run, in any order.
 SUM_RUN = 64
 
@@ -77,6 +81,16 @@ def to_grid(x: Floats, exponent: Integers | int, bits: int) -> Floats:
     """Round ``x * 2**exponent`` to an integer of at most `bits` bits and a sign, kept in float64."""
     limit = 2.0**bits - 1
     return np.asarray(np.clip(np.rint(scale(x, exponent)), -limit, limit), dtype=np.float64)
+
+
+def round_and_add(x: Floats, even: Floats) -> Integers:
+    """Return ``rint(x) + even + SHIFT_BITS`` as integers, in the memory of `x`, for even integers `even`.
+
+    Adding ROUNDING_SHIFT leaves a float64 no bits for a fraction: the addition itself rounds, ties to even as `rint`
+    does (and as it does with `even` added, which changes no parity), and the integer stands in the low bits.
+    """
+    x += even + ROUNDING_SHIFT
+    return x.view(np.int64)
 
 
 def bits_left(terms: int, *bits_used: int) -> int:

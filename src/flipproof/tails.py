@@ -72,7 +72,7 @@ def log_failures_upper(
     runaway = np.isinf(t)
     finite_t = np.where(runaway, 0.0, t)
     rows, n_classes = histogram.counts.shape[:2]
-    counts = histogram.counts.astype(np.float64)
+    counts = histogram.float_counts
     vote_mass = histogram.vote_mass
     size = finite_t[:, None] * np.abs(histogram.values)
     small = np.exp(-size)
@@ -123,8 +123,7 @@ class _Search:
 
     def __init__(self, histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, noise: LabelFlip):
         rows, chance = np.arange(len(winner)), noise.probabilities
-        own = histogram.counts[rows, winner].astype(np.float64)
-        other = histogram.counts[rows, rival].astype(np.float64)
+        own, other = histogram.float_counts[rows, winner], histogram.float_counts[rows, rival]
         self._kinds = [(own, chance.keep, chance.third, chance.other), (other, chance.other, chance.third, chance.keep)]
         if histogram.counts.shape[1] > 2:
             others = histogram.all_counts - own - other

@@ -14,8 +14,9 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from flipproof.rounding import SUM_RUN, Floats, Integers, whole_runs
+from flipproof.rounding import SHIFT_BITS, SUM_RUN, UNIT_ROUNDOFF, Floats, Integers, round_and_add, whole_runs
 
 #: Above this many levels a histogram keeps only the votes that occur.
 MOST_SHARED_LEVELS = 2**13
@@ -23,8 +24,11 @@ MOST_SHARED_LEVELS = 2**13
 #: Levels of a coarse histogram; a run of levels holds a whole number of merged ones.
 COARSE_LEVELS = 128
 
-#: Training rows that are visited at a time.
+#: Training rows that are visited at a time, at least.
 TILE_ROWS = 2**14
+
+#: Votes that are made at a time: 16 MiB, so that the passes over them find them in a cache.
+NUMBERS_AT_A_TIME = 2**21
 
 
 class VoteSource(Protocol):
@@ -40,8 +44,8 @@ class VoteSource(Protocol):
         """The grid of each test row: a vote k stands for the weight ``k * 2**-exponent``."""
         ...
 
-    def tile(self, start: int, stop: int) -> Floats:
-        """Return the votes of training rows start to stop, integers in float64, one line per test row."""
+    def unrounded(self, start: int, stop: int) -> Floats:
+        """Return new numbers whose nearest integers (ties to even) are the votes of training rows start to stop."""
         ...
 
 
@@ -62,10 +66,9 @@ class ProductVotes:
         """Number of training rows."""
         return len(self.basis)
 
-    def tile(self, start: int, stop: int) -> Floats:
-        """Return the votes of training rows start to stop."""
-        votes = self.coefficients @ self.basis[start:stop].T
-        return np.rint(votes, out=votes)
+    def unrounded(self, start: int, stop: int) -> Floats:
+        """Return the products for training rows start to stop, one line per test row."""
+        return np.asarray(self.coefficients @ self.basis[start:stop].T)
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,11 @@ class VoteHistogram:
         """Whether all rows share the levels -h, ..., h - 1, without a gap."""
         half = self.values.shape[1] // 2
         return len(self.values) == 1 and np.array_equal(self.values[0], np.arange(-half, half))
+
+    @cached_property
+    def float_counts(self) -> Floats:
+        """The counts as floating-point numbers, for sums of logarithms."""
+        return self.counts.astype(np.float64)
 
     @cached_property
     def all_counts(self) -> Integers:
@@ -136,10 +144,9 @@ def coarse_histogram(histogram: VoteHistogram) -> VoteHistogram:
     return VoteHistogram(np.pad(middles, margin), np.pad(counts, ((0, 0), *margin)), histogram.n_levels)
 
 
-def tiles(n_train: int) -> Iterator[tuple[int, int]]:
-    """Yield start and stop of the tiles in which training rows are visited."""
-    for start in range(0, n_train, TILE_ROWS):
-        yield start, min(start + TILE_ROWS, n_train)
+def all_votes(source: VoteSource) -> Floats:
+    """Return the votes of all training rows: memory of test rows times training rows."""
+    return np.rint(source.unrounded(0, source.n_train))
 
 
 def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integers:
@@ -148,10 +155,80 @@ def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integer
     Soundness: sums of integers below 2**24 over fewer than 2**29 rows are exact in float64.
     """
     scores = np.zeros((len(source.exponent), n_classes), dtype=np.int64)
-    for start, stop in tiles(source.n_train):
-        one_hot = (codes[start:stop, None] == np.arange(n_classes)).astype(np.float64)
-        scores += (source.tile(start, stop) @ one_hot).astype(np.int64)
+    for start, stop in _tiles(source.n_train, TILE_ROWS):
+        votes = source.unrounded(start, stop)
+        scores += (np.rint(votes, out=votes) @ _one_hot(codes[start:stop], n_classes)).astype(np.int64)
     return scores
+
+
+@dataclass(frozen=True)
+class EstimatedScores:
+    """Class scores that are off by at most `error`, both of shape (rows, classes) and in grid units."""
+
+    scores: Floats
+    error: Floats
+    exponent: Integers
+
+    def shifted(self, offsets: Floats, error: Floats) -> EstimatedScores:
+        """Add offsets that are themselves off by at most `error`."""
+        return EstimatedScores(self.scores + offsets, self.error + error, self.exponent)
+
+    def decided(self) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return the leading class, and whether it leads by more than all errors together could amount to."""
+        rows = np.arange(len(self.scores))
+        leader = np.argmax(self.scores, axis=1)
+        with np.errstate(invalid="ignore"):  # an infinite offset decides nothing here
+            lead = self.scores[rows, leader][:, None] - self.scores
+        possible = self.error + self.error[rows, leader][:, None]
+        is_decided = lead > possible
+        is_decided[rows, leader] = True
+        return leader, np.all(is_decided, axis=1)
+
+
+def estimate_scores(source: ProductVotes, sums: Floats, class_counts: Integers) -> EstimatedScores:
+    """Estimate the class scores from the sums of the basis over each class, at a cost that does not grow with n.
+
+    Soundness: each vote is within 1/2 of the product that it rounds, so a class's score is within half its number of
+    labels of the sum of its products. That sum is one product here, off by at most the second term.
+    """
+    terms = sums.shape[0] + 2
+    size = np.abs(source.coefficients) @ np.abs(sums)
+    error = 0.5 * class_counts + 4 * terms * UNIT_ROUNDOFF * size
+    return EstimatedScores(source.coefficients @ sums, error, source.exponent)
+
+
+def class_sums(basis: Floats, codes: Integers, n_classes: int) -> Floats:
+    """Sum the rows of the basis over each class, shape (columns, classes); exact while the sums are below 2**53."""
+    sums = np.zeros((basis.shape[1], n_classes))
+    for start, stop in _tiles(len(basis), TILE_ROWS):
+        sums += basis[start:stop].T @ _one_hot(codes[start:stop], n_classes)
+    return sums
+
+
+def block_rows(n_train: int, n_classes: int, precision: int, budget: int) -> int:
+    """Return how many test rows to treat at a time: what processor caches hold, within a budget in bytes."""
+    levels = possible_levels(precision, n_train)
+    if _levels_are_shared(precision, n_train):
+        tile = min(n_train, _tile_rows(n_classes, levels))
+        numbers_per_row = 2 * tile + (3 * n_classes + 24) * levels
+    else:  # whole rows of votes are sorted
+        tile = n_train
+        numbers_per_row = 10 * n_train + (3 * n_classes + 24) * levels
+    return max(1, min(budget // (8 * numbers_per_row), NUMBERS_AT_A_TIME // tile))
+
+
+def _tiles(n_train: int, size: int) -> Iterator[tuple[int, int]]:
+    for start in range(0, n_train, size):
+        yield start, min(start + size, n_train)
+
+
+def _one_hot(codes: Integers, n_classes: int) -> Floats:
+    return np.asarray(codes[:, None] == np.arange(n_classes), dtype=np.float64)
+
+
+def _tile_rows(n_classes: int, levels: int) -> int:
+    """Return how many training rows to visit at a time: enough to be worth another pass over the histogram."""
+    return max(TILE_ROWS, 4 * n_classes * levels)
 
 
 def possible_levels(precision: int, n_train: int) -> int:
@@ -176,11 +253,11 @@ def _levels_are_shared(precision: int, n_train: int) -> bool:
 def _shared_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
     rows = len(source.exponent)
     counts = np.zeros(rows * n_classes * levels, dtype=np.int64)
-    cell_of_row = (np.arange(rows) * (n_classes * levels))[:, None]
-    for start, stop in tiles(source.n_train):
-        cell_of_label = (codes[start:stop] * levels + levels // 2)[None, :]
-        cells = source.tile(start, stop).astype(np.int64)
-        cells += cell_of_label
+    # one cell per test row, label and level; both parts of a label's cell number are even
+    cell_of_row = (np.arange(rows) * (n_classes * levels))[:, None] - SHIFT_BITS
+    cell_of_label = (codes * levels + levels // 2).astype(np.float64)
+    for start, stop in _tiles(source.n_train, _tile_rows(n_classes, levels)):
+        cells = round_and_add(source.unrounded(start, stop), cell_of_label[start:stop])
         cells += cell_of_row
         counts += np.bincount(cells.ravel(), minlength=counts.size)
     return _without_outer_levels(counts.reshape(rows, n_classes, levels))
@@ -198,7 +275,7 @@ def _without_outer_levels(counts: Integers) -> VoteHistogram:
 def _own_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
     """Keep, per test row, the votes that occur, in rising order; unused levels repeat the last one."""
     rows = len(source.exponent)
-    votes = np.concatenate([source.tile(*tile).astype(np.int64) for tile in tiles(source.n_train)], axis=1)
+    votes = all_votes(source).astype(np.int64)
     order = np.argsort(votes, axis=1, kind="stable")
     in_order = np.take_along_axis(votes, order, axis=1)
     is_new = np.diff(in_order, axis=1, prepend=in_order[:, :1]) > 0

@@ -19,11 +19,14 @@ from flipproof.certificates import Certificates, check_method
 from flipproof.learners.engine import BlockCertificates, certify_exact, certify_smoothed, winners
 from flipproof.learners.labels import check_label_kinds, encode_labels
 from flipproof.noise import LabelFlip
-from flipproof.rounding import Floats, Integers, scale
-from flipproof.votes import TILE_ROWS, VoteSource, class_scores, histogram, possible_levels, tiles
+from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers, above, scale
+from flipproof.votes import EstimatedScores, VoteSource, all_votes, block_rows, class_scores, histogram
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
+
+#: Test rows whose scores are estimated at a time.
+ESTIMATED_ROWS = 4096
 
 #: Noises that ``noise="auto"`` tries, as parts of the largest valid q, (K - 1) / K.
 AUTO_NOISES = (1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
@@ -61,9 +64,13 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """Tell whether the scores have offsets; the deployed rule then depends on the noise (M5)."""
         return False
 
-    def _raw_offsets(self, votes: Integers, exponent: Integers) -> Floats:
+    def _raw_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats:
         """Return the offsets b in grid units, given the sum of all votes on each test row."""
         raise NotImplementedError
+
+    def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
+        """Return the scores without offsets, estimated cheaply and with a proven error; None if there is no way."""
+        return None
 
     def _learner_assumptions(self) -> list[str]:
         """Return what certificates rest on beyond what is common to all learners."""
@@ -96,13 +103,26 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the predicted classes; ties go to the class that sorts lowest."""
-        scores, _ = self._scores(X)
-        return np.asarray(self.classes_[winners(scores)])
+        """Return the predicted classes; ties go to the class that sorts lowest.
+
+        The learner's estimate decides every row whose lead is larger than the proven error of the estimate; the votes
+        decide the rest. The answer is always that of the votes.
+        """
+        Z = self._test_features(X)
+        winner = np.empty(len(Z), dtype=np.int64)
+        for start in range(0, len(Z), ESTIMATED_ROWS):
+            rows = np.arange(start, min(start + ESTIMATED_ROWS, len(Z)))
+            estimate = self._estimated_scores(Z[rows])
+            if estimate is not None:
+                winner[rows], decided = self._with_offsets(estimate).decided()
+                rows = rows[~decided]
+            if rows.size:
+                winner[rows] = winners(self._scores(Z[rows])[0])
+        return np.asarray(self.classes_[winner])
 
     def decision_function(self, X: Any) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
-        scores, exponent = self._scores(X)
+        scores, exponent = self._scores(self._test_features(X))
         values = scale(scores.astype(np.float64), -exponent[:, None])
         return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
 
@@ -114,7 +134,7 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """
         Z = self._test_features(X)
         source = self._votes(Z)
-        votes = np.hstack([source.tile(*tile) for tile in tiles(source.n_train)])
+        votes = all_votes(source)
         offsets = self._offsets(votes.sum(axis=1).astype(np.int64), source.exponent)
         down = -source.exponent[:, None]
         return scale(votes, down), scale(offsets.astype(np.float64), down)
@@ -196,8 +216,8 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             )
         return said
 
-    def _scores(self, X: Any) -> tuple[Integers, Integers]:
-        Z = self._test_features(X)
+    def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
+        """Return the scores of the deployed rule, counted vote by vote, and the grid of each row."""
         scores, exponents = [], []
         for rows in self._blocks(len(Z), 1):
             source = self._votes(Z[rows])
@@ -220,6 +240,17 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         behind = behind - behind.max(axis=1, keepdims=True)
         return np.asarray(np.maximum(np.rint(behind), -hopeless), dtype=np.int64)
 
+    def _with_offsets(self, estimate: EstimatedScores) -> EstimatedScores:
+        """Add the offsets of the deployed rule, whose error is that of the sum of votes, scaled, and a rounding."""
+        if self.noise_ is None or not self._has_offsets():
+            return estimate
+        with np.errstate(over="ignore"):
+            offsets = self._raw_offsets(estimate.scores.sum(axis=1), estimate.exponent) / self.noise_.signal
+        error = above(
+            estimate.error.sum(axis=1)[:, None] / self.noise_.signal + 4 * UNIT_ROUNDOFF * np.abs(offsets) + 1
+        )
+        return estimate.shifted(offsets, error)
+
     def _noises(self) -> list[LabelFlip]:
         if self.noise_ is not None:
             return [self.noise_]
@@ -229,17 +260,10 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _blocks(self, n_rows: int, n_jobs: int) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
         self._check_block_size()
-        size = self.block_size or self._rows_in_budget(MEMORY_BUDGET // n_jobs)
+        budget = MEMORY_BUDGET // n_jobs
+        size = self.block_size or block_rows(len(self._codes), len(self.classes_), self.precision_, budget)
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
-
-    def _rows_in_budget(self, budget: int) -> int:
-        n, K = len(self._codes), len(self.classes_)
-        levels = possible_levels(self.precision_, n)
-        numbers_per_row = 4 * min(n, TILE_ROWS) + (3 * K + 24) * levels
-        if levels < 2 ** (self.precision_ + 1):  # levels of its own: whole rows of votes are sorted
-            numbers_per_row += 8 * n
-        return max(1, budget // (8 * numbers_per_row))
 
     def _check_parameters(self) -> None:
         name = type(self).__name__

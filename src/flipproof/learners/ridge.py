@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.whitening import HALF_BITS, Whitening, whiten
 from flipproof.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
-from flipproof.votes import ProductVotes
+from flipproof.votes import EstimatedScores, ProductVotes, class_sums, estimate_scores
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
 LENGTH_BITS = 16
@@ -120,7 +120,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         self._whitening: Whitening = whiten(X, center=self.fit_intercept)
 
     def _fit_with_labels(self, codes: Integers) -> None:
-        """Settle lambda: the one place of this learner that may read labels, and only by the paper's rule."""
+        """Settle lambda, which reads labels only by the paper's rule, and sum up each class for quick predictions."""
         mean_eigenvalue = self._whitening.grid.variance / max(self._whitening.rank, 1)
         if self.regularization == "label-free":
             regularization = mean_eigenvalue
@@ -137,6 +137,8 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         self.regularization_ = self._whitening.in_feature_units(regularization)
         eigenvalues = self._whitening.eigenvalues
         self._shrinkage = eigenvalues / (eigenvalues + regularization)
+        self._class_sums = class_sums(self._whitening.basis, codes, len(self.classes_))
+        self._class_counts = np.bincount(codes, minlength=len(self.classes_))
 
     def _paper_regularization(self, codes: Integers, q: float) -> float:
         """Return ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, k being the numerical rank.
@@ -183,11 +185,14 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         exponent -= scale(bound, exponent) > 2.0**self.precision_ - 1
         return ProductVotes(scale(integers, (exponent - fine)[:, None]), whitening.basis, exponent)
 
+    def _estimated_scores(self, Z: Floats) -> EstimatedScores:
+        return estimate_scores(self._votes(Z), self._class_sums, self._class_counts)
+
     def _has_offsets(self) -> bool:
         """The paper's binary rule ``alpha' y >= 1/2`` is the offset ``1 - sum(alpha)`` of class 0."""
         return not self._whitening.is_centered and len(self.classes_) == 2
 
-    def _raw_offsets(self, votes: Integers, exponent: Integers) -> Floats:
+    def _raw_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats:
         return np.stack([scale(np.ones(len(votes)), exponent) - votes, np.zeros(len(votes))], axis=1)
 
     def _learner_assumptions(self) -> list[str]:
