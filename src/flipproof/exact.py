@@ -37,13 +37,8 @@ def flips_to_overturn(histogram: VoteHistogram, winner: Integers, margins: Integ
     integers of shape (rows, classes)
         UNREACHABLE where no number suffices, and in the winner's own column.
     """
-    if histogram.has_all_levels:
-        flips = _flips_by_levels(histogram, winner, margins)
-    else:
-        flips = np.stack(
-            [_flips_by_sorting(histogram, winner, rival, margins[:, rival]) for rival in range(margins.shape[1])],
-            axis=1,
-        )
+    count = _flips_by_levels if histogram.has_all_levels else _flips_by_sorting
+    flips = count(histogram, winner, margins)
     flips[np.arange(len(winner)), winner] = UNREACHABLE
     return flips
 
@@ -53,22 +48,26 @@ def radius_from_flips(flips: Integers, n_touchable: int) -> Integers:
     return np.where(flips == UNREACHABLE, n_touchable, np.maximum(flips - 1, 0))
 
 
-def _flips_by_sorting(histogram: VoteHistogram, winner: Integers, rival: int, margin: Integers) -> Integers:
-    """Sort the gains against one rival downward and walk until they reach the margin."""
-    size = np.abs(histogram.values)
-    for_winner, for_rival = histogram.counts[np.arange(len(winner)), winner], histogram.counts[:, rival]
-    double = np.where(histogram.values > 0, for_winner, 0) + np.where(histogram.values < 0, for_rival, 0)
-    single = histogram.all_counts - for_winner - for_rival
+def _flips_by_sorting(histogram: VoteHistogram, winner: Integers, margins: Integers) -> Integers:
+    """Sort the gains downward and walk until they reach the margin, for one rival after the other."""
+    rows, size = np.arange(len(winner)), np.abs(histogram.values)
     gains = np.broadcast_to(np.concatenate([2 * size, size], axis=-1), (len(winner), 2 * size.shape[1]))
     order = np.argsort(-gains, axis=-1, kind="stable")
     gains = np.take_along_axis(gains, order, axis=-1)
-    labels = np.take_along_axis(np.concatenate([double, single], axis=-1), order, axis=-1)
-    reach = np.cumsum(gains * labels, axis=-1)
-    at = np.arange(len(winner)), np.argmax(reach >= margin[:, None], axis=-1)
-    gain, count = gains[at], labels[at]
-    missing = margin - (reach[at] - gain * count)
-    flips = np.cumsum(labels, axis=-1)[at] - count + _ceiling(missing, gain)
-    return np.where(reach[:, -1] >= margin, flips, UNREACHABLE)
+    for_winner = histogram.counts[rows, winner]
+    flips = np.empty_like(margins)
+    for rival in range(margins.shape[1]):
+        for_rival, margin = histogram.counts[:, rival], margins[:, rival]
+        double = np.where(histogram.values > 0, for_winner, 0) + np.where(histogram.values < 0, for_rival, 0)
+        single = histogram.all_counts - for_winner - for_rival
+        labels = np.take_along_axis(np.concatenate([double, single], axis=-1), order, axis=-1)
+        reach = np.cumsum(gains * labels, axis=-1)
+        at = rows, np.argmax(reach >= margin[:, None], axis=-1)
+        gain, count = gains[at], labels[at]
+        missing = margin - (reach[at] - gain * count)
+        needed = np.cumsum(labels, axis=-1)[at] - count + _ceiling(missing, gain)
+        flips[:, rival] = np.where(reach[:, -1] >= margin, needed, UNREACHABLE)
+    return flips
 
 
 def _flips_by_levels(histogram: VoteHistogram, winner: Integers, margins: Integers) -> Integers:

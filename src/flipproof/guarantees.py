@@ -154,7 +154,7 @@ def _tight_table(q: float, n_classes: int, size: int) -> Floats:
         beyond = masses[median - lowest + 1 :]
         error = (5 * r + masses.size) * UNIT_ROUNDOFF + 4 * FUNCTION_ERROR
         medians[r] = median
-        left[r] = 0.5 - float(beyond @ discount[1 : beyond.size + 1]) * (1 + error) - 2 * lost
+        left[r] = 0.5 - float(np.einsum("i,i->", beyond, discount[1 : beyond.size + 1])) * (1 + error) - 2 * lost
     with np.errstate(divide="ignore"):
         table = below(medians * log_rho) + below(np.log(np.maximum(left, 0.0))) - 4 * UNIT_ROUNDOFF
     table = np.minimum.accumulate(table)

@@ -11,6 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof import rounding
 
+#: Less noise than this would leave the range of ordinary floating-point numbers.
+SMALLEST_NOISE = 1e-200
+
 
 @dataclass(frozen=True)
 class FlipProbabilities:
@@ -60,8 +63,10 @@ class LabelFlip:
                 )
             object.__setattr__(self, "n_classes", int(self.n_classes))
         largest = Fraction(1) if self.n_classes is None else Fraction(self.n_classes - 1, self.n_classes)
-        if not math.isfinite(self.q) or not 0 < Fraction(self.q) < largest:
+        if not math.isfinite(self.q) or not SMALLEST_NOISE <= Fraction(self.q) < largest:
             wanted = "(0, 1)" if self.n_classes is None else f"(0, {float(largest):.6g}) for {self.n_classes} classes"
+            if 0 < self.q < SMALLEST_NOISE:
+                wanted += f", and at least {SMALLEST_NOISE:g}"
             raise ValueError(
                 f"The 'q' parameter of LabelFlip must be in {wanted}. Got {self.q!r} instead: "
                 "at 0 there is no noise to certify with, and from (K - 1) / K on a change is likelier than the label."

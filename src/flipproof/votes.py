@@ -53,12 +53,13 @@ class VoteSource(Protocol):
 class ProductVotes:
     """Votes that are one matrix product and one rounding: ``rint(coefficients @ basis.T)``.
 
-    `basis` holds integers and `coefficients` integers times a power of two, with so few bits that every dot product is
-    exact in float64: the votes do not depend on the order of summation, hence not on threads, blocks or partitions.
+    `basis` holds integers that fit into float32, and `coefficients` integers times a power of two, with so few bits
+    that every dot product is exact in float64: the votes do not depend on the order of summation, hence not on threads,
+    blocks or partitions.
     """
 
     coefficients: Floats
-    basis: Floats
+    basis: NDArray[np.float32]
     exponent: Integers
 
     @property
@@ -68,7 +69,7 @@ class ProductVotes:
 
     def unrounded(self, start: int, stop: int) -> Floats:
         """Return the products for training rows start to stop, one line per test row."""
-        return np.asarray(self.coefficients @ self.basis[start:stop].T)
+        return np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
 
 
 @dataclass(frozen=True)
@@ -197,11 +198,11 @@ def estimate_scores(source: ProductVotes, sums: Floats, class_counts: Integers) 
     return EstimatedScores(source.coefficients @ sums, error, source.exponent)
 
 
-def class_sums(basis: Floats, codes: Integers, n_classes: int) -> Floats:
+def class_sums(basis: NDArray[np.float32], codes: Integers, n_classes: int) -> Floats:
     """Sum the rows of the basis over each class, shape (columns, classes); exact while the sums are below 2**53."""
     sums = np.zeros((basis.shape[1], n_classes))
     for start, stop in _tiles(len(basis), TILE_ROWS):
-        sums += basis[start:stop].T @ _one_hot(codes[start:stop], n_classes)
+        sums += basis[start:stop].astype(np.float64).T @ _one_hot(codes[start:stop], n_classes)
     return sums
 
 

@@ -211,8 +211,8 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             )
         if self.features is not None:
             said.append(
-                f"The features step ({type(self.features).__name__}) was fitted without labels; "
-                "its own settings are taken as chosen without them."
+                f"The features step ({type(self.features).__name__}) was fitted without labels, and would come out the "
+                "same if fitted again; its own settings are taken as chosen without labels."
             )
         return said
 
@@ -322,7 +322,7 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
             raise ValueError(f"{wanted}. Got {self.features!r} instead.")
         try:
-            self.features_ = clone(self.features).fit(X)
+            self.features_ = _with_fixed_random_state(clone(self.features)).fit(X)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
         X = check_array(self.features_.transform(X), dtype=float_types, ensure_min_samples=2, estimator=self)
@@ -336,3 +336,11 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             return np.asarray(validate_data(self, X, dtype=float_types, reset=False))
         validate_data(self, X, skip_check_array=True, reset=False)
         return np.asarray(check_array(self.features_.transform(X), dtype=float_types, estimator=self))
+
+
+def _with_fixed_random_state(transformer: Any) -> Any:
+    """Set every random state that is None, so that a refit gives the same features."""
+    names = [
+        name for name, value in transformer.get_params().items() if name.endswith("random_state") and value is None
+    ]
+    return transformer.set_params(**dict.fromkeys(names, 0))

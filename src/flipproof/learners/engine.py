@@ -87,7 +87,9 @@ def _certify_with_noise(
     scores = histogram.scores + offsets
     winner = winners(scores)
     log_failures, witness = _log_failures(histogram, offsets, winner, noise)
-    rival = np.argmax(log_failures, axis=1)
+    # also where no rival can be reached, the rival is not the winner itself
+    lowest = np.where(np.arange(scores.shape[1]) == winner[:, None], -np.inf, np.finfo(np.float64).min)
+    rival = np.argmax(np.maximum(log_failures, lowest), axis=1)
     at_rival = np.arange(len(winner)), rival
     return BlockCertificates(
         winner=winner,

@@ -44,21 +44,25 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
             )
         return found, codes.astype(np.int64)
     check_label_kinds(classes, "The 'classes'")
-    known = np.asarray(classes)
+    known = _plain(classes)
     if known.ndim != 1 or len(np.unique(known)) < 2:
         raise ValueError(f"The 'classes' parameter must be a list of at least two classes. Got {classes!r} instead.")
-    known = np.unique(known)
-    position = np.minimum(np.searchsorted(known, y) if _comparable(known, y) else np.zeros(len(y), int), len(known) - 1)
-    unknown = known[position] != y
-    if np.any(unknown):
-        strange = np.unique(np.asarray(y)[unknown] if np.ndim(unknown) else y)[:3].tolist()
+    if known.dtype.kind == "f" and not np.all(known == np.rint(known)):
+        raise ValueError(f"The 'classes' must be whole numbers if they are numbers. Got {known.tolist()} instead.")
+    known, labels = np.unique(known), _plain(y)
+    comparable = (known.dtype.kind == "U") == (labels.dtype.kind == "U")
+    position = np.minimum(np.searchsorted(known, labels), len(known) - 1) if comparable else np.zeros(len(labels), int)
+    unknown = np.broadcast_to(known[position] != labels, labels.shape)
+    if unknown.any():
+        strange = np.unique(labels[unknown])[:3].tolist()
         raise ValueError(f"The labels y hold {strange}, which 'classes' does not name: it names {known.tolist()}.")
     return known, position.astype(np.int64)
 
 
-def _comparable(known: NDArray[Any], y: NDArray[Any]) -> bool:
-    """Tell whether the two arrays can be ordered together: both text, or neither."""
-    return (known.dtype.kind in "UO") == (np.asarray(y).dtype.kind in "UO")
+def _plain(values: Any) -> NDArray[Any]:
+    """Return an array of numbers, booleans or fixed-width strings, from whatever holds them."""
+    array = np.asarray(values)
+    return np.asarray(array.tolist()) if array.dtype.kind in "OT" else array
 
 
 def _kind(one: type) -> str:

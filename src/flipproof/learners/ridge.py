@@ -43,7 +43,8 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
         that predicts.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels.
+        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0: a
+        refit must give the same features.
     classes : array of shape (K,), optional
         The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
     block_size : int, optional
@@ -117,15 +118,17 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
             raise ValueError("regularization='paper' needs one noise q. Got noise='auto' instead: give q as a number.")
 
     def _fit_votes(self, X: Floats) -> None:
-        self._whitening: Whitening = whiten(X, center=self.fit_intercept)
+        self._whitening: Whitening = whiten(X, center=bool(self.fit_intercept))
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Settle lambda, which reads labels only by the paper's rule, and sum up each class for quick predictions."""
+        self._class_sums = class_sums(self._whitening.basis, codes, len(self.classes_))
+        self._class_counts = np.bincount(codes, minlength=len(self.classes_))
         mean_eigenvalue = self._whitening.grid.variance / max(self._whitening.rank, 1)
         if self.regularization == "label-free":
             regularization = mean_eigenvalue
         elif self.regularization == "paper" and self.noise_ is not None:
-            regularization = self._whitening.in_grid_units(self._paper_regularization(codes, self.noise_.q))
+            regularization = self._whitening.in_grid_units(self._paper_regularization(self.noise_.q))
             warnings.warn(
                 "regularization='paper' estimates lambda from the labels: certificates hold for this lambda, not for "
                 "one that is estimated again after an attack. Use 'label-free' or a number outside reproductions.",
@@ -137,10 +140,8 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         self.regularization_ = self._whitening.in_feature_units(regularization)
         eigenvalues = self._whitening.eigenvalues
         self._shrinkage = eigenvalues / (eigenvalues + regularization)
-        self._class_sums = class_sums(self._whitening.basis, codes, len(self.classes_))
-        self._class_counts = np.bincount(codes, minlength=len(self.classes_))
 
-    def _paper_regularization(self, codes: Integers, q: float) -> float:
+    def _paper_regularization(self, q: float) -> float:
         """Return ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, k being the numerical rank.
 
         sigma^2 is the residual variance of least squares over n - k; with K > 2 the mean over the class indicators.
@@ -153,13 +154,16 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
             )
         if k == 0:
             return 0.0
-        targets = (codes[:, None] == np.arange(len(self.classes_))).astype(np.float64)
-        if len(self.classes_) == 2:
-            targets = targets[:, 1:]
+        # of each class indicator: its sum of squares, and how much of it least squares explains
+        squares = self._class_counts.astype(np.float64)
+        fitted = scale(self._class_sums, -self._whitening.basis_exponent[:, None])[:k]
         if self._whitening.is_centered:
-            targets -= targets.mean(axis=0)
-        fitted = scale(self._whitening.basis.T @ targets, -self._whitening.basis_exponent[:, None])[:k]
-        residual = np.maximum((targets**2).sum(axis=0) - (fitted**2).sum(axis=0), 0) / (n - k)
+            share = squares / n
+            fitted = fitted - fitted.sum(axis=1, keepdims=True) * share
+            squares = squares * (1 - share)
+        residual = np.maximum(squares - (fitted**2).sum(axis=0), 0) / (n - k)
+        if len(residual) == 2:  # the paper's y is the indicator of class 1
+            residual = residual[1:]
         eigenvalues = self._whitening.eigenvalues
         kappa = eigenvalues.max() / eigenvalues.min()
         return float((1 + q) * residual.mean() * k / (2 * n) * kappa)

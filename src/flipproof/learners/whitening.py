@@ -17,8 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import eigh
-from threadpoolctl import threadpool_limits
 
+from flipproof.learners.one_thread import on_one_thread
 from flipproof.rounding import (
     EXACT_BITS,
     Floats,
@@ -67,7 +67,11 @@ class ColumnGrid:
 
     def integers(self, X: Floats) -> Floats:
         """Return the rows on the grid; values far outside the training range stay finite."""
-        return np.where(self.used, _round_columns(X, self.midpoint, self.exponent) - self.mean, 0.0)
+        integers = _round_columns(X, self.midpoint, self.exponent)
+        integers -= self.mean
+        if not self.used.all():
+            integers[:, ~self.used] = 0.0
+        return integers
 
     @property
     def coarsest(self) -> int:
@@ -100,12 +104,15 @@ class Rotation:
     def apply(self, integers: Floats) -> Floats:
         """Return ``integers @ matrix``; rows with more bits are put on a coarser grid first."""
         coarser = np.minimum(FEATURE_BITS - exponent_above(np.abs(integers).max(axis=1, initial=0.0)), 0)[:, None]
-        high, low = _halves(to_grid(integers, coarser, FEATURE_BITS))
+        if coarser.any():
+            integers = to_grid(integers, coarser, FEATURE_BITS)
+        high, low = _halves(integers)
         # four exact products, added in a fixed order
         product = (high @ self.low) * 2.0 ** (HALF_BITS - self.bits) + (low @ self.low) * 2.0**-self.bits
         product += low @ self.high
         product += (high @ self.high) * 2.0**HALF_BITS
-        return scale(product, -(coarser + self.exponent))
+        product *= power_of_two(-self.exponent)
+        return scale(product, -coarser) if coarser.any() else product
 
 
 @dataclass(frozen=True)
@@ -118,7 +125,7 @@ class Whitening:
         Puts rows of features on a grid.
     rotation : Rotation
         V S^-1, for rows on that grid.
-    basis : integers in float64, shape (n, rank), or (n, rank + 1) if centred
+    basis : integers in float32, which holds them exactly, of shape (n, rank), or (n, rank + 1) if centred
         U, on a grid per column; if centred, followed by a column that stands for 1.
     basis_exponent : integers, one per column of `basis`
         ``basis * 2**-basis_exponent`` is U.
@@ -130,7 +137,7 @@ class Whitening:
 
     grid: ColumnGrid
     rotation: Rotation
-    basis: Floats
+    basis: NDArray[np.float32]
     basis_exponent: Integers
     eigenvalues: Floats
     largest_leverage: float
@@ -166,18 +173,18 @@ def whiten(X: Floats, center: bool) -> Whitening:
     grid = _column_grid(X, center)
     eigenvalues, matrix = _eigen_primal(X, grid) if k <= n else _eigen_dual(X, grid)
     rotation, rank = _split(matrix), len(eigenvalues)
-    basis = np.empty((n, rank + center))
-    basis[:, rank:] = 1.0
-    largest = np.ones(rank + center)
-    largest[:rank] = 0.0
+    # two passes over the rows, so that nothing of their size is needed but the result
+    largest = np.zeros(rank)
     for rows in _chunks(n):
-        basis[rows, :rank] = rotation.apply(grid.integers(X[rows]))
-        largest = np.maximum(largest, np.abs(basis[rows]).max(axis=0))
-    basis_exponent = grid_exponent(largest, HALF_BITS)
+        largest = np.maximum(largest, np.abs(rotation.apply(grid.integers(X[rows]))).max(axis=0))
+    basis_exponent = grid_exponent(np.append(largest, [1.0] * center), HALF_BITS)
+    basis = np.empty((n, rank + center), dtype=np.float32)
+    basis[:, rank:] = 2.0 ** (HALF_BITS - 1)
     leverage = 0.0
     for rows in _chunks(n):
-        basis[rows] = to_grid(basis[rows], basis_exponent, HALF_BITS)
-        coordinates = scale(basis[rows, :rank], -basis_exponent[:rank])
+        on_grid = to_grid(rotation.apply(grid.integers(X[rows])), basis_exponent[:rank], HALF_BITS)
+        basis[rows, :rank] = on_grid
+        coordinates = scale(on_grid, -basis_exponent[:rank])
         leverage = max(leverage, float(np.einsum("ij,ij->i", coordinates, coordinates).max()))
     return Whitening(grid, rotation, basis, basis_exponent, eigenvalues, float(above(leverage, 1e-12)))
 
@@ -203,9 +210,11 @@ def _split(matrix: Floats) -> Rotation:
 
 
 def _round_columns(X: Floats, midpoint: Floats, exponent: Integers) -> Floats:
+    on_grid = np.subtract(X, midpoint, dtype=np.float64)
     with np.errstate(over="ignore"):
-        on_grid = np.rint(scale(np.asarray(X, dtype=np.float64) - midpoint, exponent))
-    return np.asarray(np.clip(on_grid, -LARGEST_FEATURE, LARGEST_FEATURE), dtype=np.float64)
+        on_grid *= power_of_two(exponent)
+    np.rint(on_grid, out=on_grid)
+    return np.clip(on_grid, -LARGEST_FEATURE, LARGEST_FEATURE, out=on_grid)
 
 
 def _column_grid(X: Floats, center: bool) -> ColumnGrid:
@@ -260,8 +269,7 @@ def _eigen_primal(X: Floats, grid: ColumnGrid) -> tuple[Floats, Floats]:
     squares, mixed, small = gram_high * 2.0**LOW_BITS + gram_low
     weight = grid.column_weight
     gram = (squares * 4.0**HALF_BITS + (mixed + mixed.T) * 2.0**HALF_BITS + small) * weight[:, None] * weight
-    with threadpool_limits(limits=1, user_api="blas"):
-        eigenvalues, vectors = eigh(gram, check_finite=False)
+    eigenvalues, vectors = on_one_thread(lambda: eigh(gram, check_finite=False))
     kept = _above_rank(eigenvalues, max(X.shape))
     return eigenvalues[kept], weight[:, None] * vectors[:, kept] / np.sqrt(eigenvalues[kept])
 
@@ -270,11 +278,13 @@ def _eigen_dual(X: Floats, grid: ColumnGrid) -> tuple[Floats, Floats]:
     """Return the same from the Gram matrix of the rows, for more columns than rows."""
     weight = grid.column_weight
     rows = grid.integers(X) * weight
-    with threadpool_limits(limits=1, user_api="blas"):
+
+    def decompose() -> tuple[Floats, Floats]:
         eigenvalues, vectors = eigh(rows @ rows.T, check_finite=False)
         kept = _above_rank(eigenvalues, max(X.shape))
-        matrix = weight[:, None] * (rows.T @ vectors[:, kept]) / eigenvalues[kept]
-    return eigenvalues[kept], matrix
+        return eigenvalues[kept], weight[:, None] * (rows.T @ vectors[:, kept]) / eigenvalues[kept]
+
+    return on_one_thread(decompose)
 
 
 def _above_rank(eigenvalues: Floats, size: int) -> NDArray[np.bool_]:

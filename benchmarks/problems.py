@@ -1,0 +1,64 @@
+"""Problems of the sizes that the benchmarks name, and the unit that they are measured in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from flipproof import CertifiedRidgeClassifier
+from flipproof.learners.base import MEMORY_BUDGET
+from flipproof.votes import block_rows
+
+
+@dataclass(frozen=True)
+class Size:
+    """n training rows of k features in K classes, m test rows."""
+
+    n: int
+    k: int
+    m: int
+    K: int
+
+    def doubled(self, name):
+        """Return the size with one of its numbers doubled."""
+        return replace(self, **{name: 2 * getattr(self, name)})
+
+
+SIZES = {"A": Size(13_007, 50, 2_163, 2), "B": Size(50_000, 128, 2_000, 10), "C": Size(1_000_000, 64, 200, 2)}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A fitted learner, test rows, and the arrays of the unit U."""
+
+    size: Size
+    X: np.ndarray
+    y: np.ndarray
+    Z: np.ndarray
+    model: CertifiedRidgeClassifier
+
+    def unit(self):
+        """Compute U: alpha by one float64 product, and one exp over it, in the learner's own blocks and threads."""
+        rows = block_rows(self.size.n, self.size.K, self.model.precision, MEMORY_BUDGET)
+        for start in range(0, self.size.m, rows):
+            alpha = self.Z[start : start + rows] @ self.X.T
+            np.exp(alpha, out=alpha)
+
+
+def make(size, precision=10, seed=0, noise=0.1):
+    """Draw normal clusters, one per class, that overlap as real classes do, and fit."""
+    rng = np.random.default_rng(seed)
+    centres = rng.normal(size=(size.K, size.k)) * 3.5 / np.sqrt(size.k)
+    y = rng.integers(size.K, size=size.n)
+    X = rng.normal(size=(size.n, size.k)) + centres[y]
+    Z = rng.normal(size=(size.m, size.k)) + centres[rng.integers(size.K, size=size.m)]
+    model = CertifiedRidgeClassifier(noise, precision=precision, classes=range(size.K)).fit(X, y)
+    return Problem(size, X, y, Z, model)
+
+
+def at_precision(problem, precision):
+    """Return the same problem with votes of other bits; the decomposition of the features does not depend on them."""
+    model = problem.model
+    model.precision = model.precision_ = precision
+    return problem

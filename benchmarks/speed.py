@@ -1,0 +1,271 @@
+"""What a certificate costs, as ratios to what its weights cost. One command runs everything:
+
+    python benchmarks/speed.py [--json results.json] [--plot growth.png] [--only ratios|peers|growth|start|memory]
+
+Unit U: the time to compute alpha for the same test rows by BLAS in float64, plus one np.exp over it, in the same row
+blocks and with the same threads. Every ratio is measured in one process, best of interleaved repeats.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+
+import numpy as np
+from problems import SIZES, Size, at_precision, make
+
+METHODS = ("exact", "tight", "kl")
+TARGETS = {
+    "A": {"exact": 2, "tight": 3, "kl": 3},
+    "B": {"exact": 3, "tight": 6, "kl": 6},
+    "C": {"exact": 2, "tight": 3, "kl": 3},
+}
+PRECISIONS = (10, 6, 8, 12, 16)
+REPEATS = 5
+
+#: Test rows of problem A on which the slow peers run.
+PEER_ROWS = 50
+MPMATH_ROWS = 1
+
+
+def say(text):
+    print(text, file=sys.stderr, flush=True)
+
+
+def best_times(tasks, repeats):
+    """Run all tasks in turn, several times over, and return the shortest time of each."""
+    best = dict.fromkeys(tasks, np.inf)
+    for _ in range(repeats):
+        for name, task in tasks.items():
+            start = time.perf_counter()
+            task()
+            best[name] = min(best[name], time.perf_counter() - start)
+    return best
+
+
+def measure(problem, methods=METHODS, repeats=REPEATS):
+    """Return seconds of U, of predict, and of certify by each method."""
+    tasks = {"U": problem.unit, "predict": lambda: problem.model.predict(problem.Z)}
+    tasks |= {method: lambda method=method: problem.model.certify(problem.Z, method) for method in methods}
+    for task in tasks.values():
+        task()  # tables are cached, threads are there
+    return best_times(tasks, repeats)
+
+
+def ratios():
+    """The table of targets, and the same at other precisions."""
+    rows = []
+    for name, size in SIZES.items():
+        say(f"problem {name}: {size}")
+        problem = make(size)
+        for precision in PRECISIONS:
+            sorts = precision > 12 and name == "C"  # a million votes sorted for each of 200 rows: a few are enough
+            cut = make(Size(size.n, size.k, 8, size.K), precision) if sorts else at_precision(problem, precision)
+            seconds = measure(cut, repeats=2 if sorts else REPEATS)
+            row = {
+                "problem": name,
+                "bits": precision,
+                "U seconds": seconds["U"],
+                "predict / U": seconds["predict"] / seconds["U"],
+            }
+            row |= {f"{method} / U": seconds[method] / seconds["U"] for method in METHODS}
+            if precision == PRECISIONS[0]:
+                row["reached"] = all(row[f"{m} / U"] <= TARGETS[name][m] for m in METHODS)
+            rows.append(row)
+            say(str(row))
+    return rows
+
+
+def plain_newton(alpha, y, q, winner):
+    """Minimise the Chernoff exponent of one test row over all n votes, as one would write it first."""
+    D = np.where(y == winner, 1.0, -1.0)
+    t = 1e-3
+    for _ in range(100):
+        up, down = (1 - q) * np.exp(-t * alpha * D), q * np.exp(t * alpha * D)
+        total = up + down
+        slope = (alpha * D * (down - up) / total).sum()
+        curvature = (alpha**2 * (1 - ((down - up) / total) ** 2)).sum()
+        step = slope / curvature
+        t = max(t - step, t / 4)
+        if abs(step) < 1e-6 * t:
+            break
+    return np.log(total).sum()
+
+
+def mpmath_newton(alpha, y, q, winner):
+    """The same with many digits, as the paper had to."""
+    import mpmath
+
+    mpmath.mp.dps = 50
+    D = np.where(y == winner, 1.0, -1.0)
+    votes = [mpmath.mpf(float(v)) for v in alpha * D]
+    q, t = mpmath.mpf(q), mpmath.mpf("1e-3")
+    for _ in range(100):
+        total, slope, curvature = mpmath.mpf(0), mpmath.mpf(0), mpmath.mpf(0)
+        for v in votes:
+            e = mpmath.exp(t * v)
+            up, down = (1 - q) / e, q * e
+            mass = up + down
+            drift = (down - up) / mass
+            total += mpmath.log(mass)
+            slope += v * drift
+            curvature += v * v * (1 - drift * drift)
+        step = slope / curvature
+        t = max(t - step, t / 4)
+        if abs(step) < t * mpmath.mpf("1e-6"):
+            break
+    return total
+
+
+def peers():
+    """Problem A cut to a few rows: the plain ways, and what no certificate at all costs."""
+    from sklearn.linear_model import RidgeClassifier
+
+    size = Size(SIZES["A"].n, SIZES["A"].k, PEER_ROWS, 2)
+    problem = make(size)
+    alpha, _ = problem.model.weights(problem.Z)
+    predicted = problem.model.predict(problem.Z)
+    ridge = RidgeClassifier(alpha=problem.model.regularization_).fit(problem.X, problem.y)
+
+    def newton():
+        for row in range(PEER_ROWS):
+            plain_newton(alpha[row], problem.y, 0.1, predicted[row])
+
+    tasks = {
+        "U": problem.unit,
+        "exact": lambda: problem.model.certify(problem.Z, "exact"),
+        "kl": lambda: problem.model.certify(problem.Z, "kl"),
+        "NumPy Newton over all votes, weights given": newton,
+        "predict": lambda: problem.model.predict(problem.Z),
+        "RidgeClassifier.predict, no certificate": lambda: ridge.predict(problem.Z),
+    }
+    seconds = best_times(tasks, REPEATS)
+    start = time.perf_counter()
+    for row in range(MPMATH_ROWS):
+        mpmath_newton(alpha[row], problem.y, 0.1, predicted[row])
+    seconds[f"mpmath, 50 digits ({MPMATH_ROWS} row, scaled up)"] = (
+        (time.perf_counter() - start) * PEER_ROWS / MPMATH_ROWS
+    )
+    return [
+        {"on problem A, 50 rows": name, "seconds": value, "/ kl": value / seconds["kl"]}
+        for name, value in seconds.items()
+    ]
+
+
+def growth():
+    """How the cost grows: n, m, k, K doubled one at a time."""
+    base = Size(20_000, 32, 400, 4)
+    rows = []
+    for name in ("", "n", "m", "k", "K"):
+        size = base.doubled(name) if name else base
+        seconds = measure(make(size))
+        rows.append({"doubled": name or "(none)"} | {what: seconds[what] for what in ("U", "predict", *METHODS)})
+        say(str(rows[-1]))
+    for row in rows[1:]:
+        row |= {f"{what} grows": row[what] / rows[0][what] for what in ("U", "predict", *METHODS)}
+    return rows
+
+
+def start():
+    """Import and first call in a new process."""
+    code = """
+import time
+start = time.perf_counter(); import sklearn.linear_model, sklearn.pipeline; theirs = time.perf_counter() - start
+start = time.perf_counter(); import flipproof; flipproof.CertifiedRidgeClassifier; ours = time.perf_counter() - start
+import numpy as np
+rng = np.random.default_rng(0); X = rng.normal(size=(5000, 20)); y = rng.integers(2, size=5000)
+model = flipproof.CertifiedRidgeClassifier(classes=[0, 1]).fit(X, y)
+start = time.perf_counter(); model.certify(X[:100], "tight"); first = time.perf_counter() - start
+start = time.perf_counter(); model.certify(X[:100], "tight"); second = time.perf_counter() - start
+print(theirs, ours, first, second)
+"""
+    runs = [subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True) for _ in range(3)]
+    best = np.min([[float(x) for x in run.stdout.split()] for run in runs], axis=0)
+    names = ("importing scikit-learn", "importing flipproof after it", "first certify", "second certify")
+    return [{"in a new process": name, "seconds": float(value)} for name, value in zip(names, best, strict=True)]
+
+
+def memory():
+    """Peak memory of certify on problem C, in a process of its own."""
+    code = """
+import sys; sys.path.insert(0, sys.argv[1])
+from problems import SIZES, make
+def peak():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmHWM")) * 1024
+def resident():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("VmRSS")) * 1024
+import numpy, sklearn, flipproof, flipproof.learners.ridge
+empty = resident()
+problem = make(SIZES["C"])
+fitted = resident()
+data = problem.X.nbytes + problem.y.nbytes + problem.Z.nbytes
+for method in ("exact", "tight"):
+    open("/proc/self/clear_refs", "w").write("5")
+    problem.model.certify(problem.Z, method)
+    print(method, data, fitted - empty - data, peak() - empty - data)
+"""
+    from pathlib import Path
+
+    command = [sys.executable, "-c", code, str(Path(__file__).parent)]
+    output = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    rows = []
+    for line in output.splitlines():
+        method, data, model, peak = line.split()
+        sizes = {"data": data, "model, above data": model, "peak of certify, above data": peak}
+        rows.append({"problem C": method} | {f"{what} (MiB)": int(size) / 2**20 for what, size in sizes.items()})
+    return rows
+
+
+PARTS = {"ratios": ratios, "peers": peers, "growth": growth, "start": start, "memory": memory}
+
+
+def table(rows):
+    columns = list(dict.fromkeys(key for row in rows for key in row))
+    cells = [columns, ["---"] * len(columns)]
+    cells += [
+        [f"{v:.3g}" if isinstance(v, float) else str(v) for v in (row.get(c, "") for c in columns)] for row in rows
+    ]
+    return "\n".join("| " + " | ".join(line) + " |" for line in cells)
+
+
+def plot(rows, path):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    import matplotlib.pyplot as plt
+
+    figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
+    whats = ("U", *METHODS)
+    for i, what in enumerate(whats):
+        ax.bar(np.arange(4) + (i - 1.5) * 0.2, [row[f"{what} grows"] for row in rows[1:]], 0.18, label=what)
+    ax.axhline(2, color="black", linestyle=":", linewidth=1)
+    ax.axhline(1, color="black", linewidth=0.5)
+    ax.set_xticks(range(4), ["n", "m", "k", "K"])
+    ax.set(xlabel="doubled", ylabel="times the cost", title="How the cost of certificates grows")
+    ax.legend(frameon=False, ncols=4)
+    figure.savefig(path, dpi=140)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--json", help="write all figures here")
+    parser.add_argument("--plot", help="draw how the cost grows")
+    parser.add_argument("--only", choices=PARTS, action="append")
+    arguments = parser.parse_args()
+    results = {}
+    for name in arguments.only or PARTS:
+        say(f"-- {name}")
+        results[name] = PARTS[name]()
+        print(f"\n{PARTS[name].__doc__}\n\n{table(results[name])}", flush=True)
+    if arguments.json:
+        with open(arguments.json, "w") as file:
+            json.dump(results, file, indent=1)
+    if arguments.plot and "growth" in results:
+        plot(results["growth"], arguments.plot)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,51 @@
+"""Run a computation on one BLAS thread, and know that it did."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import TypeVar
+
+import threadpoolctl
+
+Result = TypeVar("Result")
+
+#: The number of BLAS threads belongs to the whole process, so one fit at a time may change it.
+_LOCK = threading.RLock()
+
+#: How often a computation is done again because some other thread changed the number of BLAS threads meanwhile.
+TRIES = 5
+
+
+def on_one_thread(compute: Callable[[], Result]) -> Result:
+    """Return what `compute` returns on a single BLAS thread, for results whose last bits depend on the number.
+
+    Raises
+    ------
+    RuntimeError
+        If other threads of the process do not leave the number alone: a result of unknown bits would make a refit
+        another model.
+    """
+    with _LOCK:
+        for _ in range(TRIES):
+            _take_control()
+            with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
+                before = _blas_threads()
+                result = compute()
+                if before | _blas_threads() <= {1}:
+                    return result
+    raise RuntimeError(
+        "Other threads keep changing the number of BLAS threads, which must be 1 for a moment while a learner is "
+        "fitted. Fit in the main thread, or set OPENBLAS_NUM_THREADS=1 (MKL_NUM_THREADS=1) before Python starts."
+    )
+
+
+def _take_control() -> None:
+    """Let this thread set limits: threadpoolctl 3.8 and newer lets one thread at a time, and others silently do not."""
+    clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
+    if clear is not None:
+        clear(force=True)
+
+
+def _blas_threads() -> set[int]:
+    return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
