@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
+from scipy.sparse import csr_array
 
 from flipproof import votes
 from flipproof.votes import (
     EstimatedScores,
     ProductVotes,
+    SparseVotes,
     VoteHistogram,
     all_votes,
     class_scores,
@@ -94,3 +96,20 @@ def test_a_lead_within_the_error_decides_nothing():
     _, decided = EstimatedScores(scores[:2], error[:2] * 1.5, np.zeros(2, dtype=int)).decided()
     assert decided.tolist() == [True, False]
     assert leader[0] == 0
+
+
+@pytest.mark.parametrize(("precision", "most"), [(4, 40), (10, 40), (10, 600), (20, 40)])
+def test_sparse_votes_count_as_their_dense_copies_do(precision, most):
+    rng = np.random.default_rng(3)
+    dense = np.zeros((6, 900))
+    for row in dense[1:]:  # the first row has no votes at all
+        voting = rng.choice(900, size=rng.integers(1, most + 1), replace=False)
+        row[voting] = rng.integers(-(2**precision) + 1, 2**precision, size=len(voting))
+    codes = rng.integers(3, size=900)
+    source = SparseVotes(csr_array(dense), np.zeros(6, dtype=int), most)
+    assert np.array_equal(all_votes(source), dense)
+    counted = histogram(source, codes, 3, precision)
+    assert as_dictionaries(counted) == counted_plainly(source, codes, 3)
+    assert np.array_equal(counted.scores, class_scores(source, codes, 3))
+    assert counted.n_labels == 900
+    assert counted.counts.shape[2] <= max(2 ** (precision + 1), 64) if precision < 20 else counted.counts.shape[2] <= 64

@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from flipproof.rounding import SHIFT_BITS, SUM_RUN, UNIT_ROUNDOFF, Floats, Integers, round_and_add, whole_runs
 
@@ -70,6 +71,34 @@ class ProductVotes:
     def unrounded(self, start: int, stop: int) -> Floats:
         """Return the products for training rows start to stop, one line per test row."""
         return np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
+
+
+@dataclass(frozen=True)
+class SparseVotes:
+    """Votes of a few training rows on each test row; all others vote 0.
+
+    Attributes
+    ----------
+    votes : sparse array of shape (rows, n)
+        Integers, in CSR format.
+    exponent : integers of shape (rows,)
+        The grid of each test row.
+    most_per_row : int
+        The most votes that a row of this learner can have, whatever the block.
+    """
+
+    votes: csr_array
+    exponent: Integers
+    most_per_row: int
+
+    @property
+    def n_train(self) -> int:
+        """Number of training rows."""
+        return int(self.votes.shape[1])
+
+    def unrounded(self, start: int, stop: int) -> Floats:
+        """Return the votes of training rows start to stop with their zeros."""
+        return np.asarray(self.votes[:, start:stop].toarray(), dtype=np.float64)
 
 
 @dataclass(frozen=True)
@@ -155,6 +184,8 @@ def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integer
 
     Soundness: sums of integers below 2**24 over fewer than 2**29 rows are exact in float64.
     """
+    if isinstance(source, SparseVotes):
+        return np.asarray(source.votes @ _one_hot(codes, n_classes)).astype(np.int64)
     scores = np.zeros((len(source.exponent), n_classes), dtype=np.int64)
     for start, stop in _tiles(source.n_train, TILE_ROWS):
         votes = source.unrounded(start, stop)
@@ -239,11 +270,16 @@ def possible_levels(precision: int, n_train: int) -> int:
 
 
 def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
-    """Count the votes of a block of test rows by level and label."""
-    levels = possible_levels(precision, source.n_train)
-    if _levels_are_shared(precision, source.n_train):
+    """Count the votes of a block of test rows by level and label; what is sparse stays sparse."""
+    n_votes = source.most_per_row + 1 if isinstance(source, SparseVotes) else source.n_train
+    levels = possible_levels(precision, n_votes)
+    if isinstance(source, SparseVotes):
+        count = _sparse_shared_histogram if _levels_are_shared(precision, n_votes) else _sparse_own_histogram
+        return count(source, codes, n_classes, levels)
+    if _levels_are_shared(precision, n_votes):
         return _shared_histogram(source, codes, n_classes, levels)
-    return _own_histogram(source, codes, n_classes, levels)
+    votes = all_votes(source).astype(np.int64)
+    return _own_histogram(votes, np.broadcast_to(codes, votes.shape), n_classes, levels)
 
 
 def _levels_are_shared(precision: int, n_train: int) -> bool:
@@ -273,10 +309,12 @@ def _without_outer_levels(counts: Integers) -> VoteHistogram:
     return VoteHistogram(np.arange(-kept, kept)[None, :], counts[:, :, half - kept : half + kept], counts.shape[2])
 
 
-def _own_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
-    """Keep, per test row, the votes that occur, in rising order; unused levels repeat the last one."""
-    rows = len(source.exponent)
-    votes = all_votes(source).astype(np.int64)
+def _own_histogram(votes: Integers, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
+    """Keep, per test row, the votes that occur, in rising order; unused levels repeat the last one.
+
+    `votes` and `codes` have a line per test row; a label coded as -1 makes a level but is not counted.
+    """
+    rows = len(votes)
     order = np.argsort(votes, axis=1, kind="stable")
     in_order = np.take_along_axis(votes, order, axis=1)
     is_new = np.diff(in_order, axis=1, prepend=in_order[:, :1]) > 0
@@ -284,6 +322,41 @@ def _own_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: 
     row = np.arange(rows)[:, None]
     values = np.repeat(in_order[:, -1:], levels, axis=1)
     values[np.broadcast_to(row, level.shape), level] = in_order
-    cells = (row * n_classes + codes[order]) * levels + level
-    counts = np.bincount(cells.ravel(), minlength=rows * n_classes * levels)
+    label = np.take_along_axis(codes, order, axis=1)
+    cells = (row * n_classes + label) * levels + level
+    counts = np.bincount(cells[label >= 0], minlength=rows * n_classes * levels)
     return VoteHistogram(values, counts.reshape(rows, n_classes, levels), levels)
+
+
+def _sparse_shared_histogram(source: SparseVotes, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
+    rows = source.votes.shape[0]
+    row, label = _rows_and_labels(source, codes)
+    cells = (row * n_classes + label) * levels + levels // 2 + source.votes.data.astype(np.int64)
+    counts = np.bincount(cells, minlength=rows * n_classes * levels).reshape(rows, n_classes, levels)
+    counts[:, :, levels // 2] += _silent_labels(source, codes, n_classes)
+    return _without_outer_levels(counts)
+
+
+def _sparse_own_histogram(source: SparseVotes, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
+    row, label = _rows_and_labels(source, codes)
+    shape = source.votes.shape[0], source.most_per_row + 1
+    votes, labels = np.zeros(shape, dtype=np.int64), np.full(shape, -1)  # the first column makes a level for vote 0
+    at = row, np.arange(len(row)) - source.votes.indptr[row] + 1
+    votes[at], labels[at] = source.votes.data, label
+    counted = _own_histogram(votes, labels, n_classes, levels)
+    zero_level = np.argmax(counted.values == 0, axis=1)
+    counted.counts[np.arange(shape[0]), :, zero_level] += _silent_labels(source, codes, n_classes)
+    return counted
+
+
+def _rows_and_labels(source: SparseVotes, codes: Integers) -> tuple[Integers, Integers]:
+    """Return the test row and the label of each vote."""
+    row = np.repeat(np.arange(source.votes.shape[0]), np.diff(source.votes.indptr))
+    return row, codes[source.votes.indices]
+
+
+def _silent_labels(source: SparseVotes, codes: Integers, n_classes: int) -> Integers:
+    """Count, per test row and class, the labels that do not vote."""
+    row, label = _rows_and_labels(source, codes)
+    voting = np.bincount(row * n_classes + label, minlength=source.votes.shape[0] * n_classes)
+    return np.asarray(np.bincount(codes, minlength=n_classes) - voting.reshape(-1, n_classes))
