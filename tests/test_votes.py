@@ -67,15 +67,26 @@ def test_tiles_do_not_matter(monkeypatch):
     assert np.array_equal(class_scores(source, codes, 3), whole.scores)
 
 
-def test_coarse_histogram_keeps_every_label_and_roughly_its_vote():
-    source, codes = random_source(precision=10)
-    fine = histogram(source, codes, 3, 10)
+@pytest.mark.parametrize(("precision", "n"), [(10, 5000), (20, 700)])
+def test_coarse_histogram_keeps_every_label_and_roughly_its_vote(precision, n):
+    source, codes = random_source(precision=precision, n=n)
+    fine = histogram(source, codes, 3, precision)
     coarse = coarse_histogram(fine)
     assert np.array_equal(coarse.counts.sum(axis=2), fine.counts.sum(axis=2))
-    assert coarse.values.shape[1] == 128
-    step = 2**11 / 128
+    assert coarse.values.shape[1] < 400
+    assert np.all(np.diff(coarse.values[0]) > 0)
+    # a vote is within 1/16 of its size
     drift = (coarse.counts * coarse.values).sum(axis=2) - fine.scores
-    assert np.all(np.abs(drift) <= step / 2 * fine.counts.sum(axis=2))
+    assert np.all(np.abs(drift) <= (fine.counts * np.abs(fine.values)[:, None]).sum(axis=2) / 16)
+
+
+def test_small_votes_keep_their_levels_in_a_coarse_histogram():
+    fine = VoteHistogram(np.arange(-1024, 1024)[None], np.ones((1, 2, 2048), dtype=np.int64), 2048)
+    coarse = coarse_histogram(fine)
+    small = np.abs(coarse.values[0]) <= 8
+    assert coarse.values[0, small].tolist() == list(range(-8, 9))
+    assert np.all(coarse.counts[0, :, small] == 1)
+    assert coarse.counts.sum() == 2 * 2048
 
 
 @pytest.mark.parametrize("precision", [2, 6, 12, 20])

@@ -107,14 +107,18 @@ def find_witness(
     finds that nothing is left to gain. The slope at infinity is ``sum |k_j| - offset``: where that is negative no
     labels can overturn the prediction, log B has no lower end, and the witness is inf.
     """
+    rows = np.arange(len(winner))
+    mean_margin = noise.signal * (histogram.scores[rows, winner] - histogram.scores[rows, rival]) + offset
+    runaway = (mean_margin > 0) & (histogram.vote_mass < offset)
+    searched = np.flatnonzero((mean_margin > 0) & ~runaway)
     coarse = _Search(coarse_histogram(histogram), winner, rival, offset, noise)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        slope, curvature = coarse.derivatives(np.zeros(len(offset)))
-        runaway = (slope < 0) & (histogram.vote_mass < offset)
-        searched = (slope < 0) & ~runaway
-        t = np.where(searched, np.clip(-slope / np.maximum(curvature, SMALLEST), 1e-12, 1e3), 0.0)
-        t = _newton(coarse, t, np.flatnonzero(searched), -slope)
-        t = _newton(_Search(histogram, winner, rival, offset, noise), t, np.flatnonzero(searched), -slope)
+        _, curvature = coarse.derivatives(np.zeros(len(offset)))
+        start = np.clip(mean_margin / np.maximum(curvature, SMALLEST), 1e-12, 1e3)
+        t = np.zeros(len(offset))
+        t[searched] = start[searched]
+        t = _newton(coarse, t, searched, mean_margin)
+        t = _newton(_Search(histogram, winner, rival, offset, noise), t, searched, mean_margin)
     return np.where(runaway, np.inf, t)
 
 
@@ -151,8 +155,8 @@ class _Search:
         return slope, curvature
 
 
-def _newton(search: _Search, t: Floats, at: Integers, first_slope: Floats) -> Floats:
-    """Minimise log B from `t` on, for the rows `at`; `first_slope` is the size of the slope at 0."""
+def _newton(search: _Search, t: Floats, at: Integers, mean_margin: Floats) -> Floats:
+    """Minimise log B from `t` on, for the rows `at`; the slope at 0 is minus the mean margin."""
     t = t.copy()
     low, high = np.zeros(len(t)), np.full(len(t), np.inf)
     for step in range(MOST_STEPS):
@@ -164,7 +168,7 @@ def _newton(search: _Search, t: Floats, at: Integers, first_slope: Floats) -> Fl
         high[at] = np.where(slope < 0, high[at], here)
         following = _next_step(here, slope, curvature, low[at], high[at], halve=step % 3 == 2)
         gain = 0.5 * slope**2 / np.maximum(curvature, SMALLEST)
-        settled = gain <= WITNESS_TOLERANCE * here * first_slope[at]
+        settled = gain <= WITNESS_TOLERANCE * here * mean_margin[at]
         settled |= ~((following > low[at]) & (following < high[at]))
         t[at] = np.where(settled, here, following)
         at = at[~settled]

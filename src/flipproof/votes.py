@@ -22,8 +22,11 @@ from flipproof.rounding import SHIFT_BITS, SUM_RUN, UNIT_ROUNDOFF, Floats, Integ
 #: Above this many levels a histogram keeps only the votes that occur.
 MOST_SHARED_LEVELS = 2**13
 
-#: Levels of a coarse histogram; a run of levels holds a whole number of merged ones.
-COARSE_LEVELS = 128
+#: Leading bits, after the first, in which votes agree that a coarse histogram merges.
+COARSE_BITS = 3
+
+#: The most bits that a vote may have.
+LARGEST_PRECISION = 24
 
 #: Training rows that are visited at a time, at least.
 TILE_ROWS = 2**14
@@ -160,18 +163,42 @@ class VoteHistogram:
 
 
 def coarse_histogram(histogram: VoteHistogram) -> VoteHistogram:
-    """Merge neighbouring levels into their middle, for searches that need not be exact."""
-    merged = histogram.n_levels // COARSE_LEVELS
-    if merged < 2:
-        return histogram
-    starts = np.arange(0, histogram.values.shape[1], merged)
-    stops = np.append(starts[1:], histogram.values.shape[1]) - 1
-    middles = (histogram.values[:, starts] + histogram.values[:, stops]) // 2
-    counts = np.add.reduceat(histogram.counts, starts, axis=-1)
-    # levels that were left out come back empty: the number of terms, hence the order of a sum, is always the same
-    left_out = (histogram.n_levels - histogram.values.shape[1]) // (2 * merged)
-    margin = ((0, 0), (left_out, left_out))
-    return VoteHistogram(np.pad(middles, margin), np.pad(counts, ((0, 0), *margin)), histogram.n_levels)
+    """Merge neighbouring levels into their middle, for searches that need not be exact.
+
+    Small votes keep a level of their own, larger ones share it with those that agree in the leading bits. The levels
+    depend on nothing but the learner, so the order of a sum over them is always the same.
+    """
+    farthest = int(_bin(np.array([-histogram.n_levels // 2], dtype=np.int64))[0])
+    if histogram.has_all_levels:
+        bins = _bin(histogram.values[0])
+        starts = np.flatnonzero(np.diff(bins, prepend=bins[0] - 1))
+        merged = np.add.reduceat(histogram.counts, starts, axis=-1)
+        outer = int(bins[0]) - farthest
+        counts = np.zeros((*merged.shape[:2], 1 - 2 * farthest), dtype=np.int64)
+        counts[:, :, outer : outer + merged.shape[2]] = merged
+    else:
+        farthest = int(_bin(np.array([-(2**LARGEST_PRECISION)]))[0])
+        rows, n_classes = histogram.counts.shape[:2]
+        line = np.arange(rows * n_classes).reshape(rows, n_classes, 1) * (1 - 2 * farthest)
+        cells = line + (_bin(histogram.values) - farthest)[:, None, :]
+        counts = np.bincount(cells.ravel(), weights=histogram.counts.ravel(), minlength=line.size * (1 - 2 * farthest))
+        counts = counts.astype(np.int64).reshape(rows, n_classes, -1)
+    return VoteHistogram(_middles(np.arange(farthest, 1 - farthest))[None, :], counts, histogram.n_levels)
+
+
+def _bin(votes: Integers) -> Integers:
+    """Number the levels that agree in sign and the leading COARSE_BITS + 1 bits, in rising order and from 0 at 0."""
+    size = np.abs(votes)
+    exponent = np.maximum(np.frexp(size)[1] - 1 - COARSE_BITS, 0)
+    return np.asarray(np.sign(votes) * ((size >> exponent) + (exponent << COARSE_BITS)), dtype=np.int64)
+
+
+def _middles(bins: Integers) -> Integers:
+    """Return the middle of the votes in each bin."""
+    size = np.abs(bins)
+    exponent = np.maximum((size >> COARSE_BITS) - 1, 0)
+    first = (size - (exponent << COARSE_BITS)) << exponent
+    return np.asarray(np.sign(bins) * (first + ((1 << exponent) - 1) // 2), dtype=np.int64)
 
 
 def all_votes(source: VoteSource) -> Floats:

@@ -20,7 +20,15 @@ from flipproof.learners.engine import BlockCertificates, certify_exact, certify_
 from flipproof.learners.labels import check_label_kinds, encode_labels
 from flipproof.noise import LabelFlip
 from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers, above, scale
-from flipproof.votes import EstimatedScores, VoteSource, all_votes, block_rows, class_scores, histogram
+from flipproof.votes import (
+    LARGEST_PRECISION,
+    EstimatedScores,
+    VoteSource,
+    all_votes,
+    block_rows,
+    class_scores,
+    histogram,
+)
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
@@ -31,7 +39,7 @@ ESTIMATED_ROWS = 4096
 #: Noises that ``noise="auto"`` tries, as parts of the largest valid q, (K - 1) / K.
 AUTO_NOISES = (1e-9, 1e-6, 1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.35, 0.5, 0.65, 0.8, 0.9, 0.95)
 
-SMALLEST_PRECISION, LARGEST_PRECISION = 2, 24
+SMALLEST_PRECISION = 2
 
 
 class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
