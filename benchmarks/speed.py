@@ -245,8 +245,8 @@ def plot(rows, path):
     import matplotlib.pyplot as plt
 
     figure, ax = plt.subplots(figsize=(7, 4), layout="constrained")
-    whats = ("U", *METHODS)
-    for i, what in enumerate(whats):
+    bars = ("U", *METHODS)
+    for i, what in enumerate(bars):
         ax.bar(np.arange(4) + (i - 1.5) * 0.2, [row[f"{what} grows"] for row in rows[1:]], 0.18, label=what)
     ax.axhline(2, color="black", linestyle=":", linewidth=1)
     ax.axhline(1, color="black", linewidth=0.5)

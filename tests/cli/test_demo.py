@@ -208,3 +208,9 @@ def test_ctrl_c_ends_in_one_line_and_leaves_no_figure(tmp_path):
     assert talk.splitlines()[-1] == "flipproof: interrupted"
     assert "Traceback" not in talk
     assert not list((tmp_path / FIGURE).parent.iterdir())
+
+
+def test_a_reader_that_leaves_is_no_failed_requirement(tmp_path):
+    command = f"{sys.executable} -m flipproof demo --out {tmp_path} 2>/dev/null | head -1; echo ${{PIPESTATUS[0]}}"
+    result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
+    assert result.stdout.splitlines()[-1] in ("0", "141")  # 0 if all was written before the reader left

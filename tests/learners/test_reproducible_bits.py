@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 from scipy.linalg import hadamard
-from threadpoolctl import threadpool_limits
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from flipproof import CertifiedRidgeClassifier
 from flipproof.learners.whitening import _halves
@@ -32,6 +32,21 @@ def learner(paper, precision, **settings):
 def assert_same_bits(one, two, rows=slice(None)):
     for name in ("prediction", "radius", "rival", "margin", "log_failure", "witness"):
         np.testing.assert_array_equal(getattr(one, name), getattr(two, name)[rows], err_msg=name)
+
+
+def test_jobs_do_not_use_more_threads_than_they_are(monkeypatch):
+    X, y, Z = data(paper=False)
+    model = learner(False, 10, n_jobs=2, block_size=4).fit(X, y)
+    seen = []
+    certify_block = model._certify_block
+
+    def spy(*arguments):
+        seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+        return certify_block(*arguments)
+
+    monkeypatch.setattr(model, "_certify_block", spy)
+    model.certify(Z)
+    assert set(seen) == {1}
 
 
 @every_rule

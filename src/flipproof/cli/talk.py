@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -13,14 +14,26 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 FEWEST_COLUMNS = 80
 MOST_COLUMNS = 100
 
+#: 128 + SIGPIPE.
+EXIT_BROKEN_PIPE = 141
+
 Step = Callable[[str], None]
+
+
+class DataConsole(Console):
+    """A console whose reader may leave, as in `flipproof demo | head -1`."""
+
+    def on_broken_pipe(self) -> None:
+        """Stop quietly, with the code that a shell gives to a broken pipe; 1 means that a requirement failed."""
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        raise SystemExit(EXIT_BROKEN_PIPE)
 
 
 def data_console() -> Console:
     """Return the console for data: plain text of 80 columns when piped."""
     available = Console().width if sys.stdout.isatty() else FEWEST_COLUMNS
     width = max(FEWEST_COLUMNS, min(available, MOST_COLUMNS))
-    return Console(width=width, highlight=False, markup=False, emoji=False)
+    return DataConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
 @contextmanager

@@ -62,7 +62,7 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
 def _plain(values: Any) -> NDArray[Any]:
     """Return an array of numbers, booleans or fixed-width strings, from whatever holds them."""
     array = np.asarray(values)
-    return np.asarray(array.tolist()) if array.dtype.kind in "OT" else array
+    return np.asarray(array.tolist()) if array.dtype.kind in {"O", "T"} else array
 
 
 def _kind(one: type) -> str:
