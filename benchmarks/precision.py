@@ -67,17 +67,16 @@ def sweep(name, X, Z, y, y_test):
     print(f"| plain | {np.mean(plain == y_test):.4f} | 0 | | |")
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def for_each_data_set(sweep, description):
+    """Read the command line and call `sweep(name, X, Z, y, y_test)` on the data sets that are there."""
+    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--mnist", type=Path, help="folder with the four IDX files of MNIST")
     folder = parser.parse_args().mnist
-    for name, classes in (("Digits, 1 against 7", (1, 7)), ("Digits, all ten", range(10))):
-        X, Z, y, y_test = digits(classes)
-        sweep(name, X, Z, y, y_test)
+    sweep("Digits, 1 against 7", *digits((1, 7)))
+    sweep("Digits, all ten", *digits(range(10)))
     if folder:
-        X, Z, y, y_test = mnist_one_against_seven(folder)
-        sweep("MNIST, 1 against 7, 50 principal components", X, Z, y, y_test)
+        sweep("MNIST, 1 against 7, 50 principal components", *mnist_one_against_seven(folder))
 
 
 if __name__ == "__main__":
-    main()
+    for_each_data_set(sweep, __doc__)

@@ -168,20 +168,21 @@ def coarse_histogram(histogram: VoteHistogram) -> VoteHistogram:
     Small votes keep a level of their own, larger ones share it with those that agree in the leading bits. The levels
     depend on nothing but the learner, so the order of a sum over them is always the same.
     """
-    farthest = int(_bin(np.array([-histogram.n_levels // 2], dtype=np.int64))[0])
+    largest = histogram.n_levels // 2 if histogram.has_all_levels else 2**LARGEST_PRECISION
+    farthest = -int(_bin(np.array([largest]))[0])
+    n_bins = 1 - 2 * farthest
     if histogram.has_all_levels:
         bins = _bin(histogram.values[0])
         starts = np.flatnonzero(np.diff(bins, prepend=bins[0] - 1))
         merged = np.add.reduceat(histogram.counts, starts, axis=-1)
         outer = int(bins[0]) - farthest
-        counts = np.zeros((*merged.shape[:2], 1 - 2 * farthest), dtype=np.int64)
+        counts = np.zeros((*merged.shape[:2], n_bins), dtype=np.int64)
         counts[:, :, outer : outer + merged.shape[2]] = merged
     else:
-        farthest = int(_bin(np.array([-(2**LARGEST_PRECISION)]))[0])
         rows, n_classes = histogram.counts.shape[:2]
-        line = np.arange(rows * n_classes).reshape(rows, n_classes, 1) * (1 - 2 * farthest)
+        line = np.arange(rows * n_classes).reshape(rows, n_classes, 1) * n_bins
         cells = line + (_bin(histogram.values) - farthest)[:, None, :]
-        counts = np.bincount(cells.ravel(), weights=histogram.counts.ravel(), minlength=line.size * (1 - 2 * farthest))
+        counts = np.bincount(cells.ravel(), weights=histogram.counts.ravel(), minlength=line.size * n_bins)
         counts = counts.astype(np.int64).reshape(rows, n_classes, -1)
     return VoteHistogram(_middles(np.arange(farthest, 1 - farthest))[None, :], counts, histogram.n_levels)
 

@@ -41,6 +41,9 @@ AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
 
 SMALLEST_PRECISION = 2
 
+#: What features are converted to: the first, unless they are of the other already.
+FEATURE_TYPES = [np.float64, np.float32]
+
 
 class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier whose class scores are sums of label-free votes over the training labels.
@@ -317,10 +320,9 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return flip.with_classes(n_classes)
 
     def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
-        float_types = [np.float64, np.float32]
         if self.features is None:
             self.features_ = None
-            X, y = validate_data(self, X, y, dtype=float_types, ensure_min_samples=2)
+            X, y = validate_data(self, X, y, dtype=FEATURE_TYPES, ensure_min_samples=2)
             return X, y
         _, y = validate_data(self, X, y, skip_check_array=True)
         y = np.asarray(y)
@@ -333,17 +335,16 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             self.features_ = _with_fixed_random_state(clone(self.features)).fit(X)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
-        X = check_array(self.features_.transform(X), dtype=float_types, ensure_min_samples=2, estimator=self)
+        X = check_array(self.features_.transform(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
         check_consistent_length(X, y)
         return X, y
 
     def _test_features(self, X: Any) -> Floats:
         check_is_fitted(self)
-        float_types = [np.float64, np.float32]
         if self.features_ is None:
-            return np.asarray(validate_data(self, X, dtype=float_types, reset=False))
+            return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
         validate_data(self, X, skip_check_array=True, reset=False)
-        return np.asarray(check_array(self.features_.transform(X), dtype=float_types, estimator=self))
+        return np.asarray(check_array(self.features_.transform(X), dtype=FEATURE_TYPES, estimator=self))
 
 
 def _with_fixed_random_state(transformer: Any) -> Any:

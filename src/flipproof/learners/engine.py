@@ -42,8 +42,7 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers) -> BlockCertifica
     rows = np.arange(len(winner))
     margins = scores[rows, winner][:, None] - scores
     flips = flips_to_overturn(histogram, winner, margins)
-    # the winner's own column is never the smallest, not even if no rival can be reached
-    rival = np.argmin(np.where(np.arange(scores.shape[1]) == winner[:, None], np.inf, flips), axis=1)
+    rival = _most_dangerous(-flips.astype(np.float64), winner)
     return BlockCertificates(
         winner=winner,
         rival=rival,
@@ -87,9 +86,7 @@ def _certify_with_noise(
     scores = histogram.scores + offsets
     winner = winners(scores)
     log_failures, witness = _log_failures(histogram, offsets, winner, noise)
-    # also where no rival can be reached, the rival is not the winner itself
-    lowest = np.where(np.arange(scores.shape[1]) == winner[:, None], -np.inf, np.finfo(np.float64).min)
-    rival = np.argmax(np.maximum(log_failures, lowest), axis=1)
+    rival = _most_dangerous(log_failures, winner)
     at_rival = np.arange(len(winner)), rival
     return BlockCertificates(
         winner=winner,
@@ -116,9 +113,7 @@ def _log_failures(
     bounds, witness = np.zeros(offsets.shape), np.full(offsets.shape, np.nan)
     bounds[rows, winner] = -np.inf
     searched = np.zeros(offsets.shape, dtype=bool)
-    scores = (histogram.scores + offsets).astype(np.float64)
-    scores[rows, winner] = -np.inf
-    rival = np.argmax(scores, axis=1)
+    rival = _most_dangerous((histogram.scores + offsets).astype(np.float64), winner)
     while len(rows):
         part = histogram.rows(rows)
         t = find_witness(part, winner[rows], rival, offset_margins[rows, rival], noise)
@@ -131,6 +126,13 @@ def _log_failures(
         unsearched = ~searched[rows, rival] & (bounds[rows, rival] > -np.inf)
         rows, rival = rows[unsearched], rival[unsearched]
     return bounds, witness
+
+
+def _most_dangerous(danger: Floats, winner: Integers) -> Integers:
+    """Return the class of the largest danger; never the winner itself, even where no rival is dangerous at all."""
+    is_winner = np.arange(danger.shape[1]) == winner[:, None]
+    bounded = np.maximum(danger, np.finfo(np.float64).min)
+    return np.asarray(np.argmax(np.where(is_winner, -np.inf, bounded), axis=1), dtype=np.int64)
 
 
 def _larger_radius(one: BlockCertificates, two: BlockCertificates) -> BlockCertificates:

@@ -19,7 +19,8 @@ def check_label_kinds(labels: Any, name: str) -> None:
     else:
         return
     kinds = {_kind(one) for one in set(map(type, each))}
-    if "None" in kinds or ("strings" in kinds and any(one != one for one in each)):  # NaN is not itself
+    # NaN is a float that is not itself; only a mix with strings, an error in any case, is worth a look at every label
+    if "None" in kinds or ({"strings", "numbers"} <= kinds and any(one != one for one in each)):
         raise ValueError(
             f"{name} must not be missing. Got None or NaN among them: leave those rows out, or label them."
         )
