@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flipproof import CertifiedRidgeClassifier
+from flipproof.histograms import block_rows
 from flipproof.learners.base import MEMORY_BUDGET
-from flipproof.votes import block_rows
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flipproof.exact import UNREACHABLE, flips_to_overturn, radius_from_flips
-from flipproof.votes import VoteHistogram
+from flipproof.histograms import VoteHistogram
 
 
 def by_sorting(votes, labels, K):

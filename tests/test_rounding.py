@@ -76,8 +76,8 @@ def test_weighted_sums_keep_their_error_bound(n_terms):
 def test_the_slack_covers_functions_that_are_wrong_by_four_units(monkeypatch):
     """Make exp and log as bad as we allow them to be, in either direction: the bound stays above the truth."""
     import flipproof.tails as tails
+    from flipproof.histograms import VoteHistogram
     from flipproof.noise import LabelFlip
-    from flipproof.votes import VoteHistogram
 
     rng = np.random.default_rng(2)
     values = np.arange(-64, 64)[None]

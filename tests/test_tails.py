@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
+from flipproof.histograms import VoteHistogram
 from flipproof.noise import LabelFlip
 from flipproof.tails import find_witness, log_failures_upper, mean_offset_lower
-from flipproof.votes import VoteHistogram
 
 NOISES = [1e-10, 1e-4, 0.1, 0.475]
 

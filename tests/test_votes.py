@@ -2,18 +2,16 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from flipproof import votes
+from flipproof import histograms
+from flipproof.histograms import VoteHistogram, coarse_histogram, histogram
 from flipproof.votes import (
     EstimatedScores,
     ProductVotes,
     SparseVotes,
-    VoteHistogram,
     all_votes,
     class_scores,
     class_sums,
-    coarse_histogram,
     estimate_scores,
-    histogram,
 )
 
 
@@ -60,8 +58,8 @@ def test_histogram_counts_every_vote_and_label(precision, n):
 def test_tiles_do_not_matter(monkeypatch):
     source, codes = random_source()
     whole = histogram(source, codes, 3, 6)
-    monkeypatch.setattr(votes, "TILE_ROWS", 7)
-    monkeypatch.setattr(votes, "_tile_rows", lambda *sizes: 7)
+    monkeypatch.setattr(histograms, "TILE_ROWS", 7)
+    monkeypatch.setattr(histograms, "_tile_rows", lambda *sizes: 7)
     cut = histogram(source, codes, 3, 6)
     assert np.array_equal(whole.counts, cut.counts)
     assert np.array_equal(class_scores(source, codes, 3), whole.scores)

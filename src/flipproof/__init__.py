@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
-    from flipproof.certificates import Certificates
+    from flipproof.certificates import Adversary, Certificates
+    from flipproof.learners.base import LabelLinearClassifier
     from flipproof.learners.pipeline import certify
     from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
     from flipproof.metrics import certified_accuracy, certified_recall
@@ -16,22 +17,26 @@ if TYPE_CHECKING:
     from flipproof.report.plots import CertifiedAccuracyDisplay
 
 _HOMES = {
+    "Adversary": "certificates",
     "Certificates": "certificates",
     "CertifiedAccuracyDisplay": "report.plots",
     "CertifiedRidgeClassifier": "learners.ridge",
     "LabelDependenceWarning": "learners.ridge",
     "LabelFlip": "noise",
+    "LabelLinearClassifier": "learners.base",
     "certified_accuracy": "metrics",
     "certified_recall": "metrics",
     "certify": "learners.pipeline",
 }
 
 __all__ = [
+    "Adversary",
     "Certificates",
     "CertifiedAccuracyDisplay",
     "CertifiedRidgeClassifier",
     "LabelDependenceWarning",
     "LabelFlip",
+    "LabelLinearClassifier",
     "__version__",
     "certified_accuracy",
     "certified_recall",

@@ -1,9 +1,9 @@
-"""What a certificate says: frozen results."""
+"""What a certificate says, and against whom: frozen results and descriptions."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,48 @@ from numpy.typing import NDArray
 from flipproof.rounding import Floats, Integers
 
 METHODS = ("exact", "tight", "kl")
+
+
+@dataclass(frozen=True, eq=False)
+class Adversary:
+    """What somebody who changes training labels can do; without any argument, change all of them to anything.
+
+    Parameters
+    ----------
+    trusted : booleans of shape (n,), optional
+        True for training rows whose labels nobody can change.
+    groups : array of shape (n,), optional
+        Who labelled each training row. The radius then counts malicious annotators, each of whom may change all of
+        their labels: numbers or strings, none missing.
+    allowed : iterable of pairs of classes, optional
+        The changes that are possible at all, as (old, new): ``[("ham", "spam")]`` says that ham may be labelled as
+        spam, and nothing else.
+
+    Examples
+    --------
+    >>> from flipproof import Adversary
+    >>> Adversary(groups=["ann", "bob", "ann"], allowed=[(1, 0)])
+    <Adversary: labels of 2 annotators, changes 1 -> 0 only>
+    """
+
+    trusted: Any = None
+    groups: Any = None
+    allowed: Any = None
+
+    def __post_init__(self) -> None:
+        for name, check in (("trusted", _trusted_mask), ("groups", _group_names), ("allowed", _class_pairs)):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else check(given))
+
+    def __repr__(self) -> str:
+        parts = []
+        if self.trusted is not None:
+            parts.append(f"{np.count_nonzero(self.trusted)} labels trusted")
+        if self.groups is not None:
+            parts.append(f"labels of {len(np.unique(self.groups))} annotators")
+        if self.allowed is not None:
+            parts.append(f"changes {', '.join(f'{old} -> {new}' for old, new in self.allowed)} only")
+        return f"<Adversary: {', '.join(parts) or 'may change any label to anything'}>"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -46,8 +88,13 @@ class Certificates:
         The classes, in the order of `witness`.
     assumptions : tuple of str
         What the certificate rests on, in words.
-    unit : str
-        What the radius counts: "labels".
+    unit : {"labels", "annotators"}
+        What the radius counts.
+    n_touchable : int
+        How many labels (or annotators) the adversary can touch. The radius is that number where no changes at all can
+        overturn the prediction.
+    adversary : Adversary or None
+        Who is certified against; None: somebody who may change any label to anything.
     """
 
     prediction: NDArray[Any]
@@ -63,8 +110,12 @@ class Certificates:
     classes: NDArray[Any]
     assumptions: tuple[str, ...]
     unit: str = "labels"
+    n_touchable: int = -1
+    adversary: Adversary | None = None
 
     def __post_init__(self) -> None:
+        if self.n_touchable < 0:  # not given: whoever it is can touch every label
+            object.__setattr__(self, "n_touchable", self.n_train)
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -74,7 +125,9 @@ class Certificates:
 
     def __repr__(self) -> str:
         middle = f", median radius {int(np.median(self.radius))}" if len(self) else ""
-        return f"<Certificates: {len(self)} predictions, method {self.method!r}{middle} of {self.n_train} {self.unit}>"
+        return (
+            f"<Certificates: {len(self)} predictions, method {self.method!r}{middle} of {self.n_touchable} {self.unit}>"
+        )
 
     def to_arrow(self) -> Any:
         """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
@@ -96,6 +149,7 @@ class Certificates:
             "method": self.method,
             "n_train": str(self.n_train),
             "unit": self.unit,
+            "n_touchable": str(self.n_touchable),
             "classes": json.dumps(self.classes.tolist()),
             "assumptions": json.dumps(self.assumptions),
         }
@@ -119,11 +173,67 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
         return f"{names[code] if names else label}"
 
     prediction, rival = certificates.prediction[row], certificates.rival[row]
-    radius, n = int(certificates.radius[row]), certificates.n_train
+    radius, n = int(certificates.radius[row]), certificates.n_touchable
+    who = "training labels" if certificates.unit == "labels" else "annotators"
     if radius >= n:
-        return f"Test row {row} is predicted as {spoken(prediction)}, whatever the {n} training labels say."
+        return f"Test row {row} is predicted as {spoken(prediction)}, whatever the {n} {who} say."
+    restricted = certificates.adversary is not None and certificates.adversary.allowed is not None
+    how = "in any way that is possible" if restricted else "to whatever they liked"
+    if certificates.unit == "labels":
+        attack = f"someone who aims at this very row had changed any {radius} of the {n} {who} ({radius / n:.1%}) {how}"
+    else:
+        attack = f"any {radius} of the {n} {who} had aimed at this very row and changed all of their labels {how}"
     return (
-        f"Test row {row} is predicted as {spoken(prediction)}, and would be even if someone who aims at this very row "
-        f"had changed any {radius} of the {n} training labels ({radius / n:.1%}) to whatever they liked; "
+        f"Test row {row} is predicted as {spoken(prediction)}, and would be even if {attack}; "
         f"beyond that, {spoken(rival)} is the class to watch."
     )
+
+
+def _trusted_mask(given: Any) -> NDArray[np.bool_]:
+    mask = np.asarray(given)
+    if mask.dtype != bool or mask.ndim != 1:
+        raise ValueError(
+            "Adversary(trusted=...) must be a mask of booleans, one per training row. "
+            f"Got {mask.dtype} of shape {mask.shape} instead: for row numbers, np.isin(np.arange(n), rows) makes one."
+        )
+    return _frozen(mask)
+
+
+def _group_names(given: Any) -> NDArray[Any]:
+    names = np.asarray(given)
+    if names.ndim != 1:
+        raise ValueError(f"Adversary(groups=...) must be one name per training row. Got shape {names.shape} instead.")
+    if names.dtype.kind in "fcOT":
+        each = names.tolist()
+        if any(name is None or name != name for name in each):
+            raise ValueError(
+                "Adversary(groups=...) must not have missing names. Got None or NaN among them: give labels of unknown "
+                "origin a name each, or one in common."
+            )
+        names = np.asarray(each)
+        if names.dtype.kind == "O" or len({isinstance(name, str) for name in each}) > 1:
+            raise ValueError("Adversary(groups=...) must be all numbers or all strings. Got a mix instead.")
+    return _frozen(names)
+
+
+def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
+    wanted = "Adversary(allowed=...) must be pairs of two different classes, (old, new)"
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"{wanted}. Got {given!r} instead.")
+    pairs = list(given)
+    if not pairs:
+        raise ValueError(f"{wanted}. Got none at all: None stands for any change.")
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2 or pair[0] == pair[1]:
+            raise ValueError(f"{wanted}. Got {pair!r} among them.")
+    return tuple((_plain(old), _plain(new)) for old, new in pairs)
+
+
+def _plain(label: Any) -> Any:
+    return label.item() if isinstance(label, np.generic) else label
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array = array.copy()
+    array.setflags(write=False)
+    return array

@@ -1,9 +1,14 @@
-"""The exact radius of the deployed rule: no noise, no bound, both ways (M6).
+"""The exact radius of the deployed rule: no noise, no bound, both ways (M6), against adversaries of any powers (M10).
 
 Changing one label lowers the margin of winner c over rival d by a *gain* that depends on that label alone: 2|k| if it
 now supports c with a positive vote, or d with a negative one; |k| if it names neither; 0 otherwise. Gains add up, so an
 attacker who wants d to draw level takes the largest gains first, and the shortest prefix that reaches the margin is the
 least number of flips. A tie counts as lost, whichever class would win it.
+
+An adversary with fewer powers has smaller gains: what label j can take off the margin is the most over the labels e
+that it may be changed to, ``max(0, max_e k_j (D(y_j) - D(e)))``, D(e) = [e = c] - [e = d]. That is 0, 1 or 2
+times |k_j|, and depends on y_j and the sign of k_j alone. Whoever owns whole groups of labels takes the gains of a
+group at once.
 
 Soundness: integers throughout (below 2**46 for 10**6 votes of 24 bits), hence no rounding. The attack that attains the
 number is the prefix itself, and no other set of that many labels has a larger sum of gains.
@@ -11,36 +16,134 @@ number is the prefix itself, and no other set of that many labels has a larger s
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.histograms import VoteHistogram
 from flipproof.rounding import Integers
-from flipproof.votes import VoteHistogram
+from flipproof.votes import GroupVotes
 
 #: Flips needed where no labels at all can overturn the prediction.
 UNREACHABLE = np.iinfo(np.int64).max
 
 
-def flips_to_overturn(histogram: VoteHistogram, winner: Integers, margins: Integers) -> Integers:
+@dataclass(frozen=True)
+class Powers:
+    """What an adversary can do to the training labels, in class codes.
+
+    Attributes
+    ----------
+    changeable : booleans of shape (n,)
+        Whether a label can be changed at all.
+    transitions : booleans of shape (K, K)
+        Whether a label can be changed from one class (row) to another (column); False on the diagonal.
+    groups : integers of shape (n,) or None
+        The group that a label belongs to, where an adversary takes whole groups.
+    """
+
+    changeable: NDArray[np.bool_]
+    transitions: NDArray[np.bool_]
+    groups: Integers | None
+
+    @property
+    def can_change_to_anything(self) -> bool:
+        """Whether a label that can be changed can be changed to every other class."""
+        return bool((self.transitions | np.eye(len(self.transitions), dtype=bool)).all())
+
+    @property
+    def n_touchable(self) -> int:
+        """How many labels, or groups, can be changed."""
+        if self.groups is None:
+            return int(np.count_nonzero(self.changeable))
+        return len(np.unique(self.groups[self.changeable]))
+
+    def groups_within(self, n_labels: Integers) -> Integers:
+        """Return how many groups have no more than so many changeable labels, even if they are the largest ones.
+
+        A certificate against any `n_labels` changed labels is one against that many groups.
+        """
+        if self.groups is None:
+            return n_labels
+        sizes = np.bincount(self.groups[self.changeable])
+        largest_first = np.sort(sizes[sizes > 0])[::-1]
+        within: Integers = np.searchsorted(np.cumsum(largest_first), n_labels, side="right").astype(np.int64)
+        return within
+
+
+def gain_factors(transitions: NDArray[np.bool_], winner: Integers) -> Integers:
+    """Return how many times its vote a label can take off a margin, shape (rows, rivals, labels, 2).
+
+    Entry [row, d, a, 0] is for labels a with a positive vote, entry [row, d, a, 1] with a negative one; M10.
+    """
+    n_classes = len(transitions)
+    c, d, a = winner[:, None, None], np.arange(n_classes)[:, None], np.arange(n_classes)
+    to_winner, to_rival = transitions[a, c], transitions[a, d]
+    to_others = transitions.sum(axis=1)[a] > to_winner.astype(np.int64) + to_rival
+    now = (a == c).astype(np.int64) - (a == d)
+    lowest = np.where(to_rival, -1, np.where(to_others, 0, np.where(to_winner, 1, now)))
+    highest = np.where(to_winner, 1, np.where(to_others, 0, np.where(to_rival, -1, now)))
+    return np.asarray(np.maximum(np.stack([now - lowest, highest - now], axis=-1), 0))
+
+
+def flips_to_overturn(
+    histogram: VoteHistogram, winner: Integers, margins: Integers, transitions: NDArray[np.bool_] | None = None
+) -> Integers:
     """Return the least number of label changes that lets each class draw level with the winner.
 
     Parameters
     ----------
     histogram : VoteHistogram
-        Votes on a block of test rows.
+        Votes of the labels that can be changed, on a block of test rows.
     winner : integers of shape (rows,)
         The predicted classes.
     margins : integers of shape (rows, classes)
-        Lead of the winner over every class under the deployed rule, offsets included; not negative.
+        Lead of the winner over every class under the deployed rule, with offsets and all labels; not negative.
+    transitions : booleans of shape (classes, classes), optional
+        The possible changes, from the class of the row to that of the column; by default all of them.
 
     Returns
     -------
     integers of shape (rows, classes)
         UNREACHABLE where no number suffices, and in the winner's own column.
     """
-    count = _flips_by_levels if histogram.has_all_levels else _flips_by_sorting
-    flips = count(histogram, winner, margins)
+    if transitions is not None:
+        flips = _flips_by_sorting(histogram, winner, margins, gain_factors(transitions, winner))
+    elif histogram.has_all_levels:
+        flips = _flips_by_levels(histogram, winner, margins)
+    else:
+        flips = _flips_by_sorting(histogram, winner, margins, None)
     flips[np.arange(len(winner)), winner] = UNREACHABLE
     return flips
+
+
+def groups_to_overturn(
+    votes: GroupVotes, winner: Integers, margins: Integers, transitions: NDArray[np.bool_]
+) -> Integers:
+    """Return the least number of groups whose labels, changed at will, let each class draw level with the winner.
+
+    As :func:`flips_to_overturn`. The gains of a group's labels add up, so the largest groups by gain come first.
+    """
+    factors = gain_factors(transitions, winner)
+    flips = np.full_like(margins, UNREACHABLE)
+    for rival in range(margins.shape[1]):
+        positive, negative = factors[:, rival, votes.label, 0], factors[:, rival, votes.label, 1]
+        by_cell = positive * votes.positive + negative * votes.negative
+        if by_cell.shape[1] == 0:
+            flips[:, rival] = np.where(margins[:, rival] <= 0, 0, UNREACHABLE)
+            continue
+        gains = np.sort(np.add.reduceat(by_cell, votes.first_cell, axis=1), axis=1)[:, ::-1]
+        flips[:, rival] = _prefix_that_reaches(gains, margins[:, rival])
+    flips[np.arange(len(winner)), winner] = UNREACHABLE
+    return flips
+
+
+def _prefix_that_reaches(gains: Integers, margin: Integers) -> Integers:
+    """Return how many of the gains, given in falling order, add up to at least the margin; 0 for a margin of 0."""
+    reach = np.cumsum(gains, axis=1)
+    needed = np.where(margin <= 0, 0, np.count_nonzero(reach < margin[:, None], axis=1) + 1)
+    return np.where(reach[:, -1] >= margin, needed, UNREACHABLE)
 
 
 def radius_from_flips(flips: Integers, n_touchable: int) -> Integers:
@@ -48,19 +151,21 @@ def radius_from_flips(flips: Integers, n_touchable: int) -> Integers:
     return np.where(flips == UNREACHABLE, n_touchable, np.maximum(flips - 1, 0))
 
 
-def _flips_by_sorting(histogram: VoteHistogram, winner: Integers, margins: Integers) -> Integers:
+def _flips_by_sorting(
+    histogram: VoteHistogram, winner: Integers, margins: Integers, factors: Integers | None
+) -> Integers:
     """Sort the gains downward and walk until they reach the margin, for one rival after the other."""
     rows, size = np.arange(len(winner)), np.abs(histogram.values)
-    gains = np.broadcast_to(np.concatenate([2 * size, size], axis=-1), (len(winner), 2 * size.shape[1]))
-    order = np.argsort(-gains, axis=-1, kind="stable")
-    gains = np.take_along_axis(gains, order, axis=-1)
-    for_winner = histogram.counts[rows, winner]
+    in_any_order = np.concatenate([2 * size, size], axis=-1)
+    order = np.argsort(-in_any_order, axis=-1, kind="stable")
+    shape = len(winner), in_any_order.shape[1]
+    gains = np.broadcast_to(np.take_along_axis(in_any_order, order, axis=-1), shape)
+    order = np.broadcast_to(order, shape)
     flips = np.empty_like(margins)
     for rival in range(margins.shape[1]):
-        for_rival, margin = histogram.counts[:, rival], margins[:, rival]
-        double = np.where(histogram.values > 0, for_winner, 0) + np.where(histogram.values < 0, for_rival, 0)
-        single = histogram.all_counts - for_winner - for_rival
-        labels = np.take_along_axis(np.concatenate([double, single], axis=-1), order, axis=-1)
+        margin = margins[:, rival]
+        twice_and_once = _labels_by_gain(histogram, winner, rival, None if factors is None else factors[:, rival])
+        labels = np.take_along_axis(np.concatenate(twice_and_once, axis=-1), order, axis=-1)
         reach = np.cumsum(gains * labels, axis=-1)
         at = rows, np.argmax(reach >= margin[:, None], axis=-1)
         gain, count = gains[at], labels[at]
@@ -68,6 +173,23 @@ def _flips_by_sorting(histogram: VoteHistogram, winner: Integers, margins: Integ
         needed = np.cumsum(labels, axis=-1)[at] - count + _ceiling(missing, gain)
         flips[:, rival] = np.where(reach[:, -1] >= margin, needed, UNREACHABLE)
     return flips
+
+
+def _labels_by_gain(
+    histogram: VoteHistogram, winner: Integers, rival: int, factors: Integers | None
+) -> tuple[Integers, Integers]:
+    """Return, per row and level, how many labels gain twice and how many gain once their vote against one rival."""
+    counts, values = histogram.counts, histogram.values
+    if factors is None:
+        for_winner, for_rival = counts[np.arange(len(winner)), winner], counts[:, rival]
+        double = np.where(values > 0, for_winner, 0) + np.where(values < 0, for_rival, 0)
+        return double, histogram.all_counts - for_winner - for_rival
+
+    def labels_with(factor: int) -> Integers:
+        positive, negative = (np.einsum("ra,ral->rl", factors[:, :, side] == factor, counts) for side in (0, 1))
+        return np.where(values > 0, positive, np.where(values < 0, negative, 0))
+
+    return labels_with(2), labels_with(1)
 
 
 def _flips_by_levels(histogram: VoteHistogram, winner: Integers, margins: Integers) -> Integers:

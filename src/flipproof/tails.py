@@ -16,9 +16,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.histograms import VoteHistogram, coarse_histogram
 from flipproof.noise import LabelFlip
 from flipproof.rounding import Floats, Integers, below, chernoff_slack, weighted_sums
-from flipproof.votes import VoteHistogram, coarse_histogram
 
 #: A witness is good enough once a Newton step would gain less than this part of t times the slope at 0, which is the
 #: exponent that a linear function would reach, and mostly two to ten times the true one.

@@ -39,7 +39,7 @@ class NearestNeighbours(LabelLinearClassifier):
 
     block_size = n_jobs = None
 
-    def _fit_votes(self, X):
+    def fit_without_labels(self, X):
         self._X = X
 
     def _votes(self, Z):

@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import check_array
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from flipproof.certificates import Certificates, check_method
-from flipproof.learners.engine import BlockCertificates, certify_exact, certify_smoothed, winners
-from flipproof.learners.labels import check_label_kinds, encode_labels
+from flipproof.certificates import Adversary, Certificates, check_method
+from flipproof.exact import Powers
+from flipproof.histograms import block_rows, changeable_histogram
+from flipproof.learners.adversaries import adversary_assumptions
+from flipproof.learners.common import CertifiedClassifier
+from flipproof.learners.engine import (
+    BlockCertificates,
+    certify_exact,
+    certify_groups_exactly,
+    certify_smoothed,
+    winners,
+)
+from flipproof.learners.row_by_row import votes_row_by_row
 from flipproof.noise import LabelFlip
 from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers, above, scale
 from flipproof.votes import (
@@ -25,9 +30,8 @@ from flipproof.votes import (
     EstimatedScores,
     VoteSource,
     all_votes,
-    block_rows,
     class_scores,
-    histogram,
+    group_votes,
 )
 
 #: Memory that `certify` and `predict` may use on top of the data.
@@ -41,47 +45,105 @@ AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
 
 SMALLEST_PRECISION = 2
 
-#: What features are converted to: the first, unless they are of the other already.
-FEATURE_TYPES = [np.float64, np.float32]
 
+class LabelLinearClassifier(CertifiedClassifier):
+    """A classifier whose class scores are sums of label-free votes over the training labels; subclass it for your own.
 
-class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
-    """A classifier whose class scores are sums of label-free votes over the training labels.
+    A subclass says how much every training row weighs for a test row: `fit_without_labels` sees the training features,
+    `label_free_weights` the test features, and neither ever sees a label. That is all: predictions, certificates and
+    attacks follow. :func:`flipproof.checks.check_certifier` tries every attack on small problems.
 
-    A subclass says how training rows vote on test rows (`_fit_votes`, `_votes`), without ever seeing a label; this
-    class counts the votes and certifies the result.
+    Parameters
+    ----------
+    noise : float, LabelFlip or "auto", default=0.1
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        ``"auto"``: the best of a grid of q for each test row.
+    method : {"exact", "tight", "kl"}, default="exact"
+        Default of :meth:`certify`.
+    precision : int, default=10
+        Bits of a vote, 2 to 24. Weights are rounded to votes: the certificate is about the rounded classifier, which is
+        the one that predicts.
+    features : transformer, optional
+        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0.
+    classes : array of shape (K,), optional
+        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+    block_size : int, optional
+        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+    n_jobs : int, optional
+        Threads over blocks of test rows, as in joblib. No result depends on it.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flipproof import LabelLinearClassifier
+    >>> class ParzenWindow(LabelLinearClassifier):
+    ...     def fit_without_labels(self, X):
+    ...         self.rows_ = X
+    ...     def label_free_weights(self, Z):
+    ...         return np.exp(-np.abs(Z[:, None, :] - self.rows_).sum(axis=2))
+    >>> model = ParzenWindow(classes=[0, 1]).fit([[0.0], [0.2], [0.4], [3.0]], [0, 0, 0, 1])
+    >>> model.certify([[0.1]]).radius
+    array([1])
     """
 
-    noise: Any
-    method: str
-    precision: int
-    features: Any
-    classes: ArrayLike | None
-    block_size: int | None
-    n_jobs: int | None
+    def __init__(
+        self,
+        noise: Any = 0.1,
+        *,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.noise = noise
+        self.method = method
+        self.precision = precision
+        self.features = features
+        self.classes = classes
+        self.block_size = block_size
+        self.n_jobs = n_jobs
 
-    @abstractmethod
-    def _fit_votes(self, X: Floats) -> None:
-        """Prepare the votes from the training features alone."""
+    def fit_without_labels(self, X: Floats) -> None:
+        """Learn whatever the weights need from the training features alone."""
+        raise NotImplementedError(f"{type(self).__name__} must say what it learns from X in fit_without_labels(X).")
 
-    @abstractmethod
+    def label_free_weights(self, Z: Floats) -> Any:
+        """Return the weights of all training rows for test rows: an array, dense or sparse, of shape (m, n).
+
+        Or a pair of those and offsets of shape (m, K), which are added to the scores. Called with one row at a time and
+        on one thread, so that the weights for a row never depend on the rows that come with it, down to the last bit.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must return weights (m, n) from label_free_weights(Z).")
+
     def _votes(self, Z: Floats) -> VoteSource:
         """Return the votes of all training rows on a block of test rows."""
+        n_train, n_classes = len(self._codes), len(self.classes_)
+        return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Do what has to read labels; each such thing belongs into `_learner_assumptions`."""
 
-    def _has_offsets(self) -> bool:
-        """Tell whether the scores have offsets; the deployed rule then depends on the noise (M5)."""
+    def _rule_depends_on_noise(self) -> bool:
+        """Tell whether the deployed rule depends on the noise (M5)."""
         return False
 
-    def _raw_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats:
-        """Return the offsets b in grid units, given the sum of all votes on each test row."""
-        return np.zeros((len(votes), len(self.classes_)))
+    def _deployed_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
+        """Return the offsets of the deployed rule in grid units, given the sum of all votes on each test row."""
+        return None
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
         """Return the scores without offsets, estimated cheaply and with a proven error; None if there is no way."""
         return None
+
+    def _votes_per_row(self) -> int:
+        """Return how many votes on a test row can differ from 0."""
+        return len(self._codes)
+
+    def _numbers_per_row(self) -> int:
+        """Return how many numbers `_votes` has in memory for each test row, besides the votes themselves."""
+        return 3 * len(self._codes)
 
     def _learner_assumptions(self) -> list[str]:
         """Return what certificates rest on beyond what is common to all learners."""
@@ -101,13 +163,12 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         -------
         self
         """
-        self._check_parameters()
-        check_label_kinds(y, "The labels y")
-        X, y = self._training_arrays(X, y)
-        check_classification_targets(y)
-        self.classes_, self._codes = encode_labels(y, self.classes)
+        return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any, unlabeled: Any = None) -> LabelLinearClassifier:
+        X = self._read_training_rows(X, y, unlabeled)
         self.precision_ = int(self.precision)
-        self._fit_votes(X)
+        self.fit_without_labels(X)
         self.noise_ = self._resolve_noise(len(self.classes_))
         self._fit_with_labels(self._codes)
         self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
@@ -143,14 +204,13 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         ``argmax(alpha @ onehot(y) + offsets)`` is the prediction, whatever the labels y. This is the one method that
         needs memory of m times n: call it on a few rows.
         """
-        Z = self._test_features(X)
-        source = self._votes(Z)
+        source = self._votes(self._test_features(X))
         votes = all_votes(source)
-        offsets = self._offsets(votes.sum(axis=1).astype(np.int64), source.exponent)
+        offsets = self._offsets(source, votes.sum(axis=1).astype(np.int64))
         down = -source.exponent[:, None]
         return scale(votes, down), scale(offsets.astype(np.float64), down)
 
-    def certify(self, X: Any, method: str | None = None) -> Certificates:
+    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction.
 
         Parameters
@@ -160,6 +220,8 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         method : {"exact", "tight", "kl"}, optional
             ``"exact"``: the largest radius that is true. ``"kl"`` and ``"tight"``: by noise on the labels, as in the
             paper. All three speak of what :meth:`predict` returns. Default: the learner's `method`.
+        adversary : Adversary, optional
+            What can be done to the labels. Default: any label may be changed to anything.
 
         Returns
         -------
@@ -167,34 +229,43 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
         Z = self._test_features(X)
+        powers = self._powers(adversary)
         n_jobs = effective_n_jobs(self.n_jobs)
-        blocks = self._blocks(len(Z), n_jobs)
+        blocks = self._blocks(len(Z), n_jobs, powers)
         if n_jobs == 1:
-            parts = [self._certify_block(Z[rows], method) for rows in blocks]
+            parts = [self._certify_block(Z[rows], method, powers) for rows in blocks]
         else:
             with threadpool_limits(limits=1, user_api="blas"):
-                work = (delayed(self._certify_block)(Z[rows], method) for rows in blocks)
+                work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
-        return self._certificates(parts, method)
+        return self._certificates(parts, method, adversary, powers)
 
-    def _certify_block(self, Z: Floats, method: str) -> tuple[BlockCertificates, Integers]:
-        source = self._votes(Z)
-        votes = histogram(source, self._codes, len(self.classes_), self.precision_)
-        offsets = self._offsets(votes.scores.sum(axis=1), source.exponent)
+    def _certify_block(self, Z: Floats, method: str, powers: Powers) -> tuple[BlockCertificates, Integers]:
+        source, n_classes = self._votes(Z), len(self.classes_)
+        if method == "exact" and powers.groups is not None:
+            votes = class_scores(source, self._codes, n_classes)
+            scores = votes + self._offsets(source, votes.sum(axis=1))
+            by_group = group_votes(source, self._codes, n_classes, powers.groups, powers.changeable)
+            return certify_groups_exactly(by_group, scores, powers), source.exponent
+        free, fixed = changeable_histogram(source, self._codes, n_classes, self.precision_, powers.changeable)
+        offsets = fixed + self._offsets(source, (free.scores + fixed).sum(axis=1))
         if method == "exact":
-            return certify_exact(votes, offsets), source.exponent
-        return certify_smoothed(votes, offsets, method, self._noises()), source.exponent
+            return certify_exact(free, offsets, powers), source.exponent
+        return certify_smoothed(free, offsets, method, self._noises(), powers), source.exponent
 
-    def _certificates(self, parts: list[tuple[BlockCertificates, Integers]], method: str) -> Certificates:
+    def _certificates(
+        self,
+        parts: list[tuple[BlockCertificates, Integers]],
+        method: str,
+        adversary: Adversary | None,
+        powers: Powers,
+    ) -> Certificates:
         def joined(name: str) -> NDArray[Any]:
             return np.concatenate([getattr(block, name) for block, _ in parts])
 
         exponent = np.concatenate([exponent for _, exponent in parts])
         winner = joined("winner")
-        if self.noise_ is not None:
-            noise: float | Floats = self.noise_.q
-        else:
-            noise = joined("noise")
+        noise: float | Floats = joined("noise") if self.noise_ is None else self.noise_.q
         return Certificates(
             prediction=self.classes_[winner],
             radius=joined("radius"),
@@ -205,27 +276,13 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             witness=scale(joined("witness"), exponent[:, None]),
             method=method,
             noise=noise,
-            n_train=len(self._codes),
+            n_train=int(np.count_nonzero(self._labeled)),
             classes=self.classes_.copy(),
-            assumptions=self._assumed,
+            assumptions=(*self._assumed, *adversary_assumptions(adversary, powers, method)),
+            unit="labels" if powers.groups is None else "annotators",
+            n_touchable=powers.n_touchable,
+            adversary=adversary,
         )
-
-    def _common_assumptions(self) -> list[str]:
-        """Say what certificates of any learner rest on, at the time of fitting."""
-        said = [
-            "Only training labels are changed: training features, the number of rows and the test row are as given."
-        ]
-        if self.classes is None:
-            said.append(
-                f"The class set ({len(self.classes_)} classes) was read from the training labels and is taken as "
-                "fixed; give classes=... to drop this assumption."
-            )
-        if self.features is not None:
-            said.append(
-                f"The features step ({type(self.features).__name__}) was fitted without labels, and would come out the "
-                "same if fitted again; its own settings are taken as chosen without labels."
-            )
-        return said
 
     def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
         """Return the scores of the deployed rule, counted vote by vote, and the grid of each row."""
@@ -233,30 +290,30 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         for rows in self._blocks(len(Z), 1):
             source = self._votes(Z[rows])
             votes = class_scores(source, self._codes, len(self.classes_))
-            scores.append(votes + self._offsets(votes.sum(axis=1), source.exponent))
+            scores.append(votes + self._offsets(source, votes.sum(axis=1)))
             exponents.append(source.exponent)
         return np.concatenate(scores), np.concatenate(exponents)
 
-    def _offsets(self, votes: Integers, exponent: Integers) -> Integers:
-        """Return the offsets of the deployed rule (M5) on the grid.
+    def _offsets(self, source: VoteSource, votes: Integers) -> Integers:
+        """Return the offsets of the deployed rule on the grid, given the sum of all votes on each test row.
 
         The highest becomes 0, and a class that could not even draw level with it is cut off there: nothing overflows.
         """
-        if self.noise_ is None or not self._has_offsets():
+        offsets = getattr(source, "offsets", None)
+        if offsets is None:
+            offsets = self._deployed_offsets(votes, source.exponent)
+        if offsets is None:
             return np.zeros((len(votes), len(self.classes_)), dtype=np.int64)
-        with np.errstate(over="ignore"):
-            deployed = self._raw_offsets(votes, exponent) / self.noise_.signal
         hopeless = float(len(self._codes) * 2**self.precision_)
-        behind = np.minimum(deployed, np.finfo(np.float64).max)
+        behind = np.minimum(offsets, np.finfo(np.float64).max)
         behind = behind - behind.max(axis=1, keepdims=True)
         return np.asarray(np.maximum(np.rint(behind), -hopeless), dtype=np.int64)
 
     def _with_offsets(self, estimate: EstimatedScores) -> EstimatedScores:
         """Add the offsets of the deployed rule, whose error is that of the sum of votes, scaled, and a rounding."""
-        if self.noise_ is None or not self._has_offsets():
+        offsets = self._deployed_offsets(estimate.scores.sum(axis=1), estimate.exponent)
+        if offsets is None or self.noise_ is None:
             return estimate
-        with np.errstate(over="ignore"):
-            offsets = self._raw_offsets(estimate.scores.sum(axis=1), estimate.exponent) / self.noise_.signal
         error = above(
             estimate.error.sum(axis=1)[:, None] / self.noise_.signal + 4 * UNIT_ROUNDOFF * np.abs(offsets) + 1
         )
@@ -268,11 +325,16 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         K = len(self.classes_)
         return [LabelFlip(part * (K - 1) / K, K) for part in AUTO_NOISES]
 
-    def _blocks(self, n_rows: int, n_jobs: int) -> Iterator[slice]:
+    def _blocks(self, n_rows: int, n_jobs: int, powers: Powers | None = None) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
         self._check_block_size()
+        n_classes, held = len(self.classes_), self._numbers_per_row()
+        if powers is not None and not powers.changeable.all():
+            n_classes *= 2  # those that cannot be changed are counted apart
+        if powers is not None and powers.groups is not None:
+            held += 8 * min(len(self._codes), powers.n_touchable * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
-        size = self.block_size or block_rows(len(self._codes), len(self.classes_), self.precision_, budget)
+        size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
 
@@ -306,7 +368,7 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                     f"The 'noise' parameter of {type(self).__name__} must be a number, a LabelFlip or 'auto'. "
                     f"Got {self.noise!r} instead."
                 )
-            if self._has_offsets():
+            if self._rule_depends_on_noise():
                 raise ValueError(
                     "noise='auto' needs a prediction that does not depend on the noise, but without an intercept and "
                     "with two classes it does. Set fit_intercept=True, or give q as a number."
@@ -318,38 +380,3 @@ class LabelLinearClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 f"noise is for {flip.n_classes} classes, but there are {n_classes} in the training labels."
             )
         return flip.with_classes(n_classes)
-
-    def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
-        if self.features is None:
-            self.features_ = None
-            X, y = validate_data(self, X, y, dtype=FEATURE_TYPES, ensure_min_samples=2)
-            return X, y
-        _, y = validate_data(self, X, y, skip_check_array=True)
-        y = np.asarray(y)
-        wanted = (
-            f"The 'features' parameter of {type(self).__name__} must be a transformer that can be fitted without labels"
-        )
-        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
-            raise ValueError(f"{wanted}. Got {self.features!r} instead.")
-        try:
-            self.features_ = _with_fixed_random_state(clone(self.features)).fit(X)
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
-        X = check_array(self.features_.transform(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
-        check_consistent_length(X, y)
-        return X, y
-
-    def _test_features(self, X: Any) -> Floats:
-        check_is_fitted(self)
-        if self.features_ is None:
-            return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
-        validate_data(self, X, skip_check_array=True, reset=False)
-        return np.asarray(check_array(self.features_.transform(X), dtype=FEATURE_TYPES, estimator=self))
-
-
-def _with_fixed_random_state(transformer: Any) -> Any:
-    """Set every random state that is None, so that a refit gives the same features."""
-    names = [
-        name for name, value in transformer.get_params().items() if name.endswith("random_state") and value is None
-    ]
-    return transformer.set_params(**dict.fromkeys(names, 0))

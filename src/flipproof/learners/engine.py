@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.exact import flips_to_overturn, radius_from_flips
+from flipproof.exact import Powers, flips_to_overturn, groups_to_overturn, radius_from_flips
 from flipproof.guarantees import kl_radius, mean_rule_radius, tight_radius
+from flipproof.histograms import VoteHistogram
 from flipproof.noise import LabelFlip
 from flipproof.rounding import Floats, Integers
 from flipproof.tails import find_witness, log_failures_upper, mean_offset_lower
-from flipproof.votes import VoteHistogram
+from flipproof.votes import GroupVotes
 
 
 @dataclass(frozen=True)
@@ -35,18 +36,40 @@ def winners(scores: Integers) -> Integers:
     return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
 
 
-def certify_exact(histogram: VoteHistogram, offsets: Integers) -> BlockCertificates:
-    """Certify a block by the exact radius of the deployed rule (M6)."""
-    scores = histogram.scores + offsets
+def certify_exact(histogram: VoteHistogram, offsets: Integers, powers: Powers) -> BlockCertificates:
+    """Certify a block by the exact radius of the deployed rule (M6, M10).
+
+    `histogram` holds the votes of the changeable labels; those of all others are part of the `offsets`.
+    """
+    transitions = None if powers.can_change_to_anything else powers.transitions
+    return _exact_certificates(
+        histogram.scores + offsets,
+        lambda winner, margins: flips_to_overturn(histogram, winner, margins, transitions),
+        powers.n_touchable,
+    )
+
+
+def certify_groups_exactly(votes: GroupVotes, scores: Integers, powers: Powers) -> BlockCertificates:
+    """Certify a block against whole groups of labels, by the exact radius (M10); `scores` are those of all labels."""
+    return _exact_certificates(
+        scores,
+        lambda winner, margins: groups_to_overturn(votes, winner, margins, powers.transitions),
+        powers.n_touchable,
+    )
+
+
+def _exact_certificates(
+    scores: Integers, to_overturn: Callable[[Integers, Integers], Integers], n_touchable: int
+) -> BlockCertificates:
     winner = winners(scores)
     rows = np.arange(len(winner))
     margins = scores[rows, winner][:, None] - scores
-    flips = flips_to_overturn(histogram, winner, margins)
-    rival = _most_dangerous(-flips.astype(np.float64), winner)
+    needed = to_overturn(winner, margins)
+    rival = _most_dangerous(-needed.astype(np.float64), winner)
     return BlockCertificates(
         winner=winner,
         rival=rival,
-        radius=radius_from_flips(flips[rows, rival], histogram.n_labels),
+        radius=radius_from_flips(needed[rows, rival], n_touchable),
         margin=margins[rows, rival],
         log_failure=np.full(len(winner), np.nan),
         witness=np.full(scores.shape, np.nan),
@@ -55,17 +78,19 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers) -> BlockCertifica
 
 
 def certify_smoothed(
-    histogram: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip]
+    histogram: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], powers: Powers
 ) -> BlockCertificates:
-    """Certify a block by noise on the labels; with several noises, each row by the one that suits it best.
+    """Certify a block by noise on the changeable labels; with several noises, each row by the one that suits it best.
 
-    Soundness: with more than one noise the deployed rule must not depend on the noise (offsets 0), so that every one of
-    them is a proof about the same prediction.
+    Soundness: with more than one noise the deployed rule must not depend on the noise, so that every one of them is a
+    proof about the same prediction. Labels that cannot be changed get no noise: they are part of the `offsets` of the
+    deployed rule, hence enter the noisy margin times `signal` as all offsets do (M10). What holds against any R labels
+    holds against as many groups as cannot have more than R labels.
     """
     best = _certify_with_noise(histogram, offsets, method, noises[0])
     for noise in noises[1:]:
         best = _larger_radius(best, _certify_with_noise(histogram, offsets, method, noise))
-    return best
+    return replace(best, radius=powers.groups_within(best.radius))
 
 
 def deployed_radius(log_failure: Floats, method: str, noise: LabelFlip, n_train: int) -> Integers:

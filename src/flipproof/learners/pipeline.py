@@ -7,11 +7,11 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from flipproof.certificates import Certificates
-from flipproof.learners.base import LabelLinearClassifier
+from flipproof.certificates import Adversary, Certificates
+from flipproof.learners.common import CertifiedClassifier
 
 
-def certify(model: Any, X: Any, method: str | None = None) -> Certificates:
+def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
     """Predict and certify with a fitted learner of flipproof, or a Pipeline whose last step is one.
 
     Parameters
@@ -22,6 +22,8 @@ def certify(model: Any, X: Any, method: str | None = None) -> Certificates:
         Test rows, as the model's `predict` takes them.
     method : {"exact", "tight", "kl"}, optional
         Default: the learner's own.
+    adversary : Adversary, optional
+        What can be done to the labels. Default: any label may be changed to anything.
 
     Returns
     -------
@@ -29,9 +31,9 @@ def certify(model: Any, X: Any, method: str | None = None) -> Certificates:
         A Pipeline hands the labels to every step, and nothing tells whether a step used them: `assumptions` names the
         steps that must not have.
     """
-    if isinstance(model, LabelLinearClassifier):
-        return model.certify(X, method=method)
-    if not isinstance(model, Pipeline) or not isinstance(model[-1], LabelLinearClassifier):
+    if isinstance(model, CertifiedClassifier):
+        return model.certify(X, method=method, adversary=adversary)
+    if not isinstance(model, Pipeline) or not isinstance(model[-1], CertifiedClassifier):
         got = (
             f"a Pipeline that ends in {type(model[-1]).__name__}"
             if isinstance(model, Pipeline)
@@ -42,7 +44,7 @@ def certify(model: Any, X: Any, method: str | None = None) -> Certificates:
         )
     steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
     transformed = model[:-1].transform(X) if len(model) > 1 else X
-    certificates = model[-1].certify(transformed, method=method)
+    certificates = model[-1].certify(transformed, method=method, adversary=adversary)
     if not steps:
         return certificates
     named = ", ".join(f"{name!r} ({type(step).__name__})" for name, step in steps)

@@ -90,15 +90,17 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         block_size: int | None = None,
         n_jobs: int | None = None,
     ):
-        self.noise = noise
+        super().__init__(
+            noise,
+            method=method,
+            precision=precision,
+            features=features,
+            classes=classes,
+            block_size=block_size,
+            n_jobs=n_jobs,
+        )
         self.regularization = regularization
         self.fit_intercept = fit_intercept
-        self.method = method
-        self.precision = precision
-        self.features = features
-        self.classes = classes
-        self.block_size = block_size
-        self.n_jobs = n_jobs
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
@@ -117,7 +119,8 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         if rule == "paper" and self.noise == "auto":
             raise ValueError("regularization='paper' needs one noise q. Got noise='auto' instead: give q as a number.")
 
-    def _fit_votes(self, X: Floats) -> None:
+    def fit_without_labels(self, X: Floats) -> None:
+        """Decompose the training features."""
         self._whitening: Whitening = whiten(X, center=bool(self.fit_intercept))
 
     def _fit_with_labels(self, codes: Integers) -> None:
@@ -133,7 +136,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
                 "regularization='paper' estimates lambda from the labels: certificates hold for this lambda, not for "
                 "one that is estimated again after an attack. Use 'label-free' or a number outside reproductions.",
                 LabelDependenceWarning,
-                stacklevel=3,
+                stacklevel=4,
             )
         else:
             regularization = self._whitening.in_grid_units(float(self.regularization))
@@ -192,12 +195,19 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
         return estimate_scores(self._votes(Z), self._class_sums, self._class_counts)
 
-    def _has_offsets(self) -> bool:
-        """The paper's binary rule ``alpha' y >= 1/2`` is the offset ``1 - sum(alpha)`` of class 0."""
+    def _rule_depends_on_noise(self) -> bool:
         return not self._whitening.is_centered and len(self.classes_) == 2
 
-    def _raw_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats:
-        return np.stack([scale(np.ones(len(votes)), exponent) - votes, np.zeros(len(votes))], axis=1)
+    def _deployed_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
+        """The paper's binary rule ``alpha' y >= 1/2`` is the offset ``1 - sum(alpha)`` of class 0, scaled as in M5."""
+        if self.noise_ is None or not self._rule_depends_on_noise():
+            return None
+        raw = scale(np.ones(len(votes)), exponent) - votes
+        with np.errstate(over="ignore"):
+            return np.stack([raw, np.zeros(len(votes))], axis=1) / self.noise_.signal
+
+    def _numbers_per_row(self) -> int:
+        return 0
 
     def _learner_assumptions(self) -> list[str]:
         if self.regularization == "paper":

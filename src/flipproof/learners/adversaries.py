@@ -1,0 +1,78 @@
+"""What a described adversary can do to the labels of one fit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.certificates import Adversary
+from flipproof.exact import Powers
+from flipproof.rounding import Integers
+
+
+def powers_of(
+    adversary: Adversary | None, codes: Integers, classes: NDArray[Any], labeled: NDArray[np.bool_]
+) -> Powers:
+    """Translate an adversary into class codes, and refuse one that does not fit the training rows.
+
+    A label that is trusted, missing, or of a class that may not be changed into any other cannot be changed at all.
+    """
+    anything = ~np.eye(len(classes), dtype=bool)
+    if adversary is None:
+        return Powers(labeled, anything, None)
+    if not isinstance(adversary, Adversary):
+        raise ValueError(f"adversary must be a flipproof.Adversary or None. Got {type(adversary).__name__} instead.")
+    for name in ("trusted", "groups"):
+        given = getattr(adversary, name)
+        if given is not None and len(given) != len(codes):
+            raise ValueError(
+                f"Adversary({name}=...) must have one entry per training row, {len(codes)}. Got {len(given)} instead."
+            )
+    transitions = anything if adversary.allowed is None else _transitions(adversary.allowed, classes)
+    changeable = labeled & np.asarray(transitions.any(axis=1))[codes]
+    if adversary.trusted is not None:
+        changeable &= ~adversary.trusted
+    groups = None if adversary.groups is None else np.unique(adversary.groups, return_inverse=True)[1].astype(np.int64)
+    return Powers(changeable, transitions, groups)
+
+
+def adversary_assumptions(adversary: Adversary | None, powers: Powers, method: str) -> list[str]:
+    """Say in words what the adversary cannot do, and what the radius counts."""
+    said: list[str] = []
+    if adversary is None:
+        return said
+    if adversary.trusted is not None:
+        said.append(
+            f"{np.count_nonzero(adversary.trusted)} of the {len(adversary.trusted)} training labels are trusted: "
+            "nobody can change them."
+        )
+    if adversary.allowed is not None:
+        changes = ", ".join(f"{old} -> {new}" for old, new in adversary.allowed)
+        said.append(f"Labels can be changed in these ways only: {changes}.")
+        if method in ("kl", "tight"):
+            said.append(
+                f"The method {method!r} uses this only to leave out labels that cannot be changed at all; 'exact' uses "
+                "all of it."
+            )
+    if adversary.groups is not None:
+        said.append(
+            f"The radius counts annotators: that many of {powers.n_touchable} may change all of their labels, and "
+            "nobody else any."
+        )
+    return said
+
+
+def _transitions(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:
+    possible = np.zeros((len(classes), len(classes)), dtype=bool)
+    for pair in allowed:
+        code = [np.flatnonzero(classes == one) for one in pair]
+        for one, found in zip(pair, code, strict=True):
+            if found.size == 0:
+                raise ValueError(
+                    f"Adversary(allowed=...) names the class {one!r}, which the learner does not know: it knows "
+                    f"{classes.tolist()}."
+                )
+        possible[code[0][0], code[1][0]] = True
+    return possible

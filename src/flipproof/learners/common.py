@@ -1,0 +1,131 @@
+"""What all certified classifiers share, label-linear or not: features, labels, parameters, assumptions."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+
+from flipproof.certificates import Adversary, Certificates
+from flipproof.exact import Powers
+from flipproof.learners.adversaries import powers_of
+from flipproof.learners.labels import check_label_kinds, encode_labels
+from flipproof.rounding import Floats, Integers
+
+#: What features are converted to: the first, unless they are of the other already.
+FEATURE_TYPES = [np.float64, np.float32]
+
+
+class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """A classifier that certifies its predictions against changed training labels."""
+
+    features: Any
+    classes: ArrayLike | None
+    n_jobs: int | None
+    _codes: Integers
+    _labeled: NDArray[np.bool_]
+    _assumed: tuple[str, ...]
+
+    @abstractmethod
+    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+        """Predict, and certify every prediction."""
+
+    def _check_parameters(self) -> None:
+        """Refuse parameters that no fit could make sense of."""
+
+    def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
+        """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
+        self._check_parameters()
+        if unlabeled is None:
+            check_label_kinds(y, "The labels y")
+            X, labels = self._training_arrays(X, y)
+            self._labeled = np.ones(len(labels), dtype=bool)
+        else:
+            self._labeled = _labeled_rows(unlabeled, len(y))
+            labels = np.asarray(y)[self._labeled]
+            check_label_kinds(labels, "The labels y")
+            # whatever stands in for the missing labels is not looked at
+            X, _ = self._training_arrays(X, np.zeros(len(self._labeled)))
+        check_classification_targets(labels)
+        self.classes_, codes = encode_labels(labels, self.classes)
+        self._codes = np.zeros(len(self._labeled), dtype=np.int64)
+        self._codes[self._labeled] = codes
+        return np.asarray(X)
+
+    def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
+        if self.features is None:
+            self.features_ = None
+            X, y = validate_data(self, X, y, dtype=FEATURE_TYPES, ensure_min_samples=2)
+            return X, y
+        _, y = validate_data(self, X, y, skip_check_array=True)
+        y = np.asarray(y)
+        wanted = (
+            f"The 'features' parameter of {type(self).__name__} must be a transformer that can be fitted without labels"
+        )
+        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
+            raise ValueError(f"{wanted}. Got {self.features!r} instead.")
+        try:
+            self.features_ = with_fixed_random_state(clone(self.features)).fit(X)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
+        X = check_array(self.features_.transform(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
+        check_consistent_length(X, y)
+        return np.asarray(X), y
+
+    def _test_features(self, X: Any) -> Floats:
+        check_is_fitted(self)
+        if self.features_ is None:
+            return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
+        validate_data(self, X, skip_check_array=True, reset=False)
+        return np.asarray(check_array(self.features_.transform(X), dtype=FEATURE_TYPES, estimator=self))
+
+    def _powers(self, adversary: Adversary | None) -> Powers:
+        """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
+        return powers_of(adversary, self._codes, self.classes_, self._labeled)
+
+    def _common_assumptions(self) -> list[str]:
+        """Say what certificates of any learner rest on, at the time of fitting."""
+        said = [
+            "Only training labels are changed: training features, the number of rows and the test row are as given."
+        ]
+        if self.classes is None:
+            said.append(
+                f"The class set ({len(self.classes_)} classes) was read from the training labels and is taken as "
+                "fixed; give classes=... to drop this assumption."
+            )
+        if self.features is not None:
+            said.append(
+                f"The features step ({type(self.features).__name__}) was fitted without labels, and would come out the "
+                "same if fitted again; its own settings are taken as chosen without labels."
+            )
+        if not self._labeled.all():
+            said.append(
+                f"{np.count_nonzero(~self._labeled)} of the {len(self._labeled)} training rows have no label: "
+                "there is none to change, and they cannot be given one."
+            )
+        return said
+
+
+def with_fixed_random_state(estimator: Any) -> Any:
+    """Set every random state that is None to 0, so that a refit gives the same model."""
+    names = [name for name, value in estimator.get_params().items() if name.endswith("random_state") and value is None]
+    return estimator.set_params(**dict.fromkeys(names, 0))
+
+
+def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:
+    """Return the mask of rows that have a label."""
+    mask = np.asarray(unlabeled)
+    if mask.dtype != bool or mask.shape != (n,):
+        raise ValueError(
+            f"unlabeled must be a mask of {n} booleans, one per training row, True where there is no label. "
+            f"Got an array of {mask.dtype} and shape {mask.shape} instead."
+        )
+    if mask.all():
+        raise ValueError("unlabeled is True for every training row: at least one label is needed.")
+    return np.asarray(~mask)

@@ -1,0 +1,53 @@
+"""Weights from anybody's code: one test row at a time, on one thread, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.sparse import csr_array, issparse, vstack
+
+from flipproof.learners.one_thread import on_one_thread
+from flipproof.rounding import Floats
+from flipproof.votes import DenseVotes, SparseVotes, dense_votes, sparse_votes
+
+
+def votes_row_by_row(
+    weigh: Callable[[Floats], Any], Z: Floats, n_train: int, n_classes: int, precision: int
+) -> DenseVotes | SparseVotes:
+    """Return the votes that `weigh` gives, asked for one row after the other.
+
+    Matrix products give other last bits in other company: of rows, of threads. Alone and on one thread a test row gets
+    the same weights whenever it is asked for, so that what is certified is what is predicted.
+    """
+    answers = on_one_thread(lambda: [_checked(weigh(Z[row : row + 1]), n_train, n_classes) for row in range(len(Z))])
+    alpha = [weights for weights, _ in answers]
+    offsets = [row_offsets for _, row_offsets in answers if row_offsets is not None]
+    all_offsets = np.vstack(offsets) if offsets else None
+    if any(issparse(weights) for weights in alpha):
+        stacked = csr_array(vstack(alpha, format="csr"))
+        stacked.sum_duplicates()
+        return sparse_votes(stacked, precision, n_train, all_offsets)
+    return dense_votes(np.vstack(alpha), precision, all_offsets)
+
+
+def _checked(answer: Any, n_train: int, n_classes: int) -> tuple[Any, Floats | None]:
+    alpha, offsets = answer if isinstance(answer, tuple) else (answer, None)
+    alpha = csr_array(alpha, dtype=np.float64) if issparse(alpha) else np.asarray(alpha, dtype=np.float64)
+    if alpha.shape != (1, n_train):
+        raise ValueError(
+            f"label_free_weights must return one weight per training row, shape (1, {n_train}) for one test row. "
+            f"Got shape {alpha.shape} instead."
+        )
+    if not np.all(np.isfinite(alpha.data if issparse(alpha) else alpha)):
+        raise ValueError("label_free_weights must return finite weights. Got NaN or infinity among them.")
+    if offsets is None:
+        return alpha, None
+    offsets = np.asarray(offsets, dtype=np.float64)
+    if offsets.shape != (1, n_classes) or not np.all(np.isfinite(offsets)):
+        raise ValueError(
+            f"label_free_weights must return finite offsets, one per class, shape (1, {n_classes}) for one test row. "
+            f"Got {offsets!r} instead."
+        )
+    return alpha, offsets
