@@ -28,3 +28,35 @@ def flips_to_level(labels, labellings, scores, prediction):
     distance = (labellings != labels).sum(axis=1)
     level = distance[others >= scores[:, prediction]]
     return level.min() if level.size else np.inf
+
+
+def possible_attacks(labels, n_classes, trusted=None, allowed=None, groups=None):
+    """Every labelling that an adversary can bring about, and what it costs: labels changed, or annotators needed."""
+    labellings = all_labellings(len(labels), n_classes)
+    changed = labellings != labels
+    possible = np.ones(len(labellings), dtype=bool)
+    if trusted is not None:
+        possible &= ~changed[:, trusted].any(axis=1)
+    if allowed is not None:
+        pairs = {(int(old), int(new)) for old, new in allowed}
+        fine = np.array(
+            [[(int(old), int(new)) in pairs for old, new in zip(labels, row, strict=True)] for row in labellings]
+        )
+        possible &= (fine | ~changed).all(axis=1)
+    if groups is None:
+        cost = changed.sum(axis=1)
+    else:
+        names = sorted(set(groups))
+        cost = np.stack([changed[:, np.asarray(groups) == name].any(axis=1) for name in names], axis=1).sum(axis=1)
+    return labellings[possible], cost[possible]
+
+
+def touchable(labels, trusted=None, allowed=None, groups=None):
+    """How many labels, or annotators, an adversary can touch at all."""
+    free = [
+        j
+        for j, label in enumerate(labels)
+        if not (trusted is not None and trusted[j])
+        and (allowed is None or any(int(old) == int(label) for old, _ in allowed))
+    ]
+    return len(free) if groups is None else len({groups[j] for j in free})

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flipproof import Certificates, CertifiedRidgeClassifier
+from flipproof import Adversary, Certificates, CertifiedRidgeClassifier
 from flipproof.certificates import certificate_sentence
 
 ROWS = ("prediction", "radius", "rival", "margin", "log_failure", "abstained")
@@ -117,3 +117,13 @@ def test_a_certificate_can_be_read_aloud():
     assert f"{names[cert.rival[0]]} is the class to watch" in said
     always = certificate_sentence(cert, 1)
     assert always == f"Test row 1 is predicted as {cert.prediction[1]}, whatever the 90 training labels say."
+
+
+def test_annotators_and_restricted_changes_are_read_aloud():
+    cert = dataclasses.replace(make(), radius=np.array([2, 5, 0, 0, 0, 0, 0]), unit="annotators", n_touchable=5)
+    assert "any 2 of the 5 annotators had aimed at this very row and changed all" in certificate_sentence(cert, 0)
+    assert certificate_sentence(cert, 1).endswith("whatever the 5 annotators say.")
+    assert repr(cert) == "<Certificates: 7 predictions, method 'exact', median radius 0 of 5 annotators>"
+    restricted = dataclasses.replace(make(), adversary=Adversary(allowed=[("cod", "eel")]))
+    assert "in any way that is possible; " in certificate_sentence(restricted, 0)
+    assert "to whatever they liked; " in certificate_sentence(make(), 0)

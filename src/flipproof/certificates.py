@@ -123,6 +123,11 @@ class Certificates:
     def __len__(self) -> int:
         return len(self.prediction)
 
+    @property
+    def n_units(self) -> int:
+        """What a radius is a share of: all training labels, or all annotators who can change some."""
+        return self.n_train if self.unit == "labels" else self.n_touchable
+
     def __repr__(self) -> str:
         middle = f", median radius {int(np.median(self.radius))}" if len(self) else ""
         return (

@@ -10,7 +10,7 @@ from sklearn.datasets import make_blobs
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flipproof import CertifiedAccuracyDisplay, CertifiedRidgeClassifier, certified_accuracy
+from flipproof import Adversary, CertifiedAccuracyDisplay, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.report.plots import Panel, panels_figure
 
 mpl.use("Agg")
@@ -44,7 +44,7 @@ def test_curve_is_certified_accuracy(problem, ax, method):
     assert display.accuracy[-1] == 0
     assert display.clean_accuracy == model.score(X, y)
     assert display.constant_accuracy == np.bincount(y).max() / len(y)
-    assert display.n_train == 100
+    assert display.n_units == 100
     assert display.ax_ is ax
     assert display.figure_ is ax.figure
     assert display.line_.get_drawstyle().startswith("steps")
@@ -106,9 +106,20 @@ def test_another_training_set_does_not_fit_the_top_axis(problem, ax):
     model, X, y = problem
     CertifiedAccuracyDisplay.from_estimator(model, X, y, ax=ax)
     other = CertifiedRidgeClassifier(classes=range(3)).fit(X, y)
-    with pytest.raises(ValueError, match=r"percent of 100 labels.*Got n_train=60"):
+    with pytest.raises(ValueError, match=r"percent of 100 labels.*Got 60 labels"):
         CertifiedAccuracyDisplay.from_estimator(other, X, y, ax=ax)
     assert len(ax.child_axes) == 1
+
+
+def test_annotators_are_counted_on_axes_of_their_own(problem, ax):
+    model, X, y = problem
+    annotators = Adversary(groups=np.arange(100) % 20)
+    display = CertifiedAccuracyDisplay.from_estimator(model, X, y, adversary=annotators, ax=ax)
+    assert (display.n_units, display.unit) == (20, "annotators")
+    assert ax.get_xlabel() == "malicious annotators"
+    assert ax.child_axes[0].get_xlabel() == "in percent of the 20 annotators"
+    with pytest.raises(ValueError, match=r"percent of 20 annotators.*Got 100 labels"):
+        CertifiedAccuracyDisplay.from_estimator(model, X, y, ax=ax)
 
 
 def test_plot_again_elsewhere_with_another_name_and_colour(problem, ax):
@@ -164,7 +175,7 @@ def test_without_matplotlib_the_pip_command_is_named(problem, monkeypatch, how):
     model, X, y = problem
     certificates = model.certify(X)
     ready = CertifiedAccuracyDisplay(
-        flips=np.arange(2), accuracy=np.ones(2), clean_accuracy=1.0, constant_accuracy=0.5, n_train=9
+        flips=np.arange(2), accuracy=np.ones(2), clean_accuracy=1.0, constant_accuracy=0.5, n_units=9
     )
     for name in [name for name in sys.modules if name.split(".")[0] == "matplotlib"]:
         monkeypatch.delitem(sys.modules, name)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_blobs
 
-from flipproof import CertifiedRidgeClassifier, certified_accuracy, certified_recall
+from flipproof import Adversary, CertifiedRidgeClassifier, certified_accuracy, certified_recall
 from flipproof.report.text import accuracy_table, constant_accuracy, method_name, percent, summarize
 
 FLIPS = (0, 2, 5)
@@ -32,6 +32,16 @@ def test_summary_agrees_with_the_metrics(problem):
         assert method.clean_accuracy == model.score(X, y)
     with pytest.raises(dataclasses.FrozenInstanceError):
         summary.n_train = 1
+
+
+def test_annotators_are_a_unit_of_their_own(problem):
+    model, X, y = problem
+    annotators = model.certify(X, adversary=Adversary(groups=np.arange(100) % 20))
+    summary = summarize(y, [annotators], [0, 2])
+    assert summary.shares == (0, 0.1)
+    assert accuracy_table(summary).header == ("malicious annotators\nof 20", "0\n= 0.0%", "2\n= 10.0%")
+    with pytest.raises(ValueError, match="in the same unit"):
+        summarize(y, [annotators, model.certify(X)], [0])
 
 
 def test_worst_class_is_one_that_occurs(problem):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.certificates import Certificates
+from flipproof.certificates import Adversary, Certificates
 from flipproof.learners.pipeline import certify
 from flipproof.metrics import certified_accuracy
 from flipproof.report.text import constant_accuracy, method_name
@@ -32,22 +32,24 @@ PANEL_SIZE = (5.4, 4.4)  # inches
 
 
 class CertifiedAccuracyDisplay:
-    """Certified accuracy against the number of changed training labels.
+    """Certified accuracy against the number of changed training labels, or of malicious annotators.
 
     Make one with :meth:`from_estimator` or :meth:`from_certificates`. Several can be drawn onto the same axes.
 
     Parameters
     ----------
     flips : integers of shape (f,)
-        Numbers of changed labels.
+        Numbers of changed labels (or of annotators).
     accuracy : floats of shape (f,)
         Certified accuracy at each.
     clean_accuracy : float
         Accuracy if nobody changes a label.
     constant_accuracy : float
         Share of the most frequent true class: what a constant classifier reaches, whatever the labels.
-    n_train : int
-        Number of training labels.
+    n_units : int
+        Number of training labels (or of annotators).
+    unit : {"labels", "annotators"}, default="labels"
+        What `flips` counts.
     name : str, optional
         What the legend calls the curve.
 
@@ -78,14 +80,16 @@ class CertifiedAccuracyDisplay:
         accuracy: Floats,
         clean_accuracy: float,
         constant_accuracy: float,
-        n_train: int,
+        n_units: int,
+        unit: str = "labels",
         name: str | None = None,
     ):
         self.flips = flips
         self.accuracy = accuracy
         self.clean_accuracy = clean_accuracy
         self.constant_accuracy = constant_accuracy
-        self.n_train = n_train
+        self.n_units = n_units
+        self.unit = unit
         self.name = name
 
     @classmethod
@@ -127,6 +131,7 @@ class CertifiedAccuracyDisplay:
         y: ArrayLike,
         *,
         method: str | None = None,
+        adversary: Adversary | None = None,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
@@ -143,6 +148,8 @@ class CertifiedAccuracyDisplay:
             Their true classes.
         method : {"exact", "tight", "kl"}, optional
             Default: the learner's own.
+        adversary : Adversary, optional
+            What can be done to the labels. Default: any label may be changed to anything.
         name, ax, **kwargs
             As in :meth:`from_certificates`.
 
@@ -151,7 +158,7 @@ class CertifiedAccuracyDisplay:
         CertifiedAccuracyDisplay
         """
         _require_matplotlib()
-        return cls.from_certificates(y, certify(estimator, X, method=method), name=name, ax=ax, **kwargs)
+        return cls.from_certificates(y, certify(estimator, X, method, adversary), name=name, ax=ax, **kwargs)
 
     @classmethod
     def _of(cls, y_true: ArrayLike, certificates: Certificates, name: str | None) -> CertifiedAccuracyDisplay:
@@ -162,7 +169,8 @@ class CertifiedAccuracyDisplay:
             accuracy=certified_accuracy(y_true, certificates, flips),
             clean_accuracy=float(clean_accuracy),
             constant_accuracy=constant_accuracy(y_true),
-            n_train=certificates.n_train,
+            n_units=certificates.n_units,
+            unit=certificates.unit,
             name=method_name(certificates) if name is None else name,
         )
 
@@ -188,7 +196,7 @@ class CertifiedAccuracyDisplay:
             import matplotlib.pyplot as plt
 
             _, ax = plt.subplots(layout="constrained")
-        _check_same_scale(ax, self.n_train)
+        _check_same_scale(ax, f"{self.n_units} {self.unit}")
         # a step around each whole number: what is read off at a tick is the value at that tick
         style = {"drawstyle": "steps-mid", "linewidth": 2, "label": self.name if name is None else name, **kwargs}
         (self.line_,) = ax.plot(self.flips, self.accuracy, **style)
@@ -196,7 +204,7 @@ class CertifiedAccuracyDisplay:
         colour, behind = self.line_.get_color(), self.line_.get_zorder() - 1
         ax.axhline(self.clean_accuracy, color=colour, linestyle="--", linewidth=1, zorder=behind)
         _draw_constant(ax, self.constant_accuracy)
-        _draw_scales(ax, self.n_train)
+        _draw_scales(ax, self.n_units, self.unit)
         ax.legend(handles=_legend_handles(ax), loc="best", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -248,7 +256,7 @@ def _telling_flips(y_true: ArrayLike, certificates: Certificates) -> Integers:
     """Return 0, 1, 2, ... up to where the curve reaches its last value."""
     correct = np.asarray(y_true) == certificates.prediction
     largest = int(certificates.radius[correct].max(initial=0))
-    return np.arange(min(largest + 1, certificates.n_train) + 1)
+    return np.arange(min(largest + 1, certificates.n_units) + 1)
 
 
 def _draw_constant(ax: Axes, accuracy: float) -> None:
@@ -258,26 +266,30 @@ def _draw_constant(ax: Axes, accuracy: float) -> None:
         ax.axhline(accuracy, color="black", linestyle=":", linewidth=1.5, zorder=1, gid=CONSTANT_MARK)
 
 
-def _draw_scales(ax: Axes, n_train: int) -> None:
-    """Label the axes; the top one is in percent of the training set, and drawn once."""
+def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
+    """Label the axes; the top one is in percent of the training labels, or of the annotators, and drawn once."""
     from matplotlib.ticker import PercentFormatter
 
     if _percent_axis_mark(ax) is not None:
         return
-    ax.set(xlabel="changed training labels", ylabel="certified accuracy", ylim=(0, 1.02))
+    below, above = {
+        "labels": ("changed training labels", "training labels"),
+        "annotators": ("malicious annotators", "annotators"),
+    }[unit]
+    ax.set(xlabel=below, ylabel="certified accuracy", ylim=(0, 1.02))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.spines["right"].set_visible(False)
     ax.grid(alpha=0.25)
 
     def percent_of(flips: Any) -> Any:
-        return 100 * flips / n_train
+        return 100 * flips / n_units
 
     def flips_in(percent: Any) -> Any:
-        return percent * n_train / 100
+        return percent * n_units / 100
 
     top = ax.secondary_xaxis("top", functions=(percent_of, flips_in))
-    top.set_xlabel(f"in percent of the {n_train} training labels")
-    top.set_gid(f"{PERCENT_MARK}{n_train}")
+    top.set_xlabel(f"in percent of the {n_units} {above}")
+    top.set_gid(f"{PERCENT_MARK}{n_units} {unit}")
 
 
 def _percent_axis_mark(ax: Axes) -> str | None:
@@ -285,13 +297,13 @@ def _percent_axis_mark(ax: Axes) -> str | None:
     return next((mark for mark in marks if mark.startswith(PERCENT_MARK)), None)
 
 
-def _check_same_scale(ax: Axes, n_train: int) -> None:
+def _check_same_scale(ax: Axes, scale: str) -> None:
     mark = _percent_axis_mark(ax)
-    if mark not in (None, f"{PERCENT_MARK}{n_train}"):
+    if mark not in (None, f"{PERCENT_MARK}{scale}"):
         drawn = str(mark).removeprefix(PERCENT_MARK)
         raise ValueError(
-            f"Curves on the same axes must share a training set: the top axis is in percent of {drawn} labels. "
-            f"Got n_train={n_train} instead: draw this one onto other axes."
+            f"Curves on the same axes must share a training set: the top axis is in percent of {drawn}. "
+            f"Got {scale} instead: draw this one onto other axes."
         )
 
 

@@ -47,6 +47,10 @@ class AccuracySummary:
     ----------
     n_train, n_test, n_classes : int
         Sizes of the problem.
+    unit : {"labels", "annotators"}
+        What `flips` counts.
+    n_units : int
+        How many labels, or annotators, there are.
     constant_accuracy : float
         Accuracy of the best constant classifier, which no changed label can move.
     flips : tuple of int
@@ -58,14 +62,16 @@ class AccuracySummary:
     n_train: int
     n_test: int
     n_classes: int
+    unit: str
+    n_units: int
     constant_accuracy: float
     flips: tuple[int, ...]
     methods: tuple[MethodAccuracy, ...]
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The numbers of flips as shares of the training labels."""
-        return tuple(flips / self.n_train for flips in self.flips)
+        """The numbers of flips as shares of the training labels, or of the annotators."""
+        return tuple(flips / self.n_units for flips in self.flips)
 
 
 @dataclass(frozen=True)
@@ -94,13 +100,16 @@ def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Se
     """
     if not certificates:
         raise ValueError("There are no certificates to summarize.")
-    sizes = {(one.n_train, len(one.classes)) for one in certificates}
+    sizes = {(one.n_train, len(one.classes), one.n_units, one.unit) for one in certificates}
     if len(sizes) > 1:
         raise ValueError(
-            f"Certificates can only be compared on the same training labels. Got (labels, classes) = {sorted(sizes)}."
+            "Certificates can only be compared on the same training labels and in the same unit. "
+            f"Got (labels, classes, number of units, unit) = {sorted(sizes)}."
         )
-    n_train, n_classes = sizes.pop()
+    n_train, n_classes, n_units, unit = sizes.pop()
     return AccuracySummary(
+        unit=unit,
+        n_units=n_units,
         n_train=n_train,
         n_test=len(certificates[0]),
         n_classes=n_classes,
@@ -115,7 +124,8 @@ def accuracy_table(summary: AccuracySummary) -> TextTable:
 
     The exact method has a second row, for the class that fares worst: accuracy can hide that a class is lost.
     """
-    header = [f"labels changed\nof {summary.n_train}"]
+    counted = "labels changed" if summary.unit == "labels" else f"malicious {summary.unit}"
+    header = [f"{counted}\nof {summary.n_units}"]
     header += [f"{flips}\n= {share:.1%}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
     rows = []
     for method in summary.methods:
