@@ -41,6 +41,6 @@ def test_fits_in_threads_are_the_same_model():
 
 
 def test_a_process_that_does_not_leave_the_number_alone_is_told_so(monkeypatch):
-    monkeypatch.setattr(one_thread, "_blas_threads", lambda: {2})
+    monkeypatch.setattr(one_thread, "_blas_threads", lambda pools: {2})
     with pytest.raises(RuntimeError, match="OPENBLAS_NUM_THREADS=1"):
         on_one_thread(lambda: None)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable
+from functools import lru_cache
 from typing import TypeVar
 
 import threadpoolctl
@@ -29,10 +31,11 @@ def on_one_thread(compute: Callable[[], Result]) -> Result:
     with _LOCK:
         for _ in range(TRIES):
             _take_control()
-            with threadpoolctl.threadpool_limits(limits=1, user_api="blas"):
-                before = _blas_threads()
+            pools = _blas_pools(len(sys.modules))
+            with pools.limit(limits=1, user_api="blas"):
+                before = _blas_threads(pools)
                 result = compute()
-                if before | _blas_threads() <= {1}:
+                if before | _blas_threads(_blas_pools(len(sys.modules))) <= {1}:
                     return result
     raise RuntimeError(
         "Other threads keep changing the number of BLAS threads, which must be 1 for a moment while a learner is "
@@ -47,5 +50,11 @@ def _take_control() -> None:
         clear(force=True)
 
 
-def _blas_threads() -> set[int]:
-    return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
+@lru_cache(maxsize=1)
+def _blas_pools(n_modules: int) -> threadpoolctl.ThreadpoolController:
+    """Find the BLAS libraries of the process: a matter of milliseconds, and only a new module can bring a new one."""
+    return threadpoolctl.ThreadpoolController()
+
+
+def _blas_threads(pools: threadpoolctl.ThreadpoolController) -> set[int]:
+    return {pool.num_threads for pool in pools.lib_controllers if pool.user_api == "blas"}

@@ -1,0 +1,111 @@
+"""A learner of one's own: two short methods, and it predicts, certifies and says what is wrong with it."""
+
+import numpy as np
+import pytest
+from enumeration import all_labellings, flips_to_change, flips_to_level, scores_after
+from scipy.sparse import csr_array
+from scipy.spatial.distance import cdist
+from sklearn.base import clone
+from sklearn.preprocessing import StandardScaler
+
+from flipproof import LabelLinearClassifier
+
+
+class ParzenWindow(LabelLinearClassifier):
+    def __init__(self, noise=0.1, *, kind="dense", precision=10, classes=None, features=None, n_jobs=None):
+        super().__init__(noise, precision=precision, classes=classes, features=features, n_jobs=n_jobs)
+        self.kind = kind
+
+    def fit_without_labels(self, X):
+        self.rows_ = X
+
+    def label_free_weights(self, Z):
+        alpha = np.exp(-cdist(Z, self.rows_)) - 0.3  # far rows vote against
+        if self.kind == "sparse":
+            return csr_array(np.where(alpha > -0.2, alpha, 0))
+        if self.kind == "offsets":
+            return alpha, np.linspace(0.5, 0.0, len(self.classes_))[None, :]
+        return {"dense": alpha, "narrow": alpha[:, 1:], "nan": alpha * np.nan, "bad offsets": (alpha, [[0.0]])}[
+            self.kind
+        ]
+
+
+def problem(seed=0, n=5, K=3):
+    rng = np.random.default_rng(seed)
+    return rng.normal(size=(n, 2)), rng.integers(K, size=n), rng.normal(size=(6, 2))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
+@pytest.mark.parametrize("precision", [3, 10, 24])
+def test_every_attack_on_refitted_models(kind, precision):
+    for seed in range(2):
+        K = 2 + seed % 2
+        X, y, Z = problem(seed, K=K)
+        model = ParzenWindow(kind=kind, precision=precision, classes=range(K)).fit(X, y)
+        labellings = all_labellings(len(y), K)
+        alpha, offsets = model.weights(Z)
+        certificates = {method: model.certify(Z, method) for method in ("exact", "tight", "kl")}
+        refitted = np.array([model.fit(X, attacked).predict(Z) for attacked in labellings])
+        for i, prediction in enumerate(certificates["exact"].prediction):
+            scores = scores_after(labellings, alpha[i], offsets[i])
+            np.testing.assert_array_equal(refitted[:, i], scores.argmax(axis=1))
+            for certificate in certificates.values():
+                assert certificate.radius[i] < flips_to_change(y, labellings, refitted[:, i], prediction)
+            level = flips_to_level(y, labellings, scores, prediction)
+            assert certificates["exact"].radius[i] == (len(y) if level == np.inf else max(level - 1, 0))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
+def test_weights_are_what_was_given_on_the_grid(kind):
+    X, y, Z = problem(n=40)
+    model = ParzenWindow(kind=kind, precision=20, classes=range(3)).fit(X, y)
+    alpha, offsets = model.weights(Z)
+    given = [model.label_free_weights(Z[i : i + 1]) for i in range(len(Z))]
+    if kind == "offsets":
+        given_offsets = np.vstack([one[1] for one in given])
+        np.testing.assert_allclose(offsets - offsets[:, :1], given_offsets - given_offsets[:, :1], atol=1e-5)
+        given = [one[0] for one in given]
+    expected = np.vstack([one.toarray() if kind == "sparse" else one for one in given])
+    np.testing.assert_allclose(alpha, expected, atol=2e-6)
+    np.testing.assert_array_equal(model.predict(Z), (alpha @ np.eye(3)[y] + offsets).argmax(axis=1))
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
+def test_company_and_threads_do_not_matter(kind):
+    X, y, Z = problem(n=300)
+    Z = np.random.default_rng(1).normal(size=(50, 2))
+    model = ParzenWindow("auto", kind=kind, features=StandardScaler(), classes=range(3)).fit(X, y)
+    whole, in_threads = model.certify(Z, "tight"), clone(model).set_params(n_jobs=2).fit(X, y).certify(Z, "tight")
+    alone = [model.certify(Z[i : i + 1], "tight") for i in range(len(Z))]
+    for name in ("prediction", "radius", "log_failure", "witness", "noise"):
+        np.testing.assert_array_equal(getattr(whole, name), getattr(in_threads, name))
+        np.testing.assert_array_equal(getattr(whole, name), np.concatenate([getattr(one, name) for one in alone]))
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        ("narrow", r"one weight per training row, shape \(1, 5\).*Got shape \(1, 4\)"),
+        ("nan", "finite weights. Got NaN or infinity"),
+        ("bad offsets", r"finite offsets, one per class, shape \(1, 3\)"),
+    ],
+)
+def test_weights_that_make_no_sense_are_refused(kind, message):
+    X, y, Z = problem()
+    with pytest.raises(ValueError, match=message):
+        ParzenWindow(kind=kind, classes=range(3)).fit(X, y).predict(Z)
+
+
+def test_a_learner_without_its_two_methods_says_which_are_missing():
+    class Nothing(LabelLinearClassifier):
+        pass
+
+    class NoWeights(LabelLinearClassifier):
+        def fit_without_labels(self, X):
+            pass
+
+    X, y, Z = problem()
+    with pytest.raises(NotImplementedError, match=r"Nothing must say what it learns from X in fit_without_labels"):
+        Nothing(classes=range(3)).fit(X, y)
+    with pytest.raises(NotImplementedError, match=r"NoWeights must return weights \(m, n\)"):
+        NoWeights(classes=range(3)).fit(X, y).certify(Z)
