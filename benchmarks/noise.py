@@ -1,6 +1,6 @@
 """How the radius moves with the noise q: the figures in docs/theory.md.
 
-    python benchmarks/noise.py [--mnist DIR]
+    python benchmarks/noise.py [--data-dir DIR]
 
 Mean radius over 200 test rows, by every method.
 """

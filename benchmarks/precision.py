@@ -1,6 +1,6 @@
 """How accuracy and radius move with the precision of the votes: the table in docs/precision.md.
 
-    python benchmarks/precision.py [--mnist DIR]
+    python benchmarks/precision.py [--data-dir DIR]
 
 Every number is from one split; the last line of each table is ridge in plain floating point with the same lambda.
 """
@@ -8,10 +8,10 @@ Every number is from one split; the last line of each table is ridge in plain fl
 from __future__ import annotations
 
 import argparse
-import gzip
 from pathlib import Path
 
 import numpy as np
+from real_data import mnist
 from sklearn.datasets import load_digits
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
@@ -27,16 +27,10 @@ def digits(classes):
     return train_test_split(X[kept], y[kept], test_size=0.5, random_state=0, stratify=y[kept])
 
 
-def mnist_one_against_seven(folder: Path):
-    def read(name, skip):
-        return np.frombuffer(gzip.decompress((folder / name).read_bytes()), np.uint8, offset=skip)
-
-    images = {part: read(f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 784) for part in ("train", "t10k")}
-    labels = {part: read(f"{part}-labels-idx1-ubyte.gz", 8) for part in ("train", "t10k")}
-    kept = {part: np.isin(labels[part], (1, 7)) for part in labels}
-    pca = PCA(50, random_state=0).fit(images["train"][kept["train"]])
-    X, Z = (pca.transform(images[part][kept[part]]) for part in ("train", "t10k"))
-    return X, Z, labels["train"][kept["train"]], labels["t10k"][kept["t10k"]]
+def mnist_one_against_seven(data_dir: Path):
+    (X, y), (Z, y_test) = (mnist(data_dir, part, (1, 7)) for part in ("train", "t10k"))
+    pca = PCA(50, random_state=0).fit(X)
+    return pca.transform(X), pca.transform(Z), y, y_test
 
 
 def plain_ridge(model, X, y, Z):
@@ -70,8 +64,8 @@ def sweep(name, X, Z, y, y_test):
 def for_each_data_set(sweep, description):
     """Read the command line and call `sweep(name, X, Z, y, y_test)` on the data sets that are there."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--mnist", type=Path, help="folder with the four IDX files of MNIST")
-    folder = parser.parse_args().mnist
+    parser.add_argument("--data-dir", type=Path, help="folder with mnist/, which holds the four IDX files of MNIST")
+    folder = parser.parse_args().data_dir
     sweep("Digits, 1 against 7", *digits((1, 7)))
     sweep("Digits, all ten", *digits(range(10)))
     if folder:

@@ -9,17 +9,31 @@ __version__ = "0.1.0.dev0"
 
 if TYPE_CHECKING:
     from flipproof.certificates import Adversary, Certificates
+    from flipproof.collective import collective_certify
     from flipproof.learners.base import LabelLinearClassifier
+    from flipproof.learners.cluster import CertifiedClusterClassifier
+    from flipproof.learners.forest import CertifiedForestClassifier
+    from flipproof.learners.kernel import CertifiedKernelClassifier
+    from flipproof.learners.neighbors import CertifiedNeighborsClassifier
+    from flipproof.learners.partition import CertifiedPartitionClassifier
     from flipproof.learners.pipeline import certify
+    from flipproof.learners.propagation import CertifiedPropagationClassifier
     from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
     from flipproof.metrics import certified_accuracy, certified_recall
     from flipproof.noise import LabelFlip
     from flipproof.report.plots import CertifiedAccuracyDisplay
+    from flipproof.selection import select_on_trusted
 
 _HOMES = {
     "Adversary": "certificates",
     "Certificates": "certificates",
     "CertifiedAccuracyDisplay": "report.plots",
+    "CertifiedClusterClassifier": "learners.cluster",
+    "CertifiedForestClassifier": "learners.forest",
+    "CertifiedKernelClassifier": "learners.kernel",
+    "CertifiedNeighborsClassifier": "learners.neighbors",
+    "CertifiedPartitionClassifier": "learners.partition",
+    "CertifiedPropagationClassifier": "learners.propagation",
     "CertifiedRidgeClassifier": "learners.ridge",
     "LabelDependenceWarning": "learners.ridge",
     "LabelFlip": "noise",
@@ -27,12 +41,20 @@ _HOMES = {
     "certified_accuracy": "metrics",
     "certified_recall": "metrics",
     "certify": "learners.pipeline",
+    "collective_certify": "collective",
+    "select_on_trusted": "selection",
 }
 
 __all__ = [
     "Adversary",
     "Certificates",
     "CertifiedAccuracyDisplay",
+    "CertifiedClusterClassifier",
+    "CertifiedForestClassifier",
+    "CertifiedKernelClassifier",
+    "CertifiedNeighborsClassifier",
+    "CertifiedPartitionClassifier",
+    "CertifiedPropagationClassifier",
     "CertifiedRidgeClassifier",
     "LabelDependenceWarning",
     "LabelFlip",
@@ -41,6 +63,8 @@ __all__ = [
     "certified_accuracy",
     "certified_recall",
     "certify",
+    "collective_certify",
+    "select_on_trusted",
 ]
 
 

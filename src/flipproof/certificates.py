@@ -78,8 +78,8 @@ class Certificates:
         True where no prediction is certified at all; counts as wrong in :func:`flipproof.certified_accuracy`.
     witness : floats of shape (m, K)
         The Chernoff parameter t against each class, which proves `log_failure`; NaN where there is none.
-    method : {"exact", "tight", "kl"}
-        How the radius was found.
+    method : {"exact", "tight", "kl", "gap"}
+        How the radius was found; "gap": by counting votes of partitions.
     noise : float or floats of shape (m,)
         The noise q of the measure; one per row with ``noise="auto"``; NaN where the exact method needs none.
     n_train : int

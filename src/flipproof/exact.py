@@ -139,6 +139,71 @@ def groups_to_overturn(
     return flips
 
 
+@dataclass(frozen=True)
+class LabelChanges:
+    """Labels that an attacker changes for one test row, the most useful ones first.
+
+    Attributes
+    ----------
+    rows, votes : integers
+        The training rows, and their votes.
+    labels : integers
+        The class codes that they get.
+    gains : integers
+        What each change takes off the margin.
+    units : integers
+        The number of the label (or group) that each change belongs to, from 0 on in the order of the attack.
+    """
+
+    rows: Integers
+    votes: Integers
+    labels: Integers
+    gains: Integers
+    units: Integers
+
+
+def most_useful_changes(
+    votes: Integers, codes: Integers, winner: int, rival: int, powers: Powers, n_units: int
+) -> LabelChanges:
+    """Return the changes of `n_units` labels (or groups) that lower the winner's lead over one rival most.
+
+    Labels without a gain are not changed. Among equal gains the lowest row comes first.
+    """
+    n_classes = len(powers.transitions)
+    factors = gain_factors(powers.transitions, np.array([winner]))[0, rival]
+    gains = np.where(powers.changeable, factors[codes, (votes < 0).astype(np.int64)] * np.abs(votes), 0)
+    useful = np.flatnonzero(gains > 0)
+    if powers.groups is None:
+        rows = _largest_first(gains[useful], n_units)
+        rows, units = useful[rows], np.arange(len(rows))
+    else:
+        owner = powers.groups[useful]
+        by_group = np.bincount(owner, weights=gains[useful]).astype(np.int64)
+        chosen = _largest_first(by_group, min(n_units, int(np.count_nonzero(by_group))))
+        rank = np.full(len(by_group), n_units)
+        rank[chosen] = np.arange(len(chosen))
+        taken = useful[rank[owner] < n_units]
+        rows = taken[np.lexsort((-gains[taken], rank[powers.groups[taken]]))]
+        units = rank[powers.groups[rows]]
+    # against the winner a positive vote goes to the rival, a negative one to the winner, or else to a third class
+    wanted = np.where(votes[rows] > 0, rival, winner)
+    others = np.setdiff1d(np.arange(n_classes), [winner, rival])
+    third = others[np.argmax(powers.transitions[np.ix_(codes[rows], others)], axis=1)] if others.size else wanted
+    labels = np.where(powers.transitions[codes[rows], wanted], wanted, third)
+    return LabelChanges(rows, votes[rows], labels, gains[rows], units)
+
+
+def _largest_first(gains: Integers, count: int) -> Integers:
+    """Return the positions of the `count` largest gains, in falling order, the first of equal ones first."""
+    if count < len(gains):
+        last = np.partition(gains, len(gains) - count)[len(gains) - count] if count else 0
+        larger, equal = np.flatnonzero(gains > last), np.flatnonzero(gains == last)
+        kept = np.concatenate([larger, equal[: count - len(larger)]]) if count else larger[:0]
+    else:
+        kept = np.arange(len(gains))
+    return np.asarray(kept[np.lexsort((kept, -gains[kept]))])
+
+
 def _prefix_that_reaches(gains: Integers, margin: Integers) -> Integers:
     """Return how many of the gains, given in falling order, add up to at least the margin; 0 for a margin of 0."""
     reach = np.cumsum(gains, axis=1)

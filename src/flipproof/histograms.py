@@ -71,6 +71,19 @@ class VoteHistogram:
         """Number of training labels."""
         return int(self.all_counts[0].sum()) if len(self.counts) else 0
 
+    def with_changed_labels(self, row: Integers, votes: Integers, old: Integers, new: Integers) -> VoteHistogram:
+        """Return the histogram after some labels have changed: one entry each of test row, vote, old and new class."""
+        n_levels = self.values.shape[1]
+        line = row if len(self.values) > 1 else np.zeros_like(row)
+        # every line's levels rise, and lines that are far apart make one long rising list
+        apart = 2 ** (LARGEST_PRECISION + 2)
+        rising = (self.values + apart * np.arange(len(self.values))[:, None]).ravel()
+        level = np.searchsorted(rising, votes + apart * line) - n_levels * line
+        counts = self.counts.copy()
+        np.subtract.at(counts, (row, old, level), 1)
+        np.add.at(counts, (row, new, level), 1)
+        return VoteHistogram(self.values, counts, self.n_levels)
+
     def rows(self, which: Integers) -> VoteHistogram:
         """Return the histograms of some of the test rows."""
         if len(which) == len(self.counts):

@@ -2,7 +2,15 @@
 
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from flipproof import CertifiedRidgeClassifier
+from flipproof import (
+    CertifiedClusterClassifier,
+    CertifiedForestClassifier,
+    CertifiedKernelClassifier,
+    CertifiedNeighborsClassifier,
+    CertifiedPartitionClassifier,
+    CertifiedPropagationClassifier,
+    CertifiedRidgeClassifier,
+)
 
 
 class PaperRule(CertifiedRidgeClassifier):
@@ -26,6 +34,15 @@ class PaperRule(CertifiedRidgeClassifier):
         CertifiedRidgeClassifier(precision=24),
         CertifiedRidgeClassifier(block_size=3),
         PaperRule(fit_intercept=False),
+        CertifiedKernelClassifier(),
+        CertifiedKernelClassifier("laplacian", n_components=10, fit_intercept=False),
+        CertifiedNeighborsClassifier(),
+        CertifiedNeighborsClassifier(0.2, weighting="distance", metric="cosine", method="tight"),
+        CertifiedForestClassifier(10),
+        CertifiedClusterClassifier(),
+        CertifiedPropagationClassifier(),
+        CertifiedPropagationClassifier(alpha=0.99, rule="poisson"),
+        CertifiedPartitionClassifier(n_partitions=3),
     ]
 )
 def test_scikit_learn_checks_pass(estimator, check, monkeypatch):

@@ -1,37 +1,14 @@
 """On real data the exact radius is exact: the best attack fails at the radius, and wins or draws one flip later."""
 
-import gzip
-
 import numpy as np
 import pytest
+from real_data import german_credit, mnist, spambase
 from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 from flipproof import CertifiedRidgeClassifier, certified_accuracy
-
-
-def spambase(data_dir):
-    with gzip.open(data_dir / "spambase" / "spambase.data.gz", "rt") as file:
-        table = np.loadtxt(file, delimiter=",")
-    return table[:, :-1], np.where(table[:, -1] == 1, "spam", "ham")
-
-
-def german_credit(data_dir):
-    with gzip.open(data_dir / "german_credit" / "german.data-numeric.csv.gz", "rt") as file:
-        lines = file.read().splitlines()[1:]
-    table = np.array([line.replace(" ", ",").split(",") for line in lines], dtype=float)  # both separate fields
-    return table[:, :-1], np.where(table[:, -1] == 1, "good", "bad")
-
-
-def mnist(data_dir, part, digits=range(10)):
-    with gzip.open(data_dir / "mnist" / f"{part}-images-idx3-ubyte.gz") as file:
-        images = np.frombuffer(file.read(), dtype=np.uint8, offset=16).reshape(-1, 28 * 28)
-    with gzip.open(data_dir / "mnist" / f"{part}-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(), dtype=np.uint8, offset=8)
-    kept = np.isin(labels, digits)
-    return images[kept].astype(float), labels[kept].astype(int)
 
 
 def means_of_16_pixels(images):

@@ -17,7 +17,7 @@ MUTANTS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())["m
 
 def run_tests(source, tests):
     environment = {**os.environ, "PYTHONPATH": str(source), "CI": ""}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-p", "no:cacheprovider", *tests]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--no-header", "-n0", "-p", "no:cacheprovider", *tests]
     return subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
 
 

@@ -13,6 +13,7 @@ from threadpoolctl import threadpool_limits
 from flipproof.certificates import Adversary, Certificates, check_method
 from flipproof.exact import Powers
 from flipproof.histograms import block_rows, changeable_histogram
+from flipproof.inequalities import VoteTable
 from flipproof.learners.adversaries import adversary_assumptions
 from flipproof.learners.common import CertifiedClassifier
 from flipproof.learners.engine import (
@@ -137,6 +138,10 @@ class LabelLinearClassifier(CertifiedClassifier):
         """Return the scores without offsets, estimated cheaply and with a proven error; None if there is no way."""
         return None
 
+    def _without_repeats(self, Z: Floats) -> tuple[Floats, Integers]:
+        """Return test rows whose votes are those of all, and for each test row the number of the one with its votes."""
+        return Z, np.arange(len(Z))
+
     def _votes_per_row(self) -> int:
         """Return how many votes on a test row can differ from 0."""
         return len(self._codes)
@@ -228,7 +233,7 @@ class LabelLinearClassifier(CertifiedClassifier):
         Certificates
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
-        Z = self._test_features(X)
+        Z, like = self._without_repeats(self._test_features(X))
         powers = self._powers(adversary)
         n_jobs = effective_n_jobs(self.n_jobs)
         blocks = self._blocks(len(Z), n_jobs, powers)
@@ -238,7 +243,7 @@ class LabelLinearClassifier(CertifiedClassifier):
             with threadpool_limits(limits=1, user_api="blas"):
                 work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
-        return self._certificates(parts, method, adversary, powers)
+        return self._certificates(parts, like, method, adversary, powers)
 
     def _certify_block(self, Z: Floats, method: str, powers: Powers) -> tuple[BlockCertificates, Integers]:
         source, n_classes = self._votes(Z), len(self.classes_)
@@ -256,14 +261,15 @@ class LabelLinearClassifier(CertifiedClassifier):
     def _certificates(
         self,
         parts: list[tuple[BlockCertificates, Integers]],
+        like: Integers,
         method: str,
         adversary: Adversary | None,
         powers: Powers,
     ) -> Certificates:
         def joined(name: str) -> NDArray[Any]:
-            return np.concatenate([getattr(block, name) for block, _ in parts])
+            return np.concatenate([getattr(block, name) for block, _ in parts])[like]
 
-        exponent = np.concatenate([exponent for _, exponent in parts])
+        exponent = np.concatenate([exponent for _, exponent in parts])[like]
         winner = joined("winner")
         noise: float | Floats = joined("noise") if self.noise_ is None else self.noise_.q
         return Certificates(
@@ -286,13 +292,21 @@ class LabelLinearClassifier(CertifiedClassifier):
 
     def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
         """Return the scores of the deployed rule, counted vote by vote, and the grid of each row."""
+        Z, like = self._without_repeats(Z)
         scores, exponents = [], []
         for rows in self._blocks(len(Z), 1):
             source = self._votes(Z[rows])
             votes = class_scores(source, self._codes, len(self.classes_))
             scores.append(votes + self._offsets(source, votes.sum(axis=1)))
             exponents.append(source.exponent)
-        return np.concatenate(scores), np.concatenate(exponents)
+        return np.concatenate(scores)[like], np.concatenate(exponents)[like]
+
+    def _vote_table(self, Z: Floats, adversary: Adversary | None) -> VoteTable:
+        """Return all votes on a few test rows, for attacks on several predictions at once."""
+        source = self._votes(Z)
+        votes = all_votes(source)
+        offsets = self._offsets(source, votes.sum(axis=1).astype(np.int64))
+        return VoteTable(votes, offsets, self._codes, self._powers(adversary))
 
     def _offsets(self, source: VoteSource, votes: Integers) -> Integers:
         """Return the offsets of the deployed rule on the grid, given the sum of all votes on each test row.

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import check_array
+from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from flipproof.certificates import Adversary, Certificates
 from flipproof.exact import Powers
@@ -42,14 +42,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
         """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
         self._check_parameters()
-        if unlabeled is None:
+        if unlabeled is None or y is None:
             check_label_kinds(y, "The labels y")
             X, labels = self._training_arrays(X, y)
             self._labeled = np.ones(len(labels), dtype=bool)
         else:
             self._labeled = _labeled_rows(unlabeled, len(y))
-            labels = np.asarray(y)[self._labeled]
-            check_label_kinds(labels, "The labels y")
+            given = _given_labels(y, self._labeled)
+            check_label_kinds(given, "The labels y")
+            labels = column_or_1d(given)
+            assert_all_finite(labels, input_name="y")
             # whatever stands in for the missing labels is not looked at
             X, _ = self._training_arrays(X, np.zeros(len(self._labeled)))
         check_classification_targets(labels)
@@ -111,6 +113,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
         return said
 
+    def _also_assume(self, sentence: str) -> None:
+        """Add to what the certificates of this fit rest on."""
+        self._assumed = (*self._assumed, sentence)
+
 
 def with_fixed_random_state(estimator: Any) -> Any:
     """Set every random state that is None to 0, so that a refit gives the same model."""
@@ -129,3 +135,11 @@ def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:
     if mask.all():
         raise ValueError("unlabeled is True for every training row: at least one label is needed.")
     return np.asarray(~mask)
+
+
+def _given_labels(y: Any, labeled: NDArray[np.bool_]) -> Any:
+    """Return the labels of the rows that have one, as they would be if there were no other rows."""
+    if isinstance(y, (list, tuple)):  # before an array makes one kind of all, or None an object array
+        return [label for label, is_given in zip(y, labeled, strict=True) if is_given]
+    given = np.asarray(y)[labeled]
+    return given.tolist() if given.dtype.kind == "O" else given

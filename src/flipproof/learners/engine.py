@@ -110,24 +110,24 @@ def _certify_with_noise(
 ) -> BlockCertificates:
     scores = histogram.scores + offsets
     winner = winners(scores)
-    log_failures, witness = _log_failures(histogram, offsets, winner, noise)
-    rival = _most_dangerous(log_failures, winner)
+    bounds, witness = log_failures(histogram, offsets, winner, noise)
+    rival = _most_dangerous(bounds, winner)
     at_rival = np.arange(len(winner)), rival
     return BlockCertificates(
         winner=winner,
         rival=rival,
-        radius=deployed_radius(log_failures[at_rival], method, noise, histogram.n_labels),
+        radius=deployed_radius(bounds[at_rival], method, noise, histogram.n_labels),
         margin=scores[np.arange(len(winner)), winner] - scores[at_rival],
-        log_failure=log_failures[at_rival],
+        log_failure=bounds[at_rival],
         witness=witness,
         noise=np.full(len(winner), noise.q),
     )
 
 
-def _log_failures(
+def log_failures(
     histogram: VoteHistogram, offsets: Integers, winner: Integers, noise: LabelFlip
 ) -> tuple[Floats, Floats]:
-    """Bound the failure against every rival, and return the bounds with the t that proves each.
+    """Bound log P(the noise lets a rival draw level) for every rival, and return the bounds with the t of each.
 
     The closest rival's witness is searched, and tried on all others. Only where some other rival is then the most
     dangerous one is its own witness searched too: the others are harmless at a t that was not even made for them.

@@ -1,4 +1,4 @@
-"""Certify a learner, or a scikit-learn Pipeline that ends in one."""
+"""Certify a learner, a scikit-learn Pipeline that ends in one, or a search that chose one."""
 
 from __future__ import annotations
 
@@ -12,12 +12,13 @@ from flipproof.learners.common import CertifiedClassifier
 
 
 def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
-    """Predict and certify with a fitted learner of flipproof, or a Pipeline whose last step is one.
+    """Predict and certify with a fitted learner of flipproof, or with a Pipeline or a search around one.
 
     Parameters
     ----------
-    model : learner or Pipeline
-        Fitted.
+    model : learner, Pipeline or search
+        Fitted. A Pipeline's last step must be a learner; a search, such as GridSearchCV, must have chosen a learner or
+        such a Pipeline.
     X : array or data frame
         Test rows, as the model's `predict` takes them.
     method : {"exact", "tight", "kl"}, optional
@@ -29,22 +30,27 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     -------
     Certificates
         A Pipeline hands the labels to every step, and nothing tells whether a step used them: `assumptions` names the
-        steps that must not have.
+        steps that must not have. A search chose parameters by the labels: `assumptions` names those too.
     """
-    if isinstance(model, CertifiedClassifier):
-        return model.certify(X, method=method, adversary=adversary)
-    if not isinstance(model, Pipeline) or not isinstance(model[-1], CertifiedClassifier):
-        got = (
-            f"a Pipeline that ends in {type(model[-1]).__name__}"
-            if isinstance(model, Pipeline)
-            else type(model).__name__
-        )
+    learner = learner_in(model)
+    if not isinstance(learner, CertifiedClassifier):
+        got = type(model).__name__ if learner is model else f"a {type(model).__name__} of {type(learner).__name__}"
         raise ValueError(
-            f"model must be a flipproof learner or a scikit-learn Pipeline that ends in one. Got {got} instead."
+            "model must be a flipproof learner or a scikit-learn Pipeline that ends in one, or a search for one of "
+            f"those. Got {got} instead."
         )
-    steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
+    if _is_search(model):
+        chosen = (
+            f"The parameters {model.best_params_} were chosen by {type(model).__name__} on the training labels that "
+            "these certificates protect, and are taken as fixed: after an attack the search might choose others. "
+            "flipproof.select_on_trusted chooses on trusted rows only."
+        )
+        return _also_assuming(certify(model.best_estimator_, X, method, adversary), chosen)
+    if not isinstance(model, Pipeline):
+        return learner.certify(X, method=method, adversary=adversary)
     transformed = model[:-1].transform(X) if len(model) > 1 else X
-    certificates = model[-1].certify(transformed, method=method, adversary=adversary)
+    certificates = certify(model[-1], transformed, method, adversary)
+    steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
     if not steps:
         return certificates
     named = ", ".join(f"{name!r} ({type(step).__name__})" for name, step in steps)
@@ -52,4 +58,34 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
         f"The pipeline's steps {named} did not use the labels when they were fitted; flipproof cannot see whether they "
         "did. Give them as the learner's features=... to have them fitted without labels."
     )
-    return replace(certificates, assumptions=(*certificates.assumptions, foreign))
+    return _also_assuming(certificates, foreign)
+
+
+def learner_in(model: Any) -> Any:
+    """Return what predicts in the end: the last step of a Pipeline, the best estimator of a search."""
+    while True:
+        if isinstance(model, Pipeline):
+            model = model[-1]
+        elif _is_search(model):
+            if not hasattr(model, "best_estimator_"):
+                raise ValueError(
+                    f"This {type(model).__name__} has no best_estimator_ to certify: fit it first, with refit=True."
+                )
+            model = model.best_estimator_
+        else:
+            return model
+
+
+def _is_search(model: Any) -> bool:
+    """Tell searches of any make by what they found; those of scikit-learn even if they found nothing yet."""
+    if isinstance(model, CertifiedClassifier):
+        return False
+    if hasattr(model, "best_estimator_") and hasattr(model, "best_params_"):
+        return True
+    from sklearn.model_selection._search import BaseSearchCV  # slow to import, and seldom needed
+
+    return isinstance(model, BaseSearchCV)
+
+
+def _also_assuming(certificates: Certificates, sentence: str) -> Certificates:
+    return replace(certificates, assumptions=(*certificates.assumptions, sentence))

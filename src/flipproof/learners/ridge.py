@@ -172,25 +172,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         return float((1 + q) * residual.mean() * k / (2 * n) * kappa)
 
     def _votes(self, Z: Floats) -> ProductVotes:
-        """Return the votes alpha on a block of test rows, on a grid that is known before any training row is visited.
-
-        ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, with c the shrunken coordinates as
-        they are used, that is after rounding: no vote needs more than `precision` bits.
-        """
-        whitening = self._whitening
-        c = whitening.coordinates(Z) * self._shrinkage
-        if whitening.is_centered:
-            c = np.hstack([c, np.full((len(c), 1), 1 / len(whitening.basis))])
-        columns = scale(c, -whitening.basis_exponent)
-        bits = bits_left(columns.shape[1], HALF_BITS)
-        fine = grid_exponent(np.abs(columns).max(axis=1, initial=0.0), bits)
-        integers = to_grid(columns, fine[:, None], bits)
-        rounded = np.abs(scale(integers, whitening.basis_exponent - fine[:, None]))
-        bound = np.sqrt(whitening.largest_leverage) * _length_above(rounded[:, : whitening.rank])
-        bound = above(bound + rounded[:, whitening.rank :].sum(axis=1))
-        exponent = grid_exponent(bound, self.precision_)
-        exponent -= scale(bound, exponent) > 2.0**self.precision_ - 1
-        return ProductVotes(scale(integers, (exponent - fine)[:, None]), whitening.basis, exponent)
+        return ridge_votes(self._whitening, self._shrinkage, Z, self.precision_)
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
         return estimate_scores(self._votes(Z), self._class_sums, self._class_counts)
@@ -216,6 +198,27 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
                 "and is taken as fixed: a refit on changed labels would estimate another one."
             ]
         return []
+
+
+def ridge_votes(whitening: Whitening, shrinkage: Floats, Z: Floats, precision: int) -> ProductVotes:
+    """Return the votes alpha on a block of test rows, on a grid that is known before any training row is visited.
+
+    ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, with c the shrunken coordinates as they
+    are used, that is after rounding: no vote needs more than `precision` bits.
+    """
+    c = whitening.coordinates(Z) * shrinkage
+    if whitening.is_centered:
+        c = np.hstack([c, np.full((len(c), 1), 1 / len(whitening.basis))])
+    columns = scale(c, -whitening.basis_exponent)
+    bits = bits_left(columns.shape[1], HALF_BITS)
+    fine = grid_exponent(np.abs(columns).max(axis=1, initial=0.0), bits)
+    integers = to_grid(columns, fine[:, None], bits)
+    rounded = np.abs(scale(integers, whitening.basis_exponent - fine[:, None]))
+    bound = np.sqrt(whitening.largest_leverage) * _length_above(rounded[:, : whitening.rank])
+    bound = above(bound + rounded[:, whitening.rank :].sum(axis=1))
+    exponent = grid_exponent(bound, precision)
+    exponent -= scale(bound, exponent) > 2.0**precision - 1
+    return ProductVotes(scale(integers, (exponent - fine)[:, None]), whitening.basis, exponent)
 
 
 def _length_above(c: Floats) -> Floats:

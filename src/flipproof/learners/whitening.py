@@ -172,7 +172,7 @@ def whiten(X: Floats, center: bool) -> Whitening:
     n, k = X.shape
     grid = _column_grid(X, center)
     eigenvalues, matrix = _eigen_primal(X, grid) if k <= n else _eigen_dual(X, grid)
-    rotation, rank = _split(matrix), len(eigenvalues)
+    rotation, rank = rotation_of(matrix), len(eigenvalues)
     # two passes over the rows, so that nothing of their size is needed but the result
     largest = np.zeros(rank)
     for rows in _chunks(n):
@@ -200,13 +200,20 @@ def _halves(integers: Floats) -> tuple[Floats, Floats]:
     return high, integers - high * 2.0**HALF_BITS
 
 
-def _split(matrix: Floats) -> Rotation:
+def rotation_of(matrix: Floats) -> Rotation:
+    """Split a matrix into halves whose products with halves of integers are exact."""
     bits = bits_left(len(matrix), HALF_BITS)
     exponent = grid_exponent(np.abs(matrix).max(axis=0, initial=0.0), bits)
-    scaled = scale(matrix, exponent)
-    high = np.clip(np.rint(scaled), 1 - 2.0**bits, 2.0**bits - 1)
-    low = np.rint((scaled - high) * 2.0 ** (bits - 1)) * 2
-    return Rotation(high, np.clip(low, 1 - 2.0**bits, 2.0**bits - 1), exponent, bits)
+    limit = 2.0**bits - 1
+    rest = scale(matrix, exponent)
+    high = np.rint(rest)
+    np.clip(high, -limit, limit, out=high)
+    # in place: the matrix of a kernel is large
+    rest -= high
+    rest *= 2.0 ** (bits - 1)
+    low = np.rint(rest, out=rest)
+    low *= 2
+    return Rotation(high, np.clip(low, -limit, limit, out=low), exponent, bits)
 
 
 def _round_columns(X: Floats, midpoint: Floats, exponent: Integers) -> Floats:

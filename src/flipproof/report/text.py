@@ -23,7 +23,7 @@ class MethodAccuracy:
     name : str
         The method, with its noise if it has one.
     method : str
-        "exact", "tight" or "kl".
+        "exact", "tight", "kl" or "gap".
     clean_accuracy : float
         Share of test rows predicted correctly, nobody having changed a label.
     certified : tuple of float
@@ -122,7 +122,7 @@ def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Se
 def accuracy_table(summary: AccuracySummary) -> TextTable:
     """Return certified accuracy as a table: a column per number of flips, a row per method.
 
-    The exact method has a second row, for the class that fares worst: accuracy can hide that a class is lost.
+    Methods without noise have a second row, for the class that fares worst: accuracy can hide that a class is lost.
     """
     counted = "labels changed" if summary.unit == "labels" else f"malicious {summary.unit}"
     header = [f"{counted}\nof {summary.n_units}"]
@@ -130,7 +130,7 @@ def accuracy_table(summary: AccuracySummary) -> TextTable:
     rows = []
     for method in summary.methods:
         rows.append((method.name, *map(percent, method.certified)))
-        if method.method == "exact":
+        if method.method in ("exact", "gap"):
             rows.append(("  its worst class", *map(percent, method.worst_recall)))
     return TextTable(tuple(header), tuple(rows))
 
@@ -143,8 +143,8 @@ def percent(share: float) -> str:
 
 def method_name(certificates: Certificates) -> str:
     """Name the method, with its noise q if it has one."""
-    if certificates.method == "exact":
-        return "exact"
+    if certificates.method in ("exact", "gap"):
+        return certificates.method
     if np.ndim(certificates.noise):
         return f"{certificates.method} (best q per row)"
     return f"{certificates.method} (q = {certificates.noise:g})"

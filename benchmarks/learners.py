@@ -1,0 +1,136 @@
+"""Every learner beside plain ridge on the same rows: the table in docs/learners.md.
+
+    python benchmarks/learners.py --data-dir DIR [--full]
+
+Certified accuracy, exact (for partitions: the vote gap), at numbers of changed labels. All parameters are given here,
+none is chosen by labels. --full adds all of MNIST (10,000 test rows; minutes).
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+
+import numpy as np
+from real_data import dogfish, mnist, phishing, spambase
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from flipproof import (
+    CertifiedClusterClassifier,
+    CertifiedForestClassifier,
+    CertifiedKernelClassifier,
+    CertifiedNeighborsClassifier,
+    CertifiedPartitionClassifier,
+    CertifiedPropagationClassifier,
+    CertifiedRidgeClassifier,
+    certified_accuracy,
+)
+
+SCALED = StandardScaler()
+
+
+def tables(data_dir):
+    """Yield the two tables, split in a fixed way, with the learners that are meant for them."""
+    flips = (0, 10, 35, 70, 170)
+    for name, read in (("Spambase", spambase), ("Phishing websites", phishing)):
+        X, y = read(data_dir)
+        learners = {
+            "ridge": CertifiedRidgeClassifier(features=SCALED),
+            "kernel, laplacian": CertifiedKernelClassifier("laplacian", features=SCALED),
+            "neighbours, 10 % of the rows": CertifiedNeighborsClassifier(0.1, metric="cosine", features=SCALED),
+            "neighbours, 30 % of the rows": CertifiedNeighborsClassifier(0.3, metric="cosine", features=SCALED),
+            "forest, leaves of 2 %": CertifiedForestClassifier(features=SCALED),
+            "forest, leaves of 10 %": CertifiedForestClassifier(min_samples_leaf=0.1, features=SCALED),
+            "clusters, 8 by k-means": CertifiedClusterClassifier(KMeans(8, n_init=10, random_state=0), features=SCALED),
+            "partitions, 150 trees": CertifiedPartitionClassifier(DecisionTreeClassifier(), 150),
+        }
+        yield name, split(X, y), None, flips, learners
+
+
+def digits_and_dogs(data_dir):
+    """Yield sets of images."""
+    (X, y), (Z, truth) = (mnist(data_dir, part, (1, 7)) for part in ("train", "t10k"))
+    components, whitened = PCA(50, random_state=0), PCA(50, whiten=True, random_state=0)
+    two = KMeans(2, n_init=10, random_state=0)
+    learners = {
+        "ridge": CertifiedRidgeClassifier(features=components),
+        "kernel, rbf, 1,000 landmarks": CertifiedKernelClassifier(n_components=1000, features=components),
+        "neighbours, 2,000": CertifiedNeighborsClassifier(2000, features=components),
+        "clusters, 2, joint vote": CertifiedClusterClassifier(two, vote="joint", features=whitened),
+    }
+    yield "MNIST 1/7, 50 principal components", (X, y, Z, truth), None, (0, 500, 1000, 3000, 5950), learners
+
+    X, y, Z, truth = dogfish(data_dir)
+    order = np.random.default_rng(0).permutation(len(y))
+    X, y, labels = X[order], y[order], 100
+    learners = {
+        "ridge (the 100 labelled rows)": CertifiedRidgeClassifier(),
+        "neighbours, 40 (the 100 labelled rows)": CertifiedNeighborsClassifier(40),
+        "propagation, poisson, alpha = 0.99": CertifiedPropagationClassifier(alpha=0.99, rule="poisson"),
+    }
+    unlabeled = np.arange(len(y)) >= labels
+    yield "Dogfish stand-in, 100 of 1,800 rows labelled", (X, y, Z, truth), unlabeled, (0, 5, 10, 20, 30), learners
+
+
+def all_digits(data_dir):
+    """Yield all of MNIST."""
+    (X, y), (Z, truth) = (mnist(data_dir, part) for part in ("train", "t10k"))
+    components = PCA(50, random_state=0)
+    learners = {
+        "ridge": CertifiedRidgeClassifier(features=components),
+        "neighbours, 4,000": CertifiedNeighborsClassifier(4000, features=components),
+        "kernel, rbf, 1,000 landmarks": CertifiedKernelClassifier(features=components),
+        "clusters, 200 by k-means": CertifiedClusterClassifier(
+            KMeans(200, n_init=1, random_state=0), features=components
+        ),
+        "partitions, 1,200 trees": CertifiedPartitionClassifier(
+            make_pipeline(DecisionTreeClassifier()), 1200, features=components
+        ),
+    }
+    yield "MNIST, all ten digits, 50 principal components", (X, y, Z, truth), None, (0, 100, 500, 1000), learners
+
+
+def split(X, y):
+    X, Z, y, truth = train_test_split(X, y, test_size=0.25, random_state=0)
+    return X, y, Z, truth
+
+
+def show(name, data, unlabeled, flips, learners):
+    X, y, Z, truth = data
+    n_labels = len(y) if unlabeled is None else int(np.count_nonzero(~unlabeled))
+    print(f"\n**{name}** ({n_labels:,} labels, {len(truth):,} test rows)\n")
+    print(f"| learner | {' | '.join(f'{r:,} flips' for r in flips)} | seconds |")
+    print("|---" * (len(flips) + 2) + "|")
+    for title, learner in learners.items():
+        start = time.perf_counter()
+        model = clone(learner).set_params(classes=np.unique(y))
+        if unlabeled is None:
+            model.fit(X, y)
+        elif isinstance(model, CertifiedPropagationClassifier):
+            model.fit(X, y, unlabeled)
+        else:
+            model.fit(X[~unlabeled], y[~unlabeled])
+        accuracy = certified_accuracy(truth, model.certify(Z), flips)
+        seconds = time.perf_counter() - start
+        print(f"| {title} | {' | '.join(f'{share:.3f}' for share in accuracy)} | {seconds:.1f} |", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder with spambase/, phishing_websites/, ...")
+    parser.add_argument("--full", action="store_true", help="all of MNIST too")
+    arguments = parser.parse_args()
+    for group in (tables, digits_and_dogs, *([all_digits] if arguments.full else [])):
+        for one in group(arguments.data_dir):
+            show(*one)
+
+
+if __name__ == "__main__":
+    main()

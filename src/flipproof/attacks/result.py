@@ -1,0 +1,102 @@
+"""What an attack found: frozen, one entry per test row."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flipproof.rounding import Floats, Integers
+
+#: Flips of an attack that does not exist, or was not found.
+NO_ATTACK = -1
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class AttackResult:
+    """The changes of training labels that were found against each test row.
+
+    Attributes
+    ----------
+    flips_needed : integers of shape (m,)
+        How many labels (or annotators) the attack needs: 0 where the prediction was a tie to begin with, -1 where no
+        attack was found.
+    rows : tuple of m integer arrays
+        The training rows that are changed, in the order of the attack.
+    new_labels : tuple of m arrays
+        What their labels are changed to.
+    success : booleans of shape (m,)
+        Whether an attack was found.
+    prediction : array of shape (m,)
+        What the model predicts before the attack.
+    unit : {"labels", "annotators"}
+        What `flips_needed` counts.
+    attack : str
+        Which attack it was.
+    n_refits : int
+        How many models were fitted to find and to confirm the attacks.
+    attempted : booleans of shape (m,)
+        False for test rows that an attack which was interrupted, or ran out of its budget, did not get to.
+    """
+
+    flips_needed: Integers
+    rows: tuple[Integers, ...]
+    new_labels: tuple[NDArray[Any], ...]
+    success: NDArray[np.bool_]
+    prediction: NDArray[Any]
+    unit: str
+    attack: str
+    n_refits: int = 0
+    attempted: NDArray[np.bool_] = None  # type: ignore[assignment]  # all, unless it is said otherwise
+
+    def __post_init__(self) -> None:
+        if self.attempted is None:
+            object.__setattr__(self, "attempted", np.ones(len(self.prediction), dtype=bool))
+        arrays = (self.flips_needed, self.success, self.prediction, self.attempted, *self.rows, *self.new_labels)
+        for value in arrays:
+            value.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __repr__(self) -> str:
+        found = self.flips_needed[self.success]
+        middle = f", median {int(np.median(found))} {self.unit}" if found.size else ""
+        return f"<AttackResult: {self.attack}, {found.size} of {len(self)} predictions overturned{middle}>"
+
+    def poisoned(self, y: ArrayLike, row: int) -> NDArray[Any]:
+        """Return the training labels after the attack on one test row."""
+        labels = np.array(y)
+        wide = np.result_type(labels, self.new_labels[row]) if self.new_labels[row].size else labels.dtype
+        labels = labels.astype(wide)
+        labels[self.rows[row]] = self.new_labels[row]
+        return labels
+
+    def accuracy(self, y_true: ArrayLike, flips: ArrayLike) -> Floats:
+        """Share of test rows that are predicted correctly, and whose attack needs more than `flips` changes.
+
+        The upper bound to :func:`flipproof.certified_accuracy`: with the exact attack the two are equal.
+        """
+        needed = np.where(self.success, self.flips_needed, np.inf)
+        return standing_share(y_true, self.prediction, needed, flips)
+
+
+def standing_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, flips: ArrayLike) -> Floats:
+    """Return the share of test rows that are correct and need more than `flips` changes to be lost.
+
+    At 0 flips nobody attacks, so a tie counts as it is predicted, as it does in certified accuracy.
+    """
+    truth = np.asarray(y_true)
+    if truth.shape != prediction.shape or truth.size == 0:
+        raise ValueError(
+            f"y_true must have one label per test row, shape {prediction.shape}, and at least one. "
+            f"Got shape {truth.shape} instead."
+        )
+    wanted = np.atleast_1d(np.asarray(flips))
+    if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.number) or not (wanted >= 0).all():
+        raise ValueError(f"flips must be numbers of at least 0. Got {flips!r} instead.")
+    of_correct = np.sort(needed[truth == prediction])
+    standing = of_correct.size - np.searchsorted(of_correct, wanted, side="right")
+    return np.asarray(np.where(wanted == 0, of_correct.size, standing) / truth.size)

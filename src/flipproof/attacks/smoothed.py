@@ -1,0 +1,160 @@
+"""The paper's attack on its own classifier (Appendix C.2), for any label-linear learner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from flipproof.attacks.result import NO_ATTACK, AttackResult, standing_share
+from flipproof.attacks.target import label_linear_part
+from flipproof.attacks.worst import check_max_flips, flips_needed, useful_changes
+from flipproof.certificates import Adversary
+from flipproof.exact import LabelChanges
+from flipproof.histograms import VoteHistogram, changeable_histogram
+from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.engine import log_failures
+from flipproof.noise import LabelFlip
+from flipproof.rounding import Floats, Integers
+
+LOG_HALF = float(np.log(0.5))
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SmoothedAttackResult(AttackResult):
+    """An attack on a smoothed classifier: where the prediction changes, and where its Chernoff bound gives up.
+
+    Attributes
+    ----------
+    flips_to_half : integers of shape (m,)
+        After how many changed labels (or annotators) the bound on the probability that the noise takes the prediction
+        away reaches 1/2, so that nothing is certified any more; -1 where it never does along this attack.
+    q : float
+        The noise.
+    """
+
+    flips_to_half: Integers = None  # type: ignore[assignment]
+    q: float = np.nan
+
+    def accuracy_of_bound(self, y_true: ArrayLike, flips: ArrayLike) -> Floats:
+        """Share of test rows that are predicted correctly, and whose bound stays below 1/2 for `flips` changes."""
+        needed = np.where(self.flips_to_half == NO_ATTACK, np.inf, self.flips_to_half)
+        return standing_share(y_true, self.prediction, needed, flips)
+
+
+def smoothed_attack(
+    model: Any, X: Any, adversary: Adversary | None = None, max_flips: int | None = None, noise: float | None = None
+) -> SmoothedAttackResult:
+    """Change labels by their pull on the scores, and evaluate the smoothed classifier along the way.
+
+    The labels that pull the margin towards the rival most come first. What is deployed is the class whose mean noisy
+    score wins (M5), so the prediction changes where the exact attack of :func:`worst_flips` says; the Chernoff bound B
+    on the probability of failure reaches 1/2 earlier. Every change raises every factor of B(t), so B only grows along
+    the attack, and the place is found by bisection.
+
+    Parameters
+    ----------
+    model : learner, or Pipeline that ends in one
+        Label-linear and fitted.
+    X : array or data frame of shape (m, k)
+        Test rows.
+    adversary : Adversary, optional
+        What can be done to the labels.
+    max_flips : int, optional
+        Give up on test rows that need more.
+    noise : float, optional
+        The noise q; by default that of the learner. Where the prediction depends on the noise (the paper's rule without
+        an intercept), it has to be the learner's.
+
+    Returns
+    -------
+    SmoothedAttackResult
+    """
+    check_max_flips(max_flips)
+    learner, X = label_linear_part(model, X)
+    measure = _noise_of(learner, noise)
+    certificates = learner.certify(X, "exact", adversary)
+    needed = flips_needed(certificates)
+    limit = certificates.n_touchable if max_flips is None else min(max_flips, certificates.n_touchable)
+    longest = np.minimum(np.where(needed == NO_ATTACK, limit, needed), limit)
+    changes = list(useful_changes(learner, X, certificates, longest))
+    overturned = np.where(needed > limit, NO_ATTACK, needed)
+    return SmoothedAttackResult(
+        flips_needed=overturned,
+        rows=tuple(one.rows if ok else one.rows[:0] for one, ok in zip(changes, overturned >= 0, strict=True)),
+        new_labels=tuple(
+            learner.classes_[one.labels if ok else one.labels[:0]]
+            for one, ok in zip(changes, overturned >= 0, strict=True)
+        ),
+        success=overturned != NO_ATTACK,
+        prediction=certificates.prediction.copy(),
+        unit=certificates.unit,
+        attack=f"smoothed attack (q = {measure.q:g})",
+        flips_to_half=_flips_to_half(learner, X, adversary, measure, changes, longest),
+        q=measure.q,
+    )
+
+
+def _noise_of(learner: LabelLinearClassifier, q: float | None) -> LabelFlip:
+    if q is None:
+        if learner.noise_ is None:
+            raise ValueError("The learner has noise='auto': say which noise q to attack, noise=...")
+        return learner.noise_
+    if learner.noise_ is not None and learner._rule_depends_on_noise() and q != learner.noise_.q:
+        raise ValueError(
+            f"The prediction depends on the learner's noise, q = {learner.noise_.q:g}, and can only be attacked at "
+            f"that. Got noise={q!r} instead: fit another learner with it."
+        )
+    return LabelFlip(q, len(learner.classes_))
+
+
+def _flips_to_half(
+    learner: LabelLinearClassifier,
+    X: Any,
+    adversary: Adversary | None,
+    noise: LabelFlip,
+    changes: list[LabelChanges],
+    longest: Integers,
+) -> Integers:
+    """Bisect, for a block of test rows at once, the number of units after which the bound reaches 1/2."""
+    Z, powers = learner._test_features(X), learner._powers(adversary)
+    codes, n_classes = learner._codes, len(learner.classes_)
+    found = np.full(len(Z), NO_ATTACK)
+    for block in learner._blocks(len(Z), 1, powers):
+        source = learner._votes(Z[block])
+        free, fixed = changeable_histogram(source, codes, n_classes, learner.precision_, powers.changeable)
+        offsets = fixed + learner._offsets(source, (free.scores + fixed).sum(axis=1))
+        winner = np.argmax(free.scores + offsets, axis=1)
+        moves = _Moves(codes, changes[block])
+
+        def bound_after(units: Integers, free=free, offsets=offsets, winner=winner, moves=moves) -> Floats:  # type: ignore[no-untyped-def]
+            bounds, _ = log_failures(moves.applied(free, units), offsets, winner, noise)
+            return np.asarray(bounds.max(axis=1))
+
+        low, high = np.full(len(winner), -1), longest[block].copy()  # below half at `low`, perhaps at half at `high`
+        reaches = bound_after(high) >= LOG_HALF
+        while np.any(high - low > 1):
+            middle = np.where(high - low > 1, (low + high) // 2, high)
+            half = bound_after(middle) >= LOG_HALF
+            high, low = np.where(half, middle, high), np.where(half | (middle == high), low, middle)
+        found[block] = np.where(reaches, high, NO_ATTACK)
+    return found
+
+
+class _Moves:
+    """The changes of labels against a block of test rows, side by side."""
+
+    def __init__(self, codes: Integers, changes: list[LabelChanges]):
+        sizes = [len(one.rows) for one in changes]
+        rows = np.concatenate([one.rows for one in changes])
+        self._row = np.repeat(np.arange(len(changes)), sizes)
+        self._old, self._new = codes[rows], np.concatenate([one.labels for one in changes])
+        self._unit = np.concatenate([one.units for one in changes])
+        self._votes = np.concatenate([one.votes for one in changes])
+
+    def applied(self, histogram: VoteHistogram, units: Integers) -> VoteHistogram:
+        """Return the histogram after the first few units of each test row's attack."""
+        done = self._unit < units[self._row]
+        return histogram.with_changed_labels(self._row[done], self._votes[done], self._old[done], self._new[done])

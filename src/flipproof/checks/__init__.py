@@ -1,0 +1,5 @@
+"""Checks for anyone's certified classifier."""
+
+from flipproof.checks.certifier import check_certifier
+
+__all__ = ["check_certifier"]

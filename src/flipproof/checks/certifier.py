@@ -1,0 +1,363 @@
+"""Whether a certified classifier keeps its promise, whoever wrote it: every attack on small problems, tried out."""
+
+from __future__ import annotations
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing as rows_of
+
+from flipproof.certificates import METHODS, Adversary, Certificates
+from flipproof.checks.problems import Problem, given_problem, random_problems
+from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.ridge import LabelDependenceWarning
+from flipproof.rounding import Floats, Integers
+
+#: Labellings whose fits are asked for their weights.
+WEIGHED = 27
+
+#: Labellings whose fits are asked for certificates: two for each kind of adversary.
+CERTIFIED = 8
+
+
+def check_certifier(
+    estimator: Any,
+    X: Any = None,
+    y: ArrayLike | None = None,
+    X_test: Any = None,
+    *,
+    n_rows: int = 5,
+    n_features: int = 2,
+    n_problems: int = 4,
+    n_classes: Sequence[int] = (2, 3),
+    random_state: int = 0,
+) -> None:
+    """Try every attack on small problems, and fail unless the certificates are true and the weights read no label.
+
+    Each problem has a handful of training rows, and clones of the estimator are fitted to *every* labelling of them.
+
+    - Within a certified radius no refitted model predicts anything else, by any method, against adversaries of all
+      kinds. On label-linear learners the exact radius is attained: one flip more, and some labelling at least ties.
+    - The weights are the same to the last bit for all labellings, and for a test row alone and in company.
+    - ``argmax(alpha @ onehot(y) + offsets)``, `predict` and ``certify(...).prediction`` agree, with ties to the lowest
+      class.
+    - Fitting twice gives the same model, labels that lack a class can be fitted, and no input is modified.
+
+    Parameters
+    ----------
+    estimator : classifier with `fit`, `predict` and `certify`
+        A :class:`flipproof.LabelLinearClassifier`, any other learner of flipproof, or one that looks like them. One
+        without a method `weights` is not asked for any; one that is not a LabelLinearClassifier may refuse methods and
+        adversaries by a ValueError. A parameter `classes` is set to the classes of the problem. A number as `noise` is
+        replaced by a very small one in half of the problems: with more noise, ``"kl"`` and ``"tight"`` certify nothing
+        on so few labels.
+    X, y, X_test : arrays of shape (n, k), (n,) and (m, k), optional
+        A few training rows, their labels and test rows (default: the training rows), in place of random problems.
+    n_rows, n_features : int, default=5 and 2
+        Size of the random problems: ``K ** n_rows`` fits each.
+    n_problems : int, default=4
+        Number of random problems.
+    n_classes : sequence of int, default=(2, 3)
+        Numbers of classes K, taken in turn.
+    random_state : int, default=0
+        Seed of the first problem; each further one adds 1.
+
+    Raises
+    ------
+    AssertionError
+        With the finding, the labels and rows where it was made, and how to make it again.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flipproof import LabelLinearClassifier
+    >>> from flipproof.checks import check_certifier
+    >>> class ParzenWindow(LabelLinearClassifier):
+    ...     def fit_without_labels(self, X):
+    ...         self.rows_ = X
+    ...     def label_free_weights(self, Z):
+    ...         return np.exp(-np.abs(Z[:, None, :] - self.rows_).sum(axis=2))
+    >>> check_certifier(ParzenWindow(), n_rows=3, n_problems=1)
+    >>> class Balanced(ParzenWindow):
+    ...     def _fit_with_labels(self, codes):
+    ...         self.rows_ = self.rows_ * np.mean(codes)
+    >>> check_certifier(Balanced(), n_rows=3, n_problems=1)  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+        ...
+    AssertionError: Balanced has weights that depend on labels: fitted to y = [0, 0, 0], alpha of training row ...
+    """
+    missing = [name for name in ("fit", "predict", "certify") if not callable(getattr(estimator, name, None))]
+    if missing:
+        raise ValueError(
+            f"check_certifier needs a classifier with fit, predict and certify. {estimator!r} has no {missing[0]}."
+        )
+    if (X is None) != (y is None) or (X is None and X_test is not None):
+        raise ValueError("check_certifier takes X and y together, with or without X_test, or none of them.")
+    if X is not None:
+        problems = iter([given_problem(X, y, X_test, getattr(estimator, "classes", None))])
+    else:
+        if n_problems < 1 or min(n_classes) < 2 or n_rows < max(n_classes):
+            raise ValueError(
+                "check_certifier needs at least one problem, two classes and as many rows as classes. Got "
+                f"n_problems={n_problems!r}, n_classes={n_classes!r} and n_rows={n_rows!r} instead."
+            )
+        problems = random_problems(n_rows, n_features, n_problems, n_classes, random_state)
+    for problem in problems:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LabelDependenceWarning)  # that is found out here
+            _check_problem(_Trial(estimator, problem))
+
+
+class _Trial:
+    """One estimator on one problem: fits that are watched, and findings that can be made again."""
+
+    def __init__(self, estimator: Any, problem: Problem):
+        self.problem = problem
+        self.X, self.Z = deepcopy(problem.X), deepcopy(problem.Z)
+        self.estimator = clone(estimator)
+        self.is_label_linear = isinstance(estimator, LabelLinearClassifier)
+        parameters = self.estimator.get_params(deep=False)
+        if "classes" in parameters:
+            self.estimator.set_params(classes=problem.classes)
+        if problem.noise is not None and self.is_label_linear and isinstance(parameters.get("noise"), float):
+            self.estimator.set_params(noise=problem.noise)
+
+    def finding(self, what: str, row: int | None = None) -> AssertionError:
+        """Return the error that tells what was found, and where."""
+        return AssertionError(f"{type(self.estimator).__name__} {what}\n{self.problem.where(row)}")
+
+    def fit(self, codes: Integers, model: Any = None) -> Any:
+        """Fit a new clone (or a given model) to a labelling, and see that it knows all classes and left its input."""
+        model = clone(self.estimator) if model is None else model
+        classes, named = self.problem.classes, self.problem.named(codes)
+        y = classes[codes]
+        try:
+            model.fit(self.X, y)
+        except Exception as error:
+            lacking = sorted(set(classes.tolist()) - set(named))
+            if not lacking:
+                raise
+            raise self.finding(
+                f"cannot be fitted to y = {named}, so that an attack can stop it; it must know the classes {lacking} "
+                f"from a parameter 'classes'. {type(error).__name__}: {error}"
+            ) from error
+        if not _same(y, classes[codes]):
+            raise self.finding(f"modifies the labels that it is fitted to: {named} became {y.tolist()}")
+        self.check_rows()
+        found = np.asarray(getattr(model, "classes_", classes))
+        if not np.array_equal(found, classes):
+            raise self.finding(
+                f"reads its class set from the labels: fitted to y = {named}, classes_ is {found.tolist()} in place of "
+                f"{classes.tolist()}"
+            )
+        return model
+
+    def check_rows(self) -> None:
+        """See that training and test rows are as they were."""
+        for what, mine, given in (("training", self.X, self.problem.X), ("test", self.Z, self.problem.Z)):
+            if not _same(mine, given):
+                raise self.finding(f"modifies the {what} rows that it is given")
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Tell whether two arrays or data frames hold the same; missing values are equal."""
+    a, b = np.asarray(one), np.asarray(other)
+    return a.shape == b.shape and bool(np.all((a == b) | ((a != a) & (b != b))))
+
+
+def _check_problem(trial: _Trial) -> None:
+    problem = trial.problem
+    model = trial.fit(problem.first)
+    answers = _answers(model, trial.Z)
+    trial.check_rows()
+    _check_fitted_twice(trial, answers)
+    _check_company(trial, model, answers)
+    predictions = _predictions_of_refits(trial, answers)
+    scores = None
+    if answers.alpha is not None and answers.offsets is not None:
+        scores = _scores(problem, answers.alpha, answers.offsets)
+        _check_argmax(trial, predictions, scores)
+    methods = METHODS if trial.is_label_linear else _methods(model, trial.Z)
+    for number, base in enumerate([problem.first, *problem.some_labellings(CERTIFIED - 1)]):
+        model = trial.fit(base)
+        for adversary in (None, problem.adversary(number)):
+            for certificates in _certificates(trial, model, methods, adversary):
+                _check_certificates(trial, base, adversary, certificates, predictions, scores)
+
+
+@dataclass(frozen=True)
+class _Answers:
+    """What a fitted model says about some test rows; alpha and offsets only if it has weights."""
+
+    alpha: Floats | None
+    offsets: Floats | None
+    prediction: NDArray[Any] | None = None
+    radius: Integers | None = None
+
+
+def _weights(model: Any, Z: Any) -> _Answers:
+    return _Answers(*(model.weights(Z) if callable(getattr(model, "weights", None)) else (None, None)))
+
+
+def _answers(model: Any, Z: Any) -> _Answers:
+    weights = _weights(model, Z)
+    return _Answers(weights.alpha, weights.offsets, model.predict(Z), model.certify(Z).radius)
+
+
+def _difference(expected: _Answers, found: _Answers, rows: Integers) -> tuple[str, int] | None:
+    """Say how answers about some of the test rows differ from what is expected, and for which row."""
+    for name, column_name in (("alpha", "training row"), ("offsets", "class"), ("prediction", ""), ("radius", "")):
+        before, now = getattr(expected, name), getattr(found, name)
+        if before is None or now is None:
+            continue
+        before = before[rows]
+        if np.shape(now) != before.shape:
+            return f"{name} has the shape {np.shape(now)}, not {before.shape}", int(rows[0])
+        for at in map(tuple, np.argwhere(before != now)[:1]):  # NaN differs from itself
+            column = f" of {column_name} {at[1]}" if column_name else ""
+            said = f"{name}{column} for test row {rows[at[0]]} is {now[at].item()}, not {before[at].item()}"
+            return said, int(rows[at[0]])
+    return None
+
+
+def _check_fitted_twice(trial: _Trial, answers: _Answers) -> None:
+    problem = trial.problem
+    other = trial.fit((problem.first + 1) % len(problem.classes))
+    for model, how in ((None, ""), (other, ", the second time after other labels")):
+        told = _difference(answers, _answers(trial.fit(problem.first, model), trial.Z), problem.test_rows)
+        if told:
+            y = problem.named(problem.first)
+            raise trial.finding(f"comes out otherwise when fitted twice to y = {y}{how}: {told[0]}", told[1])
+
+
+def _check_company(trial: _Trial, model: Any, answers: _Answers) -> None:
+    rows = trial.problem.test_rows
+    for company, how in [(rows[::-1], "in reverse order"), *((rows[i : i + 1], "alone") for i in rows)]:
+        told = _difference(answers, _answers(model, rows_of(trial.Z, company)), company)
+        if told:
+            raise trial.finding(f"answers by the company that a test row comes in: asked {how}, {told[0]}", told[1])
+
+
+def _predictions_of_refits(trial: _Trial, answers: _Answers) -> NDArray[Any]:
+    """Fit every labelling, and return the predictions, shape (labellings, test rows); weights must stay the same."""
+    problem = trial.problem
+    weighed = {tuple(codes) for codes in problem.some_labellings(WEIGHED)}
+    predictions = []
+    for codes in problem.labellings:
+        model = trial.fit(codes)
+        told = tuple(codes) in weighed and _difference(answers, _weights(model, trial.Z), problem.test_rows)
+        if told:
+            raise trial.finding(
+                f"has weights that depend on labels: fitted to y = {problem.named(codes)}, {told[0]} as with y = "
+                f"{problem.named(problem.first)}",
+                told[1],
+            )
+        predictions.append(model.predict(trial.Z))
+    return np.array(predictions)
+
+
+def _scores(problem: Problem, alpha: Floats, offsets: Floats) -> Floats:
+    """Return alpha @ onehot(y) + offsets for every labelling, shape (labellings, test rows, classes)."""
+    one_hot = problem.labellings[:, None, :, None] == np.arange(len(problem.classes))
+    return np.asarray((alpha[:, :, None] * one_hot).sum(axis=2) + offsets)
+
+
+def _check_argmax(trial: _Trial, predictions: NDArray[Any], scores: Floats) -> None:
+    """Compare predictions with their definition; np.argmax takes the lowest of equal classes."""
+    problem = trial.problem
+    for at, row in np.argwhere(problem.classes[np.argmax(scores, axis=2)] != predictions)[:1]:
+        raise trial.finding(
+            f"does not predict what its weights say: fitted to y = {problem.named(problem.labellings[at])}, it "
+            f"predicts {predictions[at, row]} for test row {row}, but alpha @ onehot(y) + offsets is "
+            f"{scores[at, row].tolist()} (ties go to the lowest class)",
+            int(row),
+        )
+
+
+def _methods(model: Any, Z: Any) -> Sequence[str | None]:
+    """Return the methods of a learner that is not label-linear: its default, and what else it knows."""
+    known: list[str | None] = [None]
+    for method in METHODS:
+        with contextlib.suppress(ValueError):
+            model.certify(Z, method=method)
+            known.append(method)
+    return known
+
+
+def _certificates(
+    trial: _Trial, model: Any, methods: Sequence[str | None], adversary: Adversary | None
+) -> Iterator[Certificates]:
+    """Yield certificates by every method; a learner that is not label-linear may refuse an adversary."""
+    for method in methods:
+        try:
+            yield model.certify(trial.Z, method=method, adversary=adversary)
+        except ValueError:
+            if trial.is_label_linear or adversary is None:
+                raise
+
+
+def _check_certificates(
+    trial: _Trial,
+    base: Integers,
+    adversary: Adversary | None,
+    certificates: Certificates,
+    predictions: NDArray[Any],
+    scores: Floats | None,
+) -> None:
+    """Hold the certificates of a fit to `base` against the refits that an adversary can bring about."""
+    problem = trial.problem
+    prices = problem.prices(base, adversary)
+    told = _false_prediction(predictions[prices == 0][0], certificates)
+    told = told or _false_promise(problem, predictions, prices, certificates)
+    if scores is not None and certificates.method == "exact":
+        told = told or _inexact(problem, scores, prices, certificates)
+    if told:
+        how = f"method {certificates.method!r}, fitted to y = {problem.named(base)}, {_spoken(adversary)}"
+        raise trial.finding(f"{told[0]} ({how})", told[1])
+
+
+def _spoken(adversary: Adversary | None) -> str:
+    powers = {} if adversary is None else vars(adversary)
+    given = ", ".join(f"{name}={np.asarray(value).tolist()}" for name, value in powers.items() if value is not None)
+    return f"Adversary({given})"
+
+
+def _false_prediction(predicted: NDArray[Any], certificates: Certificates) -> tuple[str, int] | None:
+    for row in np.flatnonzero((certificates.prediction != predicted) & ~certificates.abstained)[:1]:
+        said = f"certifies {certificates.prediction[row]} for test row {row}, but predicts {predicted[row]}"
+        return said, int(row)
+    return None
+
+
+def _false_promise(
+    problem: Problem, predictions: NDArray[Any], prices: Floats, certificates: Certificates
+) -> tuple[str, int] | None:
+    broken = (prices[:, None] <= certificates.radius) & (predictions != certificates.prediction)
+    for at, row in np.argwhere(broken & ~certificates.abstained)[:1]:
+        return (
+            f"breaks a certificate: test row {row} is predicted as {certificates.prediction[row]} with a radius of "
+            f"{certificates.radius[row]} {certificates.unit}, but fitted to {problem.named(problem.labellings[at])}, "
+            f"{prices[at]:.0f} away, it predicts {predictions[at, row]}"
+        ), int(row)
+    return None
+
+
+def _inexact(problem: Problem, scores: Floats, prices: Floats, certificates: Certificates) -> tuple[str, int] | None:
+    """Compare an exact radius with the cheapest labelling that lets another class at least draw level."""
+    for row, radius in enumerate(certificates.radius):
+        mine = problem.classes == certificates.prediction[row]
+        level = scores[:, row, ~mine].max(axis=1) >= scores[:, row, mine][:, 0]
+        cheapest = prices[level].min(initial=np.inf)
+        # where nothing can overturn the prediction, the radius is all that can be touched
+        exact = prices[np.isfinite(prices)].max() if cheapest == np.inf else max(cheapest - 1, 0)
+        if radius != exact:
+            how = "too large" if radius > exact else "not attained"
+            return f"has an exact radius that is {how}: {radius} for test row {row}, which should be {exact:.0f}", row
+    return None

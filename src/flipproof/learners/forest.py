@@ -1,0 +1,292 @@
+"""Certified forests: trees that are grown without labels, so that the labels of a leaf are nothing but votes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import csr_array
+from sklearn.tree import ExtraTreeRegressor
+
+from flipproof.histograms import NUMBERS_AT_A_TIME
+from flipproof.learners.base import LabelLinearClassifier
+from flipproof.rounding import Floats, Integers, bits_left, grid_exponent, power_of_two, scale, to_grid
+from flipproof.votes import EstimatedScores, SparseVotes, one_hot, tiles
+
+#: Values of a column that ranks are counted by: all of them, or this many in even steps.
+MOST_LEVELS = 2**12
+
+#: Random directions in which the rows of a leaf should agree, for each tree.
+DIRECTIONS = 4
+
+#: A training row's share in a leaf is a whole number of steps of 2**-48: sums over trees and rows are exact.
+SHARE_BITS = 48
+
+
+class CertifiedForestClassifier(LabelLinearClassifier):
+    """A forest whose trees never see a label, with a certificate against changed training labels.
+
+    Trees split the training rows into leaves of rows that are alike, and in each tree the labels of the leaf that a
+    test row falls into vote on its class. Choose it for tables: columns of all kinds, many of them useless, heavy
+    tails, many zeros. Splits compare ranks, so the shape of a column's distribution does not matter. Leaves with more
+    rows (`min_samples_leaf`) give larger radii and less accuracy. On standardised spambase (3,450 training rows) leaves
+    of at least a tenth of the rows classify 78 % of the test rows rightly and against 69 flips, and 61 % against 172,
+    where ridge certifies 50 % and 17 %.
+
+    **Why it is label-linear.** With the trees fixed, the average over T trees of the shares of class c in the leaves
+    of a test row z is::
+
+        s_c(z) = sum over j of alpha_j(z) [y_j = c],    alpha_j(z) = 1/T sum over t of [j in leaf_t(z)] / |leaf_t(z)|.
+
+    **How trees grow without labels.** As extremely randomised trees do: a node draws some columns, one random threshold
+    for each, and keeps the split after which rows agree best; not in their label, but in their own features. Each tree
+    looks at a few random directions of its own, weighted sums of all columns with signs for weights, and keeps the
+    split that leaves least variance in them. Columns with larger numbers hence count for more: scale the columns if
+    they are not alike, for instance by ``features=StandardScaler()``.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of trees T. Fitting takes memory of 12 bytes times T times the number of training rows.
+    max_depth : int, optional
+        The most splits between the root of a tree and a leaf. Default: no limit but `min_samples_leaf`.
+    min_samples_leaf : int or float, default=0.02
+        The fewest training rows in a leaf: a number, or a share of all training rows between 0 and 1. The more classes
+        there are, the smaller leaves must be, and the larger the radius to certify, the larger.
+    max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
+        How many columns a node draws: the root or logarithm of their number, a number, a share of all, or None for all.
+        With 1 trees are totally random; more make leaves more alike.
+    random_state : int, default=0
+        Seed of the trees: a whole number, since a refit must grow the same trees.
+    noise : float, LabelFlip or "auto", default=0.1
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        ``"auto"``: the best of a grid of q for each test row.
+    method : {"exact", "tight", "kl"}, default="exact"
+        Default of :meth:`certify`.
+    precision : int, default=10
+        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
+        that predicts.
+    features : transformer, optional
+        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0: a
+        refit must give the same features.
+    classes : array of shape (K,), optional
+        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+    block_size : int, optional
+        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+    n_jobs : int, optional
+        Threads over trees in fitting, and over blocks of test rows, as in joblib. No result depends on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The classes.
+    estimators_ : list of ExtraTreeRegressor
+        The trees, which see ranks of features in place of features.
+    precision_ : int
+        The bits of a vote that were used.
+    noise_ : LabelFlip or None
+        The noise with its number of classes; None for ``"auto"``.
+    features_ : transformer or None
+        The fitted `features`.
+    n_features_in_ : int
+        Number of input columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from flipproof import CertifiedForestClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = CertifiedForestClassifier(classes=range(10)).fit(X[:1000], y[:1000])
+    >>> model.certify(X[1000:])
+    <Certificates: 797 predictions, method 'exact', median radius 11 of 1000 labels>
+    """
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        max_depth: int | None = None,
+        min_samples_leaf: int | float = 0.02,
+        max_features: str | int | float | None = "sqrt",
+        random_state: int = 0,
+        noise: Any = 0.1,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(
+            noise,
+            method=method,
+            precision=precision,
+            features=features,
+            classes=classes,
+            block_size=block_size,
+            n_jobs=n_jobs,
+        )
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.random_state = random_state
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if not _is_count(self.n_estimators):
+            raise self._bad("n_estimators", "an integer of at least 1")
+        if not (self.max_depth is None or _is_count(self.max_depth)):
+            raise self._bad("max_depth", "an integer of at least 1, or None")
+        if not (_is_count(self.min_samples_leaf) or _is_share(self.min_samples_leaf)):
+            raise self._bad("min_samples_leaf", "an integer of at least 1, or a share between 0 and 1")
+        if not _is_number_of_columns(self.max_features):
+            raise self._bad("max_features", "'sqrt', 'log2', an integer of at least 1, a share up to 1.0, or None")
+        if not _is_count(self.random_state, least=0):
+            raise self._bad("random_state", "an integer of at least 0, since a refit must grow the same trees")
+
+    def _bad(self, name: str, wanted: str) -> ValueError:
+        return ValueError(
+            f"The {name!r} parameter of {type(self).__name__} must be {wanted}. Got {getattr(self, name)!r} instead."
+        )
+
+    def fit_without_labels(self, X: Floats) -> None:
+        """Grow the trees, and list who is in each leaf."""
+        self._levels = _levels(X)
+        ranks, integers = _ranks(X, self._levels), _on_grid(X)
+        seeds = np.random.SeedSequence(int(self.random_state)).generate_state(int(self.n_estimators)).tolist()
+        grow = delayed(self._grow)
+        self.estimators_ = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
+            grow(ranks, integers, seed) for seed in seeds
+        )
+        n_nodes = [tree.tree_.node_count for tree in self.estimators_]
+        self._first_node = np.cumsum([0, *n_nodes])
+        leaves = self._leaves(ranks)
+        self._members: csr_array = _incidence(leaves, int(self._first_node[-1])).T.tocsr()
+        sizes = np.diff(self._members.indptr)
+        self._shares = np.rint(2.0**SHARE_BITS / (np.maximum(sizes, 1) * len(seeds)))
+        self._most_votes = min(len(X), int(np.maximum.reduceat(sizes, self._first_node[:-1]).sum()))
+
+    def _grow(self, ranks: NDArray[np.float32], integers: Floats, seed: int) -> ExtraTreeRegressor:
+        """Grow one tree; all that it learns from is the features."""
+        n_features = ranks.shape[1]
+        directions = np.random.default_rng(seed).choice([-1.0, 1.0], size=(n_features, DIRECTIONS))
+        tree = ExtraTreeRegressor(
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            max_features=min(self.max_features, n_features) if _is_count(self.max_features) else self.max_features,
+            random_state=seed,
+        )
+        return tree.fit(ranks, integers @ directions)
+
+    def _fit_with_labels(self, codes: Integers) -> None:
+        """Count the labels of each leaf, for quick predictions."""
+        self._class_counts = np.bincount(codes, minlength=len(self.classes_))
+        self._leaf_counts = self._members @ csr_array(one_hot(codes, len(self.classes_)))
+
+    def _test_features(self, X: Any) -> Any:
+        """Return the leaves of each test row, one per tree: all that its votes depend on."""
+        Z = super()._test_features(X)
+        leaves = np.empty((len(Z), len(self.estimators_)), dtype=np.int64)
+        for start, stop in tiles(len(Z), max(NUMBERS_AT_A_TIME // Z.shape[1], 1)):
+            leaves[start:stop] = self._leaves(_ranks(Z[start:stop], self._levels))
+        return leaves
+
+    def _leaves(self, ranks: NDArray[np.float32]) -> Integers:
+        """Return the leaves of rows; each node of the forest has its own number."""
+        leaves = np.stack([tree.apply(ranks) for tree in self.estimators_], axis=1)
+        return np.asarray(leaves + self._first_node[:-1])
+
+    def _grid(self, leaves: Integers) -> tuple[Floats, Integers]:
+        """Return a share in each leaf, and the exponent that makes votes of sums of shares.
+
+        No training row has more than a share in every leaf: no vote needs more than `precision` bits.
+        """
+        shares = self._shares[leaves]
+        most = shares.sum(axis=1)
+        exponent = grid_exponent(most, self.precision_)
+        exponent -= scale(most, exponent) > 2.0**self.precision_ - 1
+        return shares, exponent
+
+    def _votes(self, Z: Any) -> SparseVotes:
+        """Return the votes on a block of test rows, given by their leaves.
+
+        Sums of shares are exact, in any order, and each is rounded once.
+        """
+        shares, exponent = self._grid(Z)
+        weights = _incidence(Z, len(self._shares), shares) @ self._members
+        weights.data = np.rint(weights.data * np.repeat(power_of_two(exponent), np.diff(weights.indptr)))
+        return SparseVotes(weights, exponent + SHARE_BITS, self._most_votes)
+
+    def _estimated_scores(self, Z: Any) -> EstimatedScores:
+        """Add up the shares of each class without a look at the rows.
+
+        Soundness: these sums are exact, and each vote is within 1/2 of what it rounds; a class has no more votes than
+        labels, nor than labels in the leaves.
+        """
+        shares, exponent = self._grid(Z)
+        scores = (_incidence(Z, len(self._shares), shares) @ self._leaf_counts).toarray()
+        votes = (_incidence(Z, len(self._shares)) @ self._leaf_counts).toarray()
+        error = 0.5 * np.minimum(votes, self._class_counts)
+        return EstimatedScores(scale(scores, exponent[:, None]), error, exponent + SHARE_BITS)
+
+    def _votes_per_row(self) -> int:
+        return self._most_votes
+
+    def _numbers_per_row(self) -> int:
+        return 6 * self._most_votes
+
+    def _learner_assumptions(self) -> list[str]:
+        return [
+            f"The {len(self.estimators_)} trees were grown without labels, from random_state={self.random_state}, and "
+            "would come out the same if grown again."
+        ]
+
+
+def _is_count(value: Any, least: int = 1) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+
+
+def _is_share(value: Any) -> bool:
+    return isinstance(value, (float, np.floating)) and bool(0 < value < 1)
+
+
+def _is_number_of_columns(value: Any) -> bool:
+    if value is None or isinstance(value, str):
+        return value in (None, "sqrt", "log2")
+    return _is_count(value) or _is_share(value) or (isinstance(value, float) and value == 1)
+
+
+def _levels(X: Floats) -> Floats:
+    """Return values of each column in rising order, one line per column, that tell how its values are distributed."""
+    n = len(X)
+    kept = np.arange(n) if n <= MOST_LEVELS else np.linspace(0, n - 1, MOST_LEVELS).astype(np.int64)
+    return np.array([np.sort(column)[kept] for column in X.T])
+
+
+def _ranks(X: Floats, levels: Floats) -> NDArray[np.float32]:
+    """Return how many levels each number is above, plus how many it is not below: its rank, twice.
+
+    Trees compare numbers in float32, which holds these exactly, however large or small the features are.
+    """
+    ranks = np.empty(X.shape, dtype=np.float32)
+    for i, line in enumerate(levels):
+        ranks[:, i] = np.searchsorted(line, X[:, i], side="left") + np.searchsorted(line, X[:, i], side="right")
+    return ranks
+
+
+def _on_grid(X: Floats) -> Floats:
+    """Return the features as whole numbers, all in the same unit, whose sums over columns are exact."""
+    low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
+    bits = bits_left(X.shape[1])
+    exponent = grid_exponent((high / 2 - low / 2).max(), bits)
+    return to_grid(np.subtract(X, low / 2 + high / 2, dtype=np.float64), exponent, bits)
+
+
+def _incidence(leaves: Integers, n_nodes: int, shares: Floats | None = None) -> csr_array:
+    """Return a line per row, with ones (or shares) at its leaves."""
+    rows, n_trees = leaves.shape
+    values = np.ones(leaves.size) if shares is None else shares.ravel()
+    return csr_array((values, leaves.ravel(), n_trees * np.arange(rows + 1)), shape=(rows, n_nodes))

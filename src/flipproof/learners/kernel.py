@@ -1,0 +1,345 @@
+"""Certified kernel ridge regression on class indicators: exact, or on landmarks (Nystroem)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import eigh
+from scipy.linalg.lapack import dpotrf, dpotri
+
+from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.kernel_values import (
+    KERNELS,
+    LARGEST_NUMBER,
+    ROWS_AT_A_TIME,
+    Kernel,
+    default_gamma,
+    exact_product,
+    kernel_values,
+)
+from flipproof.learners.one_thread import on_one_thread
+from flipproof.learners.ridge import ridge_votes
+from flipproof.learners.whitening import FEATURE_BITS, rotation_of, whiten
+from flipproof.rounding import Floats, Integers
+from flipproof.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, dense_votes, estimate_scores, tiles
+
+#: Up to this many training rows, n x n matrices are made: at most three at a time, of 0.8 GB each.
+LARGEST_EXACT = 10_000
+
+#: Landmarks beyond that.
+DEFAULT_COMPONENTS = 1_000
+
+#: Landmarks are drawn with this seed, so that a refit draws the same.
+SEED = 0
+
+#: Eigenvalues below this part of the largest one, times the number of rows, are rounding error: kernel values are on a
+#: grid of FEATURE_BITS bits.
+SMALLEST_EIGENVALUE = 2.0**-FEATURE_BITS
+
+
+class CertifiedKernelClassifier(LabelLinearClassifier):
+    """Kernel ridge classifier whose every prediction comes with a certificate against changed training labels.
+
+    Kernel ridge regression on class indicators is label-linear: with G the matrix of kernel values of the training
+    rows, g(z) those of a test row, m the mean of the columns of G and H the matrix that subtracts the mean,
+
+        alpha(z) = 1/n + H (H G H + lambda I)^-1 H (g(z) - m),
+
+    which no label enters. This is ridge regression in the kernel's feature space, with an unpenalised intercept. What H
+    returns adds up to 0, hence the weights add up to 1, and so do the scores of all classes: the largest wins, and
+    there are no offsets. Without an intercept, ``alpha(z) = (G + lambda I)^-1 g(z)``, which is scikit-learn's
+    `KernelRidge` on class indicators, and again the largest score wins.
+
+    Choose it over :class:`CertifiedRidgeClassifier` where a plane does not separate the classes, or where features have
+    heavy tails, so that a few rows vote too loudly: with a bounded kernel (rbf, laplacian, cosine) none can.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        ``"rbf"``, ``"laplacian"``, ``"poly"`` (or ``"polynomial"``), ``"linear"`` or ``"cosine"``, as in
+        :func:`sklearn.metrics.pairwise.pairwise_kernels`. Or a function of two matrices of rows that returns the matrix
+        of values, such as ``sklearn.metrics.pairwise.chi2_kernel`` or ``sklearn.gaussian_process.kernels.Matern()``.
+        Where G + lambda I is not positive definite, directions in which G is not positive are left out.
+    gamma : float, optional
+        Factor of the distance or the dot product in ``"rbf"``, ``"laplacian"`` and ``"poly"``. By default
+        ``1 / (2 d)``, d being the mean squared distance of two training rows for ``"rbf"``, their mean city-block
+        distance for ``"laplacian"``, and the mean squared length of a row for ``"poly"``.
+    degree : int, default=3
+        Of ``"poly"``.
+    coef0 : float, default=1.0
+        Constant in ``"poly"``.
+    regularization : "label-free" or float, default="label-free"
+        The ridge parameter lambda. ``"label-free"``: the mean of the eigenvalues of the centred kernel matrix, each
+        weighted by itself, ``sum(w^2) / sum(w)``, which reads no label. Smaller values mostly give higher accuracy and
+        lower radii.
+    n_components : int, optional
+        Number of landmarks: training rows, drawn at random but always the same ones, with which all others
+        are compared (Nystroem's approximation). By default all rows are landmarks up to 10,000 rows, which is exact,
+        and 1,000 beyond. Fewer are quicker, to predict with above all, and even a hundred mostly certify more, at a
+        slightly lower accuracy.
+    fit_intercept : bool, default=True
+        Whether to centre the kernel and let every label vote 1/n on top.
+    noise : float, LabelFlip or "auto", default=0.1
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        ``"auto"``: the best of a grid of q for each test row.
+    method : {"exact", "tight", "kl"}, default="exact"
+        Default of :meth:`certify`.
+    precision : int, default=10
+        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
+        that predicts.
+    features : transformer, optional
+        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0: a
+        refit must give the same features. Distances depend on the units of features: think of a scaler.
+    classes : array of shape (K,), optional
+        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+    block_size : int, optional
+        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+    n_jobs : int, optional
+        Threads over blocks of test rows, as in joblib. No result depends on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The classes.
+    gamma_ : float
+        The gamma that was used.
+    regularization_ : float
+        The lambda that was used.
+    component_indices_ : integers of shape (landmarks,) or None
+        Which training rows are landmarks; None: all, and kernel ridge is exact.
+    precision_ : int
+        The bits of a vote that were used.
+    noise_ : LabelFlip or None
+        The noise with its number of classes; None for ``"auto"``.
+    features_ : transformer or None
+        The fitted `features`.
+    n_features_in_ : int
+        Number of input columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_circles
+    >>> from flipproof import CertifiedKernelClassifier
+    >>> X, y = make_circles(400, noise=0.1, factor=0.4, random_state=0)
+    >>> model = CertifiedKernelClassifier(classes=[0, 1]).fit(X[:300], y[:300])
+    >>> model.score(X[300:], y[300:])
+    1.0
+    >>> model.certify(X[300:])
+    <Certificates: 100 predictions, method 'exact', median radius 13 of 300 labels>
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        regularization: str | float = "label-free",
+        n_components: int | None = None,
+        fit_intercept: bool = True,
+        noise: Any = 0.1,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(
+            noise,
+            method=method,
+            precision=precision,
+            features=features,
+            classes=classes,
+            block_size=block_size,
+            n_jobs=n_jobs,
+        )
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.regularization = regularization
+        self.n_components = n_components
+        self.fit_intercept = fit_intercept
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        rule = self.regularization
+        named = isinstance(self.kernel, str) and self.kernel in KERNELS
+        self._require(named or callable(self.kernel), "kernel", f"one of {', '.join(map(repr, KERNELS))} or a function")
+        self._require(self.gamma is None or _is_number(self.gamma, above=0), "gamma", "None or a number above 0")
+        self._require(_is_whole(self.degree, 1), "degree", "an integer of at least 1")
+        self._require(_is_number(self.coef0), "coef0", "a finite number")
+        self._require(
+            rule == "label-free" if isinstance(rule, str) else _is_number(rule) and rule >= 0,
+            "regularization",
+            "'label-free' or a number of at least 0",
+        )
+        self._require(
+            self.n_components is None or _is_whole(self.n_components, 1),
+            "n_components",
+            "None or an integer of at least 1",
+        )
+        self._require(isinstance(self.fit_intercept, (bool, np.bool_)), "fit_intercept", "True or False")
+
+    def _require(self, is_good: bool, name: str, wanted: str) -> None:
+        if not is_good:
+            owner, given = type(self).__name__, getattr(self, name)
+            raise ValueError(f"The {name!r} parameter of {owner} must be {wanted}. Got {given!r} instead.")
+
+    def fit_without_labels(self, X: Floats) -> None:
+        """Choose landmarks, and solve for the weights of the training rows."""
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        _check_size(X, "Training features")
+        n = len(X)
+        self.gamma_ = default_gamma(self.kernel, X) if self.gamma is None else float(self.gamma)
+        self.component_indices_ = _landmarks(n, self.n_components)
+        landmarks = X.copy() if self.component_indices_ is None else X[self.component_indices_]
+        self._kernel = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
+        K = self._kernel.matrix(landmarks)
+        _check_size(K, "Kernel values of training rows")
+        if self.regularization == "label-free":
+            # eigenvalues grow in proportion to the number of rows
+            self.regularization_ = _self_weighted_mean_eigenvalue(K) * n / len(K)
+        else:
+            self.regularization_ = float(self.regularization)
+        if self.component_indices_ is not None:
+            self._solve_on_landmarks(K, X)
+            return
+        inverse = self._solve_exactly(K)
+        del K  # at most three matrices of this size are in memory
+        self._inverse = rotation_of(inverse)
+
+    def _solve_exactly(self, K: Floats) -> Floats:
+        """Return the inverse that takes kernel values, less their means, to weights; K is not needed afterwards."""
+        self._mean, self._intercept = np.zeros(len(K)), 0.0
+        if self.fit_intercept:
+            self._mean, self._intercept = K.mean(axis=0), 1 / len(K)
+            _center(K)
+        inverse = on_one_thread(lambda: _inverse(K, self.regularization_))
+        if self.fit_intercept:
+            _center(inverse)
+        return inverse
+
+    def _solve_on_landmarks(self, K: Floats, X: Floats) -> None:
+        """Ridge regression on the features ``K_mm^-1/2 k(x)``, whose dot products are Nystroem's kernel."""
+        eigenvalues, vectors = on_one_thread(lambda: _positive_part(K))
+        self._map = rotation_of(vectors / np.sqrt(eigenvalues))
+        mapped = np.empty((len(X), len(eigenvalues)))
+        for start, stop in tiles(len(X), ROWS_AT_A_TIME):
+            mapped[start:stop] = exact_product(self._kernel.matrix(X[start:stop]), self._map)
+        self._whitening = whiten(mapped, center=bool(self.fit_intercept))
+        eigenvalues = self._whitening.eigenvalues
+        self._shrinkage = eigenvalues / (eigenvalues + self._whitening.in_grid_units(self.regularization_))
+
+    def _fit_with_labels(self, codes: Integers) -> None:
+        """Sum up each class, for quick predictions."""
+        if self.component_indices_ is not None:
+            self._class_sums = class_sums(self._whitening.basis, codes, len(self.classes_))
+            self._class_counts = np.bincount(codes, minlength=len(self.classes_))
+
+    def _votes(self, Z: Floats) -> VoteSource:
+        if self.component_indices_ is not None:
+            return self._landmark_votes(Z)
+        alpha = exact_product(self._kernel.rows(Z) - self._mean, self._inverse)
+        return dense_votes(alpha + self._intercept, self.precision_)
+
+    def _landmark_votes(self, Z: Floats) -> ProductVotes:
+        mapped = exact_product(self._kernel.rows(Z), self._map)
+        return ridge_votes(self._whitening, self._shrinkage, mapped, self.precision_)
+
+    def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
+        if self.component_indices_ is None:
+            return None
+        parts = [
+            estimate_scores(self._landmark_votes(Z[start:stop]), self._class_sums, self._class_counts)
+            for start, stop in tiles(len(Z), ROWS_AT_A_TIME)
+        ]
+        scores, error, exponent = (
+            np.concatenate([getattr(part, name) for part in parts]) for name in ("scores", "error", "exponent")
+        )
+        return EstimatedScores(scores, error, exponent)
+
+    def _numbers_per_row(self) -> int:
+        if self.component_indices_ is None:
+            return super()._numbers_per_row()
+        return 8 * len(self._kernel.landmarks)
+
+    def _learner_assumptions(self) -> list[str]:
+        if not callable(self.kernel):
+            return []
+        name = getattr(self.kernel, "__name__", type(self.kernel).__name__)
+        return [f"The kernel ({name}) was chosen without labels, and gives the same values whenever it is asked."]
+
+
+def _is_number(value: Any, above: float = -np.inf) -> bool:
+    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    return bool(is_number and above < value < np.inf)
+
+
+def _is_whole(value: Any, least: int) -> bool:
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+
+
+def _check_size(values: Floats, what: str) -> None:
+    largest = max(float(values.max()), -float(values.min()))
+    if largest >= LARGEST_NUMBER:
+        raise ValueError(
+            f"{what} must be between -{LARGEST_NUMBER:g} and {LARGEST_NUMBER:g}. Got {largest:g} instead: rescale the "
+            "features, or see what is wrong with them."
+        )
+
+
+def _landmarks(n: int, n_components: int | None) -> Integers | None:
+    """Return which rows are landmarks, None where all are by default; no label is looked at."""
+    if n_components is None:
+        if n <= LARGEST_EXACT:
+            return None
+        n_components = DEFAULT_COMPONENTS
+    chosen = np.random.default_rng(SEED).choice(n, size=min(int(n_components), n), replace=False)
+    return np.sort(chosen)
+
+
+def _center(K: Floats) -> None:
+    """Replace K by H K H."""
+    K -= K.mean(axis=0)
+    K -= K.mean(axis=1)[:, None]
+
+
+def _self_weighted_mean_eigenvalue(K: Floats) -> float:
+    """Return ``sum(w^2) / sum(w)`` over the eigenvalues of H K H, without making that matrix; 0 where H K H is."""
+    n, mean = len(K), K.mean(axis=0)
+    total = float(np.trace(K))
+    trace = total - n * float(mean.mean())
+    squares = float(np.einsum("ij,ij->", K, K)) - 2 * n * float((mean**2).sum()) + (n * float(mean.mean())) ** 2
+    return max(squares, 0.0) / trace if trace > n * SMALLEST_EIGENVALUE * total else 0.0
+
+
+def _inverse(K: Floats, regularization: float) -> Floats:
+    """Return ``(K + regularization I)^-1`` on the directions in which K is positive."""
+    n = len(K)
+    if regularization > n * SMALLEST_EIGENVALUE * float(np.linalg.norm(K)):
+        inverse = K.copy().T  # in LAPACK's order, so that it works in this memory
+        inverse[np.diag_indices(n)] += regularization
+        inverse, failed = dpotrf(inverse, lower=1, overwrite_a=1)
+        if not failed:
+            inverse, _ = dpotri(inverse, lower=1, overwrite_c=1)
+            for start, stop in tiles(n, ROWS_AT_A_TIME):  # only one half is there
+                corner = inverse[start:stop, start:stop]
+                corner[:] = np.tril(corner) + np.tril(corner, -1).T
+                inverse[start:stop, stop:] = inverse[stop:, start:stop].T
+            return np.asarray(inverse.T)
+    eigenvalues, vectors = _positive_part(K)
+    return np.asarray((vectors / (eigenvalues + regularization)) @ vectors.T)
+
+
+def _positive_part(K: Floats) -> tuple[Floats, Floats]:
+    """Return the eigenvalues that are not rounding error, and their vectors; if there is none, 1 and a vector of 0."""
+    eigenvalues, vectors = eigh(K, check_finite=False)
+    kept = eigenvalues > len(K) * SMALLEST_EIGENVALUE * np.abs(eigenvalues).max()
+    if not kept.any():
+        return np.ones(1), np.zeros((len(K), 1))
+    return eigenvalues[kept], vectors[:, kept]

@@ -1,0 +1,150 @@
+"""Kernel values of test rows and landmarks: the same bits in whatever company a row comes.
+
+Distances are computed pair by pair, dot products are exact (:mod:`flipproof.learners.whitening`), and the rest is done
+number by number; anybody's own kernel is asked for one test row at a time, on one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from flipproof.learners.one_thread import on_one_thread
+from flipproof.learners.whitening import FEATURE_BITS, Rotation, rotation_of
+from flipproof.rounding import Floats, grid_exponent, scale, to_grid
+from flipproof.votes import tiles
+
+Kernel = str | Callable[[Floats, Floats], Floats]
+
+#: The kernels that go by a name, as in scikit-learn.
+KERNELS = ("rbf", "laplacian", "poly", "polynomial", "linear", "cosine")
+
+#: Those that are functions of a dot product.
+PRODUCTS = ("poly", "polynomial", "linear", "cosine")
+
+#: Features and kernel values of training rows beyond this are refused, and those of test rows are moved here: squares,
+#: and sums of them, stay finite.
+LARGEST_NUMBER = 1e100
+
+#: Training rows whose kernel values are computed at a time.
+ROWS_AT_A_TIME = 512
+
+
+@dataclass(frozen=True)
+class KernelValues:
+    """Makes the kernel values of any rows with the landmarks.
+
+    Attributes
+    ----------
+    kernel : str or callable
+        One of KERNELS, or a function of two matrices of rows.
+    gamma, degree, coef0 : numbers
+        Settings of the named kernels.
+    landmarks : floats of shape (m, k)
+        The rows that all others are compared with.
+    factor : Rotation or None
+        The landmarks (of length 1 for the cosine) as columns, for kernels that need dot products.
+    """
+
+    kernel: Kernel
+    gamma: float
+    degree: int
+    coef0: float
+    landmarks: Floats
+    factor: Rotation | None
+
+    def rows(self, Z: Floats) -> Floats:
+        """Return the kernel values of each row with all landmarks, shape (len(Z), m), in any company the same."""
+        if callable(self.kernel):
+            Z, ask = _contiguous(Z), self._ask
+            return np.vstack(on_one_thread(lambda: [ask(Z[row : row + 1]) for row in range(len(Z))]))
+        return self._named(_contiguous(Z))
+
+    def matrix(self, X: Floats) -> Floats:
+        """Return the same for training rows: many at a time, which anybody's own kernel may take into account."""
+        values = np.empty((len(X), len(self.landmarks)))
+        compute = self._ask_on_one_thread if callable(self.kernel) else self._named
+        for start, stop in tiles(len(X), ROWS_AT_A_TIME):
+            values[start:stop] = compute(_contiguous(X[start:stop]))
+        return values
+
+    def _named(self, Z: Floats) -> Floats:
+        if len(Z) == len(self.landmarks) == 1:
+            # NumPy computes functions of a new, contiguous array in one way, but those of a single number in another
+            return self._named(np.vstack([Z, Z]))[:1]
+        with np.errstate(over="ignore"):
+            if self.kernel == "rbf":
+                values = np.exp(-self.gamma * cdist(Z, self.landmarks, "sqeuclidean"))
+            elif self.kernel == "laplacian":
+                values = np.exp(-self.gamma * cdist(Z, self.landmarks, "cityblock"))
+            else:
+                values = self._of_products(Z)
+        return np.asarray(np.clip(values, -LARGEST_NUMBER, LARGEST_NUMBER))
+
+    def _of_products(self, Z: Floats) -> Floats:
+        assert self.factor is not None
+        if self.kernel == "cosine":
+            return exact_product(_of_length_one(Z), self.factor)
+        products = exact_product(Z, self.factor)
+        return products if self.kernel == "linear" else (self.gamma * products + self.coef0) ** self.degree
+
+    def _ask_on_one_thread(self, rows: Floats) -> Floats:
+        return on_one_thread(lambda: self._ask(rows))
+
+    def _ask(self, rows: Floats) -> Floats:
+        assert callable(self.kernel)
+        values = np.asarray(self.kernel(rows, self.landmarks), dtype=np.float64)
+        expected = len(rows), len(self.landmarks)
+        if values.shape != expected:
+            raise ValueError(
+                "The 'kernel' parameter of CertifiedKernelClassifier, if a function, must take two matrices of rows "
+                f"and return a value for every pair, shape {expected} here. Got shape {values.shape} instead."
+            )
+        if not np.all(np.isfinite(values)):
+            raise ValueError(
+                "The 'kernel' parameter of CertifiedKernelClassifier must give finite values. Got NaN or infinity."
+            )
+        return np.clip(values, -LARGEST_NUMBER, LARGEST_NUMBER)
+
+
+def kernel_values(kernel: Kernel, gamma: float, degree: int, coef0: float, landmarks: Floats) -> KernelValues:
+    """Prepare a kernel for comparisons with these landmarks."""
+    factor = None
+    if kernel in PRODUCTS:
+        factor = rotation_of((_of_length_one(landmarks) if kernel == "cosine" else landmarks).T)
+    return KernelValues(kernel, gamma, degree, coef0, landmarks, factor)
+
+
+def default_gamma(kernel: Kernel, X: Floats) -> float:
+    """Return 1 / (2 d), d being typical of what gamma multiplies; it reads no label.
+
+    That is the mean, over all pairs of rows, of their squared distance (rbf) or their city-block distance (laplacian),
+    and the mean squared length of a row for kernels of dot products.
+    """
+    n = len(X)
+    if kernel == "rbf":
+        typical = 2 * X.var(axis=0).sum()
+    elif kernel == "laplacian":  # of sorted numbers, the i-th is the larger one in i pairs and the smaller in n - 1 - i
+        typical = 2 * (np.sort(X, axis=0) * (2 * np.arange(n) - n + 1)[:, None] / n**2).sum()
+    else:
+        typical = (X**2).sum() / n
+    return float(1 / (2 * typical)) if typical > 0 else 1.0
+
+
+def exact_product(rows: Floats, matrix: Rotation) -> Floats:
+    """Return ``rows @ matrix``, each row on a grid of its own: the same bits in any order of summation."""
+    exponent = grid_exponent(np.abs(rows).max(axis=1, initial=0.0), FEATURE_BITS)[:, None]
+    return scale(matrix.apply(to_grid(rows, exponent, FEATURE_BITS)), -exponent)
+
+
+def _contiguous(X: Floats) -> Floats:
+    return np.clip(np.ascontiguousarray(X, dtype=np.float64), -LARGEST_NUMBER, LARGEST_NUMBER)
+
+
+def _of_length_one(X: Floats) -> Floats:
+    """Divide each row by its length, unless that is 0."""
+    length = cdist(X, np.zeros((1, X.shape[1])))
+    return np.asarray(np.divide(X, length, out=np.zeros_like(X), where=length > 0))

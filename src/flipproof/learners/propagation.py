@@ -1,0 +1,341 @@
+"""Certified label spreading: labels travel along a graph of neighbours, through rows that have no label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+
+from flipproof.histograms import NUMBERS_AT_A_TIME
+from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.nearest import ExactSearch, exact_search
+from flipproof.rounding import EXACT_BITS, Floats, Integers, exponent_above, power_of_two, scale
+from flipproof.votes import SparseVotes, sparse_votes, tiles
+
+RULES = ("spreading", "poisson")
+
+#: Nearer to 1, a solution takes too many steps, and its numbers too many bits.
+LARGEST_ALPHA = 0.9999
+
+#: Error of a solution, relative to its length: 2**-40.
+SOLUTION_BITS = 40
+
+#: What is smaller than 2**-32, relative to the longest possible solution, may be all error, and counts as 0.
+REACH_BITS = 32
+
+#: Solutions for all labels are kept if they are no more numbers than this (128 MiB); else each test row is solved for.
+MOST_KEPT = 2**24
+
+#: Labels that are solved for at a time, at most.
+COLUMNS_AT_A_TIME = 32
+
+
+class CertifiedPropagationClassifier(LabelLinearClassifier):
+    """Label spreading on a graph of neighbours, with a certificate against changed training labels; few labels suffice.
+
+    Training rows are joined to their nearest neighbours, and every label spreads along these edges, through rows with
+    and without labels. Choose it where labels are few, rows without a label are many, and classes form groups that hang
+    together: a label then speaks for a whole group, and an attacker has to outvote all labels there (or, by the rule
+    ``"poisson"``, all labels anywhere). Distances are Euclidean: scale the columns if they are not alike, for instance
+    by ``features=StandardScaler()``, which is fitted on all rows, labelled or not.
+
+    **Why it is label-linear.** Let W be the symmetric 0/1 matrix of the graph, D its degrees, S = D^-1/2 W D^-1/2, and
+    Y the labels as indicators of classes, with a line of zeros for each row that has none. Label spreading (Zhou et al.
+    2004) is F = (I - alpha S)^-1 Y. A test row z without a label that joined the graph would get, up to a factor, the
+    line w(z)' F, where w_i(z) = 1 / sqrt(k d_i) for the k training rows i that are nearest to z, and 0 for all others.
+    So the score of class c is::
+
+        s_c(z) = w(z)' (I - alpha S)^-1 Y_c = sum over labelled j of alpha_j(z) [y_j = c],
+        alpha_j(z) = ((I - alpha S)^-1 w(z))_j = sum over p of alpha^p (S^p w(z))_j >= 0,
+
+    and alpha_j(z) is made of features alone. (Dividing scores by their sum, as is customary, is not linear, but would
+    change no prediction.) A test row that happens to be a training row is treated like any other.
+
+    With e(z) the indicator of the k rows, alpha_j(z) is sqrt(d_j / k) u_j(z), where u(z) = (D - alpha W)^-1 e(z).
+    Poisson learning (Calder et al. 2020, who let alpha go to 1) spreads the labels' deviations from their mean, all
+    with the same strength, and that is label-linear as well::
+
+        s_c(z) = sum over labelled j of u_j(z) ([y_j = c] - share of c) = sum over labelled j of alpha_j(z) [y_j = c],
+        alpha_j(z) = u_j(z) - mean of u(z) over all labelled rows.
+
+    A test row that no label reaches, for want of a path or because paths are so long that next to nothing arrives (less
+    than 2^-32 / (1 - alpha)), gets no votes: the lowest class, with radius 0. More neighbours, or a larger `alpha`,
+    reach farther.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        Neighbours k that each row is joined to, or all other rows if there are fewer. Two rows are joined if one of
+        them is among the other's nearest.
+    alpha : float, default=0.9
+        How much a row takes from its neighbours rather than from its own label, above 0 and up to 0.9999; as in
+        :class:`sklearn.semi_supervised.LabelSpreading`. The larger, the farther a label reaches, and the more of them
+        an attacker has to change. The time it takes grows with 1 / sqrt(1 - alpha).
+    rule : {"spreading", "poisson"}, default="spreading"
+        ``"spreading"``: label spreading. Where all labels reach every row (often from `alpha` = 0.99 on), the class
+        with the most labels wins everywhere. ``"poisson"``: Poisson learning, which has no such bias, since labels that
+        are far away count against their class. It mostly certifies more, and most with a large `alpha`. It asks where a
+        class is more frequent than elsewhere: labels that are all of one class tell it nothing.
+    noise : float, LabelFlip or "auto", default=0.1
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        ``"auto"``: the best of a grid of q for each test row.
+    method : {"exact", "tight", "kl"}, default="exact"
+        Default of :meth:`certify`.
+    precision : int, default=10
+        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
+        that predicts.
+    features : transformer, optional
+        Cloned and fitted on the features of all training rows *without* labels. Its random states, where None, are set
+        to 0: a refit must give the same features.
+    classes : array of shape (K,), optional
+        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+    block_size : int, optional
+        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+    n_jobs : int, optional
+        Threads over blocks of test rows, as in joblib. No result depends on it.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The classes.
+    n_neighbors_ : int
+        The neighbours that were used.
+    precision_ : int
+        The bits of a vote that were used.
+    noise_ : LabelFlip or None
+        The noise with its number of classes; None for ``"auto"``.
+    features_ : transformer or None
+        The fitted `features`.
+    n_features_in_ : int
+        Number of input columns.
+
+    References
+    ----------
+    Zhou, Bousquet, Lal, Weston and Schölkopf, *Learning with Local and Global Consistency*, NIPS 16, 2004.
+    Calder, Cook, Thorpe and Slepčev, *Poisson Learning: Graph Based Semi-Supervised Learning at Very Low Label Rates*,
+    ICML 2020.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from flipproof import CertifiedPropagationClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> unlabeled = np.arange(1000) >= 200
+    >>> model = CertifiedPropagationClassifier(alpha=0.99, rule="poisson", classes=range(10))
+    >>> model.fit(X[:1000], y[:1000], unlabeled).certify(X[1000:])
+    <Certificates: 797 predictions, method 'exact', median radius 6 of 200 labels>
+    """
+
+    def __init__(
+        self,
+        n_neighbors: int = 10,
+        *,
+        alpha: float = 0.9,
+        rule: str = "spreading",
+        noise: Any = 0.1,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(
+            noise,
+            method=method,
+            precision=precision,
+            features=features,
+            classes=classes,
+            block_size=block_size,
+            n_jobs=n_jobs,
+        )
+        self.n_neighbors = n_neighbors
+        self.alpha = alpha
+        self.rule = rule
+
+    def fit(self, X: Any, y: Any, unlabeled: Any = None) -> CertifiedPropagationClassifier:
+        """Fit to training features, and to the labels of those rows that have one.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, k)
+            Training features, or the input of `features`.
+        y : array of shape (n,)
+            Training labels: numbers, strings or booleans. What stands in rows without a label is ignored.
+        unlabeled : booleans of shape (n,), optional
+            True for rows that have no label. By default, all have one.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, unlabeled)
+        return self
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        k, alpha = self.n_neighbors, self.alpha
+        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
+            raise ValueError(
+                "The 'n_neighbors' parameter of CertifiedPropagationClassifier must be an integer of at least 1. "
+                f"Got {k!r} instead."
+            )
+        is_number = isinstance(alpha, (int, float, np.number)) and not isinstance(alpha, bool)
+        if not (is_number and 0 < alpha <= LARGEST_ALPHA):
+            raise ValueError(
+                "The 'alpha' parameter of CertifiedPropagationClassifier must be a number above 0 and up to "
+                f"{LARGEST_ALPHA}. Got {alpha!r} instead."
+            )
+        if not isinstance(self.rule, str) or self.rule not in RULES:
+            raise ValueError(
+                "The 'rule' parameter of CertifiedPropagationClassifier must be 'spreading' or 'poisson'. "
+                f"Got {self.rule!r} instead."
+            )
+
+    def fit_without_labels(self, X: Floats) -> None:
+        """Join training rows to their neighbours; if labels are few, find out where each of them spreads to."""
+        n, self.n_neighbors_ = len(X), min(int(self.n_neighbors), len(X) - 1)
+        self._rule = self.rule  # as the votes are; set_params may change the other before the next fit
+        self._search = exact_search(X)
+        self._graph = Graph.of_neighbors(_nearest_others(self._search, X, self.n_neighbors_), float(self.alpha))
+        self._voters = np.flatnonzero(self._labeled)
+        self._spread = self._graph.solutions(self._voters) if n * len(self._voters) <= MOST_KEPT else None
+
+    def _votes(self, Z: Floats) -> SparseVotes:
+        """Return the votes of all labels on a block of test rows.
+
+        (D - alpha W)^-1 is symmetric: what a label sends to the neighbours of a test row is what they send to it.
+        """
+        graph, n, n_voters = self._graph, len(self._codes), len(self._voters)
+        joined = _indicator(self._search.nearest(Z, self.n_neighbors_).rows, n)
+        reached = graph.solve(joined.T)[self._voters].T if self._spread is None else joined @ self._spread
+        alpha = self._weigh(graph.without_error(reached))
+        starts = n_voters * np.arange(len(Z) + 1)
+        weights = csr_array((alpha.ravel(), np.tile(self._voters, len(Z)), starts), shape=(len(Z), n))
+        return sparse_votes(weights, self.precision_, n_voters)
+
+    def _weigh(self, reached: Floats) -> Floats:
+        """Return alpha of the labelled rows, given ``u * 2**bits`` there.
+
+        Soundness: the sum is exact in any order. By Cauchy and Schwarz as in :attr:`Graph.bits` it is below
+        2**52 sqrt(labels / largest degree), which int64 holds for millions of labels.
+        """
+        if self._rule == "poisson":
+            mean = reached.astype(np.int64).sum(axis=1, keepdims=True) / reached.shape[1]
+            return scale(reached - mean, -self._graph.bits)
+        return scale(reached, -self._graph.bits) * np.sqrt(self._graph.degree[self._voters] / self.n_neighbors_)
+
+    def _votes_per_row(self) -> int:
+        return len(self._voters)
+
+    def _numbers_per_row(self) -> int:
+        """Return the distances to all rows or, where those are solved for, what a step of a solution needs."""
+        return (1 if self._spread is not None else 4) * len(self._codes) + 8 * len(self._voters) + 4 * self.n_neighbors_
+
+
+@dataclass(frozen=True)
+class Graph:
+    """Solves ``(D - alpha W) u = e`` for sets e of rows; D^1/2 u is then ``(I - alpha S)^-1 D^-1/2 e``.
+
+    Soundness: no result depends on the order of a sum, hence on the columns that are solved for together. W is 0 or 1
+    and iterates are integers, multiples of 2^-bits, with so few bits that their sums are exact; all else is done
+    element by element. The number of steps is fixed beforehand.
+
+    Attributes
+    ----------
+    adjacency : sparse array of shape (n, n)
+        W, in float64.
+    degree : floats of shape (n,)
+        D: the sums of the lines of W, at least the number of neighbours.
+    alpha : float
+        Between 0 and 1.
+    """
+
+    adjacency: csr_array
+    degree: Floats
+    alpha: float
+
+    @classmethod
+    def of_neighbors(cls, nearest: Integers, alpha: float) -> Graph:
+        """Join two rows if one of them is among the other's nearest, given one line of those per row."""
+        directed = _indicator(nearest, len(nearest))
+        adjacency = csr_array(directed.maximum(directed.T))
+        return cls(adjacency, np.diff(adjacency.indptr).astype(np.float64), alpha)
+
+    @property
+    def bits(self) -> int:
+        """Bits after the point of iterates.
+
+        With |u|_D^2 = u' D u: e has no more members than the least degree, so the solution has
+        |u|_D <= |D^-1/2 e| / (1 - alpha) <= 1 / (1 - alpha), and iterates, which are nearer to it than 0 is, at most
+        twice that. Sums over neighbours are at most sqrt(largest degree / least degree) |u|_D by Cauchy and Schwarz.
+        One bit is left for the rounding of iterates.
+        """
+        largest_sum = 2 / (1 - self.alpha) * np.sqrt(self.degree.max() / self.degree.min())
+        return EXACT_BITS - 1 - int(exponent_above(largest_sum))
+
+    def solve(self, sets: csr_array) -> Floats:
+        """Return ``u * 2**bits`` for each column of `sets`, which holds 0 and 1, no more ones than the least degree.
+
+        Chebyshev's semi-iteration (Golub and Varga 1961) for ``u = alpha D^-1 W u + D^-1 e``: D^-1 W has the
+        eigenvalues of S, in [-1, 1], so the error in the norm |.|_D is below 2 r^t after t steps, relative to the
+        solution, with r = alpha / (1 + sqrt(1 - alpha^2)).
+        """
+        members = sets.nonzero()
+        source = (power_of_two(self.bits) / self.degree)[members[0]]
+        share = (self.alpha / self.degree)[:, None]
+        before, now = np.zeros(sets.shape), np.zeros(sets.shape)
+        now[members] = np.rint(source)
+        for step in _step_lengths(self.alpha):
+            # step * (alpha D^-1 W now + D^-1 e - before) + before
+            after = self.adjacency @ now
+            after *= step * share
+            after[members] += step * source
+            before *= 1 - step
+            after += before
+            before, now = now, np.rint(after, out=after)
+        return now
+
+    def solutions(self, rows: Integers) -> Floats:
+        """Solve for each of the rows alone, one column per row."""
+        n = len(self.degree)
+        solved = np.empty((n, len(rows)))
+        for start, stop in tiles(len(rows), max(min(NUMBERS_AT_A_TIME // n, COLUMNS_AT_A_TIME), 1)):
+            solved[:, start:stop] = self.solve(_indicator(rows[start:stop, None], n).T)
+        return solved
+
+    def without_error(self, solutions: Floats) -> Floats:
+        """Return solutions with 0 for what may be mere error, as all is that is negative."""
+        least = 2.0 ** (self.bits - REACH_BITS) / (1 - self.alpha)
+        return np.where(solutions < least, 0.0, solutions)
+
+
+def _step_lengths(alpha: float) -> Iterator[float]:
+    """Yield the factors of all steps but the first, which has 1."""
+    log_rate = np.log(alpha) - np.log1p(np.sqrt(1 - alpha**2))
+    n_steps = int(np.ceil((SOLUTION_BITS + 1) * np.log(2) / -log_rate))
+    length = 2.0
+    for _ in range(1, n_steps):
+        length = 1 / (1 - alpha**2 * length / 4)
+        yield length
+
+
+def _indicator(members: Integers, n: int) -> csr_array:
+    """Return a line of zeros and ones for each line of row numbers."""
+    lines, size = members.shape
+    return csr_array((np.ones(members.size), members.ravel(), np.arange(lines + 1) * size), shape=(lines, n))
+
+
+def _nearest_others(search: ExactSearch, X: Floats, k: int) -> Integers:
+    """Return the k training rows that are nearest to each training row, without itself."""
+    found = np.empty((len(X), k + 1), dtype=np.int64)
+    for start, stop in tiles(len(X), max(NUMBERS_AT_A_TIME // len(X), 1)):
+        found[start:stop] = search.nearest(X[start:stop], k + 1).rows
+    is_other = found != np.arange(len(X))[:, None]
+    is_other[is_other.all(axis=1), -1] = False  # found k + 1 copies of the row, but not the row itself
+    return np.asarray(found[is_other].reshape(len(X), k))
