@@ -370,9 +370,10 @@ def _aim(matrix: csr_array, n_pairs: int) -> Floats:
 
 def _check_parameters(model: Any, flips: Any, method: Any, time_limit: Any) -> None:
     if not hasattr(model, "_vote_table"):
+        hint = " give its last step, and rows that the others have transformed." if hasattr(model, "steps") else ""
         raise ValueError(
-            "collective_certify needs a label-linear learner of flipproof, whose votes it can see. "
-            f"Got {type(model).__name__} instead: of a Pipeline, give the last step and transformed rows."
+            "The 'model' parameter of collective_certify must be a label-linear learner of flipproof. "
+            f"Got {type(model).__name__} instead{':' if hint else '.'}{hint}"
         )
     name = "parameter of collective_certify must be"
     if not isinstance(flips, Integral) or isinstance(flips, bool) or flips < 0:

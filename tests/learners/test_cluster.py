@@ -1,10 +1,10 @@
 """Votes of clusters: the right rows vote, nobody's label moves a cluster, and the certificates are true."""
 
-import time
-
 import numpy as np
 import pytest
-from enumeration import flips_to_level, possible_attacks, scores_after, touchable
+from best_attack import assert_radius_is_exact
+from enumeration import flips_to_level, possible_attacks, scores_after
+from every_attack import assert_no_attack_succeeds
 from real_data import mnist, spambase
 from sklearn.base import BaseEstimator, ClusterMixin, clone
 from sklearn.cluster import DBSCAN, AgglomerativeClustering, BisectingKMeans, KMeans, MiniBatchKMeans
@@ -15,23 +15,12 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_real_data import assert_radius_is_exact
 from threadpoolctl import threadpool_limits
 
 from flipproof import Adversary, CertifiedClusterClassifier, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.learners.cluster import _nearest
 
 METHODS = ("exact", "tight", "kl")
-ADVERSARIES = [
-    {},
-    {"trusted": [True, False, False, True, False]},
-    {"allowed": [(0, 1)]},
-    {"groups": ["a", "b", "a", "c", "b"]},
-    {"trusted": [False, True, False, False, False], "allowed": [(1, 0), (0, 1)]},
-    {"trusted": [False, False, True, False, True], "groups": ["a", "a", "b", "b", "c"]},
-    {"allowed": [(1, 0)], "groups": ["a", "b", "b", "c", "c"]},
-    {"trusted": [True, False, False, False, False], "allowed": [(0, 1), (1, 0)], "groups": ["c", "b", "b", "a", "a"]},
-]
 
 
 class Fixed(ClusterMixin, BaseEstimator):
@@ -46,46 +35,6 @@ class Fixed(ClusterMixin, BaseEstimator):
 
     def predict(self, X):
         return X[:, 0].astype(int)
-
-
-def least(cost, happened):
-    return cost[happened].min() if happened.any() else np.inf
-
-
-def assert_no_attack_succeeds(model, X, Z, n_classes, bases):
-    """Fit to every labelling, and try every attack of every kind of adversary on the certificates of some of them.
-
-    Also used for other learners. Whatever the adversary, the exact radius is attained; only a tie may stop the attack.
-    """
-    n = len(X)
-    labellings, _ = possible_attacks(np.zeros(n, dtype=int), n_classes)
-    number = n_classes ** np.arange(n - 1, -1, -1)
-    fitted = [clone(model).fit(X, y) for y in labellings]
-    predictions = np.array([one.predict(Z) for one in fitted])
-    alpha, offsets = fitted[0].weights(Z)
-    for one in fitted[1 :: len(fitted) // 10]:
-        np.testing.assert_array_equal(one.weights(Z)[0], alpha)
-    scores = np.stack([scores_after(labellings, *line) for line in zip(alpha, offsets, strict=True)], axis=1)
-    np.testing.assert_array_equal(scores.argmax(axis=2), predictions)
-    radii = {method: [] for method in METHODS}
-    for base in bases:
-        y = labellings[base]
-        for powers in ADVERSARIES:
-            powers = {name: value if name == "allowed" else np.array(value)[:n] for name, value in powers.items()}
-            attacks, cost = possible_attacks(y, n_classes, **powers)
-            after = attacks @ number
-            for method in METHODS:
-                certificates = fitted[base].certify(Z, method, Adversary(**powers) if powers else None)
-                np.testing.assert_array_equal(certificates.prediction, predictions[base])
-                for i, prediction in enumerate(certificates.prediction):
-                    assert certificates.radius[i] < least(cost, predictions[after, i] != prediction)
-                    if method == "exact":
-                        others = np.delete(scores[after, i], prediction, axis=1).max(axis=1)
-                        level = least(cost, others >= scores[after, i, prediction])
-                        limit = touchable(y, **powers)
-                        assert certificates.radius[i] == (limit if level == np.inf else max(level - 1, 0))
-                radii[method].extend(certificates.radius.tolist())
-    return radii
 
 
 SMALL = {
@@ -332,9 +281,7 @@ def test_many_test_rows_are_certified_once_per_cluster(monkeypatch):
     monkeypatch.setattr(
         model, "_certify_block", lambda Z, *more: (certified.append(len(Z)), certify_block(Z, *more))[1]
     )
-    start = time.perf_counter()
     certificates = model.certify(Z)
-    assert time.perf_counter() - start < 5  # a twentieth of that, on a machine that does nothing else
     assert sum(certified) == 8
     np.testing.assert_array_equal(certificates.prediction, model.predict(Z))
     np.testing.assert_array_equal(certificates.radius[:50], [model.certify(row).radius[0] for row in Z[:50, None]])

@@ -5,15 +5,15 @@ import sys
 
 import numpy as np
 import pytest
+from best_attack import assert_radius_is_exact
 from enumeration import flips_to_level, possible_attacks, scores_after
+from every_attack import assert_no_attack_succeeds
 from real_data import spambase
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.ensemble import ExtraTreesClassifier
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
-from test_cluster import assert_no_attack_succeeds
-from test_real_data import assert_radius_is_exact
 from threadpoolctl import threadpool_limits
 
 from flipproof import CertifiedForestClassifier, CertifiedRidgeClassifier, certified_accuracy
@@ -151,6 +151,13 @@ def test_ranks_make_the_size_of_numbers_irrelevant(factor):
     assert far.shape == (1,)
 
 
+def test_where_zero_is_does_not_matter():
+    X, y, Z, _ = table()
+    X, Z = np.rint(10 * X[:, [0, 2, 4, 5]]), np.rint(10 * Z[:, [0, 2, 4, 5]])
+    alpha, _ = CertifiedForestClassifier(5).fit(X, y).weights(Z)
+    np.testing.assert_array_equal(CertifiedForestClassifier(5).fit(X + 2.0**40, y).weights(Z + 2.0**40)[0], alpha)
+
+
 def test_ranks_of_many_rows_are_counted_by_some_of_them(monkeypatch):
     X, y, Z, truth = table(n=2000, m=400)
     exact = CertifiedForestClassifier(20).fit(X, y)
@@ -254,11 +261,17 @@ def test_settings_that_make_sense_are_taken():
         assert CertifiedForestClassifier(2, **settings).fit(X, y).certify(Z).radius.shape == (40,)
 
 
-def test_rows_that_are_all_alike_make_one_leaf():
-    model = CertifiedForestClassifier(3).fit(np.ones((9, 2)), [0] * 6 + [1] * 3)
-    certificates = model.certify([[1.0, 1.0], [5.0, -5.0]])
-    np.testing.assert_array_equal(certificates.prediction, 0)
-    np.testing.assert_array_equal(certificates.radius, 1)
+@pytest.mark.parametrize("precision", [2, 10, 12, 24])
+def test_rows_that_are_all_alike_make_one_leaf(precision):
+    # three shares of 1/48 are a hair less than a power of two: rounded up, a vote would have a bit too many
+    model = CertifiedForestClassifier(3, precision=precision).fit(np.ones((16, 2)), [0] * 12 + [1] * 4)
+    rows = [[1.0, 1.0], [5.0, -5.0]]
+    assert model._votes(model._test_features(rows)).votes.max() < 2**precision
+    for method in METHODS:
+        certificates = model.certify(rows, method)
+        np.testing.assert_array_equal(certificates.prediction, 0)
+        np.testing.assert_array_equal(certificates.radius, 3 if method == "exact" else 0)
+    np.testing.assert_allclose(model.weights(rows)[0], 1 / 16, atol=2.0**-precision / 4)
 
 
 # ---- large and real data

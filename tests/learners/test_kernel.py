@@ -361,6 +361,10 @@ def test_test_rows_far_outside_the_training_range_work(kernel, n_components, siz
         np.testing.assert_array_equal(certificates.prediction, model.predict(far))
     if kernel in ("rbf", "laplacian"):  # nobody is near: the weights no longer depend on where it is
         np.testing.assert_array_equal(model.weights(far)[0], model.weights(2 * far[:1] * np.ones((len(Z), 1)))[0])
+    if kernel == "cosine":
+        np.testing.assert_array_equal(model.weights(far)[0], model.weights(np.sign(Z))[0])
+        np.testing.assert_array_equal(model.weights(np.sign(Z) / size)[0], model.weights(np.sign(Z))[0])
+    assert np.isfinite(kernel_values(kernel, 1.0, 5, 1.0, X).rows(far)).all()
 
 
 def test_circles_are_told_apart_where_a_plane_cannot():

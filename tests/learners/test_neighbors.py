@@ -5,6 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from best_attack import assert_radius_is_exact
 from enumeration import all_labellings, flips_to_change, flips_to_level, scores_after
 from real_data import mnist, spambase
 from scipy.spatial.distance import cdist
@@ -15,7 +16,6 @@ from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsTransformer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from test_real_data import assert_radius_is_exact
 from threadpoolctl import threadpool_limits
 
 from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedRidgeClassifier, certified_accuracy

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 
 from flipproof.learners.one_thread import on_one_thread
 from flipproof.learners.whitening import FEATURE_BITS, Rotation, rotation_of
-from flipproof.rounding import Floats, grid_exponent, scale, to_grid
+from flipproof.rounding import Floats, exponent_above, grid_exponent, scale, to_grid
 from flipproof.votes import tiles
 
 Kernel = str | Callable[[Floats, Floats], Floats]
@@ -25,8 +25,8 @@ KERNELS = ("rbf", "laplacian", "poly", "polynomial", "linear", "cosine")
 #: Those that are functions of a dot product.
 PRODUCTS = ("poly", "polynomial", "linear", "cosine")
 
-#: Features and kernel values of training rows beyond this are refused, and those of test rows are moved here: squares,
-#: and sums of them, stay finite.
+#: Features and kernel values of training rows beyond this are refused, and kernel values of test rows are moved here:
+#: squares, and sums of them, stay finite.
 LARGEST_NUMBER = 1e100
 
 #: Training rows whose kernel values are computed at a time.
@@ -141,10 +141,11 @@ def exact_product(rows: Floats, matrix: Rotation) -> Floats:
 
 
 def _contiguous(X: Floats) -> Floats:
-    return np.clip(np.ascontiguousarray(X, dtype=np.float64), -LARGEST_NUMBER, LARGEST_NUMBER)
+    return np.ascontiguousarray(X, dtype=np.float64)
 
 
 def _of_length_one(X: Floats) -> Floats:
     """Divide each row by its length, unless that is 0."""
+    X = scale(X, -exponent_above(np.abs(X).max(axis=1))[:, None])  # squares are finite then, and not all 0
     length = cdist(X, np.zeros((1, X.shape[1])))
     return np.asarray(np.divide(X, length, out=np.zeros_like(X), where=length > 0))

@@ -1,0 +1,59 @@
+"""Every attack of every kind of adversary on refitted learners, for problems of up to five training rows."""
+
+import numpy as np
+from enumeration import possible_attacks, scores_after, touchable
+from sklearn.base import clone
+
+from flipproof import Adversary
+
+METHODS = ("exact", "tight", "kl")
+ADVERSARIES = [
+    {},
+    {"trusted": [True, False, False, True, False]},
+    {"allowed": [(0, 1)]},
+    {"groups": ["a", "b", "a", "c", "b"]},
+    {"trusted": [False, True, False, False, False], "allowed": [(1, 0), (0, 1)]},
+    {"trusted": [False, False, True, False, True], "groups": ["a", "a", "b", "b", "c"]},
+    {"allowed": [(1, 0)], "groups": ["a", "b", "b", "c", "c"]},
+    {"trusted": [True, False, False, False, False], "allowed": [(0, 1), (1, 0)], "groups": ["c", "b", "b", "a", "a"]},
+]
+
+
+def least(cost, happened):
+    return cost[happened].min() if happened.any() else np.inf
+
+
+def assert_no_attack_succeeds(model, X, Z, n_classes, bases):
+    """Fit to every labelling, and try every attack of every kind of adversary on the certificates of some of them.
+
+    Whatever the adversary, the exact radius is attained; only a tie may stop the attack.
+    """
+    n = len(X)
+    labellings, _ = possible_attacks(np.zeros(n, dtype=int), n_classes)
+    number = n_classes ** np.arange(n - 1, -1, -1)
+    fitted = [clone(model).fit(X, y) for y in labellings]
+    predictions = np.array([one.predict(Z) for one in fitted])
+    alpha, offsets = fitted[0].weights(Z)
+    for one in fitted[1 :: len(fitted) // 10]:
+        np.testing.assert_array_equal(one.weights(Z)[0], alpha)
+    scores = np.stack([scores_after(labellings, *line) for line in zip(alpha, offsets, strict=True)], axis=1)
+    np.testing.assert_array_equal(scores.argmax(axis=2), predictions)
+    radii = {method: [] for method in METHODS}
+    for base in bases:
+        y = labellings[base]
+        for powers in ADVERSARIES:
+            powers = {name: value if name == "allowed" else np.array(value)[:n] for name, value in powers.items()}
+            attacks, cost = possible_attacks(y, n_classes, **powers)
+            after = attacks @ number
+            for method in METHODS:
+                certificates = fitted[base].certify(Z, method, Adversary(**powers) if powers else None)
+                np.testing.assert_array_equal(certificates.prediction, predictions[base])
+                for i, prediction in enumerate(certificates.prediction):
+                    assert certificates.radius[i] < least(cost, predictions[after, i] != prediction)
+                    if method == "exact":
+                        others = np.delete(scores[after, i], prediction, axis=1).max(axis=1)
+                        level = least(cost, others >= scores[after, i, prediction])
+                        limit = touchable(y, **powers)
+                        assert certificates.radius[i] == (limit if level == np.inf else max(level - 1, 0))
+                radii[method].extend(certificates.radius.tolist())
+    return radii
