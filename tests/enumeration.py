@@ -60,3 +60,22 @@ def touchable(labels, trusted=None, allowed=None, groups=None):
         and (allowed is None or any(int(old) == int(label) for old, _ in allowed))
     ]
     return len(free) if groups is None else len({groups[j] for j in free})
+
+
+def random_powers(rng, n, n_classes, which=None):
+    """Some of trusted, allowed and groups, or none of them; `which` of the eight combinations is drawn at random."""
+    which = rng.integers(8) if which is None else which
+    pairs = [(a, b) for a in range(n_classes) for b in range(n_classes) if a != b]
+    powers = {}
+    if which & 1:
+        powers["trusted"] = rng.random(n) < 0.4
+    if which & 2:
+        powers["allowed"] = [pairs[i] for i in np.flatnonzero(rng.random(len(pairs)) < 0.5)] or pairs[:1]
+    if which & 4:
+        powers["groups"] = rng.choice(list("abc"), size=n).tolist()
+    return powers
+
+
+def least_cost(cost, happened):
+    """What the cheapest attack that made something happen costs; infinity if none did."""
+    return cost[happened].min() if happened.any() else np.inf

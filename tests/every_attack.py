@@ -1,7 +1,7 @@
 """Every attack of every kind of adversary on refitted learners, for problems of up to five training rows."""
 
 import numpy as np
-from enumeration import possible_attacks, scores_after, touchable
+from enumeration import least_cost, possible_attacks, scores_after, touchable
 from sklearn.base import clone
 
 from flipproof import Adversary
@@ -17,10 +17,6 @@ ADVERSARIES = [
     {"allowed": [(1, 0)], "groups": ["a", "b", "b", "c", "c"]},
     {"trusted": [True, False, False, False, False], "allowed": [(0, 1), (1, 0)], "groups": ["c", "b", "b", "a", "a"]},
 ]
-
-
-def least(cost, happened):
-    return cost[happened].min() if happened.any() else np.inf
 
 
 def assert_no_attack_succeeds(model, X, Z, n_classes, bases):
@@ -49,10 +45,10 @@ def assert_no_attack_succeeds(model, X, Z, n_classes, bases):
                 certificates = fitted[base].certify(Z, method, Adversary(**powers) if powers else None)
                 np.testing.assert_array_equal(certificates.prediction, predictions[base])
                 for i, prediction in enumerate(certificates.prediction):
-                    assert certificates.radius[i] < least(cost, predictions[after, i] != prediction)
+                    assert certificates.radius[i] < least_cost(cost, predictions[after, i] != prediction)
                     if method == "exact":
                         others = np.delete(scores[after, i], prediction, axis=1).max(axis=1)
-                        level = least(cost, others >= scores[after, i, prediction])
+                        level = least_cost(cost, others >= scores[after, i, prediction])
                         limit = touchable(y, **powers)
                         assert certificates.radius[i] == (limit if level == np.inf else max(level - 1, 0))
                 radii[method].extend(certificates.radius.tolist())

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from enumeration import possible_attacks, scores_after, touchable
+from enumeration import least_cost, possible_attacks, random_powers, scores_after, touchable
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -30,31 +30,13 @@ class GivenVotes(LabelLinearClassifier):
         return np.asarray(self.votes, dtype=float)[row : row + 1], np.asarray(self.offsets, dtype=float)[row : row + 1]
 
 
-def random_adversary(rng, n, K):
-    """Some of trusted, allowed and groups: at least one."""
-    which = rng.integers(1, 8)
-    pairs = [(a, b) for a in range(K) for b in range(K) if a != b]
-    powers = {}
-    if which & 1:
-        powers["trusted"] = rng.random(n) < 0.4
-    if which & 2:
-        powers["allowed"] = [pairs[i] for i in np.flatnonzero(rng.random(len(pairs)) < 0.5)] or pairs[:1]
-    if which & 4:
-        powers["groups"] = rng.choice(list("abc"), size=n).tolist()
-    return powers
-
-
-def least_cost(cost, happened):
-    return cost[happened].min() if happened.any() else np.inf
-
-
 @pytest.mark.parametrize("seed", range(8))
 def test_exact_is_attained_and_nothing_is_broken_on_random_votes(seed):
     rng = np.random.default_rng(seed)
     seen = set()
     for _ in range(40):
         n, K, m = int(rng.integers(2, 6)), int(rng.integers(2, 5)), 4
-        y, powers = rng.integers(K, size=n), random_adversary(rng, n, K)
+        y, powers = rng.integers(K, size=n), random_powers(rng, n, K, which=rng.integers(1, 8))
         model = GivenVotes(
             rng.integers(-9, 10, size=(m, n)),
             rng.integers(-12, 1, size=(m, K)) if rng.random() < 0.5 else np.zeros((m, K)),
@@ -91,7 +73,7 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_ridge(seed):
     for _ in range(12):
         n, K = int(rng.integers(3, 6)), int(rng.integers(2, 4))
         X, Z, y = rng.normal(size=(n, 2)), rng.normal(size=(5, 2)), rng.integers(K, size=n)
-        powers = random_adversary(rng, n, K)
+        powers = random_powers(rng, n, K, which=rng.integers(1, 8))
         model = CertifiedRidgeClassifier(
             noise=float(rng.choice([1e-6, 0.05, 0.3])),
             regularization=float(rng.choice([0.1, 1.0, 10.0])),

@@ -5,7 +5,7 @@ its own. An adversary has one set of changes for all predictions, and what serve
 against others, or harms.
 
 This module finds good multipliers for the inequalities of :mod:`flipproof.inequalities`, which is where the proof is:
-linear programs of the first two kinds of inequalities, then with those of the third kind that cut their solution off.
+a linear program of the first kind of inequalities, then again with those of the other kinds that its solution violates.
 
 Soundness: nothing here is trusted with anything. A solver that errs or gives up can only make the bound larger than
 need be. Test rows whose radius is at least r cannot be changed and do not enter. Where the rest is too much for one
@@ -153,8 +153,8 @@ def collective_certify(
     -----
     The work grows with the predictions whose radius is below `flips`, their rivals, and the changes that are possible,
     n (K - 1). On one core, two classes, n = 2,000 and m = 200 take up to 5 seconds, n = 13,000 up to 15; ten classes,
-    n = 1,000 and m = 100 take 5 seconds at 10 flips and 20 at 20. Where rivals times changes exceed four million, the
-    predictions are treated in parts, each with an attack of its own.
+    n = 1,000 and m = 100 take 5 seconds at 10 flips, and at 20 all that the time limit allows. Where rivals times
+    changes exceed four million, the predictions are treated in parts, each with an attack of its own.
 
     Examples
     --------

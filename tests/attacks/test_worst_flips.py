@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from enumeration import possible_attacks, scores_after
+from enumeration import possible_attacks, random_powers, scores_after
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
@@ -11,19 +11,6 @@ from sklearn.preprocessing import StandardScaler
 
 from flipproof import Adversary, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.attacks import labels_to_audit, smoothed_attack, worst_flips
-
-
-def random_powers(rng, n, K):
-    which = rng.integers(0, 8)
-    pairs = [(a, b) for a in range(K) for b in range(K) if a != b]
-    powers = {}
-    if which & 1:
-        powers["trusted"] = rng.random(n) < 0.3
-    if which & 2:
-        powers["allowed"] = [pairs[i] for i in np.flatnonzero(rng.random(len(pairs)) < 0.6)] or pairs[:1]
-    if which & 4:
-        powers["groups"] = rng.choice(list("abc"), size=n).tolist()
-    return powers
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from enumeration import possible_attacks, touchable
+from enumeration import least_cost, possible_attacks, random_powers, touchable
 from joblib import effective_n_jobs
 from real_data import spambase
 from sklearn.base import BaseEstimator, ClassifierMixin, TransformerMixin, clone
@@ -46,24 +46,6 @@ BASE_LEARNERS = {
 }
 
 
-def some_adversaries(rng, n, K):
-    """Nothing, and every combination of trusted, allowed and groups, drawn at random."""
-    pairs = [(a, b) for a in range(K) for b in range(K) if a != b]
-    for which in range(8):
-        powers = {}
-        if which & 1:
-            powers["trusted"] = rng.random(n) < 0.5
-        if which & 2:
-            powers["allowed"] = [pairs[i] for i in np.flatnonzero(rng.random(len(pairs)) < 0.5)] or pairs[:1]
-        if which & 4:
-            powers["groups"] = rng.choice(list("abcd"), size=n).tolist()
-        yield powers
-
-
-def least(cost, happened):
-    return cost[happened].min() if happened.any() else np.inf
-
-
 def blobs(n, K=2, seed=0, k=3, apart=2.0):
     """Training rows, their labels, and 40 test rows between and around the classes."""
     rng = np.random.default_rng(seed)
@@ -92,7 +74,8 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_model(base, n, 
     labellings, _ = possible_attacks(y, K)
     refitted = {tuple(one): clone(model).fit(X, one).predict(Z) for one in labellings}
     model.fit(X, y)
-    for powers in [*some_adversaries(rng, n, K), *some_adversaries(rng, n, K)]:
+    for which in [*range(8), *range(8)]:
+        powers = random_powers(rng, n, K, which)
         certificate = model.certify(Z, adversary=Adversary(**powers) if powers else None)
         attacks, cost = possible_attacks(y, K, **powers)
         after = np.array([refitted[tuple(one)] for one in attacks])
@@ -100,7 +83,7 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_model(base, n, 
         assert certificate.n_touchable == touchable(y, **powers)
         assert certificate.unit == ("annotators" if "groups" in powers else "labels")
         for i, prediction in enumerate(certificate.prediction):
-            assert certificate.radius[i] < least(cost, after[:, i] != prediction)
+            assert certificate.radius[i] < least_cost(cost, after[:, i] != prediction)
 
 
 @pytest.mark.parametrize("K", [2, 3])
@@ -112,14 +95,15 @@ def test_the_radius_is_attained_where_every_row_is_a_partition(K):
         n = 6 if K == 2 else 5
         X, y = rng.normal(size=(n, 2)), rng.choice(K, size=n, p=[0.7, 0.3] if K == 2 else [0.7, 0.15, 0.15])
         model = CertifiedPartitionClassifier(n_partitions=n, classes=range(K)).fit(X, y)
-        for powers in some_adversaries(rng, n, K):
+        for which in range(8):
+            powers = random_powers(rng, n, K, which)
             if "allowed" in powers:
                 continue
             attacks, cost = possible_attacks(y, K, **powers)
             certificate = model.certify(X[:1], adversary=Adversary(**powers))
             winner = certificate.prediction[0]
             scores = np.stack([(attacks == c).sum(axis=1) for c in range(K)], axis=1)
-            level = least(cost, np.delete(scores, winner, axis=1).max(axis=1) >= scores[:, winner])
+            level = least_cost(cost, np.delete(scores, winner, axis=1).max(axis=1) >= scores[:, winner])
             expected = touchable(y, **powers) if level == np.inf else max(level - 1, 0)
             assert certificate.radius[0] == expected
             largest = max(largest, expected)
@@ -229,7 +213,7 @@ def test_a_possible_change_may_turn_a_vote_in_any_direction():
     attacks, cost = possible_attacks(y, 2, allowed=[(0, 1)])
     attacks, cost = attacks[cost <= 2], cost[cost <= 2]
     turned = np.array([clone(model).fit(X, attack).predict(Z)[0] == 0 for attack in attacks])
-    assert least(cost, turned) == 2
+    assert least_cost(cost, turned) == 2
 
 
 def test_changes_that_are_not_possible_do_not_count():

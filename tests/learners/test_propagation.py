@@ -5,7 +5,7 @@ import tracemalloc
 import numpy as np
 import pandas as pd
 import pytest
-from enumeration import possible_attacks, scores_after, touchable
+from enumeration import least_cost, possible_attacks, random_powers, scores_after, touchable
 from real_data import dogfish
 from scipy.spatial.distance import cdist
 from sklearn.datasets import load_digits, make_moons
@@ -50,27 +50,9 @@ def random_problem(rng, largest_n):
     return model, X, y, Z, K, unlabeled
 
 
-def random_adversary(rng, n, K):
-    """Some of trusted, allowed and groups, or none of them."""
-    which = rng.integers(8)
-    pairs = [(a, b) for a in range(K) for b in range(K) if a != b]
-    powers = {}
-    if which & 1:
-        powers["trusted"] = rng.random(n) < 0.4
-    if which & 2:
-        powers["allowed"] = [pairs[i] for i in np.flatnonzero(rng.random(len(pairs)) < 0.5)] or pairs[:1]
-    if which & 4:
-        powers["groups"] = rng.choice(list("abc"), size=n).tolist()
-    return powers
-
-
 def cannot_change(unlabeled, powers):
     """To the judge, a row without a label is one that nobody can change."""
     return {**powers, "trusted": unlabeled | powers.get("trusted", np.zeros(len(unlabeled), dtype=bool))}
-
-
-def least_cost(cost, happened):
-    return cost[happened].min() if happened.any() else np.inf
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -79,7 +61,7 @@ def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed
     radii, adversaries = [], set()
     for _ in range(20):
         model, X, y, Z, K, unlabeled = random_problem(rng, largest_n=6)
-        powers = random_adversary(rng, len(y), K)
+        powers = random_powers(rng, len(y), K)
         model.fit(X, y, unlabeled)
         assert (model._spread is None) == (way == "solved for each test row")
         alpha, offsets = model.weights(Z)
@@ -109,7 +91,7 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_model(seed, way
     rng = np.random.default_rng(100 + seed)
     for _ in range(6):
         model, X, y, Z, K, unlabeled = random_problem(rng, largest_n=5 if rng.random() < 0.3 else 4)
-        powers = random_adversary(rng, len(y), K)
+        powers = random_powers(rng, len(y), K)
         model.fit(X, y, unlabeled)
         certificates = [model.certify(Z, method, Adversary(**powers)) for method in METHODS]
         labellings, cost = possible_attacks(y, K, **cannot_change(unlabeled, powers))
