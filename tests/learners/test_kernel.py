@@ -163,13 +163,13 @@ def test_company_and_threads_and_types_do_not_change_a_bit(kernel, n_components)
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, rbf_kernel], ids=[*KERNELS, "a function"])
-@pytest.mark.parametrize("m", [1, 3, 64, 129])
+@pytest.mark.parametrize("m", [1, 3, 129])
 def test_kernel_values_are_the_same_bits_wherever_a_row_stands(kernel, m):
     rng = np.random.default_rng(0)
     compare = kernel_values(kernel, 0.37, 3, 1.0, rng.normal(size=(m, 7)))
     Z = rng.normal(size=(70, 7)) * 10.0 ** rng.uniform(-3, 3, size=(70, 1))
     expected = np.vstack([compare.rows(Z[row : row + 1]) for row in range(len(Z))])
-    for size in (2, 3, 7, 16, 70):
+    for size in (2, 7, 70):
         parts = [compare.rows(Z[start : start + size]) for start in range(0, len(Z), size)]
         np.testing.assert_array_equal(np.vstack(parts), expected)
     np.testing.assert_array_equal(compare.rows(np.asfortranarray(Z[::-1])), expected[::-1])
@@ -229,13 +229,10 @@ def test_landmarks_are_kernel_ridge_with_nystroems_kernel(kernel, fit_intercept)
 
 @every_kernel
 @with_and_without
-@pytest.mark.parametrize("regularization", ["label-free", 0.1])
-def test_all_rows_as_landmarks_are_exact(kernel, fit_intercept, regularization):
+def test_all_rows_as_landmarks_are_exact(kernel, fit_intercept):
     X, y, Z = toy(n=60)
     exact, landmarks = (
-        CertifiedKernelClassifier(
-            kernel, n_components=number, regularization=regularization, fit_intercept=fit_intercept, precision=20
-        ).fit(X, y)
+        CertifiedKernelClassifier(kernel, n_components=number, fit_intercept=fit_intercept, precision=20).fit(X, y)
         for number in (None, 1000)
     )
     assert exact.component_indices_ is None
@@ -351,7 +348,7 @@ def test_constant_features_predict_the_majority(kernel, n_components, value):
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @both_ways
-@pytest.mark.parametrize("size", [1e9, 1e30, 1e300])
+@pytest.mark.parametrize("size", [1e9, 1e300])
 def test_test_rows_far_outside_the_training_range_work(kernel, n_components, size):
     X, y, Z = toy()
     model = CertifiedKernelClassifier(kernel, degree=5, n_components=n_components, classes=range(3)).fit(X, y)
@@ -380,7 +377,7 @@ def test_circles_are_told_apart_where_a_plane_cannot():
 
 
 def test_landmarks_are_as_good_as_all_rows_and_quicker_to_predict_with():
-    X, y, Z = toy(n=600, m=300)
+    X, y, Z = toy(n=600, m=150)
     exact, landmarks = (CertifiedKernelClassifier(n_components=number).fit(X, y) for number in (None, 150))
     one, two = exact.certify(Z), landmarks.certify(Z)
     assert (one.prediction == two.prediction).mean() >= 0.98
