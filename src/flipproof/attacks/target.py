@@ -16,7 +16,7 @@ def label_linear_part(model: Any, X: Any) -> tuple[LabelLinearClassifier, Any]:
     if not isinstance(learner, LabelLinearClassifier):
         raise ValueError(
             "This attack needs a label-linear learner of flipproof, or a Pipeline or search around one. "
-            f"Got {type(model).__name__} instead; flipproof.attacks has others for any scikit-learn classifier."
+            f"Got {type(model).__name__} instead."
         )
     while model is not learner:
         if isinstance(model, Pipeline):
