@@ -37,8 +37,11 @@ def mnist(data_dir, part, digits=range(10)):
     return images[kept].astype(float), labels[kept].astype(int)
 
 
-def dogfish(data_dir):
-    """1,800 training and 600 test images of dogs (1) and fish (0), as features of a network that knows both."""
-    with np.load(data_dir / "dogfish" / "dogfish_imagenette_lite0.npz") as data:
+def dogfish(data_dir, network="lite0"):
+    """1,800 training and 600 test images of dogs (1) and fish (0), as features of a network.
+
+    "lite0" was trained on dogs and fish among others, "tinynet" on neither.
+    """
+    with np.load(data_dir / "dogfish" / f"dogfish_imagenette_{network}.npz") as data:
         X, y, Z, truth = (data[name] for name in ("X_train", "y_train", "X_test", "y_test"))
     return X.astype(np.float32), y.astype(int), Z.astype(np.float32), truth.astype(int)

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.attacks.result import NO_ATTACK, AttackResult, standing_share
+from flipproof.attacks.slices import in_slices
 from flipproof.attacks.target import label_linear_part
 from flipproof.attacks.worst import check_max_flips, flips_needed, useful_changes
 from flipproof.certificates import Adversary
@@ -71,10 +72,17 @@ def smoothed_attack(
     Returns
     -------
     SmoothedAttackResult
+        Ctrl-C ends the attack early: what was found by then is returned, and `attempted` is False for the rest.
     """
     check_max_flips(max_flips)
     learner, X = label_linear_part(model, X)
     measure = _noise_of(learner, noise)
+    return in_slices(lambda rows: _smoothed_attack(learner, rows, adversary, max_flips, measure), learner.predict, X)
+
+
+def _smoothed_attack(
+    learner: LabelLinearClassifier, X: Any, adversary: Adversary | None, max_flips: int | None, measure: LabelFlip
+) -> SmoothedAttackResult:
     certificates = learner.certify(X, "exact", adversary)
     needed = flips_needed(certificates)
     limit = certificates.n_touchable if max_flips is None else min(max_flips, certificates.n_touchable)

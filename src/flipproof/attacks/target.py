@@ -16,7 +16,8 @@ def label_linear_part(model: Any, X: Any) -> tuple[LabelLinearClassifier, Any]:
     if not isinstance(learner, LabelLinearClassifier):
         raise ValueError(
             "This attack needs a label-linear learner of flipproof, or a Pipeline or search around one. "
-            f"Got {type(model).__name__} instead."
+            f"Got {type(model).__name__} instead: undefended classifiers are attacked by undefended_attack (logistic "
+            "regression) and AnyClassifierAttack."
         )
     while model is not learner:
         if isinstance(model, Pipeline):

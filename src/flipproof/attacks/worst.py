@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from flipproof.attacks.result import NO_ATTACK, AttackResult
+from flipproof.attacks.slices import in_slices
 from flipproof.attacks.target import label_linear_part
 from flipproof.certificates import Adversary, Certificates
 from flipproof.exact import LabelChanges, most_useful_changes
@@ -41,9 +42,16 @@ def worst_flips(model: Any, X: Any, adversary: Adversary | None = None, max_flip
     Returns
     -------
     AttackResult
+        Ctrl-C ends the attack early: what was found by then is returned, and `attempted` is False for the rest.
     """
     check_max_flips(max_flips)
     learner, X = label_linear_part(model, X)
+    return in_slices(lambda rows: _worst_flips(learner, rows, adversary, max_flips), learner.predict, X)
+
+
+def _worst_flips(
+    learner: LabelLinearClassifier, X: Any, adversary: Adversary | None, max_flips: int | None
+) -> AttackResult:
     certificates = learner.certify(X, "exact", adversary)
     needed = flips_needed(certificates)
     if max_flips is not None:
