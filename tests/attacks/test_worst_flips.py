@@ -94,17 +94,17 @@ def test_the_smoothed_attack_overturns_where_the_exact_one_does_and_the_bound_gi
     for method in ("tight", "kl", "exact"):
         certified = certified_accuracy(truth, model.certify(Z, method), flips)
         assert np.all(certified <= result.accuracy(truth, flips))
-    # the bound is really below 1/2 just before, and not below it at the place
+    # the smoothed classifier, fitted along the way: both places are where the result says, and not one flip earlier
     for i in range(0, len(Z), 10):
-        for flipped, reaches in ((result.flips_to_half[i] - 1, False), (result.flips_to_half[i], True)):
-            if flipped < 0:
-                continue
+        to_half, needed = result.flips_to_half[i], result.flips_needed[i]
+        for flipped in sorted({max(to_half - 1, 0), to_half, max(needed - 1, 0), needed}):
             labels = y[:250].copy()
             labels[result.rows[i][:flipped]] = result.new_labels[i][:flipped]
             after = CertifiedRidgeClassifier(0.1, fit_intercept=intercept, classes=[1, 7]).fit(X[:250], labels)
             certificate = after.certify(Z[i : i + 1], "kl")
-            lost = certificate.prediction[0] != result.prediction[i] or certificate.log_failure[0] >= np.log(0.5)
-            assert lost == reaches
+            overturned = certificate.prediction[0] != result.prediction[i] or certificate.margin[0] == 0
+            assert overturned == (flipped >= needed)
+            assert (overturned or certificate.log_failure[0] >= np.log(0.5)) == (flipped >= to_half)
 
 
 def test_the_smoothed_attack_with_many_classes_annotators_and_trusted_labels():
