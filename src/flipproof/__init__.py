@@ -20,9 +20,10 @@ if TYPE_CHECKING:
     from flipproof.learners.propagation import CertifiedPropagationClassifier
     from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
     from flipproof.metrics import certified_accuracy, certified_recall
-    from flipproof.noise import LabelFlip
+    from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
     from flipproof.report.plots import CertifiedAccuracyDisplay
     from flipproof.selection import select_on_trusted
+    from flipproof.smoothing import SmoothedClassifier
 
 _HOMES = {
     "Adversary": "certificates",
@@ -35,9 +36,12 @@ _HOMES = {
     "CertifiedPartitionClassifier": "learners.partition",
     "CertifiedPropagationClassifier": "learners.propagation",
     "CertifiedRidgeClassifier": "learners.ridge",
+    "FeatureNoise": "noise",
+    "JointNoise": "noise",
     "LabelDependenceWarning": "learners.ridge",
     "LabelFlip": "noise",
     "LabelLinearClassifier": "learners.base",
+    "SmoothedClassifier": "smoothing",
     "certified_accuracy": "metrics",
     "certified_recall": "metrics",
     "certify": "learners.pipeline",
@@ -56,9 +60,12 @@ __all__ = [
     "CertifiedPartitionClassifier",
     "CertifiedPropagationClassifier",
     "CertifiedRidgeClassifier",
+    "FeatureNoise",
+    "JointNoise",
     "LabelDependenceWarning",
     "LabelFlip",
     "LabelLinearClassifier",
+    "SmoothedClassifier",
     "__version__",
     "certified_accuracy",
     "certified_recall",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,9 @@ from numpy.typing import NDArray
 from flipproof.rounding import Floats, Integers
 
 METHODS = ("exact", "tight", "kl")
+
+#: Units of which there is a number; radii in all others are measured.
+COUNTED_UNITS = ("labels", "annotators")
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,7 +69,7 @@ class Certificates:
     ----------
     prediction : array of shape (m,)
         What `predict` returns.
-    radius : integers of shape (m,)
+    radius : integers of shape (m,), or floats where `unit` does not count
         How many training labels may be changed, to any classes and by somebody who aims at this very row, without
         changing the prediction.
     rival : array of shape (m,)
@@ -78,18 +82,20 @@ class Certificates:
         True where no prediction is certified at all; counts as wrong in :func:`flipproof.certified_accuracy`.
     witness : floats of shape (m, K)
         The Chernoff parameter t against each class, which proves `log_failure`; NaN where there is none.
-    method : {"exact", "tight", "kl", "gap"}
-        How the radius was found; "gap": by counting votes of partitions.
+    method : {"exact", "tight", "kl", "gap", "gaussian"}
+        How the radius was found; "gap": by counting votes of partitions; "gaussian": by noise on the features.
     noise : float or floats of shape (m,)
-        The noise q of the measure; one per row with ``noise="auto"``; NaN where the exact method needs none.
+        The noise q of the measure, or sigma of noise on features; one per row with ``noise="auto"``; NaN where the
+        exact method needs none.
     n_train : int
         Number of training labels: the denominator of "share of labels poisoned".
     classes : array of shape (K,)
         The classes, in the order of `witness`.
     assumptions : tuple of str
         What the certificate rests on, in words.
-    unit : {"labels", "annotators"}
-        What the radius counts.
+    unit : {"labels", "annotators", "l2", "divergence"}
+        What the radius counts. "l2": it is the norm of a change of all training features together; "divergence": of the
+        noise, in nats, for a measure of one's own.
     n_touchable : int
         How many labels (or annotators) the adversary can touch. The radius is that number where no changes at all can
         overturn the prediction.
@@ -129,10 +135,14 @@ class Certificates:
         return self.n_train if self.unit == "labels" else self.n_touchable
 
     def __repr__(self) -> str:
-        middle = f", median radius {int(np.median(self.radius))}" if len(self) else ""
-        return (
-            f"<Certificates: {len(self)} predictions, method {self.method!r}{middle} of {self.n_touchable} {self.unit}>"
-        )
+        median = np.median(self.radius) if len(self) else 0
+        if self.unit in COUNTED_UNITS:
+            middle = f", median radius {int(median)}" if len(self) else ""
+            middle += f" of {self.n_touchable} {self.unit}"
+        else:
+            middle = f", median radius {_rounded_down(median)} ({self.unit})" if len(self) else f" ({self.unit})"
+        abstained = f", {np.count_nonzero(self.abstained)} abstained" if self.abstained.any() else ""
+        return f"<Certificates: {len(self)} predictions, method {self.method!r}{middle}{abstained}>"
 
     def to_arrow(self) -> Any:
         """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
@@ -178,6 +188,15 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
         return f"{names[code] if names else label}"
 
     prediction, rival = certificates.prediction[row], certificates.rival[row]
+    if certificates.abstained[row]:
+        return f"Test row {row} is abstained on: {spoken(prediction)} leads, but {spoken(rival)} may be ahead of it."
+    if certificates.unit not in COUNTED_UNITS:
+        measured = "the l2 norm over all training features" if certificates.unit == "l2" else "divergence of the noise"
+        return (
+            f"Test row {row} is predicted as {spoken(prediction)}, and would be even if someone who aims at this very "
+            f"row had changed the training data by up to {_rounded_down(certificates.radius[row])} in {measured}; "
+            f"beyond that, {spoken(rival)} is the class to watch."
+        )
     radius, n = int(certificates.radius[row]), certificates.n_touchable
     who = "training labels" if certificates.unit == "labels" else "annotators"
     if radius >= n:
@@ -192,6 +211,15 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
         f"Test row {row} is predicted as {spoken(prediction)}, and would be even if {attack}; "
         f"beyond that, {spoken(rival)} is the class to watch."
     )
+
+
+def _rounded_down(radius: float) -> str:
+    """Write three digits of a radius, and never more than was proved."""
+    if radius <= 0 or not math.isfinite(radius):
+        return f"{radius:g}"
+    digits = 2 - math.floor(math.log10(radius))
+    shortened = math.floor(radius * 10.0**digits) / 10.0**digits
+    return f"{shortened:.{max(digits, 0)}f}"
 
 
 def _trusted_mask(given: Any) -> NDArray[np.bool_]:

@@ -21,7 +21,8 @@ def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Arr
     certificates : Certificates
         What `certify` returned for them.
     flips : array of shape (f,)
-        Numbers of changed labels. At 0 this is plain accuracy.
+        Numbers of changed labels, or radii in whatever unit the certificates are. At 0 this is plain accuracy, but for
+        abstentions.
 
     Returns
     -------

@@ -1,10 +1,16 @@
-"""Smoothing measures: the noise that a certificate imagines on the training data."""
+"""Smoothing measures: the noise that a certificate imagines on the training data.
+
+A measure is anything with the two methods of :class:`Measure`. Three are here: :class:`LabelFlip`,
+:class:`FeatureNoise`, and both at once, :class:`JointNoise`.
+"""
 
 from __future__ import annotations
 
+import itertools
 import math
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,6 +19,27 @@ from flipproof import rounding
 
 #: Less noise than this would leave the range of ordinary floating-point numbers.
 SMALLEST_NOISE = 1e-200
+
+#: More labellings than this are not enumerated.
+LARGEST_SUPPORT = 2**20
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """Noise around given data; write a class with these two methods to smooth over a measure of your own.
+
+    `data` is whatever the measure noises: with :class:`flipproof.smoothing.SmoothedClassifier` the pair
+    ``(X, codes)`` of the training features and the labels, coded as 0, ..., K - 1; or the labels alone if the class has
+    an attribute ``part = "labels"``, or the features alone with ``part = "features"``. Two methods more are optional:
+    ``with_classes(n_classes)`` returns the same noise over K classes, and ``support(data)`` all that can be drawn, with
+    its probabilities.
+    """
+
+    def sample(self, data: Any, rng: np.random.Generator) -> Any:
+        """Return one noisy copy of the data."""
+
+    def divergence(self, data: Any, other: Any) -> float:
+        """Return KL(noise around `other` || noise around `data`), or a number above it."""
 
 
 @dataclass(frozen=True)
@@ -48,6 +75,8 @@ class LabelFlip:
 
     q: float
     n_classes: int | None = None
+
+    part: ClassVar[str] = "labels"
 
     def __post_init__(self) -> None:
         if isinstance(self.q, bool) or not isinstance(self.q, (int, float, np.floating)):
@@ -123,6 +152,109 @@ class LabelFlip:
         # a shift by 1 ... K - 1 reaches every other class with the same probability
         shift = np.where(rng.random(codes.shape) < self.q, rng.integers(1, K, size=codes.shape), 0)
         return np.asarray((codes + shift) % K, dtype=np.int64)
+
+    def divergence(self, labels: ArrayLike, others: ArrayLike) -> float:
+        """Return the Kullback-Leibler divergence between the noises around two labellings, at its upper end."""
+        first, second = _alike(np.asarray(labels), np.asarray(others))
+        return float(rounding.above(np.count_nonzero(first != second) * divergence_upper(self)))
+
+    def support(self, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return all noisy labellings, one per line, and their probabilities, each correctly rounded."""
+        K, codes = self._known_classes(), np.asarray(labels, dtype=np.int64)
+        if K ** len(codes) > LARGEST_SUPPORT:
+            raise ValueError(
+                f"{len(codes)} labels of {K} classes have {K}^{len(codes)} noisy copies, and more than "
+                f"{LARGEST_SUPPORT} are not enumerated: draw samples instead."
+            )
+        noisy = np.array(list(itertools.product(range(K), repeat=len(codes))), dtype=np.int64)
+        keep, other = 1 - Fraction(self.q), Fraction(self.q) / (K - 1)
+        by_distance = [float(keep ** (len(codes) - r) * other**r) for r in range(len(codes) + 1)]
+        return noisy, np.array(by_distance)[np.count_nonzero(noisy != codes, axis=1)]
+
+
+@dataclass(frozen=True)
+class FeatureNoise:
+    """Every number of the training features gets Gaussian noise of its own, with standard deviation sigma.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation, in the units of the features: all columns should be on one scale.
+    """
+
+    sigma: float
+
+    part: ClassVar[str] = "features"
+
+    def __post_init__(self) -> None:
+        number = not isinstance(self.sigma, bool) and isinstance(self.sigma, (int, float, np.floating, np.integer))
+        if not number or not math.isfinite(self.sigma) or self.sigma <= 0:
+            raise ValueError(
+                f"The 'sigma' parameter of FeatureNoise must be a positive number. Got {self.sigma!r} instead."
+            )
+        object.__setattr__(self, "sigma", float(self.sigma))
+
+    def sample(self, features: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw a noisy copy of the features."""
+        X = np.asarray(features, dtype=np.float64)
+        return X + self.sigma * rng.standard_normal(X.shape)
+
+    def divergence(self, features: ArrayLike, others: ArrayLike) -> float:
+        """Return ``||X - X'||^2 / (2 sigma^2)`` over the whole matrices, at its upper end."""
+        first, second = _alike(np.asarray(features, dtype=np.float64), np.asarray(others, dtype=np.float64))
+        divergence = np.sum(np.square((first - second) / self.sigma)) / 2
+        return float(rounding.above(divergence, (first.size + 8) * 2 * rounding.UNIT_ROUNDOFF))
+
+
+@dataclass(frozen=True)
+class JointNoise:
+    """Noise on the labels and, independently, on the features: certifies against changes of both at once.
+
+    Divergences of independent noises add up: r changed labels and features moved by delta cost
+    ``r KL1 + ||delta||^2 / (2 sigma^2)``.
+
+    Parameters
+    ----------
+    labels : LabelFlip
+        Noise on the labels.
+    features : FeatureNoise
+        Noise on the features.
+    """
+
+    labels: LabelFlip
+    features: FeatureNoise
+
+    part: ClassVar[str] = "both"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.labels, LabelFlip) or not isinstance(self.features, FeatureNoise):
+            raise ValueError(
+                "JointNoise takes a LabelFlip and a FeatureNoise, in this order. "
+                f"Got {self.labels!r} and {self.features!r} instead."
+            )
+
+    def with_classes(self, n_classes: int) -> JointNoise:
+        """Return the same noise over `n_classes` classes."""
+        return replace(self, labels=self.labels.with_classes(n_classes))
+
+    def sample(self, data: Any, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Draw a noisy copy of ``(X, codes)``."""
+        X, codes = data
+        return self.features.sample(X, rng), self.labels.sample(codes, rng)
+
+    def divergence(self, data: Any, other: Any) -> float:
+        """Return the divergence between the noises around two pairs ``(X, codes)``, at its upper end."""
+        (X, codes), (other_X, other_codes) = data, other
+        return float(rounding.above(self.features.divergence(X, other_X) + self.labels.divergence(codes, other_codes)))
+
+
+def _alike(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    if first.shape != second.shape:
+        raise ValueError(
+            f"Both data sets must have the same shape. Got {first.shape} and {second.shape} instead: added or removed "
+            "rows are not covered."
+        )
+    return first, second
 
 
 def divergence_upper(noise: LabelFlip) -> float:

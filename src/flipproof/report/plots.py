@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.certificates import Adversary, Certificates
+from flipproof.certificates import COUNTED_UNITS, Adversary, Certificates
 from flipproof.learners.pipeline import certify
 from flipproof.metrics import certified_accuracy
 from flipproof.report.text import constant_accuracy, method_name
@@ -27,6 +27,7 @@ COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 #: Marks on what belongs to the axes rather than to one curve, so that it is drawn once.
 CONSTANT_MARK = "flipproof-constant-classifier"
 PERCENT_MARK = "flipproof-percent-of-"
+MEASURED = "a radius in"
 
 PANEL_SIZE = (5.4, 4.4)  # inches
 
@@ -38,8 +39,8 @@ class CertifiedAccuracyDisplay:
 
     Parameters
     ----------
-    flips : integers of shape (f,)
-        Numbers of changed labels (or of annotators).
+    flips : integers of shape (f,), or floats
+        Numbers of changed labels (or of annotators), or radii in the l2 norm over the training features.
     accuracy : floats of shape (f,)
         Certified accuracy at each.
     clean_accuracy : float
@@ -48,8 +49,8 @@ class CertifiedAccuracyDisplay:
         Share of the most frequent true class: what a constant classifier reaches, whatever the labels.
     n_units : int
         Number of training labels (or of annotators).
-    unit : {"labels", "annotators"}, default="labels"
-        What `flips` counts.
+    unit : {"labels", "annotators", "l2", "divergence"}, default="labels"
+        What `flips` counts or measures.
     name : str, optional
         What the legend calls the curve.
 
@@ -76,7 +77,7 @@ class CertifiedAccuracyDisplay:
     def __init__(
         self,
         *,
-        flips: Integers,
+        flips: Integers | Floats,
         accuracy: Floats,
         clean_accuracy: float,
         constant_accuracy: float,
@@ -196,9 +197,11 @@ class CertifiedAccuracyDisplay:
             import matplotlib.pyplot as plt
 
             _, ax = plt.subplots(layout="constrained")
-        _check_same_scale(ax, f"{self.n_units} {self.unit}")
-        # a step around each whole number: what is read off at a tick is the value at that tick
-        style = {"drawstyle": "steps-mid", "linewidth": 2, "label": self.name if name is None else name, **kwargs}
+        _check_same_scale(ax, _scale_name(self.n_units, self.unit))
+        # a step around each whole number: what is read off at a tick is the value at that tick; a measured radius holds
+        # up to itself
+        steps = "steps-mid" if self.unit in COUNTED_UNITS else "steps-pre"
+        style = {"drawstyle": steps, "linewidth": 2, "label": self.name if name is None else name, **kwargs}
         (self.line_,) = ax.plot(self.flips, self.accuracy, **style)
         self.line_.sticky_edges.x.append(0)  # the axis starts at 0, and still grows with a longer curve
         colour, behind = self.line_.get_color(), self.line_.get_zorder() - 1
@@ -252,9 +255,13 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         legend.remove()
 
 
-def _telling_flips(y_true: ArrayLike, certificates: Certificates) -> Integers:
-    """Return 0, 1, 2, ... up to where the curve reaches its last value."""
+def _telling_flips(y_true: ArrayLike, certificates: Certificates) -> Integers | Floats:
+    """Return 0, 1, 2, ... up to where the curve reaches its last value; measured radii as they are, and one beyond."""
     correct = np.asarray(y_true) == certificates.prediction
+    if certificates.unit not in COUNTED_UNITS:
+        finite = certificates.radius[correct & np.isfinite(certificates.radius)]
+        beyond = max(1.02 * finite.max(initial=0.0), np.finfo(np.float64).tiny)
+        return np.unique(np.concatenate([[0.0], finite, [beyond]]))
     largest = int(certificates.radius[correct].max(initial=0))
     return np.arange(min(largest + 1, certificates.n_units) + 1)
 
@@ -275,11 +282,16 @@ def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
     below, above = {
         "labels": ("changed training labels", "training labels"),
         "annotators": ("malicious annotators", "annotators"),
+        "l2": ("change of the training features (l2 norm)", None),
+        "divergence": ("divergence of the noise (nats)", None),
     }[unit]
     ax.set(xlabel=below, ylabel="certified accuracy", ylim=(0, 1.02))
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.spines["right"].set_visible(False)
     ax.grid(alpha=0.25)
+    if above is None:  # nothing that it could be a share of
+        ax.xaxis.label.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
+        return
 
     def percent_of(flips: Any) -> Any:
         return 100 * flips / n_units
@@ -289,11 +301,15 @@ def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
 
     top = ax.secondary_xaxis("top", functions=(percent_of, flips_in))
     top.set_xlabel(f"in percent of the {n_units} {above}")
-    top.set_gid(f"{PERCENT_MARK}{n_units} {unit}")
+    top.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
+
+
+def _scale_name(n_units: int, unit: str) -> str:
+    return f"{n_units} {unit}" if unit in COUNTED_UNITS else f"{MEASURED} {unit}"
 
 
 def _percent_axis_mark(ax: Axes) -> str | None:
-    marks = [str(child.get_gid()) for child in ax.child_axes]
+    marks = [str(child.get_gid()) for child in [*ax.child_axes, ax.xaxis.label]]
     return next((mark for mark in marks if mark.startswith(PERCENT_MARK)), None)
 
 
@@ -301,8 +317,9 @@ def _check_same_scale(ax: Axes, scale: str) -> None:
     mark = _percent_axis_mark(ax)
     if mark not in (None, f"{PERCENT_MARK}{scale}"):
         drawn = str(mark).removeprefix(PERCENT_MARK)
+        axis = f"the axis is {drawn}" if drawn.startswith(MEASURED) else f"the top axis is in percent of {drawn}"
         raise ValueError(
-            f"Curves on the same axes must share a training set: the top axis is in percent of {drawn}. "
+            f"Curves on the same axes must share a training set: {axis}. "
             f"Got {scale} instead: draw this one onto other axes."
         )
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.certificates import Certificates
+from flipproof.certificates import COUNTED_UNITS, Certificates
 from flipproof.metrics import certified_accuracy, certified_recall
 from flipproof.rounding import Floats
 
@@ -23,7 +23,7 @@ class MethodAccuracy:
     name : str
         The method, with its noise if it has one.
     method : str
-        "exact", "tight", "kl" or "gap".
+        "exact", "tight", "kl", "gap" or "gaussian".
     clean_accuracy : float
         Share of test rows predicted correctly, nobody having changed a label.
     certified : tuple of float
@@ -47,14 +47,14 @@ class AccuracySummary:
     ----------
     n_train, n_test, n_classes : int
         Sizes of the problem.
-    unit : {"labels", "annotators"}
-        What `flips` counts.
+    unit : {"labels", "annotators", "l2", "divergence"}
+        What `flips` counts or measures.
     n_units : int
         How many labels, or annotators, there are.
     constant_accuracy : float
         Accuracy of the best constant classifier, which no changed label can move.
-    flips : tuple of int
-        The numbers of changed labels that `methods` speak of.
+    flips : tuple of int, or of float
+        The numbers of changed labels, or the radii, that `methods` speak of.
     methods : tuple of MethodAccuracy
         One per method.
     """
@@ -65,7 +65,7 @@ class AccuracySummary:
     unit: str
     n_units: int
     constant_accuracy: float
-    flips: tuple[int, ...]
+    flips: tuple[float, ...]
     methods: tuple[MethodAccuracy, ...]
 
     @property
@@ -82,7 +82,7 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
 
 
-def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Sequence[int]) -> AccuracySummary:
+def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Sequence[float]) -> AccuracySummary:
     """Summarize certificates of the same test rows by several methods.
 
     Parameters
@@ -91,8 +91,8 @@ def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Se
         The true classes of the test rows.
     certificates : sequence of Certificates
         One per method, all against the same training labels.
-    flips : sequence of int
-        Numbers of changed labels to report.
+    flips : sequence of int, or of float
+        Numbers of changed labels to report, or radii if they are not counted in labels.
 
     Returns
     -------
@@ -114,7 +114,7 @@ def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Se
         n_test=len(certificates[0]),
         n_classes=n_classes,
         constant_accuracy=constant_accuracy(y_true),
-        flips=tuple(int(number) for number in flips),
+        flips=tuple(int(number) if unit in COUNTED_UNITS else float(number) for number in flips),
         methods=tuple(_method_accuracy(y_true, one, flips) for one in certificates),
     )
 
@@ -124,9 +124,13 @@ def accuracy_table(summary: AccuracySummary) -> TextTable:
 
     Methods without noise have a second row, for the class that fares worst: accuracy can hide that a class is lost.
     """
-    counted = "labels changed" if summary.unit == "labels" else f"malicious {summary.unit}"
-    header = [f"{counted}\nof {summary.n_units}"]
-    header += [f"{flips}\n= {share:.1%}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
+    if summary.unit in COUNTED_UNITS:
+        counted = "labels changed" if summary.unit == "labels" else f"malicious {summary.unit}"
+        header = [f"{counted}\nof {summary.n_units}"]
+        header += [f"{flips}\n= {share:.1%}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
+    else:
+        header = ["features moved\n(l2 norm)" if summary.unit == "l2" else "noise moved\n(divergence)"]
+        header += [f"{radius:g}" for radius in summary.flips]
     rows = []
     for method in summary.methods:
         rows.append((method.name, *map(percent, method.certified)))
@@ -142,11 +146,13 @@ def percent(share: float) -> str:
 
 
 def method_name(certificates: Certificates) -> str:
-    """Name the method, with its noise q if it has one."""
+    """Name the method, with its noise q or sigma if it has one."""
     if certificates.method in ("exact", "gap"):
         return certificates.method
     if np.ndim(certificates.noise):
         return f"{certificates.method} (best q per row)"
+    if certificates.unit not in COUNTED_UNITS:
+        return f"{certificates.method} (sigma = {certificates.noise:g})" if certificates.unit == "l2" else "kl"
     return f"{certificates.method} (q = {certificates.noise:g})"
 
 
@@ -156,7 +162,7 @@ def constant_accuracy(y_true: ArrayLike) -> float:
     return float(np.unique(truth, return_counts=True)[1].max() / truth.size)
 
 
-def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Sequence[int]) -> MethodAccuracy:
+def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Sequence[float]) -> MethodAccuracy:
     return MethodAccuracy(
         name=method_name(certificates),
         method=certificates.method,
@@ -166,7 +172,7 @@ def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Seque
     )
 
 
-def _worst_recall(y_true: ArrayLike, certificates: Certificates, flips: Sequence[int]) -> Floats:
+def _worst_recall(y_true: ArrayLike, certificates: Certificates, flips: Sequence[float]) -> Floats:
     """Return the lowest certified recall over the true classes; a class that the learner does not know has none."""
     if not np.isin(np.asarray(y_true), certificates.classes).all():
         return np.zeros(len(flips))

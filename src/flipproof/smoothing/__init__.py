@@ -1,0 +1,16 @@
+"""Randomized smoothing over any learner, and over any function at all."""
+
+from flipproof.smoothing.classifier import SmoothedClassifier
+from flipproof.smoothing.operator import SmoothedDecision, SmoothedValue, smoothed_decision, smoothed_value
+from flipproof.smoothing.radii import largest_certifiable
+from flipproof.smoothing.result import SmoothedCertificates
+
+__all__ = [
+    "SmoothedCertificates",
+    "SmoothedClassifier",
+    "SmoothedDecision",
+    "SmoothedValue",
+    "largest_certifiable",
+    "smoothed_decision",
+    "smoothed_value",
+]

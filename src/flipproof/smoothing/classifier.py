@@ -1,0 +1,391 @@
+"""SmoothedClassifier: any classifier, voted over noisy copies of its training data."""
+
+from __future__ import annotations
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from joblib import effective_n_jobs
+from numpy.typing import ArrayLike, NDArray
+from scipy.sparse import issparse
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import assert_all_finite, check_array, check_random_state, get_tags
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import (
+    _num_samples,
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    validate_data,
+)
+
+from flipproof.certificates import Adversary
+from flipproof.exact import Powers
+from flipproof.learners.base_learners import check_base_learner
+from flipproof.learners.common import CertifiedClassifier
+from flipproof.learners.labels import check_label_kinds, encode_labels
+from flipproof.noise import FeatureNoise, JointNoise
+from flipproof.rounding import Floats, Integers
+from flipproof.smoothing.fits import (
+    ESTIMATION,
+    SELECTION,
+    Draw,
+    NoisyFits,
+    add_votes,
+    all_models,
+    count_votes,
+    fit_base_learner,
+    fresh,
+)
+from flipproof.smoothing.measures import noise_level, radius_unit, resolved_guarantee, resolved_noise
+from flipproof.smoothing.progress import FitProgress
+from flipproof.smoothing.radii import certified_radius, check_count, error_rate
+from flipproof.smoothing.result import SmoothedCertificates
+from flipproof.smoothing.votes import VoteBounds, bound_votes, selected_classes
+from flipproof.smoothing.words import abstention_reasons, adversary_words, assumptions, reach
+
+#: What the confidence may be about.
+SCOPES = ("prediction", "batch")
+
+
+class SmoothedClassifier(CertifiedClassifier):
+    """Any classifier, certified: fitted to many noisy copies of the training data, which then vote.
+
+    The paper's Algorithm 2, with a training procedure as the function that is smoothed. The *smoothed decision* g is
+    the class that the base learner predicts most often when it is fitted to noisy training data. A sample of
+    `n_select` models selects a class, which is the prediction; a separate sample of `n_samples` models bounds how often
+    it is predicted (Clopper and Pearson), and the larger the bound, the more of the training data may be changed
+    without changing g. Where the bounds do not decide that the prediction is g, the row is marked as abstained.
+
+    Nothing at all is asked of the base learner: trees, networks, pipelines with steps that read labels, searches. The
+    price is `n_select + n_samples` fits for each batch of test rows, and a certificate that is true with a confidence
+    instead of always. For label-linear learners the certificates of flipproof's own classifiers are free and larger.
+
+    Parameters
+    ----------
+    estimator : classifier, optional
+        The base learner; it is cloned. By default logistic regression on standardised features. Random states that are
+        not numbers are set by the seed of each draw.
+    noise : float, LabelFlip, FeatureNoise, JointNoise or Measure, default=0.3
+        What is noised. A number q is ``LabelFlip(q)``; samples certify little below 0.2.
+        `FeatureNoise` and `JointNoise` take dense numbers only.
+    n_select : int, default=100
+        Models that vote on the prediction.
+    n_samples : int, default=1000
+        Models that the certificate rests on. :func:`flipproof.smoothing.largest_certifiable` says how far they reach.
+    confidence : float, default=0.999
+        Chance that a certificate is true.
+    guarantee : {"tight", "kl", "gaussian"}, default="tight"
+        How a vote becomes a radius. ``"tight"``: the best possible for label noise and for feature noise, where it is
+        the same as ``"gaussian"``. ``"kl"``: the paper's generic bound, for any measure.
+    confidence_over : {"prediction", "batch"}, default="prediction"
+        ``"prediction"``: each certificate is true with `confidence`. ``"batch"``: all certificates of one call of
+        :meth:`certify` are true at once (union bound).
+    classes : array of shape (K,), optional
+        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+    keep_models : bool, default=False
+        Whether to fit all models in :meth:`fit` and keep them. Otherwise :meth:`fit` only remembers the data, and
+        :meth:`predict` and :meth:`certify` fit models, let them vote on the test rows, and drop them.
+    n_jobs : int, optional
+        Processes over fits, as in joblib, whose ``parallel_config`` chooses threads, Dask or Ray. No result depends on
+        it.
+    random_state : int, RandomState or None, default=None
+        Seed of all draws. None: another one for each :meth:`fit`. Should not be known to whoever may change the data.
+    verbose : int, default=0
+        Above 0, says on stderr how many fits there will be, what they can certify at best, and how long they take.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The classes.
+    noise_ : Measure
+        The noise, with the number of classes.
+    models_ : list of classifiers or None
+        With `keep_models`, the models of the selection sample, then those of the estimation sample.
+    seed_ : int
+        What all draws follow from.
+    n_features_in_ : int
+        Number of features seen in `fit`, where the data has columns.
+
+    Notes
+    -----
+    *What is certified.* With probability `confidence` over the draws: the prediction is g, and g stays the same under
+    any change of the training data within `radius`. `predict` is an estimate of g from `n_select` models: another seed,
+    or changed data within the radius, can make it err where the vote is close. No adversary changes g there.
+
+    *Randomised learners.* The learner's own random numbers are drawn independently of the data. Averaged over them, its
+    vote for a class is a function of the noisy data with values in [0, 1], and all bounds hold for such functions:
+    those of Neyman and Pearson are about randomised tests, and no divergence grows by independent randomness.
+
+    *Classes that go missing.* Where all labels of a draw are the same, the model predicts that class, without a fit.
+    Where only some classes are left, the learner is fitted to those. Any other failure of the base learner is an error
+    that names the draw: leaving draws out would bias the votes.
+
+    *Reproducibility.* Each draw has a seed of its own, so the votes are the same whatever `n_jobs`. The learner runs on
+    one BLAS and OpenMP thread. `predict` and `certify` agree on the same test rows.
+
+    *Interrupts.* A KeyboardInterrupt ends the run. There is no partial result: the sample sizes are fixed in advance.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from flipproof.smoothing import SmoothedClassifier
+    >>> X = np.random.default_rng(0).normal(size=(200, 2))
+    >>> y = np.where(X[:, 0] > 0, "right", "left")
+    >>> tree = DecisionTreeClassifier(max_leaf_nodes=2)
+    >>> model = SmoothedClassifier(tree, 0.3, n_select=20, n_samples=200, classes=["left", "right"], random_state=0)
+    >>> certificates = model.fit(X, y).certify([[-1.0, 0.0], [0.005, 0.0], [1.0, 0.0]])
+    >>> certificates.prediction
+    array(['left', 'left', 'right'], dtype='<U5')
+    >>> certificates.radius
+    array([4, 0, 4])
+    >>> certificates.abstained
+    array([False,  True, False])
+    """
+
+    features: Any = None  # a Pipeline does this better: whatever reads labels in it is smoothed too
+
+    def __init__(
+        self,
+        estimator: Any = None,
+        noise: Any = 0.3,
+        n_select: int = 100,
+        n_samples: int = 1000,
+        confidence: float = 0.999,
+        guarantee: str = "tight",
+        *,
+        confidence_over: str = "prediction",
+        classes: ArrayLike | None = None,
+        keep_models: bool = False,
+        n_jobs: int | None = None,
+        random_state: Any = None,
+        verbose: int = 0,
+    ):
+        self.estimator = estimator
+        self.noise = noise
+        self.n_select = n_select
+        self.n_samples = n_samples
+        self.confidence = confidence
+        self.guarantee = guarantee
+        self.confidence_over = confidence_over
+        self.classes = classes
+        self.keep_models = keep_models
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any) -> SmoothedClassifier:
+        """Remember the training data; with `keep_models`, fit all models.
+
+        The base learner is fitted once to the data as they are, and dropped: what it cannot take is said at once.
+
+        Parameters
+        ----------
+        X : array, data frame, sparse matrix or whatever the base learner takes
+            Training features; dense numbers if they are noised.
+        y : array of shape (n,)
+            Training labels: numbers, strings or booleans.
+
+        Returns
+        -------
+        self
+        """
+        self._check_parameters()
+        check_label_kinds(y, "The labels y")
+        X, labels = self._read_features(X, y)
+        self.classes_, self._codes = encode_labels(labels, self.classes)
+        self._labeled = np.ones(len(self._codes), dtype=bool)
+        self.noise_ = resolved_noise(self.noise, len(self.classes_), type(self).__name__)
+        resolved_guarantee(self.guarantee, self.noise_, type(self).__name__)
+        self.seed_ = _seed(self.random_state)
+        base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
+        base = base if self.estimator is None else self.estimator
+        fit_base_learner(base, fresh(X), self.classes_[self._codes], np.random.default_rng(self.seed_))
+        self._fits = NoisyFits(base, self.noise_, X, self._codes, self.classes_, self.seed_)
+        self._assumed = ()
+        self._n_select, self._n_samples = int(self.n_select), int(self.n_samples)
+        self.models_ = self._fitted_models() if self.keep_models else None
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the classes that the selection sample votes for; ties go to the class that sorts lowest."""
+        selected = selected_classes(self._selection(X))
+        return np.asarray(self.classes_[selected])
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return the share of each class in the votes of the selection sample, shape (m, K)."""
+        votes = self._selection(X)
+        return np.asarray(votes / votes.sum(axis=1, keepdims=True), dtype=np.float64)
+
+    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> SmoothedCertificates:
+        """Predict, and certify every prediction by its votes.
+
+        Parameters
+        ----------
+        X : as in fit
+            Test rows.
+        method : {"tight", "kl", "gaussian"}, optional
+            Default: the parameter `guarantee`. The votes do not depend on it.
+        adversary : Adversary, optional
+            What can be done to the labels. The noise is on all of them, so this certifies no more labels, but a radius
+            can count annotators.
+
+        Returns
+        -------
+        SmoothedCertificates
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        name, powers = type(self).__name__, self._powers(adversary)
+        if adversary is not None and radius_unit(self.noise_) != "labels":
+            raise ValueError(f"An adversary who changes labels needs noise on labels. Got {self.noise_!r} instead.")
+        guarantee = resolved_guarantee(self.guarantee if method is None else method, self.noise_, name)
+        Z = self._test_rows(X)
+        n_rows = _num_samples(Z)
+        n_statements = max(n_rows, 1) if self.confidence_over == "batch" else 1
+        alpha = error_rate(self.confidence, n_statements, name)
+        selection, estimation = self._votes(Z, self._n_samples, self._reach(guarantee, n_statements))
+        return self._certificates(bound_votes(selection, estimation, alpha), guarantee, adversary, powers)
+
+    def _certificates(
+        self, found: VoteBounds, guarantee: str, adversary: Adversary | None, powers: Powers
+    ) -> SmoothedCertificates:
+        n_train, unit = len(self._codes), radius_unit(self.noise_)
+        decided = found.decided
+        radius = certified_radius(found.log_failure, found.log_rival, self.noise_, guarantee, n_train)
+        if unit == "labels":  # what holds against any changed labels holds against those that somebody can change
+            radius = np.minimum(powers.groups_within(radius), powers.n_touchable)
+        return SmoothedCertificates(
+            prediction=self.classes_[found.winner],
+            radius=np.where(decided, radius, 0).astype(np.int64 if unit == "labels" else np.float64),
+            rival=self.classes_[found.rival],
+            margin=found.margin,
+            log_failure=found.log_failure,
+            abstained=~decided,
+            witness=np.full((len(decided), len(self.classes_)), np.nan),
+            method=guarantee,
+            noise=noise_level(self.noise_),
+            n_train=n_train,
+            classes=self.classes_.copy(),
+            assumptions=(*self._own_assumptions(), *self._assumed, *adversary_words(adversary, powers)),
+            unit=unit if powers.groups is None else "annotators",
+            n_touchable=powers.n_touchable,
+            adversary=adversary,
+            log_rival=found.log_rival,
+            abstention_reason=abstention_reasons(found, decided, self.classes_),
+            confidence=float(self.confidence),
+            confidence_over=self.confidence_over,
+            n_select=self._n_select,
+            n_samples=self._n_samples,
+            measure=self.noise_,
+        )
+
+    def _selection(self, X: Any) -> Integers:
+        check_is_fitted(self)
+        votes, _ = self._votes(self._test_rows(X), n_samples=0)
+        return votes
+
+    def _votes(self, Z: Any, n_samples: int, said_reach: str = "") -> tuple[Integers, Integers]:
+        """Return the votes of both samples on test rows, without an estimation sample if `n_samples` is 0."""
+        draws = _draws(self._n_select, n_samples)
+        if self.models_ is None:
+            return count_votes(self._fits, draws, Z, self.n_jobs, self._announced(n_samples, said_reach))
+        counts = np.zeros((2, _num_samples(Z), len(self.classes_)), dtype=np.int64)
+        for draw, model in zip(draws, self.models_, strict=False):  # the selection sample comes first
+            add_votes(counts[draw.sample], model, self.classes_, Z, draw)
+        return counts[SELECTION], counts[ESTIMATION]
+
+    def _fitted_models(self) -> list[Any]:
+        guarantee = resolved_guarantee(self.guarantee, self.noise_, type(self).__name__)
+        progress = self._announced(self._n_samples, self._reach(guarantee, 1))
+        return all_models(self._fits, _draws(self._n_select, self._n_samples), self.n_jobs, progress)
+
+    def _announced(self, n_samples: int, said_reach: str) -> FitProgress:
+        """Say how many fits there will be and how far they reach; return what reports on them."""
+        n_fits, n_workers = self._n_select + n_samples, effective_n_jobs(self.n_jobs)
+        progress = FitProgress(n_fits, int(self.verbose))
+        purpose = f"{self._n_select} to select" + (f" and {n_samples} to estimate" if n_samples else "")
+        workers = f" on {n_workers} workers" if n_workers > 1 else ""
+        base = type(self._fits.estimator).__name__
+        progress.announce(f"{type(self).__name__}: {n_fits} fits of {base}, {purpose}{workers}. {said_reach}".rstrip())
+        return progress
+
+    def _own_assumptions(self) -> list[str]:
+        base = type(self._fits.estimator).__name__
+        n_classes_read = len(self.classes_) if self.classes is None else None
+        return assumptions(self.noise_, base, self.confidence, self.confidence_over, n_classes_read)
+
+    def _reach(self, guarantee: str, n_predictions: int) -> str:
+        n_train = len(self._codes)
+        return reach(self._n_samples, self.confidence, self.noise_, guarantee, n_train, n_predictions)
+
+    def _read_features(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+        if self._noises_features():
+            self._refuse_sparse(X)
+            X, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
+        else:
+            X, labels = validate_data(self, X, y, skip_check_array=True)
+            labels = column_or_1d(labels, warn=True)
+            assert_all_finite(labels, input_name="y")
+            check_consistent_length(X, labels)
+            if len(labels) < 2:
+                raise ValueError(f"At least two training rows are needed. Got n_samples={len(labels)} instead.")
+        check_classification_targets(labels)
+        return X, labels
+
+    def _test_rows(self, X: Any) -> Any:
+        if not self._noises_features():
+            if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
+                check_array(X, dtype=None, estimator=self)  # says how one row is to be given
+            validate_data(self, X, skip_check_array=True, reset=False)
+            return X
+        self._refuse_sparse(X)
+        return validate_data(self, X, dtype=np.float64, reset=False)
+
+    def _noises_features(self) -> bool:
+        return isinstance(self.noise, (FeatureNoise, JointNoise))
+
+    def _refuse_sparse(self, X: Any) -> None:
+        if issparse(X):
+            raise TypeError(
+                "Sparse features cannot be noised: noise leaves no zero as it is. Give X.toarray(), or a Pipeline that "
+                "makes dense features of few columns."
+            )
+
+    def _check_parameters(self) -> None:
+        name = type(self).__name__
+        if self.estimator is not None:
+            check_base_learner(self.estimator, name)
+        check_count(self.n_select, "n_select", name)
+        check_count(self.n_samples, "n_samples", name)
+        error_rate(self.confidence, 1, name)
+        if self.confidence_over not in SCOPES:
+            raise ValueError(
+                f"The 'confidence_over' parameter of {name} must be 'prediction' or 'batch'. "
+                f"Got {self.confidence_over!r} instead."
+            )
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        if self.estimator is not None and hasattr(self.estimator, "__sklearn_tags__"):
+            base = get_tags(self.estimator).input_tags
+            tags.input_tags.sparse = base.sparse and not self._noises_features()
+            tags.input_tags.allow_nan = base.allow_nan and not self._noises_features()
+        return tags
+
+
+def _draws(n_select: int, n_samples: int) -> list[Draw]:
+    return [Draw(SELECTION, i) for i in range(n_select)] + [Draw(ESTIMATION, i) for i in range(n_samples)]
+
+
+def _seed(random_state: Any) -> int:
+    """Return an integer that all draws follow from."""
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"The 'random_state' parameter must be at least 0. Got {random_state!r} instead.")
+        return int(random_state)
+    return int.from_bytes(check_random_state(random_state).bytes(16), "little")

@@ -1,0 +1,238 @@
+"""Many fits to noisy copies of the training data, each with its own seed, wherever joblib runs them."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Callable, Generator
+from contextlib import closing
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from numbers import Integral
+from typing import Any, TypeVar
+
+import numpy as np
+from joblib import effective_n_jobs
+from joblib.parallel import get_active_backend
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.dummy import DummyClassifier
+from sklearn.utils.parallel import Parallel, delayed
+from sklearn.utils.validation import _num_samples
+from threadpoolctl import ThreadpoolController
+
+from flipproof.noise import Measure
+from flipproof.rounding import Integers
+from flipproof.smoothing.progress import FitProgress
+
+Result = TypeVar("Result")
+
+#: The two samples, and what they are called. Each has seeds of its own.
+SELECTION, ESTIMATION = 0, 1
+SAMPLES = ("selection", "estimation")
+
+#: Tasks for each worker: enough to show progress and to keep all of them busy to the end.
+TASKS_PER_WORKER = 32
+
+
+@dataclass(frozen=True)
+class Draw:
+    """One noisy copy of the training data, by number; its seed depends on nothing else."""
+
+    sample: int
+    number: int
+
+
+@dataclass(frozen=True)
+class NoisyFits:
+    """How to make the model of any draw.
+
+    Every draw has a generator of its own, keyed by the seed, the sample and the number of the draw. The noise is drawn
+    from it first, then the learner's random states. So no draw depends on how many there are, on their order, or on who
+    fits them; and models of different draws are independent of each other.
+    """
+
+    estimator: Any
+    measure: Measure
+    X: Any
+    codes: Integers
+    classes: NDArray[Any]
+    seed: int
+
+    def model(self, draw: Draw) -> Any:
+        """Fit the base learner to one noisy copy of the training data.
+
+        Where all noisy labels are the same, the model says so without a fit, which many learners would refuse: a fixed
+        function of the noisy labels like any other, so the theorem holds. Where some of several classes are missing,
+        the learner sees the others.
+        """
+        rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(draw.sample, draw.number)))
+        X, codes = self._noisy(draw, rng)
+        try:
+            return fit_base_learner(self.estimator, X, self.classes[codes], rng)
+        except Exception as error:
+            raise _named_failure("fitted to", self.estimator, draw, codes, error) from error
+
+    def votes(self, draws: list[Draw], Z: Any) -> tuple[int, Integers]:
+        """Fit the models of some draws of one sample and count their votes on test rows; keep none of them."""
+        counts = np.zeros((_num_samples(Z), len(self.classes)), dtype=np.int64)
+        with _one_thread():
+            for draw in draws:
+                add_votes(counts, self.model(draw), self.classes, Z, draw)
+        return draws[0].sample, counts
+
+    def models(self, draws: list[Draw]) -> list[tuple[Draw, Any]]:
+        """Fit the models of some draws, and return them."""
+        with _one_thread():
+            return [(draw, self.model(draw)) for draw in draws]
+
+    def _noisy(self, draw: Draw, rng: np.random.Generator) -> tuple[Any, Integers]:
+        part = getattr(self.measure, "part", "both")
+        if part == "labels":
+            X, codes = fresh(self.X), self.measure.sample(self.codes, rng)
+        elif part == "features":
+            X, codes = self.measure.sample(self.X, rng), self.codes
+        else:
+            X, codes = self.measure.sample((fresh(self.X), self.codes.copy()), rng)
+        codes = np.asarray(codes)
+        if codes.dtype.kind not in "iu" or codes.ndim != 1 or not 0 < len(codes) == _num_samples(X):
+            raise ValueError(
+                f"{self.measure!r} must return as many labels as rows, coded as integers. Got {codes.dtype} of shape "
+                f"{codes.shape} for {_num_samples(X)} rows instead, in draw {draw.number}."
+            )
+        if codes.min() < 0 or codes.max() >= len(self.classes):
+            raise ValueError(
+                f"{self.measure!r} must return labels coded as 0 to {len(self.classes) - 1}. "
+                f"Got {codes.min()} to {codes.max()} instead, in draw {draw.number}."
+            )
+        return X, codes
+
+
+def fit_base_learner(estimator: Any, X: Any, labels: NDArray[Any], rng: np.random.Generator) -> Any:
+    """Fit a clone; its random states, unless they are numbers, come from `rng`."""
+    if (labels == labels[0]).all():
+        return DummyClassifier(strategy="most_frequent").fit(X, labels)
+    model = clone(estimator)
+    parameters = model.get_params()
+    names = [name for name in sorted(parameters) if name.endswith("random_state")]
+    names = [name for name in names if not isinstance(parameters[name], Integral)]
+    model.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
+    return model.fit(X, labels)
+
+
+def add_votes(counts: Integers, model: Any, classes: NDArray[Any], Z: Any, draw: Draw) -> None:
+    """Ask a model about all test rows, and add its votes to the counts, shape (m, K)."""
+    try:
+        answers = np.asarray(model.predict(fresh(Z)))
+    except Exception as error:
+        raise _named_failure("asked for predictions after", model, draw, None, error) from error
+    known = np.isin(answers, classes)
+    if answers.shape != (len(counts),) or not known.all():
+        strange = f"{answers[~known][0]!r}" if not known.all() else f"an array of shape {answers.shape}"
+        raise ValueError(
+            f"The base learner {type(model).__name__} must predict one of the classes {classes.tolist()} for each test "
+            f"row. Got {strange} instead."
+        )
+    counts[np.arange(len(counts)), np.searchsorted(classes, answers)] += 1
+
+
+def in_tasks(draws: list[Draw], n_workers: int) -> list[list[Draw]]:
+    """Cut the draws of each sample into tasks of about the same size."""
+    size = -(-len(draws) // (TASKS_PER_WORKER * n_workers))
+    tasks = []
+    for sample in (SELECTION, ESTIMATION):
+        of_sample = [draw for draw in draws if draw.sample == sample]
+        tasks += [of_sample[start : start + size] for start in range(0, len(of_sample), size)]
+    return tasks
+
+
+def run_tasks(
+    work: Callable[[list[Draw]], Result], draws: list[Draw], n_jobs: int | None, progress: FitProgress
+) -> Generator[Result, None, None]:
+    """Yield what `work` returns for each task, in any order; close it, and all workers stop.
+
+    An error or an interrupt ends all tasks. What has been found so far is of no use, since the number of samples must
+    not depend on them.
+    """
+    n_workers = effective_n_jobs(n_jobs)
+    tasks = in_tasks(draws, n_workers)
+    try:
+        with _one_thread(), closing(_results(work, tasks, n_jobs, n_workers)) as results:
+            for n_fits, result in results:
+                progress.advance(n_fits)
+                yield result
+    finally:
+        progress.close()
+
+
+def all_models(fits: NoisyFits, draws: list[Draw], n_jobs: int | None, progress: FitProgress) -> list[Any]:
+    """Return the models of all draws."""
+    fitted: dict[Draw, Any] = {}
+    with closing(run_tasks(fits.models, draws, n_jobs, progress)) as results:
+        for models in results:
+            fitted.update(models)
+    return [fitted[draw] for draw in draws]
+
+
+def count_votes(
+    fits: NoisyFits, draws: list[Draw], Z: Any, n_jobs: int | None, progress: FitProgress
+) -> tuple[Integers, Integers]:
+    """Return the votes of the selection and of the estimation sample, each of shape (m, K)."""
+    counts = np.zeros((2, _num_samples(Z), len(fits.classes)), dtype=np.int64)
+    with closing(run_tasks(partial(fits.votes, Z=Z), draws, n_jobs, progress)) as results:
+        for sample, of_task in results:
+            counts[sample] += of_task
+    return counts[SELECTION], counts[ESTIMATION]
+
+
+def fresh(X: Any) -> Any:
+    """Return a copy where there is a way: a learner that writes into its input must not change that of the next."""
+    return X.copy() if hasattr(X, "copy") else X
+
+
+def _results(
+    work: Callable[[list[Draw]], Result], tasks: list[list[Draw]], n_jobs: int | None, n_workers: int
+) -> Generator[tuple[int, Result], None, None]:
+    if n_workers == 1:
+        yield from (_counted(work, task) for task in tasks)
+        return
+    backend, _ = get_active_backend()
+    as_they_come = getattr(backend, "supports_return_generator", False)
+    run = Parallel(n_jobs=n_jobs, return_as="generator_unordered" if as_they_come else "list")
+    results = iter(run(delayed(_counted)(work, task) for task in tasks))
+    try:
+        for result in results:  # noqa: UP028 - "yield from" would close the results, and warn of it
+            yield result
+    finally:
+        if as_they_come:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # that tasks were cancelled is what was asked for
+                results.close()
+
+
+def _counted(work: Callable[[list[Draw]], Result], task: list[Draw]) -> tuple[int, Result]:
+    return len(task), work(task)
+
+
+def _one_thread() -> Any:
+    """Keep BLAS and OpenMP on one thread: the last bits of a fit, and so its votes, may depend on their number.
+
+    Entered by whoever starts the workers and by each of them: threads of one process share the number of BLAS threads,
+    and who leaves first must find 1 as it was.
+    """
+    return _pools(len(sys.modules)).limit(limits=1)
+
+
+@lru_cache(maxsize=1)
+def _pools(n_modules: int) -> ThreadpoolController:
+    """Find the libraries of the process: a matter of milliseconds, and only a new module can bring a new one."""
+    return ThreadpoolController()
+
+
+def _named_failure(what: str, estimator: Any, draw: Draw, codes: Integers | None, error: Exception) -> ValueError:
+    size = "" if codes is None else f" ({len(codes)} rows, {len(np.unique(codes))} classes)"
+    return ValueError(
+        f"The base learner {type(estimator).__name__} could not be {what} draw {draw.number} of the "
+        f"{SAMPLES[draw.sample]} sample{size}: {' '.join(str(error).split())} No draw can be left out: the votes would "
+        "no longer be a fair sample."
+    )

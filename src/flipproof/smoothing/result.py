@@ -1,0 +1,104 @@
+"""Certificates that rest on samples: what was drawn, how sure it is, and why a row has none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flipproof.certificates import Certificates
+from flipproof.guarantees import budget_over_rivals
+from flipproof.noise import JointNoise, LabelFlip, Measure, divergence_upper
+from flipproof.rounding import Floats, above, below
+from flipproof.smoothing.radii import feature_radius
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SmoothedCertificates(Certificates):
+    """Certificates about the smoothed decision g, each true with the stated confidence.
+
+    Attributes
+    ----------
+    prediction : array of shape (m,)
+        What `predict` returns: the class that the selection sample votes for, also where `abstained`.
+    radius : numbers of shape (m,)
+        How much of the training data may be changed without changing g: labels, or the l2 norm over the features, or
+        the divergence of a measure of one's own; see `unit`. 0 where abstained.
+    abstained : booleans of shape (m,)
+        True where the bounds do not even decide that the prediction is g; `abstention_reason` says in words why.
+    log_failure : floats of shape (m,)
+        Log of an upper bound on the vote that the prediction does not have.
+    log_rival : floats of shape (m,)
+        Log of an upper bound on the vote of any one other class.
+    margin : floats of shape (m,)
+        Lead of the prediction over `rival` in the estimation sample, as a share of it.
+    confidence : float
+        Chance, over the draws, that a certificate is true; `confidence_over` says whether each one or all of a batch.
+    n_select, n_samples : int
+        Sizes of the selection and of the estimation sample.
+    measure : Measure
+        The noise.
+    """
+
+    log_rival: Floats = field(default_factory=lambda: np.zeros(0))
+    abstention_reason: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=str))
+    confidence: float = np.nan
+    confidence_over: str = "prediction"
+    n_select: int = 0
+    n_samples: int = 0
+    measure: Measure | None = None
+
+    @property
+    def divergence_budget(self) -> Floats:
+        """The divergence that the noise may move by without changing g; 0 where abstained.
+
+        Whatever else is done to the training data, g is the same while
+        ``measure.divergence(data, other_data) <= divergence_budget`` (Example 3 of the paper).
+        """
+        return budget_over_rivals(self.log_failure, self.log_rival)
+
+    def feature_radius(self, flips: ArrayLike) -> Floats:
+        """Return how far the features may move while labels are changed too, under noise on both.
+
+        Parameters
+        ----------
+        flips : integers of shape (f,)
+            Numbers of changed labels.
+
+        Returns
+        -------
+        floats of shape (f, m)
+            The largest certified l2 norm, over the whole training matrix; NaN where not even the flips are certified.
+
+        Notes
+        -----
+        ``flips * KL1 + ||delta||^2 / (2 sigma^2)`` must stay within the divergence budget.
+        """
+        if not isinstance(self.measure, JointNoise):
+            raise ValueError(f"feature_radius needs noise on labels and features, JointNoise. Got {self.measure!r}.")
+        wanted = np.atleast_1d(np.asarray(flips))
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not (wanted >= 0).all():
+            raise ValueError(f"flips must be integers of at least 0. Got {flips!r} instead.")
+        labels: LabelFlip = self.measure.labels
+        spent = above(wanted * divergence_upper(labels))
+        left = below(self.divergence_budget - np.where(wanted > 0, spent, 0.0)[:, None])
+        certified = ~self.abstained & (left >= 0)
+        # what is left of nothing spent is slightly below the budget, and 0 for a row that is just decided
+        certified |= ~self.abstained & (wanted == 0)[:, None]
+        return np.where(certified, feature_radius(left, self.measure.features.sigma), np.nan)
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
+        table = super().to_arrow()
+        table = table.append_column("log_rival", [self.log_rival])
+        table = table.append_column("abstention_reason", [self.abstention_reason.tolist()])
+        about = {
+            "confidence": repr(self.confidence),
+            "confidence_over": self.confidence_over,
+            "n_select": str(self.n_select),
+            "n_samples": str(self.n_samples),
+            "measure": repr(self.measure),
+        }
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), **about})

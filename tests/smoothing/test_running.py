@@ -1,0 +1,108 @@
+"""Many fits: the same votes whoever makes them, words on the way, and an end when it is asked for."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+from joblib import parallel_config
+from sklearn.base import clone
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
+from smoothed_problems import QUICK, blobs
+
+from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
+from flipproof.smoothing import SmoothedClassifier
+
+
+@pytest.mark.parametrize("noise", [0.3, JointNoise(LabelFlip(0.3), FeatureNoise(0.5))])
+def test_the_same_votes_whoever_fits(noise):
+    X, y, Z, _ = blobs()
+    base = RandomForestClassifier(3)
+    model = SmoothedClassifier(base, noise, **QUICK).fit(X, y)
+    first = model.certify(Z)
+    np.testing.assert_array_equal(first.prediction, model.predict(Z))
+    again = [clone(model).fit(X, y), clone(model).set_params(n_jobs=2).fit(X, y)]
+    again.append(clone(model).set_params(keep_models=True, n_jobs=2).fit(X, y))
+    with parallel_config(backend="threading", n_jobs=2):
+        results = [again[0].certify(Z)]
+    results += [one.certify(Z) for one in again[1:]]
+    for other in results:
+        for name in ("prediction", "radius", "margin", "log_failure", "log_rival", "abstained"):
+            np.testing.assert_array_equal(getattr(first, name), getattr(other, name))
+    assert len(again[2].models_) == 50
+    assert model.models_ is None
+    other_seed = clone(model).set_params(random_state=7).fit(X, y).certify(Z)
+    assert not np.array_equal(first.margin, other_seed.margin)
+
+
+class NeedsAll(LogisticRegression):
+    """Refuses labels without a cat."""
+
+    def fit(self, X, y):
+        if "cat" not in y:
+            raise ValueError("there is no\ncat here.")
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_any_other_failure_names_the_draw(n_jobs):
+    X, y, Z, _ = blobs(3, n=6)
+    model = SmoothedClassifier(NeedsAll(), 0.6, **QUICK, n_jobs=n_jobs).fit(X, y)
+    wanted = (
+        r"NeedsAll could not be fitted to draw \d+ of the (selection|estimation) sample \(6 rows, \d classes\): there"
+    )
+    with pytest.raises(ValueError, match=wanted + r" is no cat here\. No draw can be left out"):
+        model.certify(Z)
+
+
+def test_it_says_what_it_will_do_and_how_far_it_has_come(capsys):
+    X, y, Z, _ = blobs(2)
+    SmoothedClassifier(LogisticRegression(), 0.3, **QUICK, verbose=1).fit(X, y).certify(Z)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "50 fits of LogisticRegression, 10 to select and 40 to estimate." in said.err
+    assert "they certify 3 changed labels (confidence 0.9 for each prediction)" in said.err
+    assert "50 of 50 fits" in said.err
+    SmoothedClassifier(LogisticRegression(), 0.3, **QUICK).fit(X, y).certify(Z)
+    assert capsys.readouterr().err == ""
+
+
+class Counting(LogisticRegression):
+    """Writes a byte for each fit, and takes its time."""
+
+    def __init__(self, path=""):
+        super().__init__()
+        self.path = path
+
+    def fit(self, X, y):
+        with open(self.path, "ab") as file:
+            file.write(b".")
+        time.sleep(0.02)
+        return super().fit(X, y)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2])
+def test_an_interrupt_ends_all_fits(n_jobs, tmp_path):
+    X, y, Z, _ = blobs(2)
+    path = tmp_path / "fits"
+    model = SmoothedClassifier(Counting(str(path)), 0.3, 100, 5000, n_jobs=n_jobs, random_state=0).fit(X, y)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupt():
+        while path.stat().st_size < 20:  # until the fits are under way
+            time.sleep(0.05)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    try:
+        threading.Thread(target=interrupt, daemon=True).start()
+        with pytest.raises(KeyboardInterrupt):
+            model.certify(Z)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    time.sleep(0.3)
+    done = path.stat().st_size
+    time.sleep(0.5)
+    assert path.stat().st_size == done < 2000
