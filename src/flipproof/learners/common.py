@@ -106,6 +106,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 f"The features step ({type(self.features).__name__}) was fitted without labels, and would come out the "
                 "same if fitted again; its own settings are taken as chosen without labels."
             )
+            parts = (self.features, *self.features.get_params().values())
+            said += [part.rests_on for part in parts if isinstance(getattr(part, "rests_on", None), str)]
         if not self._labeled.all():
             said.append(
                 f"{np.count_nonzero(~self._labeled)} of the {len(self._labeled)} training rows have no label: "

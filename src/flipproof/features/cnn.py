@@ -1,0 +1,179 @@
+"""A small convolutional network that was trained on other classes."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils import check_consistent_length
+
+from flipproof.features.images import Images, ImageTransformer, image_shape_of
+from flipproof.features.training import (
+    Training,
+    apply_in_batches,
+    device_of,
+    fingerprint,
+    own_randomness,
+    set_weights,
+    torch_for,
+    train,
+    weights_of,
+)
+
+
+class CNNFeatures(ImageTransformer):
+    """Features of a small network that learnt to tell *other* classes apart, as the paper has them for MNIST 1/7.
+
+    The labels that certificates protect are never read: neither is `y` in `fit`, nor does the network see the rows that
+    it is fitted to. What it learns from are `X_aux` and `y_aux`, such as the eight other digits: rows of other classes,
+    whose labels are trusted.
+
+    The network is that of the paper: two convolutions of 5 x 5 (10 and 20 channels) with pooling, a layer of 50, the
+    embedding, and a layer for the classes of `y_aux` that is thrown away after training.
+
+    Parameters
+    ----------
+    X_aux : array of shape (n, n_pixels)
+        Images of other classes.
+    y_aux : array of shape (n,)
+        Their labels, which no one attacks.
+    n_components : int, default=50
+        Dimensions of the embedding.
+    image_shape : tuple of int, optional
+        (height, width) or (height, width, channels) of the images. Default: square and grey.
+    epochs : int, default=10
+        Passes over the images.
+    batch_size : int, default=64
+        Images of a step.
+    learning_rate : float, default=1e-3
+        Of Adam; it falls to 0 by a cosine.
+    dropout : float, default=0.5
+        Share of units that are left out in training.
+    device : str, default="auto"
+        As PyTorch names it; "auto" is the graphics processor if there is one.
+    random_state : int, default=0
+        Seed. On one machine, with one number of threads, the same seed gives the same network.
+    checkpoint : path, optional
+        Written after every epoch; a fit with the same data and settings goes on from it, or takes it as it is if it is
+        complete.
+    verbose : int, default=0
+        1: a line on stderr for every epoch.
+
+    Attributes
+    ----------
+    weights_ : dict of arrays
+        The network.
+    """
+
+    #: What certificates on these features assume; every learner says so.
+    rests_on = "The labels that CNNFeatures learnt from, y_aux, are of other rows and trusted: nobody changes them."
+
+    def __init__(
+        self,
+        X_aux: ArrayLike,
+        y_aux: ArrayLike,
+        *,
+        n_components: int = 50,
+        image_shape: tuple[int, ...] | None = None,
+        epochs: int = 10,
+        batch_size: int = 64,
+        learning_rate: float = 1e-3,
+        dropout: float = 0.5,
+        device: str = "auto",
+        random_state: int = 0,
+        checkpoint: str | os.PathLike[str] | None = None,
+        verbose: int = 0,
+    ) -> None:
+        self.X_aux = X_aux
+        self.y_aux = y_aux
+        self.n_components = n_components
+        self.image_shape = image_shape
+        self.epochs = epochs
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.dropout = dropout
+        self.device = device
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.verbose = verbose
+
+    def fit(self, X: Any, y: Any = None) -> CNNFeatures:
+        """Train on the other classes; of X only the number of columns is looked at, and labels are ignored."""
+        torch = torch_for("CNNFeatures")
+        self._training_images(X)
+        images, codes, n_classes = self._other_classes()
+        self.mean_, self.scale_ = float(images.mean()), float(images.std()) or 1.0
+        with own_randomness(torch, self.random_state):
+            network = self._network(torch, n_classes)
+        device = device_of(torch, self.device)
+        network.to(device)
+        rows, labels = self._tensor(torch, images), torch.from_numpy(codes)
+
+        def loss_of(batch: Any) -> Any:
+            answers = network(rows[batch].to(device))
+            return torch.nn.functional.cross_entropy(answers, labels[batch].to(device))
+
+        made_from = fingerprint([images, codes], self._settings())
+        train(torch, network, loss_of, len(rows), self._training(), made_from)
+        self.weights_ = weights_of(network[:-1])
+        self._n_features_out = self.n_components
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the embedding, shape (m, n_components)."""
+        images = self._test_images(X)
+        torch = torch_for("CNNFeatures")
+        with own_randomness(torch, 0):  # a new network is random until it gets its weights
+            embedding = self._network(torch, 1)[:-1]
+        set_weights(torch, embedding, self.weights_)
+        return apply_in_batches(torch, embedding, self._tensor(torch, images), device_of(torch, self.device))
+
+    def _network(self, torch: Any, n_classes: int) -> Any:
+        nn = torch.nn
+        height, width, channels = self.image_shape_
+        left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]  # after 5 x 5 and pooling, twice
+        if min(left) < 1:
+            raise ValueError(f"CNNFeatures needs images of at least 16 x 16 pixels. Got {height} x {width} instead.")
+        return nn.Sequential(
+            *(nn.Conv2d(channels, 10, 5), nn.MaxPool2d(2), nn.ReLU()),
+            *(nn.Conv2d(10, 20, 5), nn.Dropout2d(self.dropout), nn.MaxPool2d(2), nn.ReLU(), nn.Flatten()),
+            *(nn.Linear(20 * left[0] * left[1], 50), nn.ReLU(), nn.Dropout(self.dropout)),
+            nn.Linear(50, self.n_components),
+            nn.Linear(self.n_components, n_classes),
+        )
+
+    def _other_classes(self) -> tuple[Images, NDArray[np.int64], int]:
+        images = np.asarray(self.X_aux, dtype=np.float32)
+        check_consistent_length(self.X_aux, self.y_aux)
+        shape = image_shape_of(images[0].size, self.image_shape, "CNNFeatures")
+        if shape != self.image_shape_:
+            raise ValueError(
+                f"The 'X_aux' parameter of CNNFeatures must hold images of {self.n_features_in_} numbers, as X does. "
+                f"Got {images[0].size} numbers instead."
+            )
+        classes, codes = np.unique(np.asarray(self.y_aux), return_inverse=True)
+        if len(classes) < 2:
+            raise ValueError("The 'y_aux' parameter of CNNFeatures must hold at least two classes to tell apart.")
+        return images.reshape(len(images), *shape), codes.astype(np.int64), len(classes)
+
+    def _tensor(self, torch: Any, images: Images) -> Any:
+        scaled = (images - np.float32(self.mean_)) / np.float32(self.scale_)
+        return torch.from_numpy(np.ascontiguousarray(scaled.transpose(0, 3, 1, 2)))
+
+    def _settings(self) -> dict[str, Any]:
+        kept = ("n_components", "epochs", "batch_size", "learning_rate", "dropout", "random_state")
+        return {name: getattr(self, name) for name in kept}
+
+    def _training(self) -> Training:
+        return Training(
+            who="CNNFeatures",
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            learning_rate=self.learning_rate,
+            weight_decay=0.0,
+            seed=self.random_state,
+            checkpoint=self.checkpoint,
+            verbose=self.verbose,
+        )

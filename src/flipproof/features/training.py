@@ -1,0 +1,191 @@
+"""Train a network: one loop, with progress on stderr, a seed, and a checkpoint from which to go on.
+
+PyTorch is imported when a network is first needed, and networks are made inside functions: everything else here works,
+and can be read by tools, where PyTorch is not installed.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: Weights of a network by name, as arrays: what a fitted transformer keeps.
+Weights = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Training:
+    """How a network is trained."""
+
+    who: str
+    epochs: int
+    batch_size: int
+    learning_rate: float
+    weight_decay: float
+    seed: int
+    checkpoint: str | os.PathLike[str] | None
+    verbose: int
+
+
+def torch_for(who: str) -> Any:
+    """Return PyTorch, or say how to get it."""
+    try:
+        return import_module("torch")
+    except ImportError as error:
+        raise ImportError(f"{who} needs PyTorch: pip install 'flipproof[deep]'.") from error
+
+
+def device_of(torch: Any, device: str) -> str:
+    """Return the device: as given, or with "auto" the graphics processor if there is one."""
+    if device != "auto":
+        return device
+    return "cuda" if torch.cuda.is_available() else "cpu"
+
+
+@contextmanager
+def own_randomness(torch: Any, seed: int) -> Any:
+    """Draw from this seed inside, and leave PyTorch's own stream as it was."""
+    with torch.random.fork_rng():
+        torch.manual_seed(seed)
+        yield
+
+
+def fingerprint(arrays: list[NDArray[Any]], settings: dict[str, Any]) -> str:
+    """Return what a checkpoint must have been made from to be gone on with: the data and the settings."""
+    digest = sha256(repr(sorted(settings.items())).encode())
+    for array in arrays:
+        digest.update(f"{array.dtype} {array.shape}".encode())
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
+
+
+def train(torch: Any, network: Any, loss_of: Callable[[Any], Any], n_rows: int, how: Training, made_from: str) -> None:
+    """Minimise the mean of ``loss_of(rows)`` over random batches of row numbers, by Adam with a cosine schedule.
+
+    Every epoch starts from a seed of its own, so that a run that was stopped and gone on with ends in the same network.
+    """
+    if min(n_rows, how.batch_size) < 2:
+        raise ValueError(f"{how.who} needs at least two images, and batches of at least two.")
+    optimizer = torch.optim.Adam(network.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay)
+    first = _resume(torch, network, optimizer, how, made_from)
+    began = time.monotonic()
+    for epoch in range(first, how.epochs):
+        with own_randomness(torch, _epoch_seed(how.seed, epoch)):
+            for group in optimizer.param_groups:
+                group["lr"] = how.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / how.epochs))
+            mean_loss = _epoch(torch, network, loss_of, n_rows, how.batch_size, optimizer)
+        if not np.isfinite(mean_loss):
+            raise ValueError(f"{how.who} did not learn: its loss is {mean_loss}. Try a smaller learning_rate.")
+        _say(how, f"epoch {epoch + 1} of {how.epochs}, loss {mean_loss:.4f}, {time.monotonic() - began:.0f} s")
+        _keep(torch, network, optimizer, how, made_from, epoch + 1)
+
+
+def _epoch(torch: Any, network: Any, loss_of: Any, n_rows: int, batch_size: int, optimizer: Any) -> float:
+    network.train()
+    losses = []
+    order = torch.randperm(n_rows)
+    # a last batch of one row has nothing to be compared or normalised with
+    batches = [rows for rows in order.split(batch_size) if len(rows) > 1]
+    for rows in batches:
+        optimizer.zero_grad()
+        loss = loss_of(rows)
+        loss.backward()
+        optimizer.step()
+        losses.append(float(loss.detach()))
+    return float(np.mean(losses))
+
+
+def _epoch_seed(seed: int, epoch: int) -> int:
+    return int(np.random.SeedSequence((seed, epoch)).generate_state(1)[0])
+
+
+def _say(how: Training, text: str) -> None:
+    if how.verbose:
+        sys.stderr.write(f"{how.who}: {text}\n")
+        sys.stderr.flush()
+
+
+def _keep(torch: Any, network: Any, optimizer: Any, how: Training, made_from: str, epochs_done: int) -> None:
+    """Write the checkpoint at once or not at all."""
+    if how.checkpoint is None:
+        return
+    path = Path(how.checkpoint)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    state = {
+        "made_from": made_from,
+        "epochs_done": epochs_done,
+        "network": network.state_dict(),
+        "optimizer": optimizer.state_dict(),
+    }
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            torch.save(state, file)
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def _resume(torch: Any, network: Any, optimizer: Any, how: Training, made_from: str) -> int:
+    """Load the checkpoint, if there is one, and return how many epochs are done."""
+    if how.checkpoint is None or not Path(how.checkpoint).is_file():
+        return 0
+    state = load_tensors(torch, how.checkpoint)
+    if not isinstance(state, dict) or state.get("made_from") != made_from:
+        raise ValueError(
+            f"The checkpoint {os.fspath(how.checkpoint)} belongs to other data or settings of {how.who}: "
+            "remove it, or choose another name."
+        )
+    network.load_state_dict(state["network"])
+    optimizer.load_state_dict(state["optimizer"])
+    _say(how, f"goes on from {how.checkpoint} after epoch {state['epochs_done']}")
+    return int(state["epochs_done"])
+
+
+def load_tensors(torch: Any, path: str | os.PathLike[str]) -> Any:
+    """Return what a file of PyTorch or a .safetensors file holds; only tensors and plain values, never code."""
+    if not Path(path).is_file():
+        raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
+    if Path(path).suffix == ".safetensors":
+        try:
+            return import_module("safetensors.torch").load_file(path)
+        except ImportError as error:
+            raise ImportError(f"{path} needs safetensors: pip install 'flipproof[deep]'.") from error
+        except Exception as error:
+            raise OSError(f"{os.fspath(path)} is damaged or no .safetensors file: {error}") from error
+    try:
+        return torch.load(path, map_location="cpu", weights_only=True)
+    except Exception as error:  # damaged files fail in many ways, and PyTorch's advice is to load them unsafely
+        raise OSError(f"{os.fspath(path)} is damaged, or holds more than weights: code is never read.") from error
+
+
+def weights_of(network: Any) -> Weights:
+    """Return a network's weights as arrays."""
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in network.state_dict().items()}
+
+
+def set_weights(torch: Any, network: Any, weights: Weights) -> None:
+    """Give a network the weights that were kept of it."""
+    network.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
+
+
+def apply_in_batches(torch: Any, network: Any, rows: Any, device: str, batch_size: int = 256) -> NDArray[np.float32]:
+    """Return the network's answers to rows, a block at a time."""
+    network.eval().to(device)
+    with torch.inference_mode():
+        answers = [network(part.to(device)).cpu() for part in rows.split(batch_size)]
+    return np.asarray(torch.cat(answers).numpy(), dtype=np.float32)
