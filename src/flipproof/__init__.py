@@ -21,12 +21,14 @@ if TYPE_CHECKING:
     from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
     from flipproof.metrics import certified_accuracy, certified_recall
     from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
+    from flipproof.report.displays import AttackDisplay, RadiusHistogramDisplay
     from flipproof.report.plots import CertifiedAccuracyDisplay
     from flipproof.selection import select_on_trusted
     from flipproof.smoothing import SmoothedClassifier
 
 _HOMES = {
     "Adversary": "certificates",
+    "AttackDisplay": "report.displays",
     "Certificates": "certificates",
     "CertifiedAccuracyDisplay": "report.plots",
     "CertifiedClusterClassifier": "learners.cluster",
@@ -41,6 +43,7 @@ _HOMES = {
     "LabelDependenceWarning": "learners.ridge",
     "LabelFlip": "noise",
     "LabelLinearClassifier": "learners.base",
+    "RadiusHistogramDisplay": "report.displays",
     "SmoothedClassifier": "smoothing",
     "certified_accuracy": "metrics",
     "certified_recall": "metrics",
@@ -51,6 +54,7 @@ _HOMES = {
 
 __all__ = [
     "Adversary",
+    "AttackDisplay",
     "Certificates",
     "CertifiedAccuracyDisplay",
     "CertifiedClusterClassifier",
@@ -65,6 +69,7 @@ __all__ = [
     "LabelDependenceWarning",
     "LabelFlip",
     "LabelLinearClassifier",
+    "RadiusHistogramDisplay",
     "SmoothedClassifier",
     "__version__",
     "certified_accuracy",

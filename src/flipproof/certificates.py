@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import json
 import math
 from collections.abc import Iterable, Sequence
@@ -17,6 +18,9 @@ METHODS = ("exact", "tight", "kl")
 
 #: Units of which there is a number; radii in all others are measured.
 COUNTED_UNITS = ("labels", "annotators")
+
+#: Rows of the table that a notebook shows.
+ROWS_IN_NOTEBOOK = 5
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +148,24 @@ class Certificates:
         abstained = f", {np.count_nonzero(self.abstained)} abstained" if self.abstained.any() else ""
         return f"<Certificates: {len(self)} predictions, method {self.method!r}{middle}{abstained}>"
 
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the most fragile predictions, and what all certificates rest on."""
+        order = np.lexsort((self.margin, self.radius, ~self.abstained))[:ROWS_IN_NOTEBOOK]
+        lines = [(row, self.prediction[row], self._radius_words(row), self.rival[row]) for row in order]
+        head = _html_cells(("test row", "prediction", f"radius ({self.unit})", "class to watch"), "th")
+        body = "".join(f"<tr>{_html_cells(line, 'td')}</tr>" for line in lines)
+        rests = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.assumptions)
+        return (
+            f"<p>{html.escape(repr(self))}</p>"
+            f"<table><caption>The most fragile</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<details><summary>What they rest on</summary><ul>{rests}</ul></details>"
+        )
+
+    def _radius_words(self, row: int) -> str:
+        if self.abstained[row]:
+            return "abstained"
+        return str(self.radius[row]) if self.unit in COUNTED_UNITS else _rounded_down(self.radius[row])
+
     def to_arrow(self) -> Any:
         """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
         try:
@@ -211,6 +233,10 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
         f"Test row {row} is predicted as {spoken(prediction)}, and would be even if {attack}; "
         f"beyond that, {spoken(rival)} is the class to watch."
     )
+
+
+def _html_cells(texts: Iterable[Any], tag: str) -> str:
+    return "".join(f"<{tag}>{html.escape(str(text))}</{tag}>" for text in texts)
 
 
 def _rounded_down(radius: float) -> str:

@@ -1,5 +1,7 @@
 """`flipproof demo` as a user runs it: a new process, real files, real exit codes."""
 
+import json
+import math
 import os
 import re
 import signal
@@ -10,6 +12,9 @@ import time
 from pathlib import Path
 
 import pytest
+from terminal import signalled
+
+from flipproof.cli.group import run as in_process
 
 FIGURE = Path("flipproof-demo") / "certified-accuracy.png"
 COMMAND = [sys.executable, "-c", "from flipproof.cli import main; main()"]
@@ -93,10 +98,19 @@ def test_demo_tables_are_ordered_as_the_theory_says(demo):
 
 def test_demo_keeps_talk_off_stdout_and_data_off_stderr(demo):
     result, _, _ = demo
-    assert "exact certificates for 91 test rows" in result.stderr
-    assert "kl certificates for 450 test rows" in result.stderr
-    assert "..." not in result.stdout
-    assert "%" not in result.stderr
+    assert result.stderr == ""  # progress is for terminals
+    assert "certificates for 91 test rows" not in result.stdout
+
+
+def test_demo_as_json_is_json_and_nothing_else(demo, tmp_path, capfd):
+    assert in_process(["demo", "--json", "--quiet", "--out", str(tmp_path)]) == 0
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    stored = json.loads(captured.out)
+    assert [problem["n_test"] for problem in stored["problems"]] == [91, 450]
+    exact = stored["problems"][0]["methods"][0]["certified"]
+    assert f"{math.floor(exact[2] * 1000) / 10:.1f}%" in demo[0].stdout
+    assert stored["curves"] == str(tmp_path / FIGURE.name)
 
 
 def test_demo_is_plain_text_of_80_columns_when_piped(demo):
@@ -195,17 +209,19 @@ def test_version(tmp_path):
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_ctrl_c_ends_in_one_line_and_leaves_no_figure(tmp_path):
-    with subprocess.Popen(
-        [*COMMAND, "demo"], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        for line in process.stderr:
-            if "certificates" in line:
-                break
-        process.send_signal(signal.SIGINT)
-        data, talk = process.communicate(timeout=60)
-    assert process.returncode == 130
+    code, data, talk = signalled(tmp_path, ["demo"], "certificates", signal.SIGINT)
+    assert code == 130
     assert data == ""
     assert talk.splitlines()[-1] == "flipproof: interrupted"
+    assert "Traceback" not in talk
+    assert not list((tmp_path / FIGURE).parent.iterdir())
+
+
+@pytest.mark.skipif(os.name != "posix", reason="sends a signal")
+def test_a_run_that_is_ended_leaves_no_figure(tmp_path):
+    code, data, talk = signalled(tmp_path, ["demo"], "certificates", signal.SIGTERM)
+    assert code == 143
+    assert data == ""
     assert "Traceback" not in talk
     assert not list((tmp_path / FIGURE).parent.iterdir())
 

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from typing import Any
 
+EXIT_REQUIREMENT = 1
 EXIT_USAGE = 2
 EXIT_INTERRUPTED = 130
+EXIT_BROKEN_PIPE = 141  # 128 + SIGPIPE
+EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 
 def main() -> None:
@@ -16,6 +21,7 @@ def main() -> None:
     except ImportError:
         print("flipproof: the command line needs click and rich: pip install 'flipproof[cli]'", file=sys.stderr)
         sys.exit(EXIT_USAGE)
+    signal.signal(signal.SIGTERM, _terminated)
     try:
         from flipproof.cli.group import run
 
@@ -23,3 +29,8 @@ def main() -> None:
     except KeyboardInterrupt:
         print("flipproof: interrupted", file=sys.stderr)
         sys.exit(EXIT_INTERRUPTED)
+
+
+def _terminated(_number: int, _frame: Any) -> None:
+    """End as by an exception, so that files which are half written are removed."""
+    sys.exit(EXIT_TERMINATED)

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import textwrap
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-if TYPE_CHECKING:
-    from rich.console import Console
-
-    from flipproof.report.text import TextTable
+from flipproof.cli.options import GroupedCommand, common_options, option
 
 FIGURE_NAME = "certified-accuracy.png"
 
@@ -22,14 +17,19 @@ LARGEST_SEED = 2**32 - 1
 N_STEPS = 8
 
 
-def _check_seed(_context: click.Context, _parameter: click.Parameter, seed: int) -> int:
+def check_seed(_context: click.Context, _parameter: click.Parameter, seed: int) -> int:
+    """Refuse a seed that scikit-learn does."""
     if not 0 <= seed <= LARGEST_SEED:
         raise click.BadParameter(f"{seed} is not between 0 and {LARGEST_SEED}.")
     return seed
 
 
-@click.command(epilog="\b\nExample:\n  flipproof demo --out /tmp/demo --seed 1")
-@click.option(
+@click.command(
+    cls=GroupedCommand,
+    epilog="\b\nExample:\n  flipproof demo --out /tmp/demo --seed 1",
+    short_help="Certify handwritten digits, in a few seconds.",
+)
+@option(
     "--out",
     "folder",
     type=click.Path(path_type=Path),
@@ -37,15 +37,16 @@ def _check_seed(_context: click.Context, _parameter: click.Parameter, seed: int)
     metavar="DIR",
     help="Folder for the figure. Default: flipproof-demo",
 )
-@click.option(
+@option(
     "--seed",
     type=int,
-    callback=_check_seed,
+    callback=check_seed,
     default=0,
     metavar="N",
     help="Seed of the split into training and test rows. Default: 0",
 )
-def demo(folder: Path, seed: int) -> None:
+@common_options
+def demo(folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
     """Certify handwritten digits, and see what the figures mean.
 
     Takes the digits that come with scikit-learn, first 1 against 7, then all ten. Prints how many predictions are
@@ -54,8 +55,9 @@ def demo(folder: Path, seed: int) -> None:
     """
     import importlib.util
 
-    from flipproof.cli.output import prepare_folder, write_whole
-    from flipproof.cli.talk import data_console, progress
+    from flipproof.cli.output import prepare_folder
+    from flipproof.cli.talk import data_console, print_data, print_paragraph, print_table, progress
+    from flipproof.files import write_whole
 
     if importlib.util.find_spec("matplotlib") is None:
         raise ImportError("the demo draws a figure and needs matplotlib: pip install 'flipproof[cli,plot]'")
@@ -63,7 +65,7 @@ def demo(folder: Path, seed: int) -> None:
     if figure.is_dir():
         raise OSError(f"cannot write {str(figure)!r}: it is a folder.")
 
-    with progress(N_STEPS) as step:
+    with progress(N_STEPS, quiet) as step:
         step("Loading scikit-learn")
         from flipproof.cli import digits
 
@@ -71,38 +73,22 @@ def demo(folder: Path, seed: int) -> None:
         step("Drawing the curves")
         write_whole(figure, digits.figure_png(outcomes))
 
+    if as_json:
+        print_data(digits.outcomes_json(outcomes, figure))
+        return
     console = data_console()
     for outcome in outcomes:
         console.print(digits.title(outcome), style="bold")
         for line in digits.headline(outcome):
-            _print_paragraph(console, line)
+            print_paragraph(console, line)
         console.print()
-        _print_table(console, digits.table(outcome))
+        print_table(console, digits.table(outcome))
         console.print()
-    _print_paragraph(console, digits.legend(), indent="")
+    print_paragraph(console, digits.legend(), indent="")
     sentence, assumptions = digits.typical_certificate(outcomes[0])
     console.print(f"\nOne certificate of {outcomes[0].problem.title}, read aloud", style="bold")
-    _print_paragraph(console, sentence)
-    _print_paragraph(console, "It rests on:")
+    print_paragraph(console, sentence)
+    print_paragraph(console, "It rests on:")
     for assumption in assumptions:
-        _print_paragraph(console, assumption, indent="  - ")
+        print_paragraph(console, assumption, indent="  - ")
     console.print(f"\nCurves: {figure}", soft_wrap=True)
-
-
-def _print_table(console: Console, table: TextTable) -> None:
-    from rich import box
-    from rich.table import Table
-
-    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
-    for position, title in enumerate(table.header):
-        grid.add_column(title, justify="right" if position else "left", no_wrap=True)
-    for row in table.rows:
-        grid.add_row(*row)
-    console.print(grid)
-
-
-def _print_paragraph(console: Console, text: str, indent: str = "  ") -> None:
-    lines = textwrap.wrap(
-        text, console.width, initial_indent=indent, subsequent_indent=" " * len(indent), break_on_hyphens=False
-    )
-    console.print("\n".join(lines))

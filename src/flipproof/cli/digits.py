@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -128,6 +130,12 @@ def typical_certificate(outcome: Outcome) -> tuple[str, tuple[str, ...]]:
     row = int(by_radius[len(by_radius) // 2])
     names = [f"a {digit}" for digit in outcome.problem.digits]
     return certificate_sentence(exact, row, names), exact.assumptions
+
+
+def outcomes_json(outcomes: list[Outcome], figure: Path) -> str:
+    """Return the tables' figures, and where the curves are, as JSON."""
+    problems = [{"title": title(outcome), **asdict(outcome.summary)} for outcome in outcomes]
+    return json.dumps({"problems": problems, "curves": str(figure)}, indent=1)
 
 
 def figure_png(outcomes: list[Outcome]) -> bytes:

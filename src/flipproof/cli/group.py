@@ -2,19 +2,40 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections.abc import Sequence
 
 import click
 
 from flipproof import __version__
-from flipproof.cli import EXIT_INTERRUPTED, EXIT_USAGE
+from flipproof.cli import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USAGE
+from flipproof.cli.attack import attack
+from flipproof.cli.certify import certify
+from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
+from flipproof.cli.report import report
+from flipproof.cli.reproduce import reproduce
+
+EXAMPLES = """\b
+Start with: flipproof demo
+Your data:  flipproof certify --train train.csv --test test.csv --label y
+"""
+
+
+class InOrder(click.Group):
+    """A group that lists its commands as they were added."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """Return the names of the commands."""
+        return list(self.commands)
 
 
 @click.group(
+    cls=InOrder,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Start with: flipproof demo",
+    epilog=EXAMPLES,
 )
 @click.version_option(__version__, prog_name="flipproof", message="%(prog)s %(version)s")
 @click.pass_context
@@ -28,20 +49,26 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-commands.add_command(demo)
+for _command in (demo, certify, attack, report, reproduce, completion):
+    commands.add_command(_command)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit code; an error is one line on stderr, never a traceback."""
     try:
         outcome = commands.main(args=arguments, prog_name="flipproof", standalone_mode=False)
-    except click.Abort:
+    except (click.Abort, KeyboardInterrupt):
         return _stop("interrupted", EXIT_INTERRUPTED)
     except click.UsageError as error:
         help_of = error.ctx.command_path if error.ctx else "flipproof"
         return _stop(f"error: {error.format_message()} See '{help_of} --help'.", EXIT_USAGE)
     except click.ClickException as error:
         return _stop(f"error: {error.format_message()}", EXIT_USAGE)
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_BROKEN_PIPE
+    except MemoryError:
+        return _stop("error: there is not enough memory.", EXIT_USAGE)
     except (ValueError, ImportError, OSError) as error:
         return _stop(f"error: {error}", EXIT_USAGE)
     return outcome if isinstance(outcome, int) else 0

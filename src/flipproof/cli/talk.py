@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import os
 import sys
+import textwrap
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
+from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from flipproof.cli import EXIT_BROKEN_PIPE
+
+if TYPE_CHECKING:
+    from flipproof.report.text import TextTable
 
 #: Columns of text: fewer would cut tables off, more are hard to read. When piped, the fewest.
 FEWEST_COLUMNS = 80
 MOST_COLUMNS = 100
-
-#: 128 + SIGPIPE.
-EXIT_BROKEN_PIPE = 141
 
 Step = Callable[[str], None]
 
@@ -36,11 +43,34 @@ def data_console() -> Console:
     return DataConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
+def print_data(text: str) -> None:
+    """Print text to stdout as it is, whatever the width."""
+    data_console().print(text, soft_wrap=True)
+
+
+def print_table(console: Console, table: TextTable) -> None:
+    """Print a table whose first column is words and whose others are figures."""
+    grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
+    for position, title in enumerate(table.header):
+        grid.add_column(title, justify="right" if position else "left", no_wrap=True)
+    for row in table.rows:
+        grid.add_row(*row)
+    console.print(grid)
+
+
+def print_paragraph(console: Console, text: str, indent: str = "  ", style: str | None = None) -> None:
+    """Print text with an indent, the following lines as far in as the first."""
+    lines = textwrap.wrap(
+        text, console.width, initial_indent=indent, subsequent_indent=" " * len(indent), break_on_hyphens=False
+    )
+    console.print("\n".join(lines), style=style)
+
+
 @contextmanager
-def progress(total: int) -> Iterator[Step]:
-    """Yield a function that announces the next of `total` steps: a bar on a terminal, else a line each."""
-    if not sys.stderr.isatty():
-        yield lambda text: print(f"{text} ...", file=sys.stderr, flush=True)
+def progress(total: int, quiet: bool = False) -> Iterator[Step]:
+    """Yield a function that announces the next of `total` steps: by a bar on a terminal, elsewhere by nothing."""
+    if quiet or not sys.stderr.isatty():
+        yield lambda text: None
         return
     columns = (
         SpinnerColumn(),
@@ -59,3 +89,18 @@ def progress(total: int) -> Iterator[Step]:
             bar.update(task, description=text, completed=announced)
 
         yield step
+
+
+@contextmanager
+def warnings_in_a_line(quiet: bool) -> Iterator[None]:
+    """Show each warning as one line of talk, or not at all, and never the code that it came from."""
+
+    def show(message: Warning | str, *_where: Any) -> None:
+        print(f"flipproof: warning: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for kind in () if quiet else (UserWarning, RuntimeWarning):  # those for developers are not for users
+            warnings.simplefilter("default", kind)
+        warnings.showwarning = show  # type: ignore[assignment]
+        yield

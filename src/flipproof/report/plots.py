@@ -158,13 +158,13 @@ class CertifiedAccuracyDisplay:
         -------
         CertifiedAccuracyDisplay
         """
-        _require_matplotlib()
+        require_matplotlib()
         return cls.from_certificates(y, certify(estimator, X, method, adversary), name=name, ax=ax, **kwargs)
 
     @classmethod
     def _of(cls, y_true: ArrayLike, certificates: Certificates, name: str | None) -> CertifiedAccuracyDisplay:
         (clean_accuracy,) = certified_accuracy(y_true, certificates, [0])
-        flips = _telling_flips(y_true, certificates)
+        flips = telling_flips(y_true, certificates)
         return cls(
             flips=flips,
             accuracy=certified_accuracy(y_true, certificates, flips),
@@ -192,7 +192,7 @@ class CertifiedAccuracyDisplay:
         CertifiedAccuracyDisplay
             Itself, with `line_`, `ax_` and `figure_`.
         """
-        _require_matplotlib()
+        require_matplotlib()
         if ax is None:
             import matplotlib.pyplot as plt
 
@@ -208,7 +208,7 @@ class CertifiedAccuracyDisplay:
         ax.axhline(self.clean_accuracy, color=colour, linestyle="--", linewidth=1, zorder=behind)
         _draw_constant(ax, self.constant_accuracy)
         _draw_scales(ax, self.n_units, self.unit)
-        ax.legend(handles=_legend_handles(ax), loc="best", frameon=False)
+        ax.legend(handles=legend_handles(ax), loc="best", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
@@ -224,7 +224,7 @@ class Panel:
 
 def panels_figure(panels: Sequence[Panel]) -> Figure:
     """Draw panels side by side, with one legend below all; the figure needs no screen and no pyplot."""
-    _require_matplotlib()
+    require_matplotlib()
     from matplotlib.figure import Figure
 
     width, height = PANEL_SIZE
@@ -235,7 +235,7 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
         _draw_panel(ax, panel)
     for ax in axes[1:]:
         ax.set_ylabel("")
-    handles = _legend_handles(axes[0])
+    handles = legend_handles(axes[0])
     figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
     return figure
 
@@ -255,7 +255,7 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         legend.remove()
 
 
-def _telling_flips(y_true: ArrayLike, certificates: Certificates) -> Integers | Floats:
+def telling_flips(y_true: ArrayLike, certificates: Certificates) -> Integers | Floats:
     """Return 0, 1, 2, ... up to where the curve reaches its last value; measured radii as they are, and one beyond."""
     correct = np.asarray(y_true) == certificates.prediction
     if certificates.unit not in COUNTED_UNITS:
@@ -324,7 +324,7 @@ def _check_same_scale(ax: Axes, scale: str) -> None:
         )
 
 
-def _legend_handles(ax: Axes) -> list[Artist]:
+def legend_handles(ax: Axes) -> list[Artist]:
     """Return the named curves, and what dashes and dots mean."""
     from matplotlib.lines import Line2D
 
@@ -334,7 +334,8 @@ def _legend_handles(ax: Axes) -> list[Artist]:
     return [*curves, dashed, dotted]
 
 
-def _require_matplotlib() -> None:
+def require_matplotlib() -> None:
+    """Say what to install where matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:

@@ -1,0 +1,203 @@
+"""`flipproof attack`: which labels would change a prediction, and which to look at first."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flipproof.cli.data import DataChoice, data_options
+from flipproof.cli.model import FIT_STEPS, LEARNERS, Fitted, ModelChoice, fit, learner_options
+from flipproof.cli.options import GroupedCommand, common_options, option, split_at_commas
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Learners whose attacks are known exactly.
+LABEL_LINEAR = tuple(name for name in LEARNERS if name != "partition")
+
+#: Lines of a table on the terminal; a file has all of them.
+MOST_LINES = 20
+
+EXAMPLES = """\b
+Examples:
+  flipproof attack --train train.csv --test test.csv --label spam --row 17
+  flipproof attack --train train.csv --test test.csv --label spam \\
+      --top 50 -o audit.csv
+"""
+
+
+@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Which labels would change a prediction.")
+@data_options
+@learner_options(LABEL_LINEAR)
+@option(
+    "--row",
+    "rows",
+    group="Attack",
+    multiple=True,
+    callback=split_at_commas,
+    metavar="ROWS",
+    help="Test rows to attack, by --id or else by their number from 0.",
+)
+@option(
+    "--max-flips",
+    group="Attack",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="With --row: give up on a prediction that needs more.",
+)
+@option(
+    "--top",
+    group="Attack",
+    type=click.IntRange(min=1),
+    default=20,
+    metavar="N",
+    help="Without --row: how many labels to name. Default: 20",
+)
+@option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The labels, a line each: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+)
+@common_options
+def attack(
+    rows: tuple[str, ...],
+    max_flips: int | None,
+    top: int,
+    out: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Say which labels would change a prediction, in the order of an attacker.
+
+    With --row: the fewest changes of labels that overturn these predictions, one prediction at a time. No smaller set
+    exists.
+
+    Without: the training labels that are part of most such attacks on the whole test set, which are the ones to look at
+    first.
+    """
+    from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
+    from flipproof.cli.talk import print_data, progress, warnings_in_a_line
+    from flipproof.files import write_whole
+
+    data, model = DataChoice.taken_from(options), ModelChoice.taken_from(options)
+    check_file(out, TABLE_ENDINGS, data.files)
+    with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
+        fitted = fit(data, model, None, step)
+        if rows:
+            chosen = rows_named(rows, fitted.test.ids)
+            step(f"Attacking {len(chosen)} predictions")
+            table, about = flips_table(fitted, chosen, max_flips)
+        else:
+            step(f"Looking for labels that matter to {len(fitted.test)} predictions")
+            table, about = audit_table(fitted, top)
+        content = table_content(table, out.suffix.lower(), about) if out else b""
+    if out is not None:
+        write_whole(out, content)
+    if as_json:
+        print_data(table_content(table, ".json", about).decode().rstrip("\n"))
+        return
+    _print_lines(table, about["sentences"])
+    if out is not None:
+        print_data(f"Written: {out}")
+
+
+def rows_named(names: tuple[str, ...], ids: list[Any]) -> list[int]:
+    """Return the places of the test rows that somebody named."""
+    from flipproof.cli.options import nearest
+
+    places = {str(one): place for place, one in reversed(list(enumerate(ids)))}
+    for name in names:
+        if name not in places:
+            raise ValueError(f"--row: there is no test row {name!r}.{nearest(name, places)}")
+    return list(dict.fromkeys(places[name] for name in names))
+
+
+def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the label changes that overturn each of these predictions, and sentences about them."""
+    import pyarrow as pa
+
+    from flipproof.attacks import worst_flips
+
+    found = worst_flips(fitted.learner, fitted.X_test[rows], fitted.adversary, max_flips)
+    if not found.attempted.all():
+        raise KeyboardInterrupt  # what was found by then would pass for all there is
+    labels, sentences = fitted.train.labels, []
+    columns: dict[str, list[Any]] = {
+        name: [] for name in ("id", "prediction", "order", "train_id", "old_label", "new_label")
+    }
+    for place, row in enumerate(rows):
+        name, prediction = fitted.test.ids[row], found.prediction[place].item()
+        needed, changed = int(found.flips_needed[place]), found.rows[place].tolist()
+        sentences.append(_sentence(name, prediction, needed, len(changed), found.unit, max_flips))
+        columns["id"] += [name] * len(changed)
+        columns["prediction"] += [prediction] * len(changed)
+        columns["order"] += range(1, len(changed) + 1)
+        columns["train_id"] += [fitted.train.ids[one] for one in changed]
+        columns["old_label"] += [labels[one].item() for one in changed]  # type: ignore[index]
+        columns["new_label"] += found.new_labels[place].tolist()
+    return pa.table(columns), {"sentences": sentences, "unit": found.unit}
+
+
+def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the training labels that matter most to all predictions, and a sentence about them."""
+    import pyarrow as pa
+
+    from flipproof.attacks import labels_to_audit
+
+    audit = labels_to_audit(fitted.learner, fitted.X_test, fitted.adversary, top)
+    labels = fitted.train.labels
+    table = pa.table(
+        {
+            "train_id": pa.array([fitted.train.ids[row] for row in audit.rows]),
+            "label": pa.array([labels[row].item() for row in audit.rows]),  # type: ignore[index]
+            "n_predictions": audit.n_predictions,
+            "share": audit.share,
+        }
+    )
+    sentence = (
+        f"Of {len(fitted.train):,} training labels, these are part of most of the smallest attacks on "
+        f"{len(fitted.test):,} predictions: look at them first."
+        if len(audit.rows)
+        else f"No label could help to change any of {len(fitted.test):,} predictions."
+    )
+    return table, {"sentences": [sentence]}
+
+
+def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str, max_flips: int | None) -> str:
+    predicted = f"Test row {name} is predicted as {prediction}"
+    if needed < 0:
+        limit = "no changes of labels" if max_flips is None else f"no {max_flips} changes or fewer"
+        return f"{predicted}, and {limit} would overturn it."
+    if needed == 0:
+        return f"{predicted}, by a tie: it takes no change at all."
+    if unit == "annotators":
+        return f"{predicted}. It takes {_counted(needed, 'annotator')}, and {_counted(n_labels, 'label')} of theirs."
+    return f"{predicted}. It takes {_counted(needed, 'changed label')} to overturn it."
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def _print_lines(table: pa.Table, sentences: list[str]) -> None:
+    from flipproof.cli.talk import data_console, print_paragraph, print_table
+    from flipproof.report.text import TextTable
+
+    console = data_console()
+    for sentence in sentences:
+        print_paragraph(console, sentence, indent="", style="bold")
+    lines = [
+        tuple(f"{value:.3g}" if isinstance(value, float) else str(value) for value in line.values())
+        for line in table.slice(0, MOST_LINES).to_pylist()
+    ]
+    if not lines:
+        return
+    console.print()
+    print_table(console, TextTable(tuple(name.replace("_", " ") for name in table.column_names), tuple(lines)))
+    if table.num_rows > MOST_LINES:
+        console.print(f"... and {table.num_rows - MOST_LINES:,} more; -o FILE has them all.")

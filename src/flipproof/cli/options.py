@@ -1,0 +1,124 @@
+"""Options that several commands share: help in groups, lists, and a file that holds them."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+#: Groups of options, in the order of the help.
+DATA, MODEL, ADVERSARY, REQUIREMENT, OUTPUT = "Data", "Learner", "Adversary", "Requirement", "Output"
+
+
+class GroupedOption(click.Option):
+    """An option that is shown in a group of the help."""
+
+    def __init__(self, *arguments: Any, group: str = OUTPUT, **settings: Any) -> None:
+        super().__init__(*arguments, **settings)
+        self.group = group
+
+
+class GroupedCommand(click.Command):
+    """A command whose help shows its options in groups."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options, a section for each group."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        for parameter in self.get_params(ctx):
+            record = parameter.get_help_record(ctx)
+            if record is not None:
+                groups.setdefault(getattr(parameter, "group", OUTPUT), []).append(record)
+        for title, records in groups.items():
+            with formatter.section(title):
+                formatter.write_dl(records)
+
+
+def option(*names: str, group: str = OUTPUT, **settings: Any) -> Callable[[Command], Command]:
+    """Return an option of a group."""
+    return click.option(*names, cls=GroupedOption, group=group, **settings)
+
+
+def together(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return one decorator for several, the first of which is the outermost."""
+
+    def decorate(command: Command) -> Command:
+        for decorator in reversed(decorators):
+            command = decorator(command)
+        return command
+
+    return decorate
+
+
+def split_at_commas(_context: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
+    """Return the parts of all values, which commas separate."""
+    return tuple(part.strip() for value in given for part in value.split(",") if part.strip())
+
+
+def nearest(name: str, names: Iterable[str]) -> str:
+    """Return a question that names what may have been meant, or nothing."""
+    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
+    if not close:  # letters of other case are farther away than other letters
+        close = [one for one in names if one.lower() == name.lower()][:1]
+    return f" Did you mean {close[0]!r}?" if close else ""
+
+
+def read_config(context: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
+    """Make what a TOML file holds the defaults of a command: its own table, and what is above all tables."""
+    if path is None:
+        return None
+    try:
+        stored = tomllib.loads(path.read_text("utf-8"))
+    except OSError as error:
+        raise click.BadParameter(f"cannot read {str(path)!r}: {error.strerror}.") from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise click.BadParameter(f"{str(path)!r} is no TOML file: {error}.") from error
+    command = context.info_name or ""
+    own = stored.get(command, {})
+    if not isinstance(own, dict):
+        raise click.BadParameter(f"in {str(path)!r}, {command} must be a table, [{command}].")
+    common = {key: value for key, value in stored.items() if not isinstance(value, dict)}
+    context.default_map = dict(_defaults(context, path, {**common, **own}))
+    return path
+
+
+def _defaults(context: click.Context, path: Path, given: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+    parameters = {
+        name.removeprefix("--"): parameter
+        for parameter in context.command.params
+        for name in parameter.opts
+        if name.startswith("--") and parameter.name != "config"
+    }
+    for key, value in given.items():
+        name = key.replace("_", "-")
+        if name not in parameters:
+            raise click.BadParameter(
+                f"{str(path)!r} holds {key!r}, which is no option of {context.command_path!r}."
+                f"{nearest(name, parameters)}"
+            )
+        parameter = parameters[name]
+        takes_many = getattr(parameter, "multiple", False)
+        if isinstance(value, dict) or (isinstance(value, list) and not takes_many):
+            raise click.BadParameter(f"in {str(path)!r}, {key!r} must be one value.")
+        yield parameter.name or name, [value] if takes_many and not isinstance(value, list) else value
+
+
+common_options = together(
+    option("--json", "as_json", is_flag=True, help="Print JSON, for other programs, instead of text."),
+    option("--quiet", "-q", is_flag=True, help="No progress and no warnings."),
+    option(
+        "--config",
+        type=click.Path(path_type=Path, dir_okay=False),
+        metavar="FILE",
+        is_eager=True,
+        expose_value=False,
+        callback=read_config,
+        help="TOML file of options by their long names, in a table named as the command or above all tables. The "
+        "command line takes precedence.",
+    ),
+)

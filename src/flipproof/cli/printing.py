@@ -1,0 +1,100 @@
+"""A summary on the terminal: the headline first, then the figures, then what they rest on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from flipproof.cli.requirement import found_words
+from flipproof.cli.talk import data_console, print_paragraph, print_table
+from flipproof.report.text import TextTable, percent
+from flipproof.report.words import share_of
+
+#: Columns of figures that a terminal of 80 columns has room for.
+MOST_FIGURES = 6
+
+#: Most fragile predictions that are named.
+MOST_FRAGILE = 5
+
+#: Classes whose recall is shown; of more, nobody reads it.
+MOST_CLASSES = 5
+
+
+def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Sequence[Path]) -> None:
+    """Print what the certificates of a test set come to."""
+    console, facts, problem = data_console(), summary["facts"], summary["problem"]
+    print_paragraph(console, summary["headline"]["text"], indent="", style="bold")
+    console.print()
+    lines = [
+        f"{facts['training_rows']:,} training rows: {facts['training_file']}",
+        f"{facts['test_rows']:,} test rows: {facts['test_file']}",
+        *encoding,
+        f"{facts['learner']['name']} for {problem['n_classes']} classes, fitted to column {facts['label_column']}",
+    ]
+    for line in lines:
+        print_paragraph(console, line, indent="  - ")
+    console.print()
+    print_table(console, standing_table(summary))
+    console.print()
+    _print_fragile(summary, console)
+    requirement = summary["requirement"]
+    if requirement:
+        met = "Met" if requirement["met"] else "NOT MET"
+        print_paragraph(console, f"{met}: {found_words(requirement)}", indent="")
+        console.print()
+    console.print("It rests on:")
+    for assumption in summary["assumptions"]:
+        print_paragraph(console, assumption, indent="  - ")
+    for path in files:
+        console.print(f"Written: {path}", soft_wrap=True)
+
+
+def standing_table(summary: Mapping[str, Any]) -> TextTable:
+    """Return the shares of predictions that stand at a few numbers of flips."""
+    problem, main, total = summary["problem"], summary["methods"][0], summary["problem"]["n_test"]
+    places = _spread(len(summary["table_flips"]), MOST_FIGURES)
+    flips = [summary["table_flips"][place] for place in places]
+    header = [f"{problem['flips_name']}\nof {problem['n_units']:,}"]
+    header += [f"{one:,}\n{share_of(one, problem['n_units'])}" for one in flips]
+
+    def shares(counts: Sequence[int], of: int = total) -> list[str]:
+        return [percent(counts[place] / of) for place in places]
+
+    rows = []
+    for method in summary["methods"]:
+        named = f" ({method['method']})" if len(summary["methods"]) > 1 else ""
+        if method["table_correct_standing"] is not None:
+            rows.append((f"certified accuracy{named}", *shares(method["table_correct_standing"])))
+        rows.append((f"predictions that stand{named}", *shares(method["table_standing"])))
+        if method is main and problem["truth_known"]:
+            for row in _few_classes(summary):
+                rows.append((f"  recall of {_short(row['class'])}", *shares(row["table_standing"], row["n"])))
+    return TextTable(tuple(header), tuple(rows))
+
+
+def _print_fragile(summary: Mapping[str, Any], console: Any) -> None:
+    rows = summary["predictions"]["rows"][:MOST_FRAGILE]
+    named = [
+        f"{row['id']} (radius {row['radius_text']}{'' if row.get('correct', True) else ', wrong'})" for row in rows
+    ]
+    print_paragraph(console, f"Most fragile test rows: {', '.join(named)}", indent="")
+    console.print()
+
+
+def _few_classes(summary: Mapping[str, Any]) -> list[Any]:
+    """Return the classes that test rows have, if they are few."""
+    rows = [row for row in summary["by_class"]["rows"] if row["n"]]
+    return rows if len(rows) <= MOST_CLASSES else []
+
+
+def _spread(n: int, most: int) -> list[int]:
+    """Return at most so many places of n, the first and the last among them."""
+    if n <= most:
+        return list(range(n))
+    return sorted({round(k * (n - 1) / (most - 1)) for k in range(most)})
+
+
+def _short(name: Any) -> str:
+    text = str(name)
+    return text if len(text) <= 12 else f"{text[:11]}…"

@@ -1,0 +1,64 @@
+"""`flipproof report`: another form of a report that was saved."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from flipproof.cli.options import GroupedCommand, common_options, option
+
+EXAMPLES = """\b
+Examples:
+  flipproof certify --train a.csv --test b.csv --label y --report saved.json
+  flipproof report saved.json -o report.html
+  flipproof report saved.json > report.md
+"""
+
+
+@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Make a report from saved results.")
+@click.argument("saved", type=click.Path(path_type=Path), metavar="SAVED.json")
+@option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="The report: .html, .md or .json. Default: Markdown on stdout",
+)
+@common_options
+def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
+    """Make a report from what `flipproof certify --report saved.json` has saved."""
+    from flipproof.cli.output import REPORT_ENDINGS, check_file
+    from flipproof.cli.talk import print_data
+    from flipproof.files import write_whole
+    from flipproof.report.summary import from_json
+    from flipproof.tables.contents import read_content
+
+    check_file(out, REPORT_ENDINGS, (saved,))
+    try:
+        text = read_content(saved).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{str(saved)!r} is no saved report: it is not text.") from error
+    summary = from_json(text)
+    if out is not None:
+        write_whole(out, rendered(summary, out.suffix.lower()).encode())
+    if as_json or out is None:
+        print_data(rendered(summary, ".json" if as_json else ".md").rstrip("\n"))
+    elif not quiet:
+        print_data(f"Written: {out}")
+
+
+def rendered(summary: dict[str, Any], ending: str) -> str:
+    """Return a report in the form that a file's ending names."""
+    if ending == ".html":
+        from flipproof.report.html import render_html
+
+        return render_html(summary)
+    if ending == ".md":
+        from flipproof.report.markdown import render_markdown
+
+        return render_markdown(summary)
+    from flipproof.report.summary import to_json
+
+    return to_json(summary)

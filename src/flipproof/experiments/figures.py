@@ -1,0 +1,90 @@
+"""Figures from rows: the curves of the paper, redrawn."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from flipproof.experiments.rows import RunRows
+from flipproof.experiments.scores import attacked, certified, clean_accuracy
+from flipproof.experiments.spec import Experiment, Figure
+from flipproof.guarantees import kl_radius, tight_radius
+from flipproof.noise import LabelFlip
+
+SIZE, DPI = (6.4, 4.2), 150
+#: The duality-gap pair of the paper.
+GAP_NOISE, GAP_FLIPS = 0.4, 60
+
+
+def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_train: int) -> bytes:
+    """Return one figure of an experiment as a PNG."""
+    plt = _pyplot()
+    canvas, axes = plt.subplots(figsize=SIZE, layout="constrained")
+    flips = np.arange(figure.most_flips + 1)
+    colours = iter(f"C{i}" for i in range(10))
+    runs = {run.name: run for run in experiment.runs}
+    for name in figure.runs:
+        run, of_run = runs[name], rows[name]
+        if run.group == "reference":
+            axes.axhline(clean_accuracy(of_run), color="black", ls="-.", lw=1, label=f"{name}, not certified")
+        elif run.is_undefended:
+            axes.plot(flips, attacked(of_run, "flips_needed", flips), color="0.45", ls="-", label=f"{name}, attacked")
+        else:
+            colour = next(colours)
+            axes.plot(flips, certified(of_run, figure.method, flips), color=colour, label=name)
+            if figure.kind == "attacked":
+                axes.plot(flips, attacked(of_run, "flips_needed", flips), color=colour, ls="--")
+            else:
+                axes.axhline(clean_accuracy(of_run), color=colour, ls="--", lw=0.8)
+    label = next(iter(rows.values())).label
+    axes.axhline(np.bincount(label).max() / len(label), color="black", ls=":", lw=1, label="constant")
+    axes.set(xlim=(0, figure.most_flips), ylim=(0, 1), xlabel="label flips, aimed at each test row", ylabel="accuracy")
+    percent = axes.secondary_xaxis("top", functions=(lambda r: 100 * r / n_train, lambda p: p * n_train / 100))
+    percent.set_xlabel(f"% of {n_train:,} training labels")
+    dashed = "attacked (dashed)" if figure.kind == "attacked" else "clean (dashed)"
+    axes.set_title(f"{figure.title}: certified, {figure.method} (solid), {dashed}", loc="left", fontsize=9)
+    axes.grid(alpha=0.3)
+    axes.legend(fontsize=8, frameon=False)
+    return _png(canvas)
+
+
+def duality_gap() -> bytes:
+    """Return the pair that compares the generic with the tight bound, as a PNG: margin for flips, flips for margin."""
+    plt = _pyplot()
+    noise = LabelFlip(GAP_NOISE, 2)
+    canvas, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
+    log_failure = np.linspace(np.log(0.5), -30, 4000)
+    p = -np.expm1(log_failure)
+    for name, radius_of in (("generic (KL)", kl_radius), ("tight", tight_radius)):
+        radius = radius_of(log_failure, noise, GAP_FLIPS)
+        needed = np.searchsorted(radius, np.arange(GAP_FLIPS))
+        inside = needed < len(p)
+        left.plot(np.arange(GAP_FLIPS)[inside], p[needed[inside]], label=name)
+        right.plot(p, radius, label=name)
+    left.set(xlabel="label flips", ylabel="vote p that certifies them", title=f"q = {GAP_NOISE:g}")
+    right.set(xlabel="vote p", ylabel="label flips that it certifies", title=f"q = {GAP_NOISE:g}")
+    for axes in (left, right):
+        axes.grid(alpha=0.3)
+        axes.legend(frameon=False)
+    return _png(canvas)
+
+
+def _png(canvas: Any) -> bytes:
+    buffer = io.BytesIO()
+    canvas.savefig(buffer, dpi=DPI, metadata={"Software": None})
+    _pyplot().close(canvas)
+    return buffer.getvalue()
+
+
+def _pyplot() -> Any:
+    try:
+        import matplotlib
+
+        matplotlib.use("Agg", force=False)
+        import matplotlib.pyplot as plt
+    except ImportError as error:
+        raise ImportError("Figures need matplotlib: pip install 'flipproof[plot]'.") from error
+    return plt

@@ -1,0 +1,87 @@
+"""Tables in Markdown, from rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from flipproof.experiments.rows import RunRows
+from flipproof.experiments.scores import attacked, certified, clean_accuracy, median_radius, worst_recall
+from flipproof.experiments.spec import Experiment, Run
+
+Rows = Mapping[str, RunRows]
+
+
+def tables(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
+    """Return all tables of an experiment as one page."""
+    n, m = manifest["n_train"], len(next(iter(rows.values())).index)
+    page = [f"# {experiment.title}\n"]
+    if manifest["quick"]:
+        page.append("**A quick run on a few rows: not a result.**\n")
+    page += [f"{n:,} training rows, {m:,} test rows. {manifest['data']['provenance']}\n"]
+    page += [f"{experiment.caption}\n"] if experiment.caption else []
+    page += ["## The paper's table\n", paper_table(experiment, rows)]
+    page += ["## Beyond the paper\n", beyond_table(experiment, rows, manifest)]
+    page += [f"- {peer}" for peer in experiment.peers]
+    return "\n".join(page).rstrip() + "\n"
+
+
+def paper_table(experiment: Experiment, rows: Rows) -> str:
+    """Return the paper's table, its figures above ours: certified accuracy at so many flips."""
+    lines = []
+    for run in _of_group(experiment, "paper"):
+        if run.published:
+            lines.append([run.name, "the paper", "", *(f"{value:.4f}" for value in run.published)])
+        for name, shares in _our_lines(run, rows[run.name], experiment.flips):
+            lines.append(
+                [run.name, name, f"{clean_accuracy(rows[run.name]):.4f}", *(f"{share:.4f}" for share in shares)]
+            )
+    notes = [f"{run.name}: {run.note}" for run in _of_group(experiment, "paper") if run.note]
+    return _markdown(["", "", "clean", *map(str, experiment.flips)], lines) + "".join(f"\n{note}\n" for note in notes)
+
+
+def beyond_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
+    """Return what exact certificates and other features reach, below the best figure of each column of the paper."""
+    published = [run.published for run in experiment.runs if run.published and not run.is_undefended]
+    lines = []
+    if published:
+        best = {
+            flips: f"{max(column):.4f}"
+            for flips, column in zip(experiment.flips, zip(*published, strict=True), strict=True)
+        }
+        columns = [best.get(flips, "") for flips in experiment.more_flips]
+        lines.append(["*the paper, best of each column*", "", "", *columns, "", "", ""])
+    for run in _of_group(experiment, "beyond"):
+        of_run = rows[run.name]
+        for method in run.methods:
+            median = median_radius(of_run, method)
+            lines.append(
+                [
+                    f"{run.name}, {method}" if len(run.methods) > 1 else run.name,
+                    f"{clean_accuracy(of_run):.4f}",
+                    f"{worst_recall(of_run):.4f}",
+                    *(f"{share:.4f}" for share in certified(of_run, method, experiment.more_flips)),
+                    f"{median:,}",
+                    f"{100 * median / manifest['n_train']:.2f} %",
+                    f"{manifest['runs'][run.name]['seconds']:,.0f}",
+                ]
+            )
+    head = ["", "clean", "worst class", *map(str, experiment.more_flips), "median radius", "of the labels", "seconds"]
+    notes = [f"{run.name}: {run.note}" for run in _of_group(experiment, "beyond") if run.note]
+    return _markdown(head, lines) + "".join(f"\n{note}\n" for note in notes)
+
+
+def _our_lines(run: Run, rows: RunRows, flips: Sequence[int]) -> list[tuple[str, Any]]:
+    lines = [(f"ours, {method}", certified(rows, method, flips)) for method in run.methods]
+    if run.is_undefended:
+        lines.append(("ours, attacked", attacked(rows, "flips_needed", flips)))
+    return lines
+
+
+def _of_group(experiment: Experiment, group: str) -> list[Run]:
+    return [run for run in experiment.runs if run.group == group]
+
+
+def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    rows = [head, ["---"] * len(head), *lines]
+    return "".join(f"| {' | '.join(row)} |\n" for row in rows)

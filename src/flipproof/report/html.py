@@ -1,0 +1,102 @@
+"""A report as one HTML file that needs nothing else: no network, no fonts, no pictures.
+
+Whatever comes from data is escaped: by Jinja's autoescape in the page, and as JSON without ``<`` in the one block of
+data that the script reads. As a second wall, the page's own security policy lets no other script run.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from flipproof.report import charts, facts, figures
+from flipproof.report.summary import checksum
+from flipproof.report.text import percent
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+TEMPLATE = "report.html.j2"
+
+
+def render_html(summary: Mapping[str, Any]) -> str:
+    """Return a report as the text of one HTML file.
+
+    Parameters
+    ----------
+    summary : mapping
+        What :func:`flipproof.report.summary.summarize` returned.
+
+    Returns
+    -------
+    str
+        It loads nothing, can be read without scripts, and prints to A4.
+    """
+    environment = _environment()
+    from markupsafe import Markup
+
+    style, script = (files("flipproof.report").joinpath("templates", name).read_text("utf-8") for name in _ASSETS)
+    return environment.get_template(TEMPLATE).render(
+        summary=summary,
+        problem=summary["problem"],
+        main=summary["methods"][0],
+        found=figures.requirement_words(summary["requirement"] or {}),
+        key_figures=figures.key_figures(summary),
+        accuracy=figures.accuracy_table(summary),
+        by_class=figures.class_table(summary),
+        methods=figures.method_table(summary),
+        curve=charts.curve_chart(summary),
+        histogram=charts.histogram_chart(summary),
+        data_facts=facts.data_facts(summary),
+        provenance=facts.provenance_facts(summary),
+        checksum=checksum(summary),
+        slider=_slider_data(summary),
+        style=Markup(style),  # our own files: not to be escaped
+        script=Markup(script),
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+    )
+
+
+_ASSETS = ("report.css", "report.js")
+
+
+def _slider_data(summary: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the slider needs: counts at each number of flips."""
+    classes = [
+        {"name": str(row["class"]), "n": row["n"], "standing": row["standing"]}
+        for row in summary["by_class"]["rows"]
+        if row["standing"] is not None and row["n"]
+    ]
+    methods = [
+        {"name": one["name"], "standing": one["standing"], "correct": one["correct_standing"]}
+        for one in summary["methods"]
+    ]
+    named = ("n_test", "n_units", "counted", "unit", "flips_name")
+    return {
+        "flips": summary["flips"],
+        "start": summary["headline"]["flips"] or 0,
+        "methods": methods,
+        "classes": classes,
+        **{name: summary["problem"][name] for name in named},
+    }
+
+
+@cache
+def _environment() -> Environment:
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError("HTML reports need jinja2: pip install 'flipproof[cli]'") from error
+    environment = jinja2.Environment(
+        loader=jinja2.PackageLoader("flipproof.report"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(percent=percent, changes=figures.changes_words, change=figures.change_words)
+    return environment

@@ -1,0 +1,166 @@
+"""A report as Markdown, for pull requests, wikis and tickets.
+
+Whatever comes from data is escaped, so that it is shown as it is: neither HTML nor Markdown of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from flipproof.report import facts, figures
+from flipproof.report.summary import checksum
+from flipproof.report.text import TextTable, percent
+
+#: Rows of the longest tables: a page that is read from top to bottom.
+MOST_PREDICTIONS = 20
+MOST_AUDITED = 20
+MOST_CHANGES = 5
+
+#: What means something to Markdown or HTML: anywhere, and at the beginning of a line.
+SPECIAL = re.compile(r"([\\`*_\[\]<>|~$&])")
+SPECIAL_AT_FIRST = re.compile(r"^(\d+(?=[.)](?: |$))|(?=[-+#=]))")
+
+
+def render_markdown(summary: Mapping[str, Any]) -> str:
+    """Return a report as the text of a Markdown file.
+
+    Parameters
+    ----------
+    summary : mapping
+        What :func:`flipproof.report.summary.summarize` returned.
+
+    Returns
+    -------
+    str
+        The tables of the HTML report, with fewer rows of the long ones.
+    """
+    problem, main = summary["problem"], summary["methods"][0]
+    blocks = [f"# {escaped(summary['title'])}"]
+    if summary["requirement"]:
+        blocks.append(_requirement(summary["requirement"]))
+    blocks += [
+        f"**{escaped(summary['headline']['text'])}**",
+        _bullets(f"{figure.value} {figure.says}" for figure in figures.key_figures(summary)),
+        "## What was tested, and against whom",
+        _bullets(summary["threat"]),
+        "The data and the classifier:",
+        _facts([facts.FactTable("", _sizes(summary)), *facts.data_facts(summary)]),
+        "## How much poison do the predictions withstand?",
+        _table(figures.accuracy_table(summary)),
+        "Shares of all test rows, rounded down.",
+        "## Class by class",
+        f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
+        f"{escaped(problem['flips_name'])}.",
+        _table(figures.class_table(summary)),
+        "## The most fragile predictions",
+        *_predictions(summary),
+        *_audit(summary),
+        "## Methods",
+        _table(figures.method_table(summary)),
+        _bullets(method["meaning"] for method in summary["methods"]),
+        "## What this rests on",
+        _bullets(summary["assumptions"]),
+        "What would void it:",
+        _bullets(summary["voids"]),
+        "## Versions and checksums",
+        _facts(facts.provenance_facts(summary)),
+        f"SHA-256 of the summary: {checksum(summary)}",
+    ]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def escaped(text: Any) -> str:
+    """Return a text on one line that Markdown and HTML show as it is."""
+    line = SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
+    # not every reader of Markdown knows \< for what it is
+    return SPECIAL_AT_FIRST.sub(r"\1\\", line.replace("\\<", "&lt;").replace("\\>", "&gt;"))
+
+
+def _requirement(requirement: Mapping[str, Any]) -> str:
+    said = "Requirement met" if requirement.get("met") else "Requirement not met"
+    found = figures.requirement_words(requirement)
+    return f"**{said}:** {escaped(requirement.get('text', ''))}{f', found {escaped(found)}' if found else ''}"
+
+
+def _sizes(summary: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+    problem = summary["problem"]
+    sizes = [
+        ("Training labels", f"{problem['n_train']:,}"),
+        ("Test rows", f"{problem['n_test']:,}"),
+        ("Classes", f"{problem['n_classes']}"),
+    ]
+    if problem["constant_accuracy"] is not None:
+        sizes.append(("Always the commonest class", f"would be correct for {percent(problem['constant_accuracy'])}"))
+    return tuple(sizes)
+
+
+def _predictions(summary: Mapping[str, Any]) -> list[str]:
+    problem, listed = summary["problem"], summary["predictions"]
+    heads = ["test row", "prediction", *(["truth"] if problem["truth_known"] else []), "radius", "class to watch"]
+    if summary["attack"]:
+        heads.append("labels an attacker would change (training row: old → new)")
+    rows = []
+    for row in listed["rows"][:MOST_PREDICTIONS]:
+        cells = [row["id"], f"{row['prediction']}{' (abstained)' if row['abstained'] else ''}"]
+        if problem["truth_known"]:
+            cells.append(row["truth"])
+        cells += [row["radius_text"], row["rival"]]
+        if summary["attack"]:
+            cells.append(_attack_words(row["attack"], problem["unit"]))
+        rows.append(tuple(map(str, cells)))
+    shown = f"The {len(rows):,} most fragile of {listed['total']:,} predictions."
+    blocks = [shown, _table(TextTable(tuple(heads), tuple(rows)))]
+    if summary["attack"]:
+        attack = summary["attack"]
+        blocks.append(
+            f"{attack['n_found']:,} attacks were found on {attack['n_attempted']:,} predictions; "
+            f"{attack['n_contradictions']:,} of them with so few changes that a certificate rules them out."
+        )
+    return blocks
+
+
+def _attack_words(attack: Mapping[str, Any] | None, unit: str) -> str:
+    if attack is None:
+        return "none found"
+    changes = [figures.change_words(change) for change in attack["changes"][:MOST_CHANGES]]
+    more = ["…"] if attack["n_labels"] > len(changes) else []
+    return figures.changes_words(attack, unit) + (f": {', '.join(changes + more)}" if changes else "")
+
+
+def _audit(summary: Mapping[str, Any]) -> list[str]:
+    audit = summary["audit"]
+    if audit is None:
+        return []
+    if not audit["rows"]:
+        return ["## Labels to check first", "No label could help to overturn any prediction."]
+    rows = tuple(
+        (
+            str(row["row"]),
+            "" if row["label"] is None else str(row["label"]),
+            f"{row['n_predictions']:,} of {audit['n_test']:,}",
+            f"{row['share']:.2f}",
+        )
+        for row in audit["rows"][:MOST_AUDITED]
+    )
+    heads = ("training row", "label", "predictions it could help to overturn", "combined weight")
+    return ["## Labels to check first", _table(TextTable(heads, rows))]
+
+
+def _facts(tables: Sequence[facts.FactTable]) -> str:
+    lines = []
+    for table in tables:
+        start = f"{table.title}, " if table.title else ""
+        lines += [f"{start}{name}: {text}" for name, text in table.rows]
+    return _bullets(lines)
+
+
+def _bullets(lines: Iterable[str]) -> str:
+    return "\n".join(f"- {escaped(line)}" for line in lines)
+
+
+def _table(table: TextTable) -> str:
+    lines = [[escaped(cell) for cell in line] for line in (table.header, *table.rows)]
+    lines.insert(1, ["---"] * len(table.header))
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)

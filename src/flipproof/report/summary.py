@@ -1,0 +1,334 @@
+"""From certificates to a plain summary: everything that a report shows, as JSON types only."""
+
+from __future__ import annotations
+
+import datetime
+import hashlib
+import json
+import platform
+from collections.abc import Mapping, Sequence
+from importlib import metadata
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flipproof.attacks.audit import LabelAudit
+from flipproof.attacks.result import AttackResult
+from flipproof.certificates import COUNTED_UNITS, Certificates
+from flipproof.metrics import certified_accuracy
+from flipproof.report import counts, words
+from flipproof.report.plain import LONGEST_FACT, cut, plain_label, plain_value
+from flipproof.report.text import constant_accuracy, method_name
+
+FORMAT = "flipproof-report"
+VERSION = 1
+
+#: What one report lists at most; each list says how many there are in all.
+MOST_PREDICTIONS = 1000
+MOST_CHANGES = 20  # labels of one attack
+MOST_AUDITED = 100
+MOST_CLASSES = 100
+
+#: With more classes, the slider moves the table of totals only.
+MOST_CLASS_CURVES = 20
+
+
+def summarize(
+    certificates: Mapping[str, Certificates],
+    *,
+    y_true: ArrayLike | None = None,
+    test_ids: Sequence[Any] | None = None,
+    train_ids: Sequence[Any] | None = None,
+    y_train: ArrayLike | None = None,
+    attack: AttackResult | None = None,
+    audit: LabelAudit | None = None,
+    facts: Mapping[str, Any] | None = None,
+    requirement: Mapping[str, Any] | None = None,
+    title: str = "Label-flip report",
+) -> dict[str, Any]:
+    """Summarize the certificates of one test set for a report.
+
+    Parameters
+    ----------
+    certificates : mapping of str to Certificates
+        By the name of the method or the learner. The first is the main one, that tables of predictions, classes and
+        radii are about; all are of the same test rows and training labels.
+    y_true : array of shape (m,), optional
+        The true classes of the test rows.
+    test_ids, train_ids : sequences of m and n names, optional
+        How test and training rows are called; by default by their number.
+    y_train : array of shape (n,), optional
+        The training labels, to say from what to what a label would be changed.
+    attack : AttackResult, optional
+        The attacks on the same test rows, as :func:`flipproof.attacks.worst_flips` finds them.
+    audit : LabelAudit, optional
+        The labels to look at, as :func:`flipproof.attacks.labels_to_audit` ranks them.
+    facts : mapping, optional
+        What else is known: files, columns, checksums, learner, versions, times. Anything that is not of JSON becomes
+        text.
+    requirement : mapping, optional
+        What was asked for, as ``{"text": "...", "met": True, "found": 0.93}``.
+    title : str
+        What the report is called.
+
+    Returns
+    -------
+    dict
+        Of JSON types only; lists are cut to what a report has room for, and say so.
+    """
+    check_comparable(certificates)
+    each = list(certificates.values())
+    main = each[0]
+    truth = None if y_true is None else _one_each(y_true, "y_true", len(main))
+    if truth is not None and len(truth):
+        certified_accuracy(truth, main, [0])  # refuses labels of another type than the classes
+    names = None if test_ids is None else _one_each(test_ids, "test_ids", len(main))
+    train_names = None if train_ids is None else _one_each(train_ids, "train_ids", main.n_train)
+    labels = None if y_train is None else _one_each(y_train, "y_train", main.n_train)
+    training = _Training(train_names, labels)
+    if attack is not None:
+        _check_attack(attack, main)
+    flips, columns = counts.curve_flips(each), counts.table_flips(each)
+    correct = None if truth is None else np.asarray(truth == main.prediction)
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "title": cut(str(title), LONGEST_FACT),
+        "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "headline": _headline(main, correct),
+        "problem": _problem(main, truth),
+        "threat": words.threat(main),
+        "requirement": None if requirement is None else plain_value(requirement),
+        "flips": flips,
+        "table_flips": columns,
+        "methods": [_method(name, one, truth, flips, columns) for name, one in certificates.items()],
+        "by_class": _by_class(main, truth, flips, columns),
+        "radii": counts.histogram(main, correct),
+        "predictions": _predictions(main, truth, names, attack, training),
+        "attack": None if attack is None else _attack(attack, main),
+        "audit": None if audit is None else _audit(audit, training),
+        "assumptions": [cut(sentence, LONGEST_FACT) for sentence in main.assumptions],
+        "voids": words.voids(main),
+        "facts": plain_value(facts or {}),
+        "software": _software(),
+    }
+
+
+def to_json(summary: Mapping[str, Any]) -> str:
+    """Return a summary as the text of a JSON file, with a checksum of all the rest of it."""
+    marked = {"format": FORMAT, "version": VERSION, "checksum": checksum(summary), **summary}
+    return json.dumps(marked, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def from_json(text: str) -> dict[str, Any]:
+    """Read a summary from the text of a JSON file.
+
+    Raises
+    ------
+    ValueError
+        If it is not one, or was changed since it was written.
+    """
+    try:
+        summary = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"A saved report must be JSON, as --report report.json writes it: {error}.") from None
+    if not isinstance(summary, dict) or summary.get("format") != FORMAT:
+        raise ValueError(
+            f'A saved report must be a JSON object with "format": "{FORMAT}", as --report report.json writes it.'
+        )
+    if summary.get("version") != VERSION:
+        raise ValueError(
+            f"A saved report must have version {VERSION}. Got {summary.get('version')!r} instead: make it again."
+        )
+    if summary.pop("checksum", None) != checksum(summary):
+        raise ValueError("A saved report must be as it was written: this one's checksum does not fit. Make it again.")
+    return summary
+
+
+def checksum(summary: Mapping[str, Any]) -> str:
+    """Return the SHA-256 of a summary, by which reports in all forms can be matched.
+
+    It is of the summary as JSON with sorted keys, without spaces: how a file is laid out does not matter.
+    """
+    canonical = json.dumps(summary, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def check_comparable(certificates: Mapping[str, Certificates]) -> None:
+    """Refuse certificates that are not about the same rows in the same unit."""
+    if not certificates:
+        raise ValueError("There are no certificates to summarize.")
+    sizes = {name: (len(one), one.n_train, one.n_units, one.unit) for name, one in certificates.items()}
+    if len(set(sizes.values())) > 1:
+        raise ValueError(
+            "Certificates in one report must be of the same test rows and training labels, in the same unit. Got "
+            f"(test rows, training labels, number of units, unit) = {sizes}."
+        )
+
+
+class _Training:
+    """How training rows are called, and what their labels are."""
+
+    def __init__(self, names: NDArray[Any] | None, labels: NDArray[Any] | None):
+        self.names, self.labels = names, labels
+
+    def name(self, row: Any) -> Any:
+        return int(row) if self.names is None else plain_label(self.names[row])
+
+    def label(self, row: Any) -> Any:
+        return None if self.labels is None else plain_label(self.labels[row])
+
+
+def _headline(main: Certificates, correct: NDArray[np.bool_] | None) -> dict[str, Any]:
+    said = words.headline(main)
+    flips = np.inf if said["flips"] is None else said["flips"]
+    certain = None if correct is None else counts.n_standing(main, [flips], correct)[0]
+    return {**said, "n_correct_standing": certain}
+
+
+def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
+    return {
+        "n_train": main.n_train,
+        "n_test": len(main),
+        "n_classes": len(main.classes),
+        "classes": [plain_label(label) for label in main.classes[:MOST_CLASSES]],
+        "unit": main.unit,
+        "counted": main.unit in COUNTED_UNITS,
+        "flips_name": words.FLIPS_NAMES[main.unit],
+        "n_units": int(main.n_units),
+        "n_touchable": int(main.n_touchable),
+        "truth_known": truth is not None,
+        "constant_accuracy": None if truth is None or not len(truth) else constant_accuracy(truth),
+    }
+
+
+def _method(
+    name: str, one: Certificates, truth: NDArray[Any] | None, flips: list[Any], columns: list[Any]
+) -> dict[str, Any]:
+    correct = None if truth is None else truth == one.prediction
+    unlimited = counts.is_unlimited(one)
+    return {
+        "name": cut(method_name(one) if name == one.method else str(name), 80),
+        "method": one.method,
+        "meaning": words.METHOD_WORDS.get(one.method, one.method),
+        "median_radius": words.median_words(one),
+        "n_abstained": int(np.count_nonzero(one.abstained)),
+        "n_unlimited": int(np.count_nonzero(unlimited)),
+        "n_fragile": len(one) - counts.n_standing(one, [counts.least_change(one)])[0],
+        "n_correct": None if correct is None else int(np.count_nonzero(correct)),
+        "standing": counts.n_standing(one, flips),
+        "correct_standing": None if correct is None else counts.n_standing(one, flips, correct),
+        "table_standing": counts.n_standing(one, columns),
+        "table_correct_standing": None if correct is None else counts.n_standing(one, columns, correct),
+    }
+
+
+def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], columns: list[Any]) -> dict[str, Any]:
+    """Count by true class (recall), or by predicted class if nobody knows the true ones."""
+    of_class = main.prediction if truth is None else truth
+    rows = []
+    for label in main.classes[:MOST_CLASSES]:
+        members = of_class == label
+        standing = members & (main.prediction == label)
+        rows.append(
+            {
+                "class": plain_label(label),
+                "n": int(np.count_nonzero(members)),
+                "n_correct": int(np.count_nonzero(standing)),
+                "standing": counts.n_standing(main, flips, standing)
+                if len(main.classes) <= MOST_CLASS_CURVES
+                else None,
+                "table_standing": counts.n_standing(main, columns, standing),
+            }
+        )
+    return {"kind": "prediction" if truth is None else "recall", "total": len(main.classes), "rows": rows}
+
+
+def _predictions(
+    main: Certificates,
+    truth: NDArray[Any] | None,
+    names: NDArray[Any] | None,
+    attack: AttackResult | None,
+    training: _Training,
+) -> dict[str, Any]:
+    unlimited = counts.is_unlimited(main)
+    order = np.lexsort((np.arange(len(main)), main.margin, main.radius, ~main.abstained))[:MOST_PREDICTIONS]
+    rows = []
+    for row in order:
+        entry = {
+            "id": int(row) if names is None else plain_label(names[row]),
+            "prediction": plain_label(main.prediction[row]),
+            "rival": plain_label(main.rival[row]),
+            "radius": plain_value(main.radius[row]),
+            "radius_text": words.radius_words(main.radius[row], bool(unlimited[row]), main.unit),
+            "abstained": bool(main.abstained[row]),
+        }
+        if truth is not None:
+            entry |= {"truth": plain_label(truth[row]), "correct": bool(truth[row] == main.prediction[row])}
+        if attack is not None:
+            entry["attack"] = _attack_on(attack, int(row), training)
+        rows.append(entry)
+    return {"total": len(main), "rows": rows}
+
+
+def _attack_on(attack: AttackResult, row: int, training: _Training) -> dict[str, Any] | None:
+    """Return the first labels that an attack on a test row changes; None where none was found."""
+    if not attack.attempted[row]:
+        return {"needed": None, "n_labels": 0, "changes": []}
+    if not attack.success[row]:
+        return None
+    changed, new_labels = attack.rows[row], attack.new_labels[row]
+    changes = [
+        {"row": training.name(one), "old": training.label(one), "new": plain_label(new)}
+        for one, new in zip(changed[:MOST_CHANGES], new_labels[:MOST_CHANGES], strict=True)
+    ]
+    return {"needed": int(attack.flips_needed[row]), "n_labels": len(changed), "changes": changes}
+
+
+def _attack(attack: AttackResult, main: Certificates) -> dict[str, Any]:
+    """Count the attacks that were found, and those that a certificate rules out: there must be none."""
+    contradicted = attack.success & (attack.flips_needed <= main.radius) & (main.radius > 0) & ~main.abstained
+    return {
+        "name": attack.attack,
+        "n_attempted": int(np.count_nonzero(attack.attempted)),
+        "n_found": int(np.count_nonzero(attack.success)),
+        "n_contradictions": int(np.count_nonzero(contradicted)),
+    }
+
+
+def _audit(audit: LabelAudit, training: _Training) -> dict[str, Any]:
+    rows = [
+        {
+            "row": training.name(row),
+            "label": training.label(row),
+            "n_predictions": int(n_predictions),
+            "share": float(share),
+        }
+        for row, n_predictions, share in zip(
+            audit.rows[:MOST_AUDITED], audit.n_predictions[:MOST_AUDITED], audit.share[:MOST_AUDITED], strict=True
+        )
+    ]
+    return {"n_test": audit.n_test, "rows": rows}
+
+
+def _one_each(values: Any, name: str, wanted: int) -> NDArray[Any]:
+    array = np.asarray(values)
+    if array.shape != (wanted,):
+        raise ValueError(
+            f"The {name!r} of a report must be {wanted} values, one per row. Got shape {array.shape} instead."
+        )
+    return array
+
+
+def _check_attack(attack: AttackResult, main: Certificates) -> None:
+    if len(attack) != len(main) or attack.unit != main.unit or not np.array_equal(attack.prediction, main.prediction):
+        raise ValueError(
+            "The 'attack' of a report must be on the same classifier and test rows as the certificates, in the same "
+            f"unit. Got {attack!r} for {main!r}."
+        )
+
+
+def _software() -> dict[str, str]:
+    libraries = ("flipproof", "numpy", "scipy", "scikit-learn")
+    return {"Python": platform.python_version(), **{name: metadata.version(name) for name in libraries}}

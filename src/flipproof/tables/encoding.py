@@ -1,0 +1,252 @@
+"""Columns of all kinds as numbers, without a look at any label."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.impute import SimpleImputer
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from flipproof.tables.columns import (
+    MANY_CATEGORIES,
+    as_numbers,
+    as_vectors,
+    as_words,
+    check_categories,
+    column_kind,
+)
+from flipproof.tables.text import TextEncoder
+
+SCALES = ("standard", "rank", "none")
+
+#: Quantiles that ranks are read from, and rows that these are taken from.
+RANK_QUANTILES = 1000
+RANK_ROWS = 100_000
+
+#: Names of columns in a description.
+NAMES_SHOWN = 6
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Turn the columns of a table into numbers, as `features` of a learner wants them: fitted without labels.
+
+    Numbers are scaled, and missing ones take the median, with a column of its own that says so. Booleans are 0 and 1,
+    missing ones likewise with a column of their own. Words become a column for each of the most frequent (one-hot);
+    words that are rare, or that only test rows have, share one, and a missing word is a word. A column of vectors, such
+    as embeddings, is taken as it is, up to one common scale. Texts become such vectors by latent semantic analysis.
+
+    Parameters
+    ----------
+    text : iterable of str
+        Columns that are texts, not categories.
+    scale : {"standard", "rank", "none"}, default="standard"
+        Scale of columns of numbers. ``"standard"``: mean 0, variance 1. ``"rank"``: as if normally distributed, which
+        tames heavy tails. ``"none"``: as they are, and so are vectors and texts.
+    text_dimensions : int, default=200
+        Numbers that stand for a text.
+    max_categories : int, default=100
+        Columns that a column of words may become.
+
+    Attributes
+    ----------
+    kinds_ : dict of str
+        What each column holds: "numbers", "booleans", "words", "vectors" or "text".
+    n_features_out_ : int
+        Number of columns that come out.
+
+    Examples
+    --------
+    >>> import pyarrow as pa
+    >>> from flipproof.tables import TableEncoder
+    >>> table = pa.table({"age": [20.0, 40.0, None], "job": ["cook", "nurse", "cook"]})
+    >>> TableEncoder().fit_transform(table)
+    array([[-1.,  0.,  1.,  0.],
+           [ 1.,  0.,  0.,  1.],
+           [ 0.,  1.,  1.,  0.]])
+    """
+
+    def __init__(
+        self,
+        text: Iterable[str] = (),
+        *,
+        scale: str = "standard",
+        text_dimensions: int = 200,
+        max_categories: int = MANY_CATEGORIES,
+    ) -> None:
+        self.text = text
+        self.scale = scale
+        self.text_dimensions = text_dimensions
+        self.max_categories = max_categories
+
+    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+        """Learn scales, medians, words and texts from training rows; labels are ignored."""
+        self.fit_transform(X)
+        return self
+
+    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
+        """Learn from training rows, and return them as numbers; labels are ignored."""
+        if self.scale not in SCALES:
+            raise ValueError(
+                f"The 'scale' parameter of TableEncoder must be one of {', '.join(SCALES)}. Got {self.scale!r} instead."
+            )
+        table = as_arrow(X)
+        self.kinds_ = {name: self._kind(name, table[name]) for name in table.column_names}
+        if not self.kinds_:
+            raise ValueError("there are no columns to learn from.")
+        self._steps: dict[str, Any] = {}
+        self._scales: dict[str, float] = {}
+        self._widths: dict[str, int] = {}
+        blocks = [self._fit_block(kind, table) for kind in ("numbers", "booleans", "words", "vectors", "text")]
+        encoded = np.concatenate([block for block in blocks if block is not None], axis=1)
+        self.n_features_out_ = encoded.shape[1]
+        return encoded
+
+    def transform(self, X: Any) -> NDArray[np.float64]:
+        """Return rows as numbers, in the way learnt from the training rows."""
+        check_is_fitted(self)
+        table = as_arrow(X)
+        for name, kind in self.kinds_.items():
+            if name not in table.column_names:
+                raise ValueError(f"column {name!r} is not there.")
+            _check_same_kind(name, kind, table[name])
+        blocks = [self._transform_block(kind, table) for kind in ("numbers", "booleans", "words", "vectors", "text")]
+        return np.concatenate([block for block in blocks if block is not None], axis=1)
+
+    def describe(self) -> list[str]:
+        """Say in words what became of the columns."""
+        check_is_fitted(self)
+        scaled = {"standard": "standardised", "rank": "by rank, as if normally distributed", "none": "as they are"}
+        said = {
+            "numbers": f"{scaled[self.scale]}; missing ones take the median",
+            "booleans": "0 or 1",
+            "words": "a column for each word",
+            "vectors": "as they are" if self.scale == "none" else "as they are, up to one common scale each",
+            "text": "latent semantic analysis of TF-IDF",
+        }
+        lines = []
+        for kind, what in said.items():
+            names = self._names(kind)
+            if names:
+                shown = ", ".join(names[:NAMES_SHOWN]) + (", ..." if len(names) > NAMES_SHOWN else "")
+                columns, features = _counted(len(names), "column"), _counted(self._widths[kind], "feature")
+                lines.append(f"{columns} of {kind} ({shown}): {what}; {features}")
+        return lines
+
+    def _kind(self, name: str, column: pa.ChunkedArray) -> str:
+        kind = column_kind(name, column)
+        if name not in tuple(self.text):
+            return kind
+        if kind != "words":
+            raise ValueError(f"column {name!r} is to be read as text, but holds {kind}.")
+        return "text"
+
+    def _names(self, kind: str) -> list[str]:
+        return [name for name, of_column in self.kinds_.items() if of_column == kind]
+
+    def _fit_block(self, kind: str, table: pa.Table) -> NDArray[np.float64] | None:
+        names = self._names(kind)
+        if not names:
+            return None
+        columns = self._columns(kind, names, table)
+        if kind == "vectors":
+            block = self._fit_scaled(names, columns)
+        elif kind == "text":
+            self._steps[kind] = [TextEncoder(name, self.text_dimensions) for name in names]
+            pairs = zip(self._steps[kind], columns, strict=True)
+            block = self._fit_scaled(names, [step.fit_transform(texts) for step, texts in pairs])
+        else:
+            if kind == "words":
+                for name, words in zip(names, columns, strict=True):
+                    check_categories(name, words)
+            self._steps[kind] = self._step(kind, table.num_rows)
+            block = self._steps[kind].fit_transform(np.stack(columns, axis=1))
+        self._widths[kind] = block.shape[1]
+        return np.asarray(block)
+
+    def _transform_block(self, kind: str, table: pa.Table) -> NDArray[np.float64] | None:
+        names = self._names(kind)
+        if not names:
+            return None
+        columns = self._columns(kind, names, table)
+        if kind == "vectors":
+            block = self._scaled(names, columns)
+            if block.shape[1] != self._widths[kind]:
+                raise ValueError(f"columns {', '.join(names)} must hold vectors as long as those of the training rows.")
+            return block
+        if kind == "text":
+            pairs = zip(self._steps[kind], columns, strict=True)
+            return self._scaled(names, [step.transform(texts) for step, texts in pairs])
+        return np.asarray(self._steps[kind].transform(np.stack(columns, axis=1)))
+
+    def _columns(self, kind: str, names: list[str], table: pa.Table) -> list[NDArray[Any]]:
+        if kind in ("words", "text"):
+            return [as_words(table[name]) for name in names]
+        read = as_vectors if kind == "vectors" else as_numbers
+        return [read(name, table[name]) for name in names]
+
+    def _fit_scaled(self, names: list[str], matrices: list[NDArray[Any]]) -> NDArray[np.float64]:
+        for name, matrix in zip(names, matrices, strict=True):
+            self._scales[name] = 1.0 if self.scale == "none" else _common_scale(matrix)
+        return self._scaled(names, matrices)
+
+    def _scaled(self, names: list[str], matrices: list[NDArray[Any]]) -> NDArray[np.float64]:
+        scaled = [matrix / self._scales[name] for name, matrix in zip(names, matrices, strict=True)]
+        return np.concatenate(scaled, axis=1)
+
+    def _step(self, kind: str, n_rows: int) -> Pipeline:
+        if kind == "words":
+            return make_pipeline(
+                OneHotEncoder(
+                    handle_unknown="infrequent_if_exist", max_categories=self.max_categories, sparse_output=False
+                )
+            )
+        if kind == "booleans":
+            return make_pipeline(SimpleImputer(strategy="most_frequent", add_indicator=True))
+        ranks = QuantileTransformer(
+            n_quantiles=min(RANK_QUANTILES, n_rows),
+            output_distribution="normal",
+            subsample=RANK_ROWS,
+            random_state=0,
+        )
+        scalers = {"standard": StandardScaler(), "rank": ranks, "none": "passthrough"}
+        # scaled first: the columns that say what was missing stay 0 and 1
+        return make_pipeline(scalers[self.scale], SimpleImputer(strategy="median", add_indicator=True))
+
+
+def as_arrow(X: Any) -> pa.Table:
+    """Return a data frame of any make as a pyarrow table."""
+    if isinstance(X, pa.Table):
+        return X
+    import narwhals
+
+    try:
+        return narwhals.from_native(X, eager_only=True).to_arrow()
+    except TypeError as error:
+        raise ValueError(f"X must be a pyarrow table or a data frame. Got {type(X).__name__} instead.") from error
+
+
+def _check_same_kind(name: str, kind: str, column: pa.ChunkedArray) -> None:
+    """Refuse a column of other things than it held in training; it may be missing altogether, and words be numbers."""
+    if column.null_count == len(column) and kind != "vectors":
+        return
+    found = column_kind(name, column)
+    alike = {"numbers": ("numbers", "booleans"), "booleans": ("numbers", "booleans"), "vectors": ("vectors",)}
+    if found not in alike.get(kind, ("words", "numbers", "booleans")):
+        raise ValueError(f"column {name!r} holds {kind} in the training rows, but {found} in the test rows.")
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def _common_scale(matrix: NDArray[np.float64]) -> float:
+    """Return the root of the mean variance of the columns, 1 if they are all constant."""
+    scale = float(np.sqrt(matrix.var(axis=0).mean()))
+    return scale if scale > 0 else 1.0

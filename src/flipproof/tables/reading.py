@@ -1,0 +1,207 @@
+"""Tables from files: CSV, TSV, Parquet, Arrow, NPZ and NPY."""
+
+from __future__ import annotations
+
+import io
+import os
+import zipfile
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyarrow import csv, ipc, parquet
+
+from flipproof.tables.contents import KINDS, first_line, kind_of_file, read_content
+
+#: What stands for a value that is not there, in files of text.
+MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"]
+
+#: Characters of an error of somebody else's that are repeated.
+LONGEST_REASON = 200
+
+#: The most bytes that the reader of CSV takes at a time; it guesses the types of columns by the first such block.
+LARGEST_BLOCK = 2**31 - 1
+
+#: Arrays in one NPZ file for two purposes: X_train and X_test are the X of each.
+PARTS = ("train", "test")
+
+
+@dataclass(frozen=True)
+class TextLayout:
+    """How a file of text is laid out.
+
+    Attributes
+    ----------
+    names : tuple of str
+        Names of the columns; the first line is then a row like any other.
+    header : bool
+        Whether the first line names the columns. If not, they are called f0, f1, ...
+    separator : str, optional
+        What is between two columns. By default a tab in TSV, a comma in CSV, or semicolons if it has no commas.
+    quotes : bool
+        Whether ``"`` may surround a value that holds separators or line breaks.
+    kind : str, optional
+        Of which kind the file is, whatever its ending.
+    """
+
+    names: tuple[str, ...] = ()
+    header: bool = True
+    separator: str | None = None
+    quotes: bool = True
+    kind: str | None = None
+
+
+def read_table(
+    path: str | os.PathLike[str],
+    layout: TextLayout | None = None,
+    *,
+    part: str | None = None,
+    as_words: Collection[str] = (),
+) -> pa.Table:
+    """Read a table from a file, by its ending: .csv, .tsv, .parquet, .arrow, .feather, .npz, .npy; also .gz, .xz, .bz2.
+
+    Parameters
+    ----------
+    path : path
+        The file.
+    layout : TextLayout, optional
+        How it is laid out, if it is text.
+    part : {"train", "test"}, optional
+        Which arrays of an NPZ file: for "train", ``X_train`` is the column X, and ``X_test`` is left out.
+    as_words : collection of str
+        Columns of a file of text that hold words, even if all of them look like numbers.
+
+    Returns
+    -------
+    pyarrow.Table
+        An array of two or more dimensions in an NPZ file is one column of vectors; one in an NPY file is columns called
+        f0, f1, ... Blanks around names and words of a file of text are cut off, and columns without a name left out.
+
+    Raises
+    ------
+    OSError, ValueError
+        In one line, if there is no such file or it is no such table.
+    """
+    path, layout = Path(path), layout or TextLayout()
+    content = read_content(path)
+    kind = layout.kind or kind_of_file(path, content)
+    if kind not in KINDS:
+        raise ValueError(f"The 'kind' of a table must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
+    if not content:
+        raise ValueError(f"cannot read {str(path)!r}: the file is empty.")
+    readers: dict[str, Callable[[], pa.Table]] = {
+        "csv": lambda: _read_text(content, layout, layout.separator or _separator(content), as_words),
+        "tsv": lambda: _read_text(content, layout, layout.separator or "\t", as_words),
+        "parquet": lambda: parquet.read_table(pa.BufferReader(content)),
+        "arrow": lambda: _read_arrow(content),
+        "npz": lambda: _read_npz(content, part),
+        "npy": lambda: _read_npy(content),
+    }
+    try:
+        table = readers[kind]()
+    except (pa.ArrowException, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"cannot read {str(path)!r} as {kind.upper()}: {reason[:LONGEST_REASON]}") from error
+    return _checked(table, path)
+
+
+def _checked(table: pa.Table, path: Path) -> pa.Table:
+    names = table.column_names
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise ValueError(f"{str(path)!r} has more than one column called {twice[0]!r}.")
+    if table.num_rows == 0:
+        raise ValueError(f"{str(path)!r} has no rows.")
+    return table
+
+
+def _separator(content: bytes) -> str:
+    """Return the comma, or the semicolon if the first line has only those, as where decimals have commas."""
+    line = first_line(content)
+    return ";" if b";" in line and b"," not in line else ","
+
+
+def _read_text(content: bytes, layout: TextLayout, separator: str, as_words: Collection[str]) -> pa.Table:
+    if len(separator) != 1:
+        raise ValueError(f"a separator is one character, not {separator!r}.")
+    read = csv.ReadOptions(
+        column_names=list(layout.names) or None,
+        autogenerate_column_names=not layout.header and not layout.names,
+        block_size=min(len(content), LARGEST_BLOCK),
+    )
+    parse = csv.ParseOptions(
+        delimiter=separator, quote_char='"' if layout.quotes else False, newlines_in_values=layout.quotes
+    )
+    convert = csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True)
+    if as_words:
+        first = csv.ReadOptions(
+            column_names=read.column_names, autogenerate_column_names=read.autogenerate_column_names
+        )
+        with csv.open_csv(pa.BufferReader(content), first, parse, convert) as opened:
+            written = opened.schema.names
+        convert.column_types = {name: pa.string() for name in written if name.strip() in as_words}
+    table = csv.read_csv(pa.BufferReader(content), read, parse, convert)
+    columns = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        if pa.types.is_binary(column.type):
+            raise ValueError(f"column {name.strip()!r} is not UTF-8: convert the file to that.")
+        columns[name] = pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
+    named = [name for name in table.column_names if name.strip()]
+    return pa.Table.from_arrays([columns[name] for name in named], names=[name.strip() for name in named])
+
+
+def _read_arrow(content: bytes) -> pa.Table:
+    """Read either of the two layouts of Arrow: files, and streams as data sets in caches are."""
+    try:
+        return ipc.open_file(pa.BufferReader(content)).read_all()
+    except pa.ArrowInvalid:
+        return ipc.open_stream(pa.BufferReader(content)).read_all()
+
+
+def _read_npz(content: bytes, part: str | None) -> pa.Table:
+    with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+        chosen = {name: key for key in stored.files for name in [_name_in_part(key, part)] if name is not None}
+        arrays = {name: stored[key] for name, key in chosen.items()}
+    arrays = {name: array for name, array in arrays.items() if array.ndim}
+    lengths = {name: len(array) for name, array in arrays.items()}
+    if len(set(lengths.values())) != 1:
+        described = ", ".join(f"{name} has {length}" for name, length in lengths.items()) or "there are none"
+        raise ValueError(f"arrays must have a row each for the same rows, but {described}.")
+    return pa.table({name: _array_column(name, array) for name, array in arrays.items()})
+
+
+def _name_in_part(key: str, part: str | None) -> str | None:
+    """Return what an array is called in a part, None if it belongs to another one."""
+    stem, _, ending = key.rpartition("_")
+    if part is None or not stem or ending not in PARTS:
+        return key
+    return stem if ending == part else None
+
+
+def _read_npy(content: bytes) -> pa.Table:
+    array = np.load(io.BytesIO(content), allow_pickle=False)
+    if array.dtype.names:
+        return pa.table({name: _array_column(name, array[name]) for name in array.dtype.names})
+    if array.ndim != 2:
+        raise ValueError(f"it must have rows and columns. Got an array of shape {array.shape} instead.")
+    return pa.table({f"f{j}": _array_column(f"f{j}", array[:, j]) for j in range(array.shape[1])})
+
+
+def _array_column(name: str, array: NDArray[Any]) -> pa.Array:
+    if array.dtype.kind == "S":
+        array = np.char.decode(array, "utf-8")
+    if array.dtype.kind not in "biufUM":
+        raise ValueError(f"array {name!r} holds {array.dtype}, not numbers or words.")
+    if array.ndim == 1:
+        return pa.array(array.tolist() if array.dtype.kind == "U" else np.ascontiguousarray(array))
+    flat = array.reshape(len(array), -1)
+    if flat.dtype.kind not in "biuf":
+        raise ValueError(f"array {name!r} of shape {array.shape} must hold numbers. Got {array.dtype} instead.")
+    if flat.dtype == bool:
+        flat = flat.astype(np.uint8)
+    return pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), flat.shape[1])

@@ -1,0 +1,368 @@
+"""`flipproof certify`: what it writes is what the library says, in every form of file."""
+
+import io
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import csv, feather, parquet
+from small_tables import FEATURES, N_TEST, N_TRAIN, mails, write, write_mails
+
+from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedRidgeClassifier, certified_accuracy
+from flipproof.cli.group import run
+from flipproof.tables import TableEncoder
+
+
+@pytest.fixture
+def files(tmp_path):
+    return write_mails(tmp_path)
+
+
+@pytest.fixture
+def certify(tmp_path, capfd):
+    """Return a function that runs the command, and returns the rows that it wrote and its summary."""
+
+    def check(*arguments, code=0):
+        out = tmp_path / "certificates.parquet"
+        assert run(["certify", *map(str, arguments), "-o", str(out), "--json"]) == code
+        captured = capfd.readouterr()
+        assert code or captured.err == ""
+        return parquet.read_table(out), json.loads(captured.out)
+
+    return check
+
+
+def arrays(table):
+    return np.array(table["kind"].to_pylist()), table.select(FEATURES)
+
+
+def expected(learner=None, method="exact", adversary=None, train=None):
+    y, X = arrays(mails(N_TRAIN, 1) if train is None else train)
+    encoder = TableEncoder().fit(X)
+    learner = (learner or CertifiedRidgeClassifier()).fit(encoder.transform(X), y)
+    return learner.certify(encoder.transform(arrays(mails(N_TEST, 2))[1]), method=method, adversary=adversary)
+
+
+def test_what_is_written_is_what_the_library_says(files, certify):
+    written, _ = certify(*files)
+    wanted, truth = expected(), mails(N_TEST, 2)
+    names = ["id", "prediction", "radius", "rival", "margin", "label", "correct", "method", "unit"]
+    assert written.column_names == names
+    assert written["id"].to_pylist() == truth["key"].to_pylist()
+    for name in ("prediction", "radius", "rival", "margin"):
+        assert written[name].to_pylist() == getattr(wanted, name).tolist()
+    assert written["label"].to_pylist() == truth["kind"].to_pylist()
+    assert written["correct"].to_pylist() == (wanted.prediction == np.array(truth["kind"].to_pylist())).tolist()
+    assert set(written["method"].to_pylist()) == {"exact"}
+    assert set(written["unit"].to_pylist()) == {"labels"}
+    assert sum(written["correct"].to_pylist()) > 14
+
+
+def test_the_summary_is_a_report_with_all_that_is_known(files, certify, tmp_path):
+    _, summary = certify(*files)
+    assert summary["format"] == "flipproof-report"
+    facts = summary["facts"]
+    assert facts["training_rows"] == N_TRAIN
+    assert facts["test_rows"] == N_TEST
+    assert facts["columns_used"] == FEATURES
+    assert facts["learner"]["name"] == "ridge"
+    assert len(facts["encoding"]) == 3
+    assert {len(checksum) for checksum in facts["sha256"].values()} == {64}
+    assert any("turned into numbers without labels" in one for one in summary["assumptions"])
+
+
+def test_files_of_every_kind_give_the_same(certify, tmp_path, files):
+    wanted, _ = certify(*files)
+    for name, n, seed in (("train", N_TRAIN, 1), ("test", N_TEST, 2)):
+        table = mails(n, seed)
+        parquet.write_table(table, tmp_path / f"{name}.parquet")
+        feather.write_feather(table, tmp_path / f"{name}.feather")
+        with pa.ipc.new_stream(tmp_path / f"{name}.arrow", table.schema) as stream:
+            stream.write_table(table)
+        csv.write_csv(table, tmp_path / f"{name}.tsv", csv.WriteOptions(delimiter="\t"))
+        csv.write_csv(table, tmp_path / f"{name}.semicolons.csv", csv.WriteOptions(delimiter=";"))
+        np.savez(
+            tmp_path / f"{name}.npz", **{column: np.array(table[column].to_pylist()) for column in table.column_names}
+        )
+    for ending in (".parquet", ".feather", ".arrow", ".tsv", ".semicolons.csv", ".npz"):
+        other = [value.replace(".csv", ending) for value in files]
+        assert certify(*other)[0].equals(wanted), ending
+
+
+def test_outputs_of_every_kind_say_the_same(files, certify, tmp_path):
+    wanted, _ = certify(*files)
+    for ending in ("csv", "tsv", "json", "arrow", "feather"):
+        assert run(["certify", *files, "-o", str(tmp_path / f"out.{ending}"), "--quiet"]) == 0
+    as_csv = csv.read_csv(tmp_path / "out.csv")
+    as_tsv = csv.read_csv(tmp_path / "out.tsv", parse_options=csv.ParseOptions(delimiter="\t"))
+    assert as_csv.equals(wanted.replace_schema_metadata(None))
+    assert as_tsv.equals(as_csv)
+    assert feather.read_table(tmp_path / "out.arrow").equals(wanted)
+    assert feather.read_table(tmp_path / "out.feather").equals(wanted)
+    stored = json.loads((tmp_path / "out.json").read_text())
+    assert stored["rows"] == wanted.to_pylist()
+    assert stored["n_train"] == N_TRAIN
+    assert stored["assumptions"]
+    assert json.loads(wanted.schema.metadata[b"flipproof"])["n_train"] == N_TRAIN
+
+
+def test_several_methods_stand_one_below_the_other(files, certify):
+    written, summary = certify(*files, "--method", "exact", "--method", "kl", "--noise", "0.2")
+    assert written.num_rows == 2 * N_TEST
+    radii = np.array(written["radius"].to_pylist())
+    assert (radii[N_TEST:] <= radii[:N_TEST]).all()
+    assert radii[N_TEST:].tolist() == expected(CertifiedRidgeClassifier(noise=0.2), "kl").radius.tolist()
+    assert [one["method"] for one in summary["methods"]] == ["exact", "kl"]
+
+
+def test_another_learner_with_its_parameters(files, certify):
+    written, summary = certify(*files, "--learner", "neighbors", "--set", "n_neighbors=9", "--classes", "ham,spam")
+    learner = CertifiedNeighborsClassifier(9, classes=["ham", "spam"])
+    assert written["radius"].to_pylist() == expected(learner).radius.tolist()
+    assert summary["facts"]["learner"]["n_neighbors"] == 9
+    assert not any("read from the training labels" in one for one in summary["assumptions"])
+
+
+@pytest.mark.parametrize("learner", ["kernel", "cluster", "forest", "partition"])
+def test_every_learner_works(files, certify, learner):
+    extra = ["--set", "n_partitions=9"] if learner == "partition" else []
+    written, _ = certify(*files, "--learner", learner, *extra)
+    assert max(written["radius"].to_pylist()) > 0
+
+
+def test_who_the_adversary_is(tmp_path, certify, files):
+    table = mails(N_TRAIN, 1)
+    trusted = np.arange(N_TRAIN) % 3 == 0
+    who = np.array(["ann", "bob", "eve", "joe"])[np.arange(N_TRAIN) % 4]
+    described = table.append_column("checked", [["yes" if one else "No" for one in trusted]])
+    write(described.append_column("who", [who]), tmp_path / "train.csv")
+    options = {
+        "trusted": (["--trusted", "checked", "--drop", "who"], Adversary(trusted=trusted)),
+        "groups": (["--annotator", "who", "--drop", "checked"], Adversary(groups=who)),
+        "allowed": (["--drop", "checked,who", "--allow", "ham:spam"], Adversary(allowed=[("ham", "spam")])),
+    }
+    for name, (extra, adversary) in options.items():
+        written, _ = certify(*files, *extra)
+        assert written["radius"].to_pylist() == expected(adversary=adversary).radius.tolist(), name
+        assert set(written["unit"].to_pylist()) == {"annotators" if name == "groups" else "labels"}
+
+
+def test_columns_by_patterns(certify, tmp_path):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
+    X[:, 0] += 2 * y
+    table = pa.table({**{f"emb_{j}": X[:, j] for j in range(3)}, "leak": y * 3.0, "y": y})
+    write(table, tmp_path / "a.csv")
+    chosen = ["--train", tmp_path / "a.csv", "--test", tmp_path / "a.csv", "--label", "y"]
+    by_pattern, summary = certify(*chosen, "--features", "emb_*")
+    assert summary["facts"]["columns_used"] == ["emb_0", "emb_1", "emb_2"]
+    assert certify(*chosen, "--drop", "leak")[0].equals(by_pattern)
+    assert certify(*chosen, "--features", "emb_0,emb_1", "--features", "emb_2")[0].equals(by_pattern)
+
+
+def test_a_column_of_vectors_is_as_good_as_an_array(certify, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 90)
+    X = rng.normal(size=(90, 4)) + 2 * np.eye(4)[y]
+    np.savez(tmp_path / "both.npz", X_train=X[:60], y_train=y[:60], X_test=X[60:], y_test=y[60:])
+    for name, part in (("a", slice(0, 60)), ("b", slice(60, 90))):
+        parquet.write_table(pa.table({"X": list(X[part]), "y": y[part]}), tmp_path / f"{name}.parquet")
+    one = certify("--train", tmp_path / "both.npz", "--test", tmp_path / "both.npz", "--label", "y")[0]
+    other = certify("--train", tmp_path / "a.parquet", "--test", tmp_path / "b.parquet", "--label", "y")[0]
+    assert one.equals(other)
+    learner = CertifiedRidgeClassifier().fit(X[:60], y[:60])
+    assert np.array_equal(learner.predict(X[60:]), one["prediction"].to_pylist())
+
+
+def test_a_text_column(certify, tmp_path):
+    rng = np.random.default_rng(0)
+    good, bad = ["lunch", "meeting", "thanks", "tomorrow"], ["win", "free", "cash", "prize"]
+    y = rng.integers(0, 2, 80)
+    texts = [" ".join([*rng.choice(bad if one else good, 3), *rng.choice(good + bad, 2)]) for one in y]
+    lines = "".join(f'{"spam" if one else "ham"}\tdear " {text}\n' for one, text in zip(y, texts, strict=True))
+    (tmp_path / "texts").write_text(lines)
+    written, summary = certify(
+        *("--train", tmp_path / "texts", "--names", "kind,body", "--no-quotes", "--label", "kind"),
+        *("--text", "body", "--text-dimensions", "5", "--holdout", "0.25", "--seed", "3"),
+    )
+    assert written.num_rows == 20
+    assert np.mean(written["correct"].to_pylist()) > 0.8
+    assert "5 features" in summary["facts"]["encoding"][0]
+    ids = written["id"].to_pylist()
+    assert ids == sorted(set(ids))  # numbers of lines of the file, from 0
+    assert written["label"].to_pylist() == ["spam" if y[one] else "ham" for one in ids]
+
+
+def test_a_share_is_held_out_at_random_and_without_the_labels(certify, tmp_path):
+    table = mails(100, 1)
+    flipped = pa.array([{"ham": "spam", "spam": "ham"}[one] for one in table["kind"].to_pylist()])
+    write(table, tmp_path / "a.csv")
+    write(table.set_column(4, "kind", flipped), tmp_path / "b.csv")
+    chosen = ["--label", "kind", "--drop", "key", "--holdout", "0.3"]
+    one, other = (certify("--train", tmp_path / name, *chosen)[0] for name in ("a.csv", "b.csv"))
+    assert one["id"].equals(other["id"])
+    assert one.num_rows == 30
+    assert one["id"].to_pylist() != certify("--train", tmp_path / "a.csv", *chosen, "--seed", "1")[0]["id"].to_pylist()
+
+
+def test_test_rows_need_no_labels(files, certify, tmp_path):
+    wanted, _ = certify(*files)
+    write(mails(N_TEST, 2).drop_columns(["kind"]), tmp_path / "test.csv")
+    written, summary = certify(*files)
+    assert written.equals(wanted.drop_columns(["label", "correct"]).cast(written.schema))
+    assert not summary["problem"]["truth_known"]
+
+
+def test_words_that_look_like_numbers_in_the_test_rows_only(certify, tmp_path):
+    train = "zip,y\n" + "01234,0\nA1,1\n" * 10
+    (tmp_path / "train.csv").write_text(train)
+    (tmp_path / "test.csv").write_text("zip,y\n01234,0\n01234,0\n")
+    files = ["--train", tmp_path / "train.csv", "--test", tmp_path / "test.csv", "--label", "y"]
+    assert certify(*files)[0]["prediction"].to_pylist() == [0, 0]
+
+
+def test_requirements_that_are_met_and_not_met(files, certify, capfd):
+    radii = expected().radius
+    truth = mails(N_TEST, 2)["kind"].to_pylist()
+    least, accuracy = int(radii.min()), float(certified_accuracy(truth, expected(), [3])[0])
+    share = float(np.mean(radii >= least + 3))
+    for requirement, met in [
+        (["--min-radius", least], True),
+        (["--min-radius", least + 1], False),
+        (["--min-radius", f"{least + 3}@{share}"], True),
+        (["--min-radius", f"{least + 3}@{share + 0.01}"], False),
+        (["--min-certified-accuracy", f"{accuracy}@3"], True),
+        (["--min-certified-accuracy", f"{accuracy + 0.01}@3"], False),
+    ]:
+        written, summary = certify(*files, *requirement, code=0 if met else 1)
+        assert written.num_rows == N_TEST  # results are written in any case
+        assert summary["requirement"]["met"] is met
+        assert summary["requirement"]["text"].startswith(requirement[0])
+
+
+def test_a_requirement_that_is_not_met_is_one_line_of_talk(files, capfd):
+    assert run(["certify", *files, "--min-radius", "79", "--quiet"]) == 1
+    captured = capfd.readouterr()
+    assert captured.err.startswith("flipproof: not met: --min-radius 79, found 0.")
+    assert captured.err.count("\n") == 1
+    assert "NOT MET" in captured.out
+
+
+def test_the_printed_summary(files, capfd):
+    assert run(["certify", *files]) == 0
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    for words in ("of 80 training labels", "certified accuracy", "predictions that stand", "recall of spam"):
+        assert words in captured.out
+    assert "1 column of words (country)" in captured.out
+    assert "It rests on:" in captured.out
+    assert max(map(len, captured.out.splitlines())) <= 80
+    assert "\x1b" not in captured.out
+
+
+def test_a_report_in_every_form(files, tmp_path, capfd):
+    for ending in ("html", "md", "json"):
+        assert run(["certify", *files, "--report", str(tmp_path / f"report.{ending}")]) == 0
+    saved = json.loads((tmp_path / "report.json").read_text())
+    assert saved["predictions"]["rows"][0]["attack"]["changes"]
+    assert saved["audit"]["rows"]
+    assert saved["attack"]["n_contradictions"] == 0
+    assert saved["headline"]["text"] in (tmp_path / "report.md").read_text()
+    assert "<html" in (tmp_path / "report.html").read_text()
+    capfd.readouterr()
+    assert run(["report", str(tmp_path / "report.json"), "-o", str(tmp_path / "again.html")]) == 0
+    assert "<html" in (tmp_path / "again.html").read_text()
+    capfd.readouterr()
+    assert run(["report", str(tmp_path / "report.json")]) == 0
+    assert saved["headline"]["text"] in capfd.readouterr().out
+    assert run(["report", str(tmp_path / "report.json"), "--json"]) == 0
+    assert json.loads(capfd.readouterr().out) == saved
+
+
+def test_html_in_the_data_stays_text(tmp_path, capfd):
+    evil = "<script>alert(1)</script>"
+    table = mails(60, 1)
+    labels = [evil if one == "spam" else one for one in table["kind"].to_pylist()]
+    table = table.set_column(4, "kind", [labels]).rename_columns(["key", f"<b>{evil}", "country", "answered", "kind"])
+    keys = [f"{evil}{i}" for i in range(60)]
+    write(table.set_column(0, "key", [keys]), tmp_path / "a.csv")
+    chosen = ["--train", str(tmp_path / "a.csv"), "--holdout", "0.3", "--label", "kind", "--id", "key"]
+    assert run(["certify", *chosen, "--report", str(tmp_path / "r.html")]) == 0
+    assert evil not in (tmp_path / "r.html").read_text()
+
+
+@pytest.mark.parametrize("extra", [[], ["-o", "out.csv", "--report", "report.json"]])
+def test_an_interrupt_leaves_nothing_behind(files, tmp_path, capfd, monkeypatch, extra):
+    monkeypatch.chdir(tmp_path)
+    before = sorted(tmp_path.iterdir())
+
+    def interrupted(*_arguments, **_options):
+        raise KeyboardInterrupt
+
+    for place in ("flipproof.attacks.worst_flips", "flipproof.report.summary.summarize", "os.replace"):
+        with monkeypatch.context() as patched:
+            patched.setattr(place, interrupted)
+            code = run(["certify", *files, *extra])
+        if not extra and place != "flipproof.report.summary.summarize":
+            assert code == 0
+            continue
+        assert code == 130
+        assert capfd.readouterr().err.strip() == "flipproof: interrupted"
+        assert sorted(tmp_path.iterdir()) == before
+
+
+def test_an_attack_that_was_cut_short_is_not_passed_off_as_all(files, tmp_path, monkeypatch):
+    from dataclasses import replace
+
+    from flipproof import attacks
+
+    whole = attacks.worst_flips
+
+    def cut_short(*arguments, **options):
+        found = whole(*arguments, **options)
+        return replace(found, attempted=np.arange(len(found)) < 3)
+
+    monkeypatch.setattr("flipproof.attacks.worst_flips", cut_short)
+    assert run(["certify", *files, "--report", str(tmp_path / "report.json")]) == 130
+    assert run(["attack", *files, "--row", "mail-2-0,mail-2-1,mail-2-2,mail-2-3"]) == 130
+    assert not (tmp_path / "report.json").exists()
+
+
+def test_a_warning_is_one_line_of_talk_and_quiet_is_quiet(files, capfd):
+    chosen = ["certify", *files, "--set", "regularization=paper", "--json"]
+    assert run(chosen) == 0
+    captured = capfd.readouterr()
+    json.loads(captured.out)
+    assert captured.err.startswith("flipproof: warning: ")
+    assert captured.err.count("\n") == 1
+    assert run([*chosen, "--quiet"]) == 0
+    assert capfd.readouterr().err == ""
+
+
+def test_test_rows_of_a_class_that_nobody_could_know(files, capfd, tmp_path):
+    table = mails(N_TEST, 2)
+    labels = ["eggs", *table["kind"].to_pylist()[1:]]
+    write(table.set_column(4, "kind", [labels]), tmp_path / "test.csv")
+    assert run(["certify", *files, "--json"]) == 0
+    captured = capfd.readouterr()
+    assert "1 test rows are of classes that the training rows do not have, such as 'eggs'" in captured.err
+    first = next(row for row in json.loads(captured.out)["predictions"]["rows"] if row["id"] == "mail-2-0")
+    assert not first["correct"]
+
+
+def test_as_a_user_runs_it(files, tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-m", "flipproof", "certify", *files, "-o", "out.csv"],
+        cwd=tmp_path,
+        env={**os.environ, "NO_COLOR": "1"},
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stderr == b""
+    assert b"Written: out.csv" in done.stdout
+    assert csv.read_csv(io.BytesIO((tmp_path / "out.csv").read_bytes())).num_rows == N_TEST

@@ -1,0 +1,61 @@
+"""The commands of docs/command-line.md on real files, some with fewer test rows: sensible results, no warnings."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from flipproof.cli.group import run
+from flipproof.tables import TableEncoder, TextLayout, read_table
+
+SMS = ["--train", "sms_spam/SMSSpamCollection.gz", "--names", "kind,text", "--no-quotes", "--label", "kind"]
+SPAMBASE = ["--train", "spambase/spambase.data.gz", "--no-header", "--holdout", "0.25", "--label", "f57"]
+COMMANDS = {
+    "sms": ([*SMS, "--text", "text", "--holdout", "0.25"], 0.95, 5),
+    "spambase": (
+        [*SPAMBASE, "--scale", "rank", "--learner", "forest"],
+        0.85,
+        20,
+    ),
+    "adult": (["--train", "adult/adult.data.gz", "--holdout", "0.02", "--label", "classification"], 0.82, 80),
+    "imdb": (["--train", "imdb/imdb_glove100_mean.npz", "--holdout", "0.02", "--label", "y"], 0.75, 30),
+}
+
+
+DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+
+
+def test_the_docs_show_what_the_command_prints(data_dir, monkeypatch, capfd):
+    (command, output) = re.search(r"### Spambase.*?```bash\n(.*?)```\s+```text\n(.*?)```", DOCS, re.DOTALL).groups()
+    monkeypatch.chdir(data_dir)
+    assert run(shlex.split(command.replace("\\\n", " "))[1:]) == 0
+    assert output.rstrip() in capfd.readouterr().out
+
+
+def test_texts_come_out_the_same_for_any_number_of_threads(data_dir):
+    layout = TextLayout(names=("kind", "text"), quotes=False)
+    texts = read_table(data_dir / "sms_spam" / "SMSSpamCollection.gz", layout).select(["text"]).slice(0, 1500)
+    encoded = []
+    for threads in (1, 2):
+        with threadpool_limits(limits=threads):
+            encoder = TableEncoder(["text"])
+            encoded.append((encoder.fit_transform(texts), encoder.transform(texts.slice(0, 50))))
+    assert np.array_equal(encoded[0][0], encoded[1][0])
+    assert np.array_equal(encoded[0][1], encoded[1][1])
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_real_files(name, data_dir, monkeypatch, capfd):
+    monkeypatch.chdir(data_dir)
+    arguments, least_accuracy, least_flips = COMMANDS[name]
+    assert run(["certify", *arguments, "--json"]) == 0
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    summary = json.loads(captured.out)
+    assert summary["methods"][0]["n_correct"] > least_accuracy * summary["problem"]["n_test"]
+    assert summary["headline"]["flips"] > least_flips
+    assert summary["headline"]["n_standing"] >= 0.9 * summary["problem"]["n_test"]

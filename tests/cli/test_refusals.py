@@ -1,0 +1,359 @@
+"""Bad input of every kind: one line on stderr, exit code 2, nothing on stdout, no file left behind."""
+
+import gzip
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from small_tables import mails, write, write_mails
+
+from flipproof.cli.group import run
+
+
+@pytest.fixture
+def refused(tmp_path, capfd):
+    """Return a function that runs `flipproof certify`, sees that it is refused, and returns what it said."""
+
+    def check(*arguments, command="certify"):
+        before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
+        assert run([command, *map(str, arguments)]) == 2
+        captured = capfd.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+        assert captured.err.startswith("flipproof: error: ")
+        assert len(captured.err) < 500
+        assert {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()} == before
+        return captured.err
+
+    return check
+
+
+@pytest.fixture
+def files(tmp_path):
+    return write_mails(tmp_path)
+
+
+def changed(files, option, value):
+    """Return the options with another value of one of them."""
+    place = files.index(option) + 1
+    return [*files[:place], str(value), *files[place + 1 :]]
+
+
+@pytest.mark.parametrize("option", ["--train", "--test"])
+def test_a_missing_file(files, refused, option):
+    assert "cannot read 'nowhere.csv': there is no such file." in refused(*changed(files, option, "nowhere.csv"))
+
+
+def test_a_folder_for_a_file(files, refused, tmp_path):
+    assert "it is a folder" in refused(*changed(files, "--train", tmp_path))
+
+
+@pytest.mark.parametrize("option", ["--label", "--id"])
+def test_a_wrong_column_with_the_nearest_name(files, refused, option):
+    said = refused(*changed(files, option, "kynd" if option == "--label" else "kei"))
+    assert f"{option}: " in said
+    assert f"Did you mean {'kind' if option == '--label' else 'key'!r}?" in said
+
+
+@pytest.mark.parametrize("option", ["--features", "--drop", "--text", "--trusted", "--annotator"])
+def test_a_wrong_column_for_any_purpose(files, refused, option):
+    said = refused(*files, option, "lenqth")
+    assert "has no column 'lenqth'. Did you mean 'length'?" in said
+
+
+def test_a_pattern_that_nothing_matches(files, refused):
+    assert "has no column 'emb_*'" in refused(*files, "--features", "emb_*")
+
+
+def test_letters_of_the_wrong_case(files, refused):
+    assert "Did you mean 'kind'?" in refused(*changed(files, "--label", "KIND"))
+
+
+def test_the_label_among_the_features(files, refused):
+    assert "the label column 'kind' is among the features" in refused(*files, "--features", "length,kind")
+
+
+def test_a_copy_of_the_label_among_the_features(refused, tmp_path):
+    files = write_mails(tmp_path)
+    for name in ("train", "test"):
+        table = mails(60, 1)
+        write(table.append_column("copied", table["kind"]), tmp_path / f"{name}.csv")
+    assert "column 'copied' is a copy of the label column 'kind'" in refused(*files)
+
+
+def test_one_column_for_two_purposes(files, refused):
+    assert "column 'kind' cannot be both --label and --id" in refused(*changed(files, "--id", "kind"))
+
+
+def test_nothing_left_to_learn_from(files, refused):
+    assert "no column" in refused(*files, "--drop", "*")
+
+
+def test_text_where_numbers_are_due(files, refused, tmp_path):
+    table = mails(20, 2)
+    write(table.set_column(1, "length", [["long"] * 20]), tmp_path / "test.csv")
+    assert "column 'length' holds numbers in the training rows, but words in the test rows" in refused(*files)
+
+
+def test_a_word_among_many_numbers(files, refused, tmp_path):
+    table = mails(80, 1)
+    words = [str(value) for value in table["length"].to_pylist()]
+    words[7] = "1,5"
+    write(table.set_column(1, "length", [words]), tmp_path / "train.csv")
+    assert "column 'length' holds numbers, but in row 7 it holds '1,5'" in refused(*files)
+
+
+def test_a_column_of_numbers_as_text(files, refused):
+    parquet_files = [value.replace(".csv", ".parquet") for value in files]
+    for name, seed in (("train", 1), ("test", 2)):
+        write(mails(40, seed), pathlike(parquet_files, name))
+    assert "column 'length' is to be read as text, but holds numbers" in refused(*parquet_files, "--text", "length")
+
+
+def pathlike(files, name):
+    from pathlib import Path
+
+    return Path(files[files.index(f"--{name}") + 1])
+
+
+def test_a_column_without_values(files, refused, tmp_path):
+    table = mails(80, 1)
+    write(table.set_column(1, "length", [pa.nulls(80, pa.float64())]), tmp_path / "train.csv")
+    assert "column 'length' has no values at all" in refused(*files)
+
+
+def test_words_that_differ_in_every_row(files, refused, tmp_path):
+    write_mails(tmp_path, n_train=250)
+    without_id = [value for value in files if value not in ("--id", "key")]
+    said = refused(*without_id)
+    assert "column 'key' holds 250 different words in 250 rows" in said
+
+
+def test_one_class(files, refused, tmp_path):
+    table = mails(80, 1)
+    write(table.set_column(4, "kind", [["ham"] * 80]), tmp_path / "train.csv")
+    said = refused(*files)
+    assert "all labels in column 'kind' are 'ham'" in said
+    assert "--classes" in said
+
+
+def test_missing_labels(files, refused, tmp_path):
+    table = mails(80, 1)
+    labels = table["kind"].to_pylist()
+    labels[3] = labels[9] = None
+    write(table.set_column(4, "kind", [labels]), tmp_path / "train.csv")
+    assert "2 missing labels in column 'kind', the first in row 3" in refused(*files)
+
+
+def test_labels_that_are_no_classes(files, refused):
+    assert "is it the label?" in refused(*changed(changed(files, "--label", "key"), "--id", "kind"))
+    assert "holds fractions" in refused(*changed(files, "--label", "length"))
+
+
+def test_labels_of_another_kind_in_the_test_rows(files, refused, tmp_path):
+    table = mails(80, 1)
+    numbers = [int(label == "spam") for label in table["kind"].to_pylist()]
+    write(table.set_column(4, "kind", [numbers]), tmp_path / "train.csv")
+    assert "column 'kind' holds numbers in the training rows, but words in" in refused(*files)
+
+
+def test_test_labels_none_of_which_is_a_class(files, refused, tmp_path):
+    table = mails(20, 2)
+    labels = [f"{one}." for one in table["kind"].to_pylist()]
+    write(table.set_column(4, "kind", [labels]), tmp_path / "test.csv")
+    assert "holds none of the classes ham, spam, but" in refused(*files)
+
+
+def test_columns_that_differ_between_training_and_test(files, refused, tmp_path):
+    write(mails(20, 2).rename_columns(["key", "Length", "country", "answered", "kind"]), tmp_path / "test.csv")
+    assert "has no column 'length', which the training rows have. Did you mean 'Length'?" in refused(*files)
+
+
+def test_test_rows_without_the_id(files, refused, tmp_path):
+    write(mails(20, 2).drop_columns(["key"]), tmp_path / "test.csv")
+    assert "has no column 'key'" in refused(*files)
+
+
+@pytest.mark.parametrize("keep", [0, 3, 100, -1])
+def test_a_truncated_parquet_file(refused, tmp_path, keep):
+    files = write_mails(tmp_path, ".parquet")
+    content = (tmp_path / "train.parquet").read_bytes()
+    (tmp_path / "train.parquet").write_bytes(content[:keep])
+    assert "cannot read" in refused(*files)
+
+
+def test_parquet_with_damage_inside(refused, tmp_path):
+    files = write_mails(tmp_path, ".parquet")
+    content = bytearray((tmp_path / "train.parquet").read_bytes())
+    content[4:400] = b"\xff" * 396
+    (tmp_path / "train.parquet").write_bytes(content)
+    assert "cannot read" in refused(*files)
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"", "the file is empty"),
+        (b"\n", "cannot read"),
+        (b"kind,length\n", "has no rows"),
+        (b"kind,length\nspam,1\nham\n", "Expected 2 columns, got 1"),
+        (b"kind,length,length\nspam,1,2\nham,1,3\n", "more than one column called 'length'"),
+        (b"kind,length\nspam,\xe9t\xe9\nham,x\n", "UTF-8"),
+        ("kind,length\nspam,1\n".encode("utf-16"), "cannot read"),
+        (b"\x00\x01\x02\x03", "cannot read"),
+    ],
+)
+def test_a_csv_file_that_is_none(refused, tmp_path, content, words):
+    (tmp_path / "bad.csv").write_bytes(content)
+    said = refused("--train", tmp_path / "bad.csv", "--holdout", "0.5", "--label", "kind")
+    assert words in said or "has no column 'kind'" in said
+
+
+@pytest.mark.parametrize("ending", [".arrow", ".npz", ".npy", ".parquet", ".csv.gz", ".csv.xz", ".tsv.bz2"])
+def test_a_file_that_is_not_what_its_ending_says(refused, tmp_path, ending):
+    (tmp_path / f"bad{ending}").write_bytes(b"kind,length\nspam,1\nham,2\n")
+    assert "cannot read" in refused("--train", tmp_path / f"bad{ending}", "--holdout", "0.5", "--label", "kind")
+
+
+def test_a_compressed_file_that_was_cut_off(refused, tmp_path):
+    (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"kind,length\n" + b"spam,1\n" * 5000)[:60])
+    said = refused("--train", tmp_path / "cut.csv.gz", "--holdout", "0.5", "--label", "kind")
+    assert "it is damaged" in said
+
+
+def test_a_pickle_is_never_loaded(refused, tmp_path):
+    np.savez(tmp_path / "objects.npz", X=np.array([{}, {}], dtype=object), y=np.array([0, 1]))
+    assert "cannot read" in refused("--train", tmp_path / "objects.npz", "--holdout", "0.5", "--label", "y")
+
+
+@pytest.mark.parametrize(
+    ("extra", "words"),
+    [
+        (["--learner", "bayes"], "'bayes' is not one of"),
+        (["--method", "best"], "'best' is not one of"),
+        (["--scale", "big"], "'big' is not one of"),
+        (["--format", "xls"], "'xls' is not one of"),
+        (["--noise", "much"], "must be a number between 0 and 1, or auto"),
+        (["--noise", "1.5"], "1.5"),
+        (["--noise", "nan"], "nan"),
+        (["--holdout", "0.5"], "Give either --test FILE or --holdout SHARE."),
+        (["--min-radius", "-3"], "must be a number of flips"),
+        (["--min-radius", "3@2"], "must be a number of flips"),
+        (["--min-certified-accuracy", "0.9"], "such as 0.9@100"),
+        (["--min-certified-accuracy", "90@100"], "such as 0.9@100"),
+        (["--min-radius", "1", "--min-certified-accuracy", "0.9@1"], "Give either --min-radius or"),
+        (["--allow", "spam"], "must be OLD:NEW"),
+        (["--allow", "spam:spam"], "two different classes"),
+        (["--allow", "spam:eggs"], "there is no class 'eggs', but ham, spam"),
+        (["--classes", "spam,eggs"], "'ham'"),
+        (["--set", "n_neighbours=3"], "NAME=VALUE"),
+        (["--learner", "neighbors", "--set", "n_neighbours=3"], "Did you mean 'n_neighbors'?"),
+        (["--learner", "neighbors", "--set", "n_neighbors=-3"], "n_neighbors"),
+        (["--learner", "partition", "--method", "tight"], "'gap'"),
+        (["--learner", "partition", "--noise", "0.1"], "without noise"),
+        (["--trusted", "country"], "must say yes or no"),
+        (["--separator", "ab"], "one character"),
+        (["--text-dimensions", "0"], "--text-dimensions"),
+        (["--seed", "-1"], "--seed"),
+        (["--bogus"], "--bogus"),
+    ],
+)
+def test_options_that_make_no_sense(files, refused, extra, words):
+    assert words in refused(*files, *extra)
+
+
+def test_neither_test_rows_nor_a_share(files, refused):
+    without = [value for value in files if not value.startswith("--test") and not value.endswith("test.csv")]
+    assert "Give either --test FILE or --holdout SHARE." in refused(*without)
+
+
+def test_a_share_that_leaves_no_rows(files, refused):
+    without = [value for value in files if not value.startswith("--test") and not value.endswith("test.csv")]
+    assert "leaves none" in refused(*without, "--holdout", "0.001")
+
+
+@pytest.mark.parametrize("missing", ["--train", "--label"])
+def test_what_is_required(files, refused, missing):
+    place = files.index(missing)
+    assert missing in refused(*files[:place], *files[place + 2 :])
+
+
+def test_accuracy_cannot_be_required_without_labels(files, refused, tmp_path):
+    write(mails(20, 2).drop_columns(["kind"]), tmp_path / "test.csv")
+    assert "needs the labels of the test rows" in refused(*files, "--min-certified-accuracy", "0.9@1")
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("out.xlsx", "its name must end in"),
+        ("nowhere/out.csv", "there is no folder"),
+        ("train.csv", "it is read as well"),
+        ("folder.csv", "it is a folder"),
+    ],
+)
+def test_outputs_that_cannot_be_written(files, refused, tmp_path, name, words):
+    (tmp_path / "folder.csv").mkdir()
+    assert words in refused(*files, "-o", tmp_path / name)
+
+
+def test_a_report_of_unknown_form(files, refused, tmp_path):
+    assert "its name must end in .html, .md, .json" in refused(*files, "--report", tmp_path / "report.pdf")
+    same = tmp_path / "same.json"
+    assert "it is read as well" in refused(*files, "-o", same, "--report", same)
+
+
+def test_a_folder_that_nobody_can_write_to(files, refused):
+    assert "cannot write '/proc/self/out.csv'" in refused(*files, "-o", "/proc/self/out.csv")
+
+
+def test_vectors_that_do_not_fit(refused, tmp_path):
+    def save(name, vectors):
+        parquet.write_table(pa.table({"v": pa.array(vectors), "y": [0, 1] * (len(vectors) // 2)}), tmp_path / name)
+
+    files = ["--train", tmp_path / "a.parquet", "--test", tmp_path / "b.parquet", "--label", "y"]
+    save("a.parquet", [[1.0, 2.0]] * 10)
+    save("b.parquet", [[1.0, 2.0, 3.0]] * 4)
+    assert "as long as those of the training rows" in refused(*files)
+    save("b.parquet", [[1.0, 2.0], [3.0]] * 2)
+    assert "vectors of the same length" in refused(*files)
+    save("b.parquet", [[1.0, 2.0], None] * 2)
+    assert "has no vector in row 1" in refused(*files)
+    save("b.parquet", [[1.0, 2.0], [None, 1.0]] * 2)
+    assert "missing or infinite number in row 1" in refused(*files)
+    save("b.parquet", [["a", "b"]] * 4)
+    assert "vectors of numbers" in refused(*files)
+
+
+def test_infinity(files, refused, tmp_path):
+    table = mails(80, 1)
+    numbers = table["length"].to_pylist()
+    numbers[5] = float("inf")
+    write(table.set_column(1, "length", [numbers]), tmp_path / "train.csv")
+    assert "column 'length' holds infinity in row 5" in refused(*files)
+
+
+def test_dates(refused, tmp_path):
+    files = write_mails(tmp_path, ".parquet")
+    for name, n, seed in (("train", 80, 1), ("test", 20, 2)):
+        table = mails(n, seed)
+        when = pa.array(np.arange(n).astype("datetime64[D]"))
+        parquet.write_table(table.append_column("when", when), tmp_path / f"{name}.parquet")
+    assert "column 'when' holds date32" in refused(*files)
+
+
+@pytest.mark.parametrize("command", ["attack", "report"])
+def test_other_commands_refuse_likewise(files, refused, tmp_path, command):
+    if command == "attack":
+        assert "Did you mean 'kind'?" in refused(*changed(files, "--label", "kynd"), command=command)
+        assert "there is no test row '99'" in refused(*files, "--row", "99", command=command)
+        assert "'partition' is not one of" in refused(*files, "--learner", "partition", command=command)
+        assert "its name must end in" in refused(*files, "-o", tmp_path / "out.txt", command=command)
+    else:
+        assert "there is no such file" in refused("nowhere.json", command=command)
+        for content in (b"", b"{", b"[1]", b"{}", b"\xff\xfe"):
+            (tmp_path / "saved.json").write_bytes(content)
+            refused(tmp_path / "saved.json", command=command)
+        (tmp_path / "saved.json").write_bytes(b'{"format": "flipproof-report", "version": 1}')
+        assert "saved report" in refused(tmp_path / "saved.json", command=command)

@@ -1,0 +1,89 @@
+"""A slice of every experiment on real data; runs that were interrupted go on."""
+
+import json
+
+import numpy as np
+import pytest
+
+from flipproof.cli.group import run as command
+from flipproof.experiments import experiment_names, read_experiment, reproduce
+from flipproof.experiments.rows import FINISHED, GROWING, RowFile
+
+NEEDED = {"mnist17": "torch", "mnist": "umap", "cifar10": "umap"}
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
+    if name in NEEDED:
+        pytest.importorskip(NEEDED[name])
+    arguments = ["reproduce", name, "--quick", "--data-dir", str(data_dir), "--out", str(tmp_path)]
+    assert command(arguments) == 0
+    experiment, folder = read_experiment(name).shortened(), tmp_path / f"{name}-quick"
+    assert str(folder / "tables.md") in capfd.readouterr().out
+    runs = RowFile(folder).runs()
+    assert list(runs) == [run.name for run in experiment.runs]
+    assert {len(rows.index) for rows in runs.values()} == {experiment.quick["test_rows"]}
+    manifest = json.loads((folder / "manifest.json").read_text())
+    assert manifest["quick"]
+    assert manifest["n_train"] == experiment.quick["train_rows"]
+    assert set(manifest["runs"]) == set(runs)
+    tables = (folder / "tables.md").read_text()
+    assert "not a result" in tables
+    assert all(run.name in tables for run in experiment.runs if run.group != "reference")
+    for figure in experiment.figures:
+        assert (folder / f"{figure.file}.png").read_bytes().startswith(b"\x89PNG")
+    for run in experiment.runs:
+        if {"tight", "exact"} <= set(run.methods):
+            assert (runs[run.name]["kl"] <= runs[run.name]["tight"]).all()
+            assert (runs[run.name]["tight"] <= runs[run.name]["exact"]).all()
+        if run.attacked:
+            found = runs[run.name]["flips_needed"] > 0
+            assert (runs[run.name]["exact"][found] == runs[run.name]["flips_needed"][found] - 1).all()
+
+
+class Stop(Exception):  # noqa: N818 - not an error
+    """Somebody pulled the plug."""
+
+
+def test_a_run_that_was_stopped_goes_on_and_comes_to_the_same_rows(data_dir, tmp_path):
+    experiment = read_experiment("dogfish")
+    reproduce(experiment, tmp_path / "whole", data_dir, quick=True)
+    done = []
+
+    def stop_in_the_middle(text):
+        done.append(text)
+        if text.startswith("q = 0.01:"):
+            raise Stop
+
+    with pytest.raises(Stop):
+        reproduce(experiment, tmp_path / "parts", data_dir, quick=True, say=stop_in_the_middle)
+    assert (tmp_path / "parts" / GROWING).exists()
+    again = []
+    reproduce(experiment, tmp_path / "parts", data_dir, quick=True, say=again.append)
+    assert not any(text.startswith("undefended") for text in again)
+    assert any(text.startswith("q = 0.01:") for text in again)
+    whole, parts = ((tmp_path / name / FINISHED).read_bytes() for name in ("whole", "parts"))
+    assert whole == parts
+    once_more = []
+    reproduce(experiment, tmp_path / "parts", data_dir, quick=True, say=once_more.append)
+    assert once_more == ["Dogfish stand-in: loading"]
+
+
+def test_another_seed_is_another_run(data_dir, tmp_path):
+    experiment = read_experiment("imdb")
+    reproduce(experiment, tmp_path, data_dir, quick=True, seed=0)
+    first = RowFile(tmp_path).runs()
+    reproduce(experiment, tmp_path, data_dir, quick=True, seed=1)
+    second = RowFile(tmp_path).runs()
+    assert not np.array_equal(first["q = 0.1"].index, second["q = 0.1"].index)
+    assert len(second["q = 0.1"].index) == experiment.quick["test_rows"]
+
+
+def test_bad_input_gets_one_clear_line(tmp_path, capfd):
+    for arguments, message in (
+        (["reproduce", "imagenet"], "'imagenet' is not one of"),
+        (["reproduce", "mnist", "--data-dir", str(tmp_path / "none")], "does not exist"),
+        (["reproduce", "dogfish", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")], "dogfish"),
+    ):
+        assert command(arguments) == 2
+        assert message in capfd.readouterr().err

@@ -1,0 +1,90 @@
+"""Rows only ever grow, survive a crash in the middle of a line, and come back as they were."""
+
+import numpy as np
+import pytest
+
+from flipproof.experiments.classifiers import COLUMNS, NOTHING
+from flipproof.experiments.rows import FINISHED, GROWING, RowFile
+
+
+def some_rows(start, count):
+    index = np.arange(start, start + count)
+    columns = {name: index * 10 + place for place, name in enumerate(COLUMNS)}
+    return index, index % 3, columns | {"flips_needed": np.full(count, NOTHING)}
+
+
+def test_rows_come_back_by_run_sorted_by_test_row(tmp_path):
+    file = RowFile(tmp_path)
+    file.append("b", *some_rows(5, 3))
+    file.append("a, with a comma", *some_rows(0, 2))
+    file.append("b", *some_rows(0, 5))
+    runs = file.runs()
+    assert set(runs) == {"b", "a, with a comma"}
+    np.testing.assert_array_equal(runs["b"].index, np.arange(8))
+    np.testing.assert_array_equal(runs["b"]["exact"], np.arange(8) * 10 + COLUMNS.index("exact"))
+    assert runs["b"].has("exact")
+    assert not runs["b"].has("flips_needed")
+
+
+def test_what_is_there_is_never_rewritten_by_an_addition(tmp_path):
+    file = RowFile(tmp_path)
+    file.append("a", *some_rows(0, 4))
+    before = (tmp_path / GROWING).read_bytes()
+    file.append("a", *some_rows(4, 4))
+    assert (tmp_path / GROWING).read_bytes().startswith(before)
+
+
+def test_a_line_that_was_cut_off_is_done_again(tmp_path):
+    file = RowFile(tmp_path)
+    file.append("a", *some_rows(0, 4))
+    whole = (tmp_path / GROWING).read_bytes()
+    (tmp_path / GROWING).write_bytes(whole[:-3])
+    np.testing.assert_array_equal(file.runs()["a"].index, np.arange(3))
+    file.append("a", *some_rows(3, 2))
+    np.testing.assert_array_equal(file.runs()["a"].index, np.arange(5))
+    np.testing.assert_array_equal(file.runs()["a"]["kl"], some_rows(0, 5)[2]["kl"])
+
+
+def test_of_rows_that_are_there_twice_the_first_counts(tmp_path):
+    file = RowFile(tmp_path)
+    file.append("a", *some_rows(0, 2))
+    index, label, columns = some_rows(0, 2)
+    file.append("a", index, label, columns | {"exact": np.full(2, 99)})
+    np.testing.assert_array_equal(file.runs()["a"]["exact"], columns["exact"])
+
+
+def test_a_finished_file_does_not_depend_on_the_order_of_the_work(tmp_path):
+    contents = []
+    for name, order in (("one", [("a", 0), ("b", 0), ("a", 3)]), ("two", [("b", 0), ("a", 3), ("a", 0)])):
+        folder = tmp_path / name
+        folder.mkdir()
+        file = RowFile(folder)
+        for run, start in order:
+            file.append(run, *some_rows(start, 3))
+        file.finish(["a", "b"])
+        assert not (folder / GROWING).exists()
+        contents.append((folder / FINISHED).read_bytes())
+        np.testing.assert_array_equal(file.runs()["a"].index, np.arange(6))
+    assert contents[0] == contents[1]
+
+
+def test_a_finished_file_can_grow_again_and_runs_can_be_forgotten(tmp_path):
+    file = RowFile(tmp_path)
+    file.append("a", *some_rows(0, 3))
+    file.append("b", *some_rows(0, 3))
+    file.finish(["a", "b"])
+    file.append("c", *some_rows(0, 1))
+    assert set(file.runs()) == {"a", "b", "c"}
+    file.keep_only({"b", "c"})
+    assert set(file.runs()) == {"b", "c"}
+    file.finish(["b", "c"])
+    file.keep_only({"b", "c"})
+    assert (tmp_path / FINISHED).exists()
+
+
+@pytest.mark.parametrize("names", [set(), {"a"}])
+def test_nothing_is_there_at_first(tmp_path, names):
+    file = RowFile(tmp_path)
+    file.keep_only(names)
+    assert file.runs() == {}
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,62 @@
+"""Every experiment is well described; one that is not gets a clear error."""
+
+import pytest
+
+from flipproof.experiments import experiment_names, read_experiment
+from flipproof.experiments.classifiers import LEARNERS
+from flipproof.experiments.sources import BUILDERS
+from flipproof.experiments.spec import parse_experiment
+
+GOOD = """
+title = "T"
+data = { loader = "mnist" }
+flips = [1, 2]
+[features.a]
+kind = "given"
+[[runs]]
+name = "one"
+features = "a"
+learner = "ridge"
+methods = ["exact"]
+"""
+
+
+@pytest.mark.parametrize("name", experiment_names())
+def test_experiments_that_come_with_the_package_name_only_what_exists(name):
+    experiment = read_experiment(name)
+    assert {run.learner for run in experiment.runs} <= set(LEARNERS)
+    assert {feature.kind for feature in experiment.features.values()} <= set(BUILDERS)
+    assert any(run.published for run in experiment.runs)
+    assert any(run.group == "beyond" for run in experiment.runs)
+    assert experiment.caption
+    assert {"train_rows", "test_rows"} <= set(experiment.quick)
+    assert {figure.file for figure in experiment.figures} >= {"certified"}
+    used = {run.features for run in experiment.runs}
+    assert used | {feature.of for feature in experiment.features.values()} >= set(experiment.features)
+
+
+def test_all_data_sets_of_the_paper_are_there():
+    assert experiment_names() == ["cifar10", "dogfish", "imdb", "mnist", "mnist17"]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (("title", "name"), "not well described"),
+        (("features = ", "feature = "), "not well described"),
+        (('features = "a"', 'features = "b"'), "unknown features"),
+        (('kind = "given"', 'kind = "given"\nof = "b"'), "not defined yet"),
+        (('learner = "ridge"', 'learner = "ridge"\ngroup = "mine"'), "unknown group"),
+        (('learner = "ridge"', 'learner = "ridge"\npublished = [0.5]'), "one published figure per column"),
+        (("[[runs]]", "[[runs]"), "not well described"),
+    ],
+)
+def test_a_bad_description_gets_one_clear_error(change, message):
+    assert parse_experiment("t", GOOD.encode()).title == "T"
+    with pytest.raises(ValueError, match=message):
+        parse_experiment("t", GOOD.replace(*change).encode())
+
+
+def test_an_unknown_experiment_is_refused_with_the_known_names():
+    with pytest.raises(ValueError, match="Known: cifar10"):
+        read_experiment("imagenet")

@@ -1,0 +1,65 @@
+"""The Markdown report: everything is in it, tables are tables, and what data says stays text."""
+
+import html
+import re
+
+import pytest
+from hostile_strings import HOSTILE
+from markdown_it import MarkdownIt
+
+from flipproof.report.markdown import escaped, render_markdown
+from flipproof.report.summary import checksum, summarize
+
+
+def test_everything_is_shown(problem):
+    summary = problem.summary("exact", "kl")
+    shown = _shown(MarkdownIt("commonmark").enable("table").render(render_markdown(summary)))
+    for words in (
+        summary["headline"]["text"],
+        *summary["threat"],
+        *summary["assumptions"],
+        *summary["voids"],
+        "Requirement met: --min-certified-accuracy 0.5@2, found 67.8%",
+        "train.csv",
+        checksum(summary),
+        "Labels to check first",
+        "kl (q = 0.1)",
+    ):
+        assert words in shown
+
+
+def test_tables_are_rectangular(problem, hostile_summary):
+    for summary in (problem.summary("exact", "kl"), hostile_summary, summarize(problem.certificates())):
+        rendered = MarkdownIt("commonmark").enable("table").render(render_markdown(summary))
+        tables = re.findall(r"<table>.*?</table>", rendered, re.DOTALL)
+        assert len(tables) >= 4
+        for table in tables:
+            widths = {len(re.findall(r"<t[hd]>", row)) for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)}
+            assert len(widths) == 1
+        assert "|" not in re.sub(r"<code>.*?</code>", "", rendered).replace("| a | b", "")
+
+
+def test_hostile_strings_stay_text(hostile_summary):
+    rendered = MarkdownIt("commonmark").enable("table").render(render_markdown(hostile_summary))
+    known = {"h1", "h2", "p", "ul", "li", "strong", "table", "thead", "tbody", "tr", "th", "td"}
+    assert set(re.findall(r"</?([a-z0-9]+)", rendered)) <= known
+    for one in HOSTILE:
+        assert " ".join(one.split()) in _shown(rendered)
+
+
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "- a", "+ a", "# a", "1. a", "12) a", "===", "---", "*a*", "_a_", "~~a~~", "\\"]
+)
+def test_escaped_text_is_shown_as_it_is(text):
+    for before in ("", "# ", "- ", "| a |\n| --- |\n| "):
+        rendered = MarkdownIt("commonmark").enable("table").render(before + escaped(text))
+        assert " ".join(text.split()) in _shown(rendered)
+
+
+def test_figures_and_words_are_not_cluttered_with_escapes():
+    assert escaped("86.3% of 1,000 (0.2%), --label kind") == "86.3% of 1,000 (0.2%), --label kind"
+
+
+def _shown(rendered):
+    """Return what a reader sees of HTML."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", "", rendered)).split())

@@ -1,0 +1,264 @@
+"""The summary: figures that agree with the metrics, headlines that are true, plain JSON and nothing else."""
+
+import dataclasses
+import datetime
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flipproof import Adversary, certified_accuracy, certified_recall
+from flipproof.attacks import worst_flips
+from flipproof.report.markdown import render_markdown
+from flipproof.report.summary import MOST_CHANGES, MOST_PREDICTIONS, checksum, from_json, summarize, to_json
+
+
+def test_curves_and_tables_agree_with_the_metrics(problem):
+    summary = problem.summary("exact", "tight", "kl")
+    for entry, certificates in zip(
+        summary["methods"], problem.certificates("exact", "tight", "kl").values(), strict=True
+    ):
+        for flips, counts in (("flips", "correct_standing"), ("table_flips", "table_correct_standing")):
+            shares = np.array(entry[counts]) / 60
+            np.testing.assert_array_equal(shares, certified_accuracy(problem.y, certificates, summary[flips]))
+        standing = (certificates.radius[:, None] >= np.array(summary["flips"])).sum(axis=0)
+        assert entry["standing"] == standing.tolist()
+        assert entry["n_correct"] == round(60 * problem.model.score(problem.X, problem.y))
+        assert entry["median_radius"] == str(int(np.median(certificates.radius)))
+        assert entry["n_fragile"] == np.count_nonzero(certificates.radius == 0)
+    recall = certified_recall(problem.y, problem.certificates()["exact"], summary["flips"])
+    for entry, column in zip(summary["by_class"]["rows"], recall.T, strict=True):
+        np.testing.assert_allclose(np.array(entry["standing"]) / entry["n"], column)
+    assert [row["class"] for row in summary["by_class"]["rows"]] == [0, 1, 2]
+
+
+def test_curve_has_every_number_of_flips_until_nothing_is_left(problem):
+    summary = problem.summary()
+    largest = int(problem.certificates()["exact"].radius.max())
+    assert summary["flips"] == list(range(largest + 2))
+    assert summary["methods"][0]["standing"][-1] == 0
+    assert summary["table_flips"][:2] == [0, 1]
+    assert summary["table_flips"][-1] <= largest
+
+
+@pytest.mark.parametrize("total", [1, 9, 10, 11, 60])
+def test_headline_is_the_largest_number_of_flips_that_ninety_percent_withstand(problem, total):
+    certificates = problem.certificates()["exact"]
+    radius = np.random.default_rng(total).permutation(total) + 5
+    few = dataclasses.replace(certificates, **{**_rows(certificates, np.arange(total)), "radius": radius})
+    headline = summarize({"exact": few})["headline"]
+    flips = headline["flips"]
+    assert headline["n_standing"] == np.count_nonzero(radius >= flips) >= 0.9 * total
+    assert np.count_nonzero(radius >= flips + 1) < 0.9 * total
+    assert headline["text"] == (
+        f"Any {flips} of 100 training labels ({flips}%) may be poisoned, and 90% of the predictions still stand."
+    )
+
+
+def test_headline_of_fragile_predictions_says_so(problem):
+    certificates = problem.certificates()["exact"]
+    fragile = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 20, 3, 0))
+    headline = summarize({"exact": fragile})["headline"]
+    assert headline["text"] == "Only 33.3% of the predictions are certain to withstand one changed label."
+    half = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 31, 3, 0))
+    assert "Any 3 of 100 training labels (3%)" in summarize({"exact": half})["headline"]["text"]
+    assert "50% of the predictions" in summarize({"exact": half})["headline"]["text"]
+
+
+def test_an_abstention_never_stands(problem):
+    certificates = problem.certificates()["exact"]
+    silent = dataclasses.replace(certificates, abstained=np.ones(60, dtype=bool))
+    summary = summarize({"exact": silent}, y_true=problem.y)
+    assert set(summary["methods"][0]["standing"]) == {0}
+    assert set(summary["methods"][0]["correct_standing"]) == {0}
+    assert summary["headline"]["text"].startswith("Only 0.0%")
+    assert summary["predictions"]["rows"][0]["abstained"] is True
+
+
+def test_annotators_and_restricted_adversaries_in_words(problem):
+    annotators = Adversary(groups=np.arange(100) // 2, allowed=[(0, 1)])
+    certificates = problem.model.certify(problem.X, adversary=annotators)
+    summary = summarize({"exact": certificates}, attack=worst_flips(problem.model, problem.X, adversary=annotators))
+    assert summary["problem"]["unit"] == "annotators"
+    assert any("0 to 1" in sentence for sentence in summary["threat"])
+    assert summary["attack"]["n_contradictions"] == 0
+    trusted = problem.model.certify(problem.X, adversary=Adversary(trusted=np.ones(100, dtype=bool)))
+    assert summarize({"exact": trusted})["headline"]["text"] == "There is no label that this adversary can change."
+    half = problem.model.certify(problem.X, adversary=Adversary(trusted=np.arange(100) < 50))
+    said = summarize({"exact": half})
+    assert "of the 50 training labels that an adversary can change" in said["headline"]["text"]
+    assert "50 of the labels are trusted: nobody can change them." in said["threat"]
+
+
+def test_predictions_that_nothing_overturns_are_counted_apart(problem):
+    certificates = problem.certificates()["exact"]
+    firm = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 30, 100, certificates.radius))
+    summary = summarize({"exact": firm}, y_true=problem.y)
+    assert summary["methods"][0]["n_unlimited"] == 30
+    assert summary["flips"][-1] == certificates.radius[30:].max() + 1
+    assert sum(summary["radii"][kind]["unlimited"] for kind in ("right", "wrong")) == 30
+    assert summary["predictions"]["rows"][-1]["radius_text"] == "unlimited"
+
+
+def test_histogram_counts_every_prediction_once(problem):
+    certificates = problem.certificates()["exact"]
+    radii = problem.summary()["radii"]
+    counted = np.array(radii["right"]["counts"]) + radii["wrong"]["counts"]
+    assert counted.sum() == 60
+    for left, right, count in zip(radii["edges"], radii["edges"][1:], counted, strict=False):
+        assert count == np.count_nonzero((certificates.radius >= left) & (certificates.radius < right))
+
+
+def test_the_most_fragile_come_first_with_the_labels_that_overturn_them(problem):
+    attack = worst_flips(problem.model, problem.X)
+    names = [f"row {k}" for k in range(60)]
+    rows = problem.summary(test_ids=names, train_ids=np.arange(100) + 1000)["predictions"]["rows"]
+    assert [row["radius"] for row in rows] == sorted(problem.certificates()["exact"].radius.tolist())
+    for row in rows:
+        number = names.index(row["id"])
+        assert row["correct"] == (problem.y[number] == row["prediction"])
+        found = row["attack"]
+        assert found["needed"] == attack.flips_needed[number]
+        assert found["n_labels"] == len(attack.rows[number])
+        assert len(found["changes"]) == min(MOST_CHANGES, found["n_labels"])
+        for change, training_row, new in zip(
+            found["changes"], attack.rows[number], attack.new_labels[number], strict=False
+        ):
+            assert change == {"row": training_row + 1000, "old": problem.y_train[training_row], "new": new}
+
+
+def test_rows_that_an_attack_did_not_get_to_are_told_from_rows_that_withstood_it(problem):
+    attack = worst_flips(problem.model, problem.X)
+    tried, broken = np.arange(60) % 3 > 0, np.arange(60) % 3 > 1
+    partial = dataclasses.replace(attack, attempted=tried, success=broken)
+    for row in problem.summary(attack=partial)["predictions"]["rows"]:
+        if broken[row["id"]]:
+            assert row["attack"]["needed"] == attack.flips_needed[row["id"]]
+        elif tried[row["id"]]:
+            assert row["attack"] is None
+        else:
+            assert row["attack"]["needed"] is None
+    text = render_markdown(problem.summary(attack=partial))
+    assert "not searched for" in text
+    assert "none found" in text
+
+
+def test_an_attack_below_a_radius_is_counted_as_a_contradiction(problem):
+    certificates = problem.certificates()["exact"]
+    boasting = dataclasses.replace(certificates, radius=certificates.radius + 1)
+    attack = worst_flips(problem.model, problem.X)
+    assert summarize({"exact": boasting}, attack=attack)["attack"]["n_contradictions"] == 60
+    assert summarize({"exact": certificates}, attack=attack)["attack"]["n_contradictions"] == 0
+
+
+def test_long_lists_are_cut_and_say_so(problem):
+    certificates = problem.certificates()["exact"]
+    many = dataclasses.replace(certificates, **_rows(certificates, np.arange(3000) % 60))
+    listed = summarize({"exact": many}, test_ids=["x" * 1000] * 3000)["predictions"]
+    assert len(listed["rows"]) == MOST_PREDICTIONS
+    assert listed["total"] == 3000
+    assert len(listed["rows"][0]["id"]) == 80
+    assert listed["rows"][-1]["radius"] <= np.sort(many.radius)[MOST_PREDICTIONS]
+
+
+def test_measured_radii(problem):
+    certificates = problem.certificates()["exact"]
+    radius = np.where(np.arange(60) == 7, np.inf, np.linspace(0.1, 0.5, 60))
+    measured = dataclasses.replace(certificates, radius=radius, unit="l2", method="gaussian", noise=0.25)
+    summary = summarize({"gaussian": measured}, y_true=problem.y)
+    for flips, count in zip(summary["flips"], summary["methods"][0]["standing"], strict=True):
+        assert count == np.count_nonzero(radius >= flips)
+    assert summary["headline"]["text"].startswith("All training features together may move by 0.1")
+    assert summary["methods"][0]["n_unlimited"] == 1
+    assert from_json(to_json(summary)) == summary
+
+
+def test_without_truth_or_attack(problem):
+    summary = summarize(problem.certificates())
+    assert summary["methods"][0]["correct_standing"] is None
+    assert summary["by_class"]["kind"] == "prediction"
+    assert "truth" not in summary["predictions"]["rows"][0]
+    assert summary["attack"] is None
+    assert summary["audit"] is None
+    assert sum(row["n"] for row in summary["by_class"]["rows"]) == 60
+
+
+def test_no_predictions_at_all(problem):
+    none = dataclasses.replace(problem.certificates()["exact"], **_rows(problem.certificates()["exact"], np.arange(0)))
+    summary = summarize({"exact": none}, y_true=[])
+    assert summary["headline"]["text"] == "There are no predictions to certify."
+    assert summary["predictions"] == {"total": 0, "rows": []}
+
+
+def test_a_saved_summary_is_read_as_it_was(problem):
+    facts = {
+        "path": Path("a/b"),
+        "day": datetime.date(2020, 1, 2),
+        "array": np.arange(3),
+        "nan": np.float64("nan"),
+        "nested": {1: {2}},
+        "lone surrogate": "\ud800",
+    }
+    summary = problem.summary("exact", "kl", facts=facts)
+    assert summary["facts"] == {
+        "path": "a/b",
+        "day": "2020-01-02",
+        "array": [0, 1, 2],
+        "nan": "nan",
+        "nested": {"1": [2]},
+        "lone surrogate": "?",
+    }
+    text = to_json(summary)
+    assert from_json(text) == summary
+    assert to_json(from_json(text)) == text
+    again = json.dumps(json.loads(text), indent=4, sort_keys=True)
+    assert from_json(again) == summary  # the layout of a file does not matter
+    assert json.loads(text)["checksum"] == checksum(summary)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "must be JSON"),
+        ('{"format": ', "must be JSON"),
+        ("[1, 2]", 'with "format": "flipproof-report"'),
+        ('{"radius": 3}', 'with "format": "flipproof-report"'),
+        ('{"format": "flipproof-report", "version": 2}', "must have version 1. Got 2"),
+        ('{"format": "flipproof-report", "version": 1}', "checksum does not fit"),
+    ],
+)
+def test_what_is_no_saved_summary_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        from_json(text)
+
+
+def test_a_summary_that_was_changed_is_refused(problem):
+    saved = json.loads(to_json(problem.summary()))
+    saved["methods"][0]["standing"][1] += 1
+    with pytest.raises(ValueError, match="checksum does not fit"):
+        from_json(json.dumps(saved))
+
+
+def test_what_does_not_belong_together_is_refused(problem):
+    exact, attack = problem.certificates(), worst_flips(problem.model, problem.X)
+    annotators = problem.model.certify(problem.X, adversary=Adversary(groups=np.arange(100) % 10))
+    with pytest.raises(ValueError, match="no certificates"):
+        summarize({})
+    with pytest.raises(ValueError, match="same test rows and training labels, in the same unit"):
+        summarize({**exact, "annotators": annotators})
+    with pytest.raises(ValueError, match="'attack' of a report must be on the same classifier"):
+        summarize(exact, attack=worst_flips(problem.model, problem.X[::-1]))
+    with pytest.raises(ValueError, match="'attack' of a report must be on the same classifier"):
+        summarize({"annotators": annotators}, attack=attack)
+    for name, wanted in (("y_true", 60), ("test_ids", 60), ("train_ids", 100), ("y_train", 100)):
+        with pytest.raises(ValueError, match=f"The '{name}' of a report must be {wanted} values"):
+            summarize(exact, **{name: [1, 2]})
+    with pytest.raises(ValueError, match="another type"):
+        summarize(exact, y_true=["a"] * 60)
+
+
+def _rows(certificates, rows):
+    """Return the fields of a few test rows."""
+    named = ("prediction", "radius", "rival", "margin", "log_failure", "abstained", "witness")
+    return {name: getattr(certificates, name)[rows] for name in named}

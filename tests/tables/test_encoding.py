@@ -1,0 +1,135 @@
+"""Columns as numbers: what comes out, and that no label goes in."""
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from flipproof import CertifiedRidgeClassifier
+from flipproof.tables import TableEncoder
+
+
+def test_numbers_are_standardised_and_missing_ones_marked():
+    table = pa.table({"x": [1.0, 3.0, None, 5.0], "n": [10, 20, 30, 40]})
+    encoded = TableEncoder().fit_transform(table)
+    assert encoded.shape == (4, 3)
+    present = encoded[[0, 1, 3], 0]
+    assert np.allclose([present.mean(), present.std()], [0, 1])
+    assert encoded[2, 0] == np.median(present)
+    assert encoded[:, 2].tolist() == [0, 0, 1, 0]
+
+
+def test_scales():
+    x = np.exp(np.linspace(0, 10, 50))
+    table = pa.table({"x": x})
+    assert np.array_equal(TableEncoder(scale="none").fit_transform(table)[:, 0], x)
+    ranked = TableEncoder(scale="rank").fit_transform(table)[:, 0]
+    assert np.array_equal(np.argsort(ranked), np.arange(50))
+    assert np.allclose(ranked, -ranked[::-1], atol=1e-6)
+    with pytest.raises(ValueError, match="The 'scale' parameter of TableEncoder must be one of standard, rank, none"):
+        TableEncoder(scale="log").fit(table)
+
+
+def test_booleans_are_0_and_1():
+    encoded = TableEncoder().fit_transform(pa.table({"b": [True, False, None, True]}))
+    assert encoded.tolist() == [[1, 0], [0, 0], [1, 1], [1, 0]]
+
+
+def test_words_are_a_column_each_and_new_ones_none():
+    encoder = TableEncoder().fit(pa.table({"w": ["a", "b", None, "a"]}))
+    assert encoder.transform(pa.table({"w": ["b", "a", None, "c"]})).tolist() == [
+        [0, 1, 0],
+        [1, 0, 0],
+        [0, 0, 1],
+        [0, 0, 0],
+    ]
+
+
+def test_rare_words_share_a_column():
+    words = ["a"] * 50 + ["b"] * 40 + [f"w{i}" for i in range(30)]
+    encoder = TableEncoder(max_categories=3).fit(pa.table({"w": words}))
+    assert encoder.transform(pa.table({"w": ["a", "b", "w3", "new"]})).tolist() == [
+        [1, 0, 0],
+        [0, 1, 0],
+        [0, 0, 1],
+        [0, 0, 1],
+    ]
+
+
+def test_words_may_be_dictionaries_or_numbers_in_test_rows():
+    words = pa.array(["1", "2", "x"]).dictionary_encode()
+    encoder = TableEncoder().fit(pa.table({"w": words}))
+    assert encoder.transform(pa.table({"w": [2, 1]})).tolist() == [[0, 1, 0], [1, 0, 0]]
+
+
+def test_vectors_have_one_scale_in_common():
+    X = np.random.default_rng(0).normal(size=(40, 3)) * [1, 10, 100]
+    encoded = TableEncoder().fit_transform(pa.table({"v": list(X)}))
+    ratio = encoded / X
+    assert np.allclose(ratio, ratio[0, 0])
+    assert np.isclose(encoded.var(axis=0).mean(), 1)
+    same = TableEncoder().fit_transform(pa.table({"v": [[2.0, 1.0]] * 3}))
+    assert same.tolist() == [[2.0, 1.0]] * 3
+
+
+def test_texts_that_are_alike_come_out_alike():
+    texts = ["free cash prize", "win free cash", "lunch tomorrow", "lunch meeting tomorrow", None]
+    encoder = TableEncoder(["t"], text_dimensions=2)
+    encoded = encoder.fit_transform(pa.table({"t": texts}))
+    assert encoded.shape == (5, 2)
+    assert encoded[0] @ encoded[1] > 10 * abs(encoded[0] @ encoded[2])
+    assert encoded[4].tolist() == [0, 0]
+    again = encoder.transform(pa.table({"t": texts}))
+    assert np.allclose(again, encoded)
+    assert "text (t)" in encoder.describe()[0]
+
+
+@pytest.mark.parametrize("texts", [["a"], ["...", "!", "--"], ["one", "two"]])
+def test_texts_with_hardly_a_word(texts):
+    with pytest.raises(ValueError, match="column 't' has too few words to be read as text"):
+        TableEncoder(["t"]).fit(pa.table({"t": texts}))
+
+
+def test_texts_that_are_all_the_same():
+    assert np.isfinite(TableEncoder(["t"]).fit_transform(pa.table({"t": ["hello world"] * 5}))).all()
+
+
+def test_frames_of_any_make():
+    values = {"x": [1.0, 2.0, 3.0], "w": ["a", "b", "a"]}
+    wanted = TableEncoder().fit_transform(pa.table(values))
+    assert np.array_equal(TableEncoder().fit_transform(pd.DataFrame(values)), wanted)
+    with pytest.raises(ValueError, match=r"X must be a pyarrow table or a data frame\. Got list instead"):
+        TableEncoder().fit([[1.0]])
+    with pytest.raises(ValueError, match="no columns"):
+        TableEncoder().fit(pa.table({}))
+
+
+def test_as_features_of_a_learner():
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 2, 60)
+    frame = pd.DataFrame({"x": rng.normal(size=60) + 2 * y, "w": np.where(rng.random(60) < 0.5, "a", "b")})
+    model = CertifiedRidgeClassifier(features=TableEncoder(), classes=[0, 1]).fit(frame, y)
+    encoded = TableEncoder().fit_transform(frame)
+    direct = CertifiedRidgeClassifier(classes=[0, 1]).fit(encoded, y)
+    assert np.array_equal(model.certify(frame).radius, direct.certify(encoded).radius)
+
+
+def test_labels_are_ignored():
+    table = pa.table({"x": np.arange(20.0), "w": ["a", "b"] * 10})
+    one, other = (TableEncoder().fit(table, y).transform(table) for y in (np.zeros(20), np.arange(20) % 2))
+    assert np.array_equal(one, other)
+
+
+def test_the_test_rows_change_nothing():
+    table = pa.table({"x": [1.0, 2.0, 6.0], "w": ["a", "b", "a"]})
+    encoder = TableEncoder().fit(table)
+    alone = encoder.transform(table.slice(0, 1))
+    assert np.array_equal(encoder.transform(table)[:1], alone)
+
+
+def test_a_test_column_may_be_missing_altogether():
+    encoder = TableEncoder().fit(pa.table({"x": [1.0, 2.0, 6.0], "w": ["a", "b", "a"]}))
+    nothing = pa.table({"x": pa.nulls(2), "w": pa.nulls(2)})
+    assert np.isfinite(encoder.transform(nothing)).all()
+    with pytest.raises(ValueError, match="column 'w' is not there"):
+        encoder.transform(pa.table({"x": [1.0]}))
