@@ -11,7 +11,7 @@ from sklearn.utils import check_array
 
 from flipproof.attacks.distance import by_distance, distances_to
 from flipproof.attacks.interrupts import StopSign, set_by_interrupt
-from flipproof.attacks.progress import ProgressLine
+from flipproof.attacks.progress import AttackProgress
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.search import fewest, narrowed
 from flipproof.attacks.victim import NO_FLIPS, Flips, Outcome, Victim, features_of, quiet_refits, victim_of
@@ -90,7 +90,7 @@ class AnyClassifierAttack:
         m = len(victim.prediction)
         if victim.is_untouchable:
             return victim.result([Outcome(None, attempted=True)] * m, NAME, n_refits=0)
-        hunt = Hunt(victim, self.max_refits, ProgressLine(NAME, m, self.verbose))
+        hunt = Hunt(victim, self.max_refits, AttackProgress(NAME, m, self.verbose))
         try:
             with set_by_interrupt(hunt.stopped), quiet_refits():
                 hunt.start()
@@ -120,7 +120,7 @@ class NoMoreRefits(Exception):  # noqa: N818 - not an error
 class Hunt:
     """What has been found against every test row, and how many refits are left."""
 
-    def __init__(self, victim: Victim, max_refits: int, line: ProgressLine) -> None:
+    def __init__(self, victim: Victim, max_refits: int, line: AttackProgress) -> None:
         self.victim, self.max_refits, self.line = victim, max_refits, line
         self.best: list[Flips | None] = [None] * len(victim.prediction)
         self.attempted = np.zeros(len(self.best), dtype=bool)

@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from flipproof.attacks.interrupts import StopSign, set_by_interrupt
 from flipproof.attacks.logistic_target import LogisticTarget, RowSearch, Stopped, Strategy
-from flipproof.attacks.progress import ProgressLine
+from flipproof.attacks.progress import AttackProgress
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.victim import NO_FLIPS, Outcome, quiet_refits
 from flipproof.attacks.worst import check_max_flips
@@ -55,7 +55,7 @@ def attack_all_rows(
         with set_by_interrupt(stopped), quiet_refits(), threadpool_limits(1, user_api="blas"):
             changed = victim.overturned_by_a_refit()
             reports = [NOTHING_TO_DO if known else NOT_REACHED for known in changed]
-            line = ProgressLine(name, m, verbose)
+            line = AttackProgress(name, m, verbose)
             _run(target, strategies, max_flips, effective_n_jobs(n_jobs), stopped, line, reports)
     except KeyboardInterrupt:
         pass
@@ -70,7 +70,7 @@ def _run(
     max_flips: int | None,
     n_threads: int,
     stopped: StopSign,
-    line: ProgressLine,
+    line: AttackProgress,
     reports: list[RowReport],
 ) -> None:
     """Fill in the reports of the rows that are left; on an interrupt, of those that were finished or all but."""
@@ -114,7 +114,7 @@ def attack_row(
     return RowReport(Outcome(flips, attempted=flips is not None or not was_stopped), search.n_refits)
 
 
-def _show(line: ProgressLine, reports: list[RowReport], is_last: bool = False) -> None:
+def _show(line: AttackProgress, reports: list[RowReport], is_last: bool = False) -> None:
     done = sum(report.outcome.attempted for report in reports)
     overturned = sum(report.outcome.flips is not None for report in reports)
     line.show(done, overturned, sum(report.n_refits for report in reports), is_last)
