@@ -113,6 +113,15 @@ class LabelFlip:
             )
         return self.n_classes
 
+    def _codes(self, labels: ArrayLike) -> NDArray[np.int64]:
+        """Return labels that are coded as 0, ..., K - 1."""
+        given, K = np.asarray(labels), self._known_classes()
+        codes = given.astype(np.int64)
+        if not np.array_equal(codes, given) or (codes.size and (codes.min() < 0 or codes.max() >= K)):
+            ends = f"{given.min()} to {given.max()}" if given.size else "something else"
+            raise ValueError(f"labels must be codes from 0 to {K - 1}, whole numbers. Got {ends} instead.")
+        return codes
+
     def _exact_signal(self) -> Fraction:
         K = self._known_classes()
         return 1 - Fraction(K, K - 1) * Fraction(self.q)
@@ -145,10 +154,7 @@ class LabelFlip:
 
     def sample(self, labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw noisy copies of labels that are coded as 0, ..., K - 1."""
-        K = self._known_classes()
-        codes = np.asarray(labels, dtype=np.int64)
-        if codes.size and (codes.min() < 0 or codes.max() >= K):
-            raise ValueError(f"labels must be codes from 0 to {K - 1}. Got {codes.min()} to {codes.max()} instead.")
+        K, codes = self._known_classes(), self._codes(labels)
         # a shift by 1 ... K - 1 reaches every other class with the same probability
         shift = np.where(rng.random(codes.shape) < self.q, rng.integers(1, K, size=codes.shape), 0)
         return np.asarray((codes + shift) % K, dtype=np.int64)
@@ -159,8 +165,11 @@ class LabelFlip:
         return float(rounding.above(np.count_nonzero(first != second) * divergence_upper(self)))
 
     def support(self, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-        """Return all noisy labellings, one per line, and their probabilities, each correctly rounded."""
-        K, codes = self._known_classes(), np.asarray(labels, dtype=np.int64)
+        """Return all noisy labellings, one per line, and their probabilities.
+
+        Each is correctly rounded, or rounded up to the smallest normal number: what can be drawn is never impossible.
+        """
+        K, codes = self._known_classes(), self._codes(labels)
         if K ** len(codes) > LARGEST_SUPPORT:
             raise ValueError(
                 f"{len(codes)} labels of {K} classes have {K}^{len(codes)} noisy copies, and more than "
@@ -169,7 +178,8 @@ class LabelFlip:
         noisy = np.array(list(itertools.product(range(K), repeat=len(codes))), dtype=np.int64)
         keep, other = 1 - Fraction(self.q), Fraction(self.q) / (K - 1)
         by_distance = [float(keep ** (len(codes) - r) * other**r) for r in range(len(codes) + 1)]
-        return noisy, np.array(by_distance)[np.count_nonzero(noisy != codes, axis=1)]
+        possible = np.maximum(by_distance, np.finfo(np.float64).tiny)
+        return noisy, possible[np.count_nonzero(noisy != codes, axis=1)]
 
 
 @dataclass(frozen=True)

@@ -2,9 +2,11 @@
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.naive_bayes import MultinomialNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
@@ -176,3 +178,18 @@ def test_rows_without_distances_are_refused():
     words = ["a", "be", "see", "deep", "eagle"] * 8
     with pytest.raises(ValueError, match="measures distances between rows"):
         AnyClassifierAttack().attack(Oracle().fit(words, Y), words, Y, words[:3])
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        RandomForestClassifier(3, random_state=np.random.RandomState(0)),
+        GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2]}, cv=KFold(2, shuffle=True)),
+    ],
+)
+def test_a_model_that_comes_out_otherwise_by_chance_is_not_accused_of_other_data(model):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(80, 3)), rng.integers(0, 2, size=80)
+    for _ in range(3):
+        result = AnyClassifierAttack(max_refits=3).attack(clone(model).fit(X, y), X, y, X[:40] + 0.1)
+        assert result.n_refits <= 3

@@ -196,3 +196,19 @@ def test_an_attack_on_a_certified_learner_keeps_the_slices_that_were_done(attack
     np.testing.assert_array_equal(result.success, result.attempted)
     assert all(np.array_equal(a, b) for a, b in zip(result.rows[:n_found], whole.rows, strict=False))
     assert not any(len(rows) for rows in result.rows[n_found:])
+
+
+class InterruptedAtOnce(CertifiedRidgeClassifier):
+    """Sends the signal of Ctrl-C when it certifies."""
+
+    def certify(self, *arguments):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.05)
+        return super().certify(*arguments)
+
+
+@pytest.mark.parametrize("attack", [worst_flips, smoothed_attack])
+def test_a_few_test_rows_are_finished_before_an_interrupt_ends_the_attack(attack):
+    X, y, Z = labelled_clusters(m=20)
+    result = attack(InterruptedAtOnce().fit(X, y), Z)
+    np.testing.assert_array_equal(result.flips_needed, attack(CertifiedRidgeClassifier().fit(X, y), Z).flips_needed)

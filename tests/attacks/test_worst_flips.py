@@ -189,6 +189,14 @@ def test_bad_input_gets_one_clear_line(call, message):
         call(CertifiedRidgeClassifier(0.1, classes=[0, 1]).fit(Z, [0, 1, 1]), Z)
 
 
+def test_every_array_of_a_result_is_frozen():
+    X, y = load_digits(return_X_y=True)
+    model = CertifiedRidgeClassifier(0.1).fit(X[:200], y[:200])
+    result = smoothed_attack(model, X[200:205])
+    for array in (result.flips_needed, result.flips_to_half, result.success, *result.rows, *result.new_labels):
+        assert not array.flags.writeable
+
+
 def test_results_are_frozen_and_string_labels_keep_their_width():
     X, y = np.arange(6.0)[:, None], np.array(list("aaabbb"))
     model = CertifiedRidgeClassifier(classes=["a", "b", "long name"]).fit(X, y)

@@ -171,3 +171,46 @@ def test_measures_are_told_by_their_methods():
 def test_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(("q", "n"), [(1e-30, 11), (1e-200, 2), (1e-100, 4)])
+def test_what_is_too_unlikely_for_a_float_is_not_impossible(q, n):
+    noise, labels = LabelFlip(q, 2), np.zeros(n, dtype=int)
+    all_ones = lambda noisy: int(noisy.all())  # noqa: E731
+    found = smoothed_decision(all_ones, noise, labels)
+    attacked = smoothed_decision(all_ones, noise, 1 - labels)
+    assert (found.decision, attacked.decision) == (0, 1)
+    assert found.divergence_budget < noise.divergence(labels, 1 - labels)
+
+
+class Truncated:
+    """A measure whose list leaves out a little of what can be drawn."""
+
+    def __init__(self, left_out):
+        self.left_out = left_out
+
+    def sample(self, data, rng):
+        return data
+
+    def divergence(self, data, other):
+        return 0.0
+
+    def support(self, data):
+        return [0, 1], [1 - self.left_out, 0.0]
+
+
+@pytest.mark.parametrize("left_out", [5e-7, 1e-14, 0.0])
+def test_what_a_list_leaves_out_counts_against_every_class(left_out):
+    found = smoothed_decision(lambda point: point, Truncated(left_out), 0)
+    assert found.decided
+    assert found.log_failure >= np.log(max(left_out, 2.0**-52))
+    assert found.value.upper[1] >= left_out
+    assert np.isfinite(found.divergence_budget)
+
+
+@pytest.mark.parametrize("labels", [[0.7, 1], [0, 2], [-1, 0]])
+def test_labels_that_are_no_codes_are_refused(labels):
+    noise = LabelFlip(0.1, 2)
+    for call in (lambda: noise.support(labels), lambda: noise.sample(labels, np.random.default_rng(0))):
+        with pytest.raises(ValueError, match="codes"):
+            call()

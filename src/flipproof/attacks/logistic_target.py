@@ -14,7 +14,7 @@ from sklearn.utils import check_array
 from flipproof.attacks.interrupts import StopSign
 from flipproof.attacks.logistic import SoftmaxFit, SoftmaxRegression, margin_of
 from flipproof.attacks.search import fewest, fewest_from, narrowed
-from flipproof.attacks.victim import NO_FLIPS, Flips, Victim, features_of, victim_of
+from flipproof.attacks.victim import NO_FLIPS, Flips, Victim, features_of, name_of, victim_of
 from flipproof.certificates import Adversary
 from flipproof.rounding import Floats
 
@@ -181,7 +181,7 @@ def _inverse_strength(model: LogisticRegression) -> float:
 def _check_logistic(model: Any, attack: str) -> None:
     last = model[-1] if isinstance(model, Pipeline) else model
     if not isinstance(last, LogisticRegression) or isinstance(last, LogisticRegressionCV):
-        got = f"a Pipeline that ends in {type(last).__name__}" if last is not model else type(model).__name__
+        got = f"a Pipeline that ends in {type(last).__name__}" if last is not model else name_of(model)
         raise _refused(attack, f"Got {got} instead")
     for name, is_known in (
         ("penalty", getattr(last, "penalty", "l2") in ("deprecated", "l2", None)),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -54,9 +54,11 @@ class AttackResult:
     def __post_init__(self) -> None:
         if self.attempted is None:
             object.__setattr__(self, "attempted", np.ones(len(self.prediction), dtype=bool))
-        arrays = (self.flips_needed, self.success, self.prediction, self.attempted, *self.rows, *self.new_labels)
-        for value in arrays:
-            value.setflags(write=False)
+        for field in fields(self):
+            value = getattr(self, field.name)
+            for array in value if isinstance(value, tuple) else (value,):
+                if isinstance(array, np.ndarray):
+                    array.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.prediction)

@@ -22,15 +22,17 @@ Result = TypeVar("Result", bound=AttackResult)
 def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[Any]], X: Any) -> Result:
     """Attack all test rows; after Ctrl-C return what was found by then, with `attempted` False for the rest.
 
-    The slice that is under way is finished first; a second Ctrl-C does not wait for it.
+    The slice that is under way is finished first. A second Ctrl-C does not wait for it; if nothing at all was found by
+    then, it is raised.
     """
     m = (getattr(X, "shape", None) or np.shape(X) or (0,))[0]
-    if m <= ROWS_AT_A_TIME:
-        return attack(X)
+    prediction = predict(X) if m > ROWS_AT_A_TIME else None
     found: list[Result] = []
     stopped = StopSign()
     try:
         with set_by_interrupt(stopped):
+            if prediction is None:
+                return attack(X)
             for start in range(0, m, ROWS_AT_A_TIME):
                 found.append(attack(_safe_indexing(X, slice(start, min(start + ROWS_AT_A_TIME, m)))))
                 if stopped.is_set():
@@ -40,7 +42,8 @@ def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[
             raise
     n_found = sum(len(part) for part in found)
     if n_found < m:
-        found.append(_not_attempted(found[0], predict(_safe_indexing(X, slice(n_found, m)))))
+        assert prediction is not None
+        found.append(_not_attempted(found[0], prediction[n_found:]))
     return _joined(found)
 
 

@@ -72,7 +72,8 @@ def smoothed_attack(
     Returns
     -------
     SmoothedAttackResult
-        Ctrl-C ends the attack early: what was found by then is returned, and `attempted` is False for the rest.
+        Ctrl-C ends the attack after the 128 test rows that are under way, a second one at once: what was found by then
+        is returned, and `attempted` is False for the rest.
     """
     check_max_flips(max_flips)
     learner, X = label_linear_part(model, X)

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -161,8 +162,7 @@ class Victim:
 def victim_of(model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None) -> Victim:
     """Check that the model is a fitted classifier, and that it knows these rows and labels."""
     if isinstance(model, type) or not (is_classifier(model) and hasattr(model, "predict")):
-        got = f"the class {model.__name__}" if isinstance(model, type) else type(model).__name__
-        raise ValueError(f"model must be a fitted scikit-learn classifier. Got {got} instead.")
+        raise ValueError(f"model must be a fitted scikit-learn classifier. Got {name_of(model)} instead.")
     check_is_fitted(model)
     labels = _labels_of(model, y)
     if _num_samples(X) != len(labels):
@@ -183,6 +183,11 @@ def victim_of(model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | No
     return Victim(model, X, X_test, codes, model.classes_, powers, prediction)
 
 
+def name_of(model: Any) -> str:
+    """Return what a model is, for an error: an object of a class, or by mistake the class itself."""
+    return f"the class {model.__name__}, not an object of it," if isinstance(model, type) else type(model).__name__
+
+
 def features_of(model: Any, X: Any) -> Any:
     """Return the rows as the last step of a Pipeline sees them; as they are, if the model is none."""
     return model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
@@ -197,13 +202,16 @@ def quiet_refits() -> Iterator[None]:
 
 
 def _draws_random_numbers(model: Any) -> bool:
-    """Whether a model may come out otherwise when it is fitted again."""
+    """Whether a model may come out otherwise when it is fitted again: some random state is not a number."""
     parameters = model.get_params()
     for name, value in parameters.items():
-        if name.endswith("random_state") and value is None:
+        if name.endswith("random_state"):
             owner = model if name == "random_state" else parameters.get(name.removesuffix("__random_state"))
-            if not isinstance(owner, LogisticRegression) or owner.solver in RANDOM_SOLVERS:
+            is_idle = isinstance(owner, LogisticRegression) and owner.solver not in RANDOM_SOLVERS
+            if not isinstance(value, Integral) and not is_idle:
                 return True
+        elif not hasattr(value, "get_params") and not isinstance(getattr(value, "random_state", 0), Integral):
+            return True  # such as the folds of a search
     return False
 
 

@@ -42,7 +42,8 @@ def worst_flips(model: Any, X: Any, adversary: Adversary | None = None, max_flip
     Returns
     -------
     AttackResult
-        Ctrl-C ends the attack early: what was found by then is returned, and `attempted` is False for the rest.
+        Ctrl-C ends the attack after the 128 test rows that are under way, a second one at once: what was found by then
+        is returned, and `attempted` is False for the rest.
     """
     check_max_flips(max_flips)
     learner, X = label_linear_part(model, X)

@@ -91,6 +91,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
         return powers_of(adversary, self._codes, self.classes_, self._labeled)
 
+    #: What to do with the steps of a Pipeline, which a certificate must take on trust.
+    step_remedy = "Give them as the learner's features=... to have them fitted without labels."
+
+    #: Whether certificates are about changed training features, too.
+    covers_features: Any = False
+
     def _common_assumptions(self) -> list[str]:
         """Say what certificates of any learner rest on, at the time of fitting."""
         said = [

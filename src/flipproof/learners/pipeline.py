@@ -41,22 +41,27 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
         )
     if _is_search(model):
         chosen = (
-            f"The parameters {model.best_params_} were chosen by {type(model).__name__} on the training labels that "
+            f"The parameters {model.best_params_} were chosen by {type(model).__name__} on the training data that "
             "these certificates protect, and are taken as fixed: after an attack the search might choose others. "
             "flipproof.select_on_trusted chooses on trusted rows only."
         )
         return _also_assuming(certify(model.best_estimator_, X, method, adversary), chosen)
     if not isinstance(model, Pipeline):
         return learner.certify(X, method=method, adversary=adversary)
+    steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
+    named = ", ".join(f"{name!r} ({type(step).__name__})" for name, step in steps)
+    if steps and learner.covers_features:
+        raise ValueError(
+            f"Certificates against changed features cannot be had behind the pipeline's steps {named}: these were "
+            f"fitted to the features that may be changed. {learner.step_remedy}"
+        )
     transformed = model[:-1].transform(X) if len(model) > 1 else X
     certificates = certify(model[-1], transformed, method, adversary)
-    steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
     if not steps:
         return certificates
-    named = ", ".join(f"{name!r} ({type(step).__name__})" for name, step in steps)
     foreign = (
         f"The pipeline's steps {named} did not use the labels when they were fitted; flipproof cannot see whether they "
-        "did. Give them as the learner's features=... to have them fitted without labels."
+        f"did. {learner.step_remedy}"
     )
     return _also_assuming(certificates, foreign)
 

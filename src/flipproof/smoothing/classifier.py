@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from numbers import Integral
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
+from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -34,10 +36,8 @@ from flipproof.smoothing.fits import (
     SELECTION,
     Draw,
     NoisyFits,
-    add_votes,
     all_models,
     count_votes,
-    fit_base_learner,
     fresh,
 )
 from flipproof.smoothing.measures import noise_level, radius_unit, resolved_guarantee, resolved_noise
@@ -149,6 +149,16 @@ class SmoothedClassifier(CertifiedClassifier):
 
     features: Any = None  # a Pipeline does this better: whatever reads labels in it is smoothed too
 
+    step_remedy = (
+        "Put them into the base learner, SmoothedClassifier(make_pipeline(...)): whatever they read is then smoothed."
+    )
+
+    @property
+    def covers_features(self) -> bool:
+        """Whether certificates are about changed training features, or may be."""
+        check_is_fitted(self)
+        return getattr(self.noise_, "part", "both") != "labels"
+
     def __init__(
         self,
         estimator: Any = None,
@@ -204,8 +214,9 @@ class SmoothedClassifier(CertifiedClassifier):
         self.seed_ = _seed(self.random_state)
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
-        fit_base_learner(base, fresh(X), self.classes_[self._codes], np.random.default_rng(self.seed_))
-        self._fits = NoisyFits(base, self.noise_, X, self._codes, self.classes_, self.seed_)
+        # copies: what somebody does to the data or the learner later must not change the draws
+        self._fits = NoisyFits(clone(base), self.noise_, fresh(X), self._codes, self.classes_, self.seed_)
+        self._fits.try_once()
         self._assumed = ()
         self._n_select, self._n_samples = int(self.n_select), int(self.n_samples)
         self.models_ = self._fitted_models() if self.keep_models else None
@@ -296,7 +307,7 @@ class SmoothedClassifier(CertifiedClassifier):
             return count_votes(self._fits, draws, Z, self.n_jobs, self._announced(n_samples, said_reach))
         counts = np.zeros((2, _num_samples(Z), len(self.classes_)), dtype=np.int64)
         for draw, model in zip(draws, self.models_, strict=False):  # the selection sample comes first
-            add_votes(counts[draw.sample], model, self.classes_, Z, draw)
+            self._fits.add_votes(counts[draw.sample], model, Z, draw)
         return counts[SELECTION], counts[ESTIMATION]
 
     def _fitted_models(self) -> list[Any]:
@@ -339,9 +350,11 @@ class SmoothedClassifier(CertifiedClassifier):
 
     def _test_rows(self, X: Any) -> Any:
         if not self._noises_features():
-            if hasattr(self, "n_features_in_") and getattr(X, "ndim", 2) == 1:
-                check_array(X, dtype=None, estimator=self)  # says how one row is to be given
+            if hasattr(self, "n_features_in_") and not hasattr(X, "iloc") and getattr(X, "ndim", 0) != 2:
+                X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)  # one row must be given as such
             validate_data(self, X, skip_check_array=True, reset=False)
+            if _num_samples(X) == 0:
+                raise ValueError("X must have at least one test row. Got none.")
             return X
         self._refuse_sparse(X)
         return validate_data(self, X, dtype=np.float64, reset=False)
@@ -388,4 +401,6 @@ def _seed(random_state: Any) -> int:
         if random_state < 0:
             raise ValueError(f"The 'random_state' parameter must be at least 0. Got {random_state!r} instead.")
         return int(random_state)
+    if random_state is None:  # not from numpy's global generator, whose seed an adversary may know
+        return secrets.randbits(128)
     return int.from_bytes(check_random_state(random_state).bytes(16), "little")

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import random
 import sys
 import warnings
-from collections.abc import Callable, Generator
-from contextlib import closing
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Integral
@@ -27,9 +28,11 @@ from flipproof.smoothing.progress import FitProgress
 
 Result = TypeVar("Result")
 
-#: The two samples, and what they are called. Each has seeds of its own.
-SELECTION, ESTIMATION = 0, 1
+#: The two samples, what they are called, and a first fit to the data as they are. Each has seeds of its own.
+SELECTION, ESTIMATION, TRIAL = 0, 1, 2
 SAMPLES = ("selection", "estimation")
+#: What a draw's random numbers are for, beside the noise.
+FITTING, PREDICTING = 1, 2
 
 #: Tasks for each worker: enough to show progress and to keep all of them busy to the end.
 TASKS_PER_WORKER = 32
@@ -48,8 +51,9 @@ class NoisyFits:
     """How to make the model of any draw.
 
     Every draw has a generator of its own, keyed by the seed, the sample and the number of the draw. The noise is drawn
-    from it first, then the learner's random states. So no draw depends on how many there are, on their order, or on who
-    fits them; and models of different draws are independent of each other.
+    from it first, then the learner's random states; numpy's and Python's global generators, which a learner may use
+    without saying so, are seeded for each draw as well. So no draw depends on how many there are, on their order, or on
+    who fits them; and models of different draws are independent of each other.
     """
 
     estimator: Any
@@ -69,17 +73,29 @@ class NoisyFits:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(draw.sample, draw.number)))
         X, codes = self._noisy(draw, rng)
         try:
-            return fit_base_learner(self.estimator, X, self.classes[codes], rng)
+            with self._global_randomness(draw, FITTING):
+                return fit_base_learner(self.estimator, X, self.classes[codes], rng)
         except Exception as error:
-            raise _named_failure("fitted to", self.estimator, draw, codes, error) from error
+            raise _failed_fit(self.estimator, draw, codes, error) from error
+
+    def try_once(self) -> None:
+        """Fit the base learner to the data as they are: what it cannot take is said at once."""
+        rng = np.random.default_rng(self.seed)
+        with self._global_randomness(Draw(TRIAL, 0), FITTING):
+            fit_base_learner(self.estimator, fresh(self.X), self.classes[self.codes], rng)
 
     def votes(self, draws: list[Draw], Z: Any) -> tuple[int, Integers]:
         """Fit the models of some draws of one sample and count their votes on test rows; keep none of them."""
         counts = np.zeros((_num_samples(Z), len(self.classes)), dtype=np.int64)
         with _one_thread():
             for draw in draws:
-                add_votes(counts, self.model(draw), self.classes, Z, draw)
+                self.add_votes(counts, self.model(draw), Z, draw)
         return draws[0].sample, counts
+
+    def add_votes(self, counts: Integers, model: Any, Z: Any, draw: Draw) -> None:
+        """Ask the model of a draw about all test rows, and add its votes to the counts, shape (m, K)."""
+        with _one_thread(), self._global_randomness(draw, PREDICTING):
+            add_votes(counts, model, self.classes, Z)
 
     def models(self, draws: list[Draw]) -> list[tuple[Draw, Any]]:
         """Fit the models of some draws, and return them."""
@@ -89,9 +105,9 @@ class NoisyFits:
     def _noisy(self, draw: Draw, rng: np.random.Generator) -> tuple[Any, Integers]:
         part = getattr(self.measure, "part", "both")
         if part == "labels":
-            X, codes = fresh(self.X), self.measure.sample(self.codes, rng)
+            X, codes = fresh(self.X), self.measure.sample(self.codes.copy(), rng)
         elif part == "features":
-            X, codes = self.measure.sample(self.X, rng), self.codes
+            X, codes = self.measure.sample(fresh(self.X), rng), self.codes
         else:
             X, codes = self.measure.sample((fresh(self.X), self.codes.copy()), rng)
         codes = np.asarray(codes)
@@ -107,6 +123,19 @@ class NoisyFits:
             )
         return X, codes
 
+    @contextmanager
+    def _global_randomness(self, draw: Draw, purpose: int) -> Iterator[None]:
+        """Seed the generators that all code of a process shares by the draw, and leave them as they were."""
+        seeds = np.random.SeedSequence(self.seed, spawn_key=(draw.sample, draw.number, purpose)).generate_state(2)
+        of_numpy, of_python = np.random.get_state(), random.getstate()  # noqa: NPY002 - learners use them
+        np.random.seed(seeds[0])  # noqa: NPY002
+        random.seed(int(seeds[1]))
+        try:
+            yield
+        finally:
+            np.random.set_state(of_numpy)  # noqa: NPY002
+            random.setstate(of_python)
+
 
 def fit_base_learner(estimator: Any, X: Any, labels: NDArray[Any], rng: np.random.Generator) -> Any:
     """Fit a clone; its random states, unless they are numbers, come from `rng`."""
@@ -120,12 +149,13 @@ def fit_base_learner(estimator: Any, X: Any, labels: NDArray[Any], rng: np.rando
     return model.fit(X, labels)
 
 
-def add_votes(counts: Integers, model: Any, classes: NDArray[Any], Z: Any, draw: Draw) -> None:
+def add_votes(counts: Integers, model: Any, classes: NDArray[Any], Z: Any) -> None:
     """Ask a model about all test rows, and add its votes to the counts, shape (m, K)."""
     try:
         answers = np.asarray(model.predict(fresh(Z)))
     except Exception as error:
-        raise _named_failure("asked for predictions after", model, draw, None, error) from error
+        said = " ".join(str(error).split())
+        raise ValueError(f"The base learner {type(model).__name__} cannot predict the test rows: {said}") from error
     known = np.isin(answers, classes)
     if answers.shape != (len(counts),) or not known.all():
         strange = f"{answers[~known][0]!r}" if not known.all() else f"an array of shape {answers.shape}"
@@ -229,10 +259,9 @@ def _pools(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def _named_failure(what: str, estimator: Any, draw: Draw, codes: Integers | None, error: Exception) -> ValueError:
-    size = "" if codes is None else f" ({len(codes)} rows, {len(np.unique(codes))} classes)"
+def _failed_fit(estimator: Any, draw: Draw, codes: Integers, error: Exception) -> ValueError:
     return ValueError(
-        f"The base learner {type(estimator).__name__} could not be {what} draw {draw.number} of the "
-        f"{SAMPLES[draw.sample]} sample{size}: {' '.join(str(error).split())} No draw can be left out: the votes would "
-        "no longer be a fair sample."
+        f"The base learner {type(estimator).__name__} could not be fitted to draw {draw.number} of the "
+        f"{SAMPLES[draw.sample]} sample ({len(codes)} rows, {len(np.unique(codes))} classes), and no draw can be left "
+        f"out, or the votes would no longer be a fair sample: {' '.join(str(error).split())}"
     )

@@ -10,7 +10,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from flipproof.guarantees import budget_over_rivals, wins_over_rivals
-from flipproof.noise import Measure
+from flipproof.noise import LabelFlip, Measure
 from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers, above, below
 from flipproof.smoothing.intervals import log_share_upper
 from flipproof.smoothing.radii import check_count, error_rate
@@ -103,7 +103,9 @@ def smoothed_value(
     -----
     Soundness: a two-sided Clopper-Pearson interval for each class, with ``1 - confidence`` shared by all of them; two
     classes have one interval in common. An enumerated vote is a sum of N correctly rounded probabilities, so it is
-    within (N + 2) u of its size.
+    within (N + 2) u of its size; those of :class:`flipproof.noise.LabelFlip` that are too small for a normal number are
+    rounded up to one. What the probabilities of another measure lack to 1, and what rounding may hide of that, counts
+    against every class.
 
     Examples
     --------
@@ -193,12 +195,14 @@ def _enumerated(function: Callable[[Any], Any], measure: Measure, data: Any, n_c
     # failures are added up on their own: 1 minus a vote near 1 would have no digits left
     failure = np.array([chances[votes != code].sum() for code in range(n_classes)])
     error = (len(chances) + 2) * UNIT_ROUNDOFF
+    lacking = 0.0 if isinstance(measure, LabelFlip) else max(0.0, 1 - float(chances.sum())) + 2 * error
     with np.errstate(divide="ignore"):
-        log_failure = np.minimum(above(np.log(failure * (1 + 2 * error))), 0.0)
+        log_failure = np.minimum(above(np.log(failure * (1 + 2 * error) + lacking)), 0.0)
+    rounded_up = len(chances) * float(np.finfo(np.float64).tiny)
     return SmoothedValue(
         value=value,
-        lower=np.maximum(value * (1 - 2 * error), 0.0),
-        upper=np.minimum(value * (1 + 2 * error), 1.0),
+        lower=np.maximum(value * (1 - 2 * error) - rounded_up, 0.0),
+        upper=np.minimum(value * (1 + 2 * error) + lacking, 1.0),
         log_failure=log_failure,
         n_samples=None,
     )

@@ -92,6 +92,11 @@ def largest_certifiable(
     """
     n_samples = check_count(n_samples, "n_samples", "largest_certifiable")
     n_predictions = check_count(n_predictions, "n_predictions", "largest_certifiable")
+    if not isinstance(noise, Measure):
+        raise ValueError(
+            f"The 'noise' parameter of largest_certifiable must be a measure, such as LabelFlip(0.3, n_classes=2). "
+            f"Got {noise!r} instead."
+        )
     method = resolved_guarantee(guarantee, noise, "largest_certifiable")
     alpha = error_rate(confidence, n_predictions, "largest_certifiable")
     best = log_share_upper(0, n_samples, alpha)

@@ -1,0 +1,115 @@
+"""Draws depend on the seed alone: not on global generators, on data changed later, or on a measure in place."""
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.model_selection import GridSearchCV, KFold
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+
+from flipproof.noise import FeatureNoise
+from flipproof.smoothing import SmoothedClassifier
+
+
+class GlobalCoin(ClassifierMixin, BaseEstimator):
+    """Predicts by a coin of numpy's global generator, tossed once in fit and once for each prediction."""
+
+    def fit(self, X, y):
+        self.classes_ = np.unique(y)
+        self.side_ = np.random.rand() < 0.5  # noqa: NPY002
+        return self
+
+    def predict(self, X):
+        tossed = np.random.rand(len(X)) < 0.5  # noqa: NPY002
+        return self.classes_[np.where(tossed == self.side_, 0, len(self.classes_) - 1)]
+
+
+@pytest.fixture
+def data():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    return X, (X[:, 0] > 0).astype(int), rng.normal(size=(30, 2))
+
+
+def votes(model, Z):
+    certificates = model.certify(Z)
+    return np.column_stack([certificates.log_failure, certificates.margin])
+
+
+@pytest.mark.parametrize("keep_models", [False, True])
+@pytest.mark.parametrize(
+    "learner",
+    [GlobalCoin(), GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 3]}, cv=KFold(2, shuffle=True))],
+    ids=["coin", "search"],
+)
+def test_a_learner_that_uses_the_global_generator_votes_by_the_seed(learner, keep_models, data):
+    X, y, Z = data
+    settings = {"n_select": 4, "n_samples": 12, "random_state": 0, "keep_models": keep_models}
+    np.random.seed(5)  # noqa: NPY002
+    before = np.random.get_state()[1].copy()  # noqa: NPY002
+    first = votes(SmoothedClassifier(learner, 0.3, **settings).fit(X, y), Z)
+    np.testing.assert_array_equal(np.random.get_state()[1], before)  # noqa: NPY002
+    np.random.seed(6)  # noqa: NPY002
+    again = SmoothedClassifier(learner, 0.3, **settings).fit(X, y)
+    np.testing.assert_array_equal(votes(again, Z), first)
+    np.testing.assert_array_equal(votes(again, Z), first)
+    np.testing.assert_array_equal(votes(again.set_params(n_jobs=2), Z), first)
+    np.testing.assert_array_equal(again.predict(Z), again.certify(Z).prediction)
+    assert len(np.unique(first, axis=0)) > 1
+
+
+def test_a_fair_coin_of_the_global_generator_is_tossed_anew_in_every_draw(data):
+    X, y, _ = data
+    model = SmoothedClassifier(GlobalCoin(), 0.3, n_select=1, n_samples=200, keep_models=True, random_state=0).fit(X, y)
+    heads = sum(model.side_ for model in model.models_)
+    assert 70 < heads < 130
+
+
+class InPlace:
+    """Writes the noise into what it is given."""
+
+    def __init__(self, part):
+        self.part = part
+
+    def sample(self, data, rng):
+        if self.part == "labels":
+            data[:] = rng.integers(0, 2, size=len(data))
+        else:
+            data += rng.laplace(size=data.shape)
+        return data
+
+    def divergence(self, data, other):
+        return float(np.abs(data - other).sum())
+
+
+@pytest.mark.parametrize("part", ["features", "labels"])
+def test_a_measure_that_works_in_place_changes_only_its_copy(part, data):
+    X, y, Z = data
+    kept_X, kept_y = X.copy(), y.copy()
+    model = SmoothedClassifier(
+        KNeighborsClassifier(3), InPlace(part), n_select=3, n_samples=10, guarantee="kl", random_state=0
+    ).fit(X, y)
+    first = votes(model, Z)
+    np.testing.assert_array_equal(votes(model, Z), first)
+    np.testing.assert_array_equal(X, kept_X)
+    np.testing.assert_array_equal(y, kept_y)
+
+
+def test_data_or_learner_changed_after_fit_change_nothing(data):
+    X, y, Z = data
+    learner = KNeighborsClassifier(3)
+    model = SmoothedClassifier(learner, 0.3, n_select=5, n_samples=20, random_state=0).fit(X, y)
+    first = votes(model, Z)
+    X *= -1
+    y[:] = 1 - y
+    learner.set_params(n_neighbors=30)
+    np.testing.assert_array_equal(votes(model, Z), first)
+
+
+def test_without_a_seed_numpys_global_one_does_not_determine_the_draws(data):
+    X, y, _ = data
+    seeds = set()
+    for _ in range(2):
+        np.random.seed(0)  # noqa: NPY002
+        seeds.add(SmoothedClassifier(KNeighborsClassifier(3), FeatureNoise(1.0)).fit(X, y).seed_)
+    assert len(seeds) == 2
