@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -125,7 +126,9 @@ def certify(
         certificates = {}
         for method in chosen:
             step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
-            found = fitted.learner.certify(fitted.X_test, method=method, adversary=fitted.adversary)
+            found = _in_words_of_options(
+                fitted.learner.certify(fitted.X_test, method=method, adversary=fitted.adversary)
+            )
             certificates[found.method] = found
         main = next(iter(certificates.values()))
         required = min_radius or min_certified_accuracy
@@ -151,6 +154,12 @@ def certify(
         return 0
     print(f"flipproof: not met: {requirement.found_words(outcome)}.", file=sys.stderr)
     return EXIT_REQUIREMENT
+
+
+def _in_words_of_options(certificates: Certificates) -> Certificates:
+    """Return certificates that call a parameter as the command line does."""
+    said = (sentence.replace("classes=...", "--classes") for sentence in certificates.assumptions)
+    return replace(certificates, assumptions=tuple(said))
 
 
 def certificate_table(fitted: Fitted, certificates: dict[str, Certificates]) -> pa.Table:

@@ -49,9 +49,8 @@ def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: boo
     """
     from flipproof.cli.output import prepare_folder
     from flipproof.experiments import reproduce as run_experiment
-    from flipproof.experiments.runner import present
+    from flipproof.experiments.runner import present, present_together
     from flipproof.experiments.spec import read_experiment
-    from flipproof.files import write_whole
 
     prepare_folder(out)
     names = DATA_SETS if what in ("all", "figures") else (what,)
@@ -73,10 +72,7 @@ def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: boo
             continue
         written[experiment.title] = str(folder / "tables.md")
     if what in ("all", "figures"):
-        from flipproof.experiments.figures import duality_gap
-
-        write_whole(out / "duality-gap.png", duality_gap())
-        written["Generic and tight bound"] = str(out / "duality-gap.png")
+        written |= {title: str(path) for title, path in present_together(out, DATA_SETS).items()}
     if as_json:
         click.echo(json.dumps(written, indent=1))
     else:

@@ -47,7 +47,7 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
     dashed = "attacked (dashed)" if figure.kind == "attacked" else "clean (dashed)"
     axes.set_title(f"{figure.title}: certified, {figure.method} (solid), {dashed}", loc="left", fontsize=9)
     axes.grid(alpha=0.3)
-    axes.legend(fontsize=8, frameon=False)
+    canvas.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return _png(canvas)
 
 

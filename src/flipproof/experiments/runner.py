@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from flipproof.datasets import Dataset
+from flipproof.experiments.claims import claims_table
 from flipproof.experiments.classifiers import facts, fitted, measure
-from flipproof.experiments.figures import draw
-from flipproof.experiments.manifest import Manifest, fingerprint
+from flipproof.experiments.figures import draw, duality_gap
+from flipproof.experiments.manifest import MANIFEST, Manifest, fingerprint
 from flipproof.experiments.rows import RowFile
 from flipproof.experiments.sources import FeatureStore, Slice, load, slice_of
 from flipproof.experiments.spec import Experiment, Run
@@ -26,6 +27,7 @@ AT_A_TIME, ATTACKS_AT_A_TIME = 1000, 50
 Say = Callable[[str], None]
 
 TABLES = "tables.md"
+CLAIMS_FILE, GAP_FILE = "claims.md", "duality-gap.png"
 
 
 def reproduce(
@@ -73,7 +75,7 @@ def reproduce(
         _finish_run(run, data, part, features, rows, manifest, seed, say)
     for name in set(manifest.runs) - set(prints):
         del manifest.runs[name]
-    manifest.describe(experiment, data, len(part.train), seed, quick, features.checksums)
+    manifest.describe(experiment, data, len(part.train), seed, quick, features.checksums())
     rows.finish([run.name for run in experiment.runs])
     manifest.save()
     present(experiment, out)
@@ -82,9 +84,19 @@ def reproduce(
 def present(experiment: Experiment, out: Path) -> None:
     """Make tables and figures from the rows in a folder."""
     rows, manifest = RowFile(out).runs(), Manifest(out).content
+    experiment = experiment.shortened() if manifest["quick"] else experiment
     write_whole(out / TABLES, tables(experiment, rows, manifest).encode())
     for figure in experiment.figures:
         write_whole(out / f"{figure.file}.png", draw(figure, experiment, rows, manifest["n_train"]))
+
+
+def present_together(out: Path, names: Sequence[str]) -> dict[str, Path]:
+    """Make what concerns all experiments at once, from the results in a folder; return where it is."""
+    there = {name: RowFile(out / name).runs() for name in names if (out / name / MANIFEST).exists()}
+    files = {"The numbers in the text": out / CLAIMS_FILE, "Generic and tight bound": out / GAP_FILE}
+    write_whole(out / CLAIMS_FILE, claims_table(there).encode())
+    write_whole(out / GAP_FILE, duality_gap())
+    return files
 
 
 def _finish_run(

@@ -76,7 +76,6 @@ class FeatureStore:
         self.experiment, self.data, self.part, self.folder = experiment, data, part, folder
         self.data_dir, self.seed, self.say = data_dir, seed, say
         self._known: dict[str, Rows] = {}
-        self.checksums: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Rows:
         """Return training and test rows under a feature map."""
@@ -90,7 +89,7 @@ class FeatureStore:
         return FeatureSpec(spec.name, spec.kind, spec.of, {**spec.parameters, **changed}, spec.keep)
 
     def _stored(self, spec: FeatureSpec) -> Rows:
-        path = self.folder / f"{spec.name}.npz"
+        path = self._file(spec)
         recipe = self.recipe(spec.name)
         rows = read_features(path, recipe) if path.exists() else None
         if rows is None:
@@ -98,8 +97,21 @@ class FeatureStore:
             rows = X.astype(np.float16), Z.astype(np.float16)
             self.folder.mkdir(parents=True, exist_ok=True)
             write_whole(path, packed_features(rows, recipe))
-        self.checksums[spec.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+            self.checkpoint(spec.kind).unlink(missing_ok=True)
         return rows[0].astype(np.float32), rows[1].astype(np.float32)
+
+    def checkpoint(self, kind: str) -> Path:
+        """Return where a network that is being trained is kept, so that a run that was stopped goes on with it."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return self.folder / f"{kind}.pt".replace(" ", "-")
+
+    def checksums(self) -> dict[str, str]:
+        """Return the SHA-256 of every file of features."""
+        kept = (spec for spec in self.experiment.features.values() if spec.keep and self._file(spec).exists())
+        return {spec.name: hashlib.sha256(self._file(spec).read_bytes()).hexdigest() for spec in kept}
+
+    def _file(self, spec: FeatureSpec) -> Path:
+        return self.folder / f"{spec.name}.npz"
 
     def recipe(self, name: str) -> str:
         """Return what determines the features, as text: the maps, the data, the rows of it, the seed."""
@@ -199,7 +211,8 @@ def _cnn_of_other_digits(store: FeatureStore, parameters: dict[str, Any]) -> Any
     others = tuple(set(range(10)) - set(store.data.classes))
     rest = datasets.load_mnist(digits=others, data_home=store.data_dir)
     few = parameters.pop("rows", len(rest.y_train))
-    return CNNFeatures(rest.X_train[:few], rest.y_train[:few], random_state=store.seed, verbose=1, **parameters)
+    parameters |= {"random_state": store.seed, "checkpoint": store.checkpoint("cnn of other digits"), "verbose": 1}
+    return CNNFeatures(rest.X_train[:few], rest.y_train[:few], **parameters)
 
 
 def _rica(store: FeatureStore, parameters: dict[str, Any]) -> Any:
@@ -212,7 +225,9 @@ def _simclr(store: FeatureStore, parameters: dict[str, Any]) -> Any:
     from flipproof.features import SimCLRFeatures
 
     shape = tuple(parameters.pop("image_shape"))
-    return SimCLRFeatures(random_state=store.seed, image_shape=shape, verbose=1, **parameters)
+    return SimCLRFeatures(
+        random_state=store.seed, image_shape=shape, checkpoint=store.checkpoint("simclr"), verbose=1, **parameters
+    )
 
 
 #: From a kind in a spec to a transformer that has not been fitted yet; None for rows that are features already.
