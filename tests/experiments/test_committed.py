@@ -1,0 +1,88 @@
+"""The results under reproduction/ are what the code gives: rows done again, tables made again."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from flipproof.cli.group import run as command
+from flipproof.experiments import read_experiment
+from flipproof.experiments.claims import CLAIMS, claims_table
+from flipproof.experiments.classifiers import COLUMNS, fitted, measure
+from flipproof.experiments.rows import RowFile
+from flipproof.experiments.sources import FeatureStore, load, read_features, slice_of
+from flipproof.experiments.tables import tables
+
+FOLDER = Path(__file__).parents[2] / "reproduction"
+TEST_ROWS = {"mnist17": 2163, "mnist": 10_000, "cifar10": 10_000, "dogfish": 600, "imdb": 25_000}
+DONE_AGAIN, ATTACKS_DONE_AGAIN = 20, 5
+
+
+@pytest.fixture(scope="module", params=TEST_ROWS)
+def committed(request):
+    name = request.param
+    return (
+        read_experiment(name),
+        RowFile(FOLDER / name).runs(),
+        json.loads((FOLDER / name / "manifest.json").read_text()),
+    )
+
+
+def test_every_run_has_every_test_row(committed):
+    experiment, rows, manifest = committed
+    assert list(rows) == [run.name for run in experiment.runs]
+    for of_run in rows.values():
+        np.testing.assert_array_equal(of_run.index, np.arange(TEST_ROWS[experiment.name]))
+    assert manifest["spec"] == experiment.fingerprint
+    assert not manifest["quick"]
+
+
+def test_tables_are_those_of_the_rows(committed):
+    experiment, rows, manifest = committed
+    assert (FOLDER / experiment.name / "tables.md").read_text() == tables(experiment, rows, manifest)
+    for figure in experiment.figures:
+        assert (FOLDER / experiment.name / f"{figure.file}.png").is_file()
+
+
+def test_the_numbers_of_the_text_are_those_of_the_rows():
+    rows = {name: RowFile(FOLDER / name).runs() for name in TEST_ROWS}
+    table = (FOLDER / "claims.md").read_text()
+    assert table == claims_table(rows)
+    assert table.count("\n") == len(CLAIMS) + 4
+
+
+def test_tables_and_figures_are_made_again_from_rows_alone(tmp_path, capfd):
+    folder = tmp_path / "dogfish"
+    folder.mkdir()
+    for name in ("rows.csv.xz", "manifest.json"):
+        shutil.copy(FOLDER / "dogfish" / name, folder)
+    assert command(["reproduce", "figures", "--out", str(tmp_path)]) == 0
+    assert (folder / "tables.md").read_text() == (FOLDER / "dogfish" / "tables.md").read_text()
+    for picture in ("duality-gap.png", "dogfish/certified.png", "dogfish/attacked.png", "dogfish/rica.png"):
+        assert (tmp_path / picture).read_bytes().startswith(b"\x89PNG")
+    assert "certified at 23 flips" in (tmp_path / "claims.md").read_text()
+    assert "mnist17" not in capfd.readouterr().out
+
+
+def test_random_rows_of_every_run_come_out_the_same(committed, data_dir):
+    experiment, rows, manifest = committed
+    seed = manifest["seed"]
+    data = load(experiment, data_dir)
+    part = slice_of(experiment, data, quick=False, seed=seed)
+    folder = FOLDER / experiment.name / "features"
+    features = FeatureStore(experiment, data, part, folder, data_dir, seed, say=lambda text: None)
+    for name, spec in experiment.features.items():
+        if spec.keep:
+            assert read_features(folder / f"{name}.npz", features.recipe(name)) is not None
+    rng = np.random.default_rng(1)
+    for run in experiment.runs:
+        few = ATTACKS_DONE_AGAIN if run.is_undefended else DONE_AGAIN
+        index = np.sort(rng.choice(TEST_ROWS[experiment.name], few, replace=False))
+        X, Z = features[run.features]
+        model = fitted(run, X, data.y_train, data.classes, seed)
+        again = measure(run, model, X, data.y_train, Z[index])
+        np.testing.assert_array_equal(rows[run.name].label[index], data.y_test[index])
+        for column in COLUMNS:
+            np.testing.assert_array_equal(rows[run.name][column][index], again[column], err_msg=f"{run.name}, {column}")
