@@ -1,40 +1,33 @@
-"""Real data sets, read from a folder in the files that their publishers give out; for benchmarks and tests."""
+"""Real data sets of a folder as plain arrays, labels as words; for benchmarks and tests."""
 
-import gzip
+from functools import lru_cache
 
 import numpy as np
+
+from flipproof import datasets
 
 
 def spambase(data_dir):
     """4,601 mails: word frequencies, and "spam" or "ham"."""
-    with gzip.open(data_dir / "spambase" / "spambase.data.gz", "rt") as file:
-        table = np.loadtxt(file, delimiter=",")
-    return table[:, :-1], np.where(table[:, -1] == 1, "spam", "ham")
+    return _rows_and_words(datasets.load_spambase(data_home=data_dir, test_size=0))
 
 
 def german_credit(data_dir):
     """1,000 loans: numbers, and "good" or "bad"."""
-    with gzip.open(data_dir / "german_credit" / "german.data-numeric.csv.gz", "rt") as file:
-        lines = file.read().splitlines()[1:]
-    table = np.array([line.replace(" ", ",").split(",") for line in lines], dtype=float)  # both separate fields
-    return table[:, :-1], np.where(table[:, -1] == 1, "good", "bad")
+    return _rows_and_words(datasets.load_german_credit(data_home=data_dir, test_size=0))
 
 
 def phishing(data_dir):
     """11,055 web pages: 30 features of -1, 0 or 1, and -1 (phishing) or 1."""
-    with gzip.open(data_dir / "phishing_websites" / "phishing_website.csv.gz", "rt") as file:
-        table = np.loadtxt(file, delimiter=",", skiprows=1)
-    return table[:, :-1], table[:, -1].astype(int)
+    data = datasets.load_phishing(data_home=data_dir, test_size=0)
+    return data.X_train, data.y_train
 
 
 def mnist(data_dir, part, digits=range(10)):
     """Images of handwritten digits, as 784 numbers each; part "train" or "t10k"."""
-    with gzip.open(data_dir / "mnist" / f"{part}-images-idx3-ubyte.gz") as file:
-        images = np.frombuffer(file.read(), dtype=np.uint8, offset=16).reshape(-1, 28 * 28)
-    with gzip.open(data_dir / "mnist" / f"{part}-labels-idx1-ubyte.gz") as file:
-        labels = np.frombuffer(file.read(), dtype=np.uint8, offset=8)
-    kept = np.isin(labels, digits)
-    return images[kept].astype(float), labels[kept].astype(int)
+    data = _digits(data_dir, tuple(digits))
+    images, labels = (data.X_train, data.y_train) if part == "train" else (data.X_test, data.y_test)
+    return images.astype(float), labels.copy()
 
 
 def dogfish(data_dir, network="lite0"):
@@ -42,6 +35,14 @@ def dogfish(data_dir, network="lite0"):
 
     "lite0" was trained on dogs and fish among others, "tinynet" on neither.
     """
-    with np.load(data_dir / "dogfish" / f"dogfish_imagenette_{network}.npz") as data:
-        X, y, Z, truth = (data[name] for name in ("X_train", "y_train", "X_test", "y_test"))
-    return X.astype(np.float32), y.astype(int), Z.astype(np.float32), truth.astype(int)
+    data = datasets.load_dogfish(kind=network, data_home=data_dir)
+    return data.X_train, data.y_train, data.X_test, data.y_test
+
+
+@lru_cache(maxsize=1)
+def _digits(data_dir, digits):
+    return datasets.load_mnist(digits=digits, data_home=data_dir)
+
+
+def _rows_and_words(data):
+    return data.X_train, np.array(data.class_names)[np.searchsorted(data.classes, data.y_train)]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file such that nobody ever sees half of it, not even after a crash."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         unfinished.write_bytes(content)
         os.replace(unfinished, path)

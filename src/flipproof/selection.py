@@ -14,7 +14,7 @@ from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import check_consistent_length
 
 from flipproof.certificates import Adversary, Certificates
-from flipproof.learners.common import CertifiedClassifier
+from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.labels import check_label_kinds
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.metrics import certified_accuracy

@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from sklearn.datasets import _openml
 
-from flipproof.datasets import digits, download, load_mnist, load_phishing, load_sms_spam, load_spambase, tables, texts
+from flipproof import files
+from flipproof.datasets import digits, load_mnist, load_phishing, load_sms_spam, load_spambase, tables, texts
 
 
 class Server:
@@ -139,9 +140,9 @@ def test_an_interrupted_write_leaves_no_file(monkeypatch, tmp_path):
     def interrupted(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(download.os, "replace", interrupted)
+    monkeypatch.setattr(files.os, "replace", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        download.save(b"content", tmp_path / "file")
+        files.write_whole(tmp_path / "file", b"content")
     assert os.listdir(tmp_path) == []
 
 

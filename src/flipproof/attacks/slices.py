@@ -26,12 +26,11 @@ def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[
     then, it is raised.
     """
     m = (getattr(X, "shape", None) or np.shape(X) or (0,))[0]
-    prediction = predict(X) if m > ROWS_AT_A_TIME else None
     found: list[Result] = []
     stopped = StopSign()
     try:
         with set_by_interrupt(stopped):
-            if prediction is None:
+            if m <= ROWS_AT_A_TIME:
                 return attack(X)
             for start in range(0, m, ROWS_AT_A_TIME):
                 found.append(attack(_safe_indexing(X, slice(start, min(start + ROWS_AT_A_TIME, m)))))
@@ -42,8 +41,9 @@ def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[
             raise
     n_found = sum(len(part) for part in found)
     if n_found < m:
-        assert prediction is not None
-        found.append(_not_attempted(found[0], prediction[n_found:]))
+        with set_by_interrupt(StopSign()):  # one Ctrl-C more than needed must not cost what was found
+            prediction = predict(_safe_indexing(X, slice(n_found, m)))
+        found.append(_not_attempted(found[0], prediction))
     return _joined(found)
 
 

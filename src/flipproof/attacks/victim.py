@@ -22,7 +22,7 @@ from flipproof.attacks.result import NO_ATTACK, AttackResult
 from flipproof.certificates import Adversary
 from flipproof.exact import Powers
 from flipproof.learners.adversaries import powers_of
-from flipproof.learners.common import with_fixed_random_state
+from flipproof.learners.certified import with_fixed_random_state
 from flipproof.learners.labels import check_label_kinds
 from flipproof.rounding import Integers
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 import zipfile
 from collections.abc import Iterable
 from hashlib import sha256
 from io import BytesIO
-from pathlib import Path
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -32,19 +29,6 @@ def fetch(url: str, member: str | None = None) -> bytes:
             return archive.read(member)
     except (zipfile.BadZipFile, KeyError) as error:
         raise OSError(f"no {member} in the archive: {error}") from error
-
-
-def save(content: bytes, path: Path) -> None:
-    """Write a file at once or not at all: under another name first, then renamed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
 
 
 def checksum(content: bytes) -> str:

@@ -11,7 +11,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from flipproof.datasets.download import checksum, fetch, save, wrong_checksum
+from flipproof.datasets.download import checksum, fetch, wrong_checksum
+from flipproof.files import write_whole
 
 #: The variable that says where the data is.
 DATA_VARIABLE = "FLIPPROOF_DATA"
@@ -150,7 +151,8 @@ class Shelf:
         if actual not in file.known:
             raise wrong_checksum(f"What {file.source} gives for {file.name}", file.known, actual)
         try:
-            save(content, path)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_whole(path, content)
         except OSError as error:
             raise OSError(f"Cannot keep {path}: {error}. Choose another folder with data_home=...") from error
         return path

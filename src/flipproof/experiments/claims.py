@@ -9,6 +9,7 @@ import numpy as np
 
 from flipproof.experiments.rows import RunRows
 from flipproof.experiments.scores import attacked, certified, clean_accuracy
+from flipproof.experiments.tables import markdown_table
 
 #: Methods that the claims about certificates are looked at by.
 METHODS = ("tight", "exact")
@@ -67,10 +68,10 @@ CLAIMS = (
 
 def claims_table(rows: Mapping[str, Mapping[str, RunRows]]) -> str:
     """Return the numbers of the text as a table, for the experiments that there are rows of."""
-    lines = [["data", "run", "what", "the paper", "ours (tight)", "ours, exact"], ["---"] * 6]
+    lines = []
     for claim in CLAIMS:
         if claim.experiment in rows:
             answers = claim.ours(rows[claim.experiment][claim.run])
             lines.append([claim.experiment, claim.run, claim.says, claim.paper, *answers])
-    body = "".join(f"| {' | '.join(line)} |\n" for line in lines)
-    return f"# The numbers in the paper's text\n\n{body}"
+    head = ["data", "run", "what", "the paper", "ours (tight)", "ours, exact"]
+    return f"# The numbers in the paper's text\n\n{markdown_table(head, lines)}"

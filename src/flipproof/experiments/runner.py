@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from flipproof.experiments.classifiers import facts, fitted, measure
 from flipproof.experiments.figures import draw, duality_gap
 from flipproof.experiments.manifest import MANIFEST, Manifest, fingerprint
 from flipproof.experiments.rows import RowFile
-from flipproof.experiments.sources import FeatureStore, Slice, load, slice_of
+from flipproof.experiments.sources import FeatureStore, Say, Slice, load, slice_of
 from flipproof.experiments.spec import Experiment, Run
 from flipproof.experiments.tables import tables
 from flipproof.files import write_whole
@@ -23,8 +23,6 @@ from flipproof.rounding import Integers
 
 #: Test rows between two additions to the file of rows; attacks on undefended models take far longer for each.
 AT_A_TIME, ATTACKS_AT_A_TIME = 1000, 50
-
-Say = Callable[[str], None]
 
 TABLES = "tables.md"
 CLAIMS_FILE, GAP_FILE = "claims.md", "duality-gap.png"

@@ -36,8 +36,8 @@ def paper_table(experiment: Experiment, rows: Rows) -> str:
             lines.append(
                 [run.name, name, f"{clean_accuracy(rows[run.name]):.4f}", *(f"{share:.4f}" for share in shares)]
             )
-    notes = [f"{run.name}: {run.note}" for run in _of_group(experiment, "paper") if run.note]
-    return _markdown(["", "", "clean", *map(str, experiment.flips)], lines) + "".join(f"\n{note}\n" for note in notes)
+    head = ["", "", "clean", *map(str, experiment.flips)]
+    return markdown_table(head, lines) + _notes(experiment, "paper")
 
 
 def beyond_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
@@ -67,8 +67,7 @@ def beyond_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]
                 ]
             )
     head = ["", "clean", "worst class", *map(str, experiment.more_flips), "median radius", "of the labels", "seconds"]
-    notes = [f"{run.name}: {run.note}" for run in _of_group(experiment, "beyond") if run.note]
-    return _markdown(head, lines) + "".join(f"\n{note}\n" for note in notes)
+    return markdown_table(head, lines) + _notes(experiment, "beyond")
 
 
 def _our_lines(run: Run, rows: RunRows, flips: Sequence[int]) -> list[tuple[str, Any]]:
@@ -78,10 +77,15 @@ def _our_lines(run: Run, rows: RunRows, flips: Sequence[int]) -> list[tuple[str,
     return lines
 
 
+def _notes(experiment: Experiment, group: str) -> str:
+    return "".join(f"\n{run.name}: {run.note}\n" for run in _of_group(experiment, group) if run.note)
+
+
 def _of_group(experiment: Experiment, group: str) -> list[Run]:
     return [run for run in experiment.runs if run.group == group]
 
 
-def _markdown(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
+    """Return a table in Markdown."""
     rows = [head, ["---"] * len(head), *lines]
     return "".join(f"| {' | '.join(row)} |\n" for row in rows)

@@ -6,10 +6,10 @@ and can be read by tools, where PyTorch is not installed.
 
 from __future__ import annotations
 
+import io
 import math
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Callable
 from contextlib import contextmanager
@@ -21,6 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from flipproof.files import write_whole
 
 #: Weights of a network by name, as arrays: what a fitted transformer keeps.
 Weights = dict[str, NDArray[Any]]
@@ -130,14 +132,9 @@ def _keep(torch: Any, network: Any, optimizer: Any, how: Training, made_from: st
         "network": network.state_dict(),
         "optimizer": optimizer.state_dict(),
     }
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            torch.save(state, file)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    content = io.BytesIO()
+    torch.save(state, content)
+    write_whole(path, content.getvalue())
 
 
 def _resume(torch: Any, network: Any, optimizer: Any, how: Training, made_from: str) -> int:

@@ -15,7 +15,7 @@ from flipproof.exact import Powers
 from flipproof.histograms import block_rows, changeable_histogram
 from flipproof.inequalities import VoteTable
 from flipproof.learners.adversaries import adversary_assumptions
-from flipproof.learners.common import CertifiedClassifier
+from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.engine import (
     BlockCertificates,
     certify_exact,

@@ -14,7 +14,7 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.common import with_fixed_random_state
+from flipproof.learners.certified import with_fixed_random_state
 from flipproof.learners.one_thread import on_one_thread
 from flipproof.rounding import Floats, Integers
 from flipproof.votes import SparseVotes, tiles

@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from sklearn.base import clone
 
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.common import with_fixed_random_state
+from flipproof.learners.certified import with_fixed_random_state
 from flipproof.learners.nearest import (
     IndexedSearch,
     Neighbors,

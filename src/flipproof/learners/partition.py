@@ -18,7 +18,7 @@ from flipproof.exact import Powers
 from flipproof.histograms import NUMBERS_AT_A_TIME, VoteHistogram
 from flipproof.learners.adversaries import adversary_assumptions
 from flipproof.learners.base_learners import ask_base_learners, check_base_learner, fit_base_learners, on_one_core
-from flipproof.learners.common import CertifiedClassifier
+from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.engine import BlockCertificates, certify_exact, certify_groups_exactly, winners
 from flipproof.rounding import Floats, Integers
 from flipproof.votes import GroupVotes, tiles

@@ -8,7 +8,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from flipproof.certificates import Adversary, Certificates
-from flipproof.learners.common import CertifiedClassifier
+from flipproof.learners.certified import CertifiedClassifier
 
 
 def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:

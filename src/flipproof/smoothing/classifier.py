@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -14,7 +12,7 @@ from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import assert_all_finite, check_array, check_random_state, get_tags
+from sklearn.utils import assert_all_finite, check_array, get_tags
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import (
     _num_samples,
@@ -27,19 +25,11 @@ from sklearn.utils.validation import (
 from flipproof.certificates import Adversary
 from flipproof.exact import Powers
 from flipproof.learners.base_learners import check_base_learner
-from flipproof.learners.common import CertifiedClassifier
+from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.labels import check_label_kinds, encode_labels
 from flipproof.noise import FeatureNoise, JointNoise
 from flipproof.rounding import Floats, Integers
-from flipproof.smoothing.fits import (
-    ESTIMATION,
-    SELECTION,
-    Draw,
-    NoisyFits,
-    all_models,
-    count_votes,
-    fresh,
-)
+from flipproof.smoothing.fits import NoisyFits, all_models, count_votes, draws_of, fresh, seed_from
 from flipproof.smoothing.measures import noise_level, radius_unit, resolved_guarantee, resolved_noise
 from flipproof.smoothing.progress import FitProgress
 from flipproof.smoothing.radii import certified_radius, check_count, error_rate
@@ -211,7 +201,7 @@ class SmoothedClassifier(CertifiedClassifier):
         self._labeled = np.ones(len(self._codes), dtype=bool)
         self.noise_ = resolved_noise(self.noise, len(self.classes_), type(self).__name__)
         resolved_guarantee(self.guarantee, self.noise_, type(self).__name__)
-        self.seed_ = _seed(self.random_state)
+        self.seed_ = seed_from(self.random_state)
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
         # copies: what somebody does to the data or the learner later must not change the draws
@@ -302,18 +292,15 @@ class SmoothedClassifier(CertifiedClassifier):
 
     def _votes(self, Z: Any, n_samples: int, said_reach: str = "") -> tuple[Integers, Integers]:
         """Return the votes of both samples on test rows, without an estimation sample if `n_samples` is 0."""
-        draws = _draws(self._n_select, n_samples)
+        draws = draws_of(self._n_select, n_samples)
         if self.models_ is None:
             return count_votes(self._fits, draws, Z, self.n_jobs, self._announced(n_samples, said_reach))
-        counts = np.zeros((2, _num_samples(Z), len(self.classes_)), dtype=np.int64)
-        for draw, model in zip(draws, self.models_, strict=False):  # the selection sample comes first
-            self._fits.add_votes(counts[draw.sample], model, Z, draw)
-        return counts[SELECTION], counts[ESTIMATION]
+        return self._fits.votes_of(self.models_, draws, Z)
 
     def _fitted_models(self) -> list[Any]:
         guarantee = resolved_guarantee(self.guarantee, self.noise_, type(self).__name__)
         progress = self._announced(self._n_samples, self._reach(guarantee, 1))
-        return all_models(self._fits, _draws(self._n_select, self._n_samples), self.n_jobs, progress)
+        return all_models(self._fits, draws_of(self._n_select, self._n_samples), self.n_jobs, progress)
 
     def _announced(self, n_samples: int, said_reach: str) -> FitProgress:
         """Say how many fits there will be and how far they reach; return what reports on them."""
@@ -389,18 +376,3 @@ class SmoothedClassifier(CertifiedClassifier):
             tags.input_tags.sparse = base.sparse and not self._noises_features()
             tags.input_tags.allow_nan = base.allow_nan and not self._noises_features()
         return tags
-
-
-def _draws(n_select: int, n_samples: int) -> list[Draw]:
-    return [Draw(SELECTION, i) for i in range(n_select)] + [Draw(ESTIMATION, i) for i in range(n_samples)]
-
-
-def _seed(random_state: Any) -> int:
-    """Return an integer that all draws follow from."""
-    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
-        if random_state < 0:
-            raise ValueError(f"The 'random_state' parameter must be at least 0. Got {random_state!r} instead.")
-        return int(random_state)
-    if random_state is None:  # not from numpy's global generator, whose seed an adversary may know
-        return secrets.randbits(128)
-    return int.from_bytes(check_random_state(random_state).bytes(16), "little")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import secrets
 import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator
@@ -18,6 +19,7 @@ from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 from threadpoolctl import ThreadpoolController
@@ -89,12 +91,19 @@ class NoisyFits:
         counts = np.zeros((_num_samples(Z), len(self.classes)), dtype=np.int64)
         with _one_thread():
             for draw in draws:
-                self.add_votes(counts, self.model(draw), Z, draw)
+                self._add_votes(counts, self.model(draw), Z, draw)
         return draws[0].sample, counts
 
-    def add_votes(self, counts: Integers, model: Any, Z: Any, draw: Draw) -> None:
-        """Ask the model of a draw about all test rows, and add its votes to the counts, shape (m, K)."""
-        with _one_thread(), self._global_randomness(draw, PREDICTING):
+    def votes_of(self, models: list[Any], draws: list[Draw], Z: Any) -> tuple[Integers, Integers]:
+        """Return the votes of models that were kept, of the selection and of the estimation sample, shape (m, K)."""
+        counts = np.zeros((2, _num_samples(Z), len(self.classes)), dtype=np.int64)
+        with _one_thread():
+            for draw, model in zip(draws, models, strict=False):  # the selection sample comes first
+                self._add_votes(counts[draw.sample], model, Z, draw)
+        return counts[SELECTION], counts[ESTIMATION]
+
+    def _add_votes(self, counts: Integers, model: Any, Z: Any, draw: Draw) -> None:
+        with self._global_randomness(draw, PREDICTING):
             add_votes(counts, model, self.classes, Z)
 
     def models(self, draws: list[Draw]) -> list[tuple[Draw, Any]]:
@@ -164,6 +173,22 @@ def add_votes(counts: Integers, model: Any, classes: NDArray[Any], Z: Any) -> No
             f"row. Got {strange} instead."
         )
     counts[np.arange(len(counts)), np.searchsorted(classes, answers)] += 1
+
+
+def draws_of(n_select: int, n_samples: int) -> list[Draw]:
+    """Return the draws of both samples, the selection sample first."""
+    return [Draw(SELECTION, i) for i in range(n_select)] + [Draw(ESTIMATION, i) for i in range(n_samples)]
+
+
+def seed_from(random_state: Any) -> int:
+    """Return an integer that all draws follow from."""
+    if isinstance(random_state, Integral) and not isinstance(random_state, bool):
+        if random_state < 0:
+            raise ValueError(f"The 'random_state' parameter must be at least 0. Got {random_state!r} instead.")
+        return int(random_state)
+    if random_state is None:  # not from numpy's global generator, whose seed an adversary may know
+        return secrets.randbits(128)
+    return int.from_bytes(check_random_state(random_state).bytes(16), "little")
 
 
 def in_tasks(draws: list[Draw], n_workers: int) -> list[list[Draw]]:
