@@ -165,8 +165,8 @@ def test_a_class_that_an_attack_wipes_out_is_still_a_class():
 def test_groups_within_counts_the_largest_first():
     groups = np.array([0, 0, 0, 1, 1, 2, 3])
     powers = Powers(np.array([True] * 6 + [False]), ~np.eye(2, dtype=bool), groups)
-    assert powers.n_touchable == 3
-    assert powers.groups_within(np.arange(8)).tolist() == [0, 0, 0, 1, 1, 2, 3, 3]
+    assert powers.scope.n_touchable == 3
+    assert powers.scope.groups_within(np.arange(8)).tolist() == [0, 0, 0, 1, 1, 2, 3, 3]
 
 
 def test_everybody_their_own_annotator_is_as_if_there_were_none():

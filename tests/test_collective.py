@@ -123,7 +123,9 @@ def lost_predictions(model, Z, labellings):
 
 def problem_of(model, Z, flips, adversary=None):
     powers = model._powers(adversary)
-    return CollectiveAttack.on(model._vote_table(np.asarray(Z, dtype=float), adversary), min(flips, powers.n_touchable))
+    return CollectiveAttack.on(
+        model._vote_table(np.asarray(Z, dtype=float), adversary), min(flips, powers.scope.n_touchable)
+    )
 
 
 @pytest.mark.parametrize("kind", ["votes", "ridge", "neighbours"])
@@ -136,7 +138,7 @@ def test_no_attack_changes_more_than_the_bound_and_one_changes_the_exact_number(
         adversary = random_adversary(rng, y, K, with_groups)
         flips = int(rng.integers(1, 4))
         most = lost_predictions(model, Z, possible_labellings(y, K, adversary, flips)).sum(axis=1).max()
-        n_touchable = model._powers(adversary).n_touchable
+        n_touchable = model._powers(adversary).scope.n_touchable
         bound = collective_certify(model, Z, flips, adversary=adversary)
         exact = collective_certify(model, Z, flips, adversary=adversary, method="exact")
         pointwise = np.count_nonzero(model.certify(Z, adversary=adversary).radius < min(flips, n_touchable))

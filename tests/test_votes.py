@@ -59,7 +59,7 @@ def test_tiles_do_not_matter(monkeypatch):
     source, codes = random_source()
     whole = histogram(source, codes, 3, 6)
     monkeypatch.setattr(histograms, "TILE_ROWS", 7)
-    monkeypatch.setattr(histograms, "_tile_rows", lambda *sizes: 7)
+    monkeypatch.setattr(histograms, "tile_rows", lambda *sizes: 7)
     cut = histogram(source, codes, 3, 6)
     assert np.array_equal(whole.counts, cut.counts)
     assert np.array_equal(class_scores(source, codes, 3), whole.scores)

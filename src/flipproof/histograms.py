@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +20,9 @@ COARSE_BITS = 3
 
 #: Votes that are made at a time: 16 MiB, so that the passes over them find them in a cache.
 NUMBERS_AT_A_TIME = 2**21
+
+
+Counts = TypeVar("Counts", bound=np.signedinteger)
 
 
 @dataclass(frozen=True)
@@ -139,8 +143,8 @@ def block_rows(n_votes: int, n_classes: int, precision: int, budget: int, held: 
     test row.
     """
     levels = possible_levels(precision, n_votes)
-    if _levels_are_shared(precision, n_votes):
-        tile = min(n_votes, _tile_rows(n_classes, levels))
+    if levels_are_shared(precision, n_votes):
+        tile = min(n_votes, tile_rows(n_classes, levels))
         numbers_per_row = 2 * tile + (3 * n_classes + 24) * levels
     else:  # whole rows of votes are sorted
         tile = n_votes
@@ -148,7 +152,7 @@ def block_rows(n_votes: int, n_classes: int, precision: int, budget: int, held: 
     return max(1, min(budget // (8 * (numbers_per_row + held)), NUMBERS_AT_A_TIME // (tile + held)))
 
 
-def _tile_rows(n_classes: int, levels: int) -> int:
+def tile_rows(n_classes: int, levels: int) -> int:
     """Return how many training rows to visit at a time: enough to be worth another pass over the histogram."""
     return max(TILE_ROWS, 4 * n_classes * levels)
 
@@ -156,7 +160,7 @@ def _tile_rows(n_classes: int, levels: int) -> int:
 def possible_levels(precision: int, n_train: int) -> int:
     """Return how many levels a histogram may have; it depends on nothing but the learner."""
     all_levels = 2 ** (precision + 1)
-    return all_levels if _levels_are_shared(precision, n_train) else whole_runs(min(all_levels, n_train))
+    return all_levels if levels_are_shared(precision, n_train) else whole_runs(min(all_levels, n_train))
 
 
 def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
@@ -164,9 +168,9 @@ def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: in
     n_votes = source.most_per_row + 1 if isinstance(source, SparseVotes) else source.n_train
     levels = possible_levels(precision, n_votes)
     if isinstance(source, SparseVotes):
-        count = _sparse_shared_histogram if _levels_are_shared(precision, n_votes) else _sparse_own_histogram
+        count = _sparse_shared_histogram if levels_are_shared(precision, n_votes) else _sparse_own_histogram
         return count(source, codes, n_classes, levels)
-    if _levels_are_shared(precision, n_votes):
+    if levels_are_shared(precision, n_votes):
         return _shared_histogram(source, codes, n_classes, levels)
     votes = all_votes(source).astype(np.int64)
     return _own_histogram(votes, np.broadcast_to(codes, votes.shape), n_classes, levels)
@@ -180,34 +184,53 @@ def changeable_histogram(
         return histogram(source, codes, n_classes, precision), np.zeros((len(source.exponent), n_classes), np.int64)
     # labels that cannot be changed are counted as if they named classes of their own
     both = histogram(source, np.where(changeable, codes, codes + n_classes), 2 * n_classes, precision)
+    return changeable_part(both, n_classes)
+
+
+def changeable_part(both: VoteHistogram, n_classes: int) -> tuple[VoteHistogram, Integers]:
+    """Split off the labels that cannot be changed, counted as `n_classes` more classes if there are any, as scores."""
+    if both.counts.shape[1] == n_classes:
+        return both, np.zeros((len(both.counts), n_classes), dtype=np.int64)
     return VoteHistogram(both.values, both.counts[:, :n_classes], both.n_levels), both.scores[:, n_classes:]
 
 
-def _levels_are_shared(precision: int, n_train: int) -> bool:
+def levels_are_shared(precision: int, n_train: int) -> bool:
     """Tell whether it pays to keep every possible level rather than those that occur."""
     return bool(2 ** (precision + 1) <= min(MOST_SHARED_LEVELS, 4 * n_train))
 
 
 def _shared_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
+    return without_outer_levels(count_levels(source, codes, n_classes, levels), levels)
+
+
+def count_levels(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> Integers:
+    """Count the votes by label and level, shape (rows, classes, levels), for all levels that there could be."""
     rows = len(source.exponent)
     counts = np.zeros(rows * n_classes * levels, dtype=np.int64)
     # one cell per test row, label and level; both parts of a label's cell number are even
     cell_of_row = (np.arange(rows) * (n_classes * levels))[:, None] - SHIFT_BITS
     cell_of_label = (codes * levels + levels // 2).astype(np.float64)
-    for start, stop in tiles(source.n_train, _tile_rows(n_classes, levels)):
+    for start, stop in tiles(source.n_train, tile_rows(n_classes, levels)):
         cells = round_and_add(source.unrounded(start, stop), cell_of_label[start:stop])
         cells += cell_of_row
         counts += np.bincount(cells.ravel(), minlength=counts.size)
-    return _without_outer_levels(counts.reshape(rows, n_classes, levels))
+    return counts.reshape(rows, n_classes, levels)
 
 
-def _without_outer_levels(counts: Integers) -> VoteHistogram:
+def without_outer_levels(counts: Integers, n_levels: int) -> VoteHistogram:
+    """Make a histogram of counts that all test rows have the levels of, of `n_levels` that there could be."""
+    kept = trimmed(counts)
+    half = kept.shape[2] // 2
+    return VoteHistogram(np.arange(-half, half)[None, :], kept, n_levels)
+
+
+def trimmed(counts: NDArray[Counts]) -> NDArray[Counts]:
     """Leave out whole runs of levels at both ends that no row uses."""
     half = counts.shape[2] // 2
     used = np.flatnonzero(counts.any(axis=(0, 1))) - half
     reach = max(-int(used[0]), int(used[-1]) + 1) if used.size else 0
     kept = half if half < SUM_RUN else min(max(-(-reach // SUM_RUN), 1) * SUM_RUN, half)
-    return VoteHistogram(np.arange(-kept, kept)[None, :], counts[:, :, half - kept : half + kept], counts.shape[2])
+    return counts[:, :, half - kept : half + kept]
 
 
 def _own_histogram(votes: Integers, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
@@ -235,7 +258,7 @@ def _sparse_shared_histogram(source: SparseVotes, codes: Integers, n_classes: in
     cells = (row * n_classes + label) * levels + levels // 2 + source.votes.data.astype(np.int64)
     counts = np.bincount(cells, minlength=rows * n_classes * levels).reshape(rows, n_classes, levels)
     counts[:, :, levels // 2] += _silent_labels(source, codes, n_classes)
-    return _without_outer_levels(counts)
+    return without_outer_levels(counts, levels)
 
 
 def _sparse_own_histogram(source: SparseVotes, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:

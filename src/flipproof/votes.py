@@ -65,6 +65,14 @@ class ProductVotes:
         """Return the products for training rows start to stop, one line per test row."""
         return np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
 
+    def on_rows(self, start: int, stop: int) -> ProductVotes:
+        """Return the votes on some of the test rows."""
+        return ProductVotes(self.coefficients[start:stop], self.basis, self.exponent[start:stop])
+
+    def of(self, basis: NDArray[np.float32]) -> ProductVotes:
+        """Return the votes of other training rows."""
+        return ProductVotes(self.coefficients, basis, self.exponent)
+
 
 @dataclass(frozen=True)
 class DenseVotes:
@@ -186,15 +194,20 @@ class GroupVotes:
 def group_votes(
     source: VoteSource, codes: Integers, n_classes: int, groups: Integers, changeable: NDArray[np.bool_]
 ) -> GroupVotes:
-    """Add up the votes of every group; `groups` numbers the group of each training row.
+    """Add up the votes of every group; `groups` numbers the group of each training row."""
+    members = np.flatnonzero(changeable)
+    cells, cell_of_member = np.unique(groups[members] * n_classes + codes[members], return_inverse=True)
+    return grouped(votes_by_cell(source, members, cell_of_member, len(cells)), cells, n_classes)
+
+
+def votes_by_cell(source: VoteSource, members: Integers, cell_of_member: Integers, n_cells: int) -> Integers:
+    """Add up the sizes of the votes of some training rows by cell: those above 0, and those below, (2, rows, cells).
 
     Soundness: sums of integers that are exact in float64, as in :func:`class_scores`.
     """
-    members = np.flatnonzero(changeable)
-    cells, cell_of_member = np.unique(groups[members] * n_classes + codes[members], return_inverse=True)
     ones = np.ones(len(members))
-    belongs = csr_array((ones, (members, cell_of_member)), shape=(source.n_train, len(cells)))
-    sums = np.zeros((2, len(source.exponent), len(cells)))
+    belongs = csr_array((ones, (members, cell_of_member)), shape=(source.n_train, n_cells))
+    sums = np.zeros((2, len(source.exponent), n_cells))
     if isinstance(source, SparseVotes):
         for side, votes in zip(sums, (source.votes, -source.votes), strict=True):
             side += (votes.maximum(0) @ belongs).toarray()
@@ -203,8 +216,13 @@ def group_votes(
             votes, part = np.rint(source.unrounded(start, stop)), belongs[start:stop].T
             sums[0] += (part @ np.maximum(votes, 0).T).T
             sums[1] += (part @ np.maximum(-votes, 0).T).T
+    return sums.astype(np.int64)
+
+
+def grouped(sums: Integers, cells: Integers, n_classes: int) -> GroupVotes:
+    """Return sums of votes by cell, a cell being numbered as its group times `n_classes` plus its class."""
     first_cell = np.flatnonzero(np.diff(cells // n_classes, prepend=-1))
-    return GroupVotes(sums[0].astype(np.int64), sums[1].astype(np.int64), cells % n_classes, first_cell)
+    return GroupVotes(sums[0], sums[1], cells % n_classes, first_cell)
 
 
 @dataclass(frozen=True)

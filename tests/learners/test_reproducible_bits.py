@@ -8,7 +8,7 @@ from scipy.linalg import hadamard
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flipproof import CertifiedRidgeClassifier
-from flipproof.learners.whitening import _halves
+from flipproof.learners.exact_products import halves
 
 CASES = [(method, precision) for method in ("exact", "tight", "kl") for precision in (8, 10, 16)]
 every_case = pytest.mark.parametrize(("method", "precision"), CASES)
@@ -126,7 +126,7 @@ def test_no_order_of_summation_can_round_a_product(n, k, paper):
         source = model._votes(Z)
         assert_exact_in_any_order(source.coefficients, source.basis)
     rotation = model._whitening.rotation
-    for half in _halves(model._whitening.grid.integers(X[:20])):
+    for half in halves(model._whitening.grid.integers(X[:20])):
         assert_exact_in_any_order(half, rotation.high.T)
         assert_exact_in_any_order(half, rotation.low.T)
 

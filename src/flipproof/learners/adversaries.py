@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.certificates import Adversary
-from flipproof.exact import Powers
+from flipproof.exact import Powers, Scope
 from flipproof.rounding import Integers
 
 
@@ -30,7 +30,7 @@ def powers_of(
             raise ValueError(
                 f"Adversary({name}=...) must have one entry per training row, {len(codes)}. Got {len(given)} instead."
             )
-    transitions = anything if adversary.allowed is None else _transitions(adversary.allowed, classes)
+    transitions = anything if adversary.allowed is None else possible_changes(adversary.allowed, classes)
     changeable = labeled & np.asarray(transitions.any(axis=1))[codes]
     if adversary.trusted is not None:
         changeable &= ~adversary.trusted
@@ -38,33 +38,39 @@ def powers_of(
     return Powers(changeable, transitions, groups)
 
 
-def adversary_assumptions(adversary: Adversary | None, powers: Powers, method: str) -> list[str]:
+def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str) -> list[str]:
     """Say in words what the adversary cannot do, and what the radius counts."""
-    said: list[str] = []
     if adversary is None:
-        return said
-    if adversary.trusted is not None:
-        said.append(
-            f"{np.count_nonzero(adversary.trusted)} of the {len(adversary.trusted)} training labels are trusted: "
-            "nobody can change them."
-        )
-    if adversary.allowed is not None:
-        changes = ", ".join(f"{old} -> {new}" for old, new in adversary.allowed)
+        return []
+    trusted = None if adversary.trusted is None else (int(np.count_nonzero(adversary.trusted)), len(adversary.trusted))
+    return limits_in_words(trusted, adversary.allowed, scope, method)
+
+
+def limits_in_words(
+    trusted: tuple[int, int] | None, allowed: tuple[tuple[Any, Any], ...] | None, scope: Scope, method: str
+) -> list[str]:
+    """Say what an adversary cannot do; `trusted` is how many labels are, and of how many."""
+    said: list[str] = []
+    if trusted is not None:
+        said.append(f"{trusted[0]} of the {trusted[1]} training labels are trusted: nobody can change them.")
+    if allowed is not None:
+        changes = ", ".join(f"{old} -> {new}" for old, new in allowed)
         said.append(f"Labels can be changed in these ways only: {changes}.")
         if method in ("kl", "tight"):
             said.append(
                 f"The method {method!r} uses this only to leave out labels that cannot be changed at all; 'exact' uses "
                 "all of it."
             )
-    if adversary.groups is not None:
+    if scope.group_sizes is not None:
         said.append(
-            f"The radius counts annotators: that many of {powers.n_touchable} may change all of their labels, and "
+            f"The radius counts annotators: that many of {scope.n_touchable} may change all of their labels, and "
             "nobody else any."
         )
     return said
 
 
-def _transitions(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:
+def possible_changes(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which changes from one class to another are among the allowed pairs."""
     possible = np.zeros((len(classes), len(classes)), dtype=bool)
     for pair in allowed:
         code = [np.flatnonzero(classes == one) for one in pair]

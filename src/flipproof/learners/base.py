@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from flipproof.certificates import Adversary, Certificates, check_method
-from flipproof.exact import Powers
-from flipproof.histograms import block_rows, changeable_histogram
+from flipproof.exact import Powers, Scope
+from flipproof.histograms import VoteHistogram, block_rows, changeable_histogram
 from flipproof.inequalities import VoteTable
 from flipproof.learners.adversaries import adversary_assumptions
 from flipproof.learners.certified import CertifiedClassifier
@@ -120,7 +120,7 @@ class LabelLinearClassifier(CertifiedClassifier):
 
     def _votes(self, Z: Floats) -> VoteSource:
         """Return the votes of all training rows on a block of test rows."""
-        n_train, n_classes = len(self._codes), len(self.classes_)
+        n_train, n_classes = self._n_rows, len(self.classes_)
         return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
 
     def _fit_with_labels(self, codes: Integers) -> None:
@@ -144,11 +144,11 @@ class LabelLinearClassifier(CertifiedClassifier):
 
     def _votes_per_row(self) -> int:
         """Return how many votes on a test row can differ from 0."""
-        return len(self._codes)
+        return self._n_rows
 
     def _numbers_per_row(self) -> int:
         """Return how many numbers `_votes` has in memory for each test row, besides the votes themselves."""
-        return 3 * len(self._codes)
+        return 3 * self._n_rows
 
     def _learner_assumptions(self) -> list[str]:
         """Return what certificates rest on beyond what is common to all learners."""
@@ -186,15 +186,15 @@ class LabelLinearClassifier(CertifiedClassifier):
         decide the rest. The answer is always that of the votes.
         """
         Z = self._test_features(X)
-        winner = np.empty(len(Z), dtype=np.int64)
+        winner, is_decided = np.empty(len(Z), dtype=np.int64), np.zeros(len(Z), dtype=bool)
         for start in range(0, len(Z), ESTIMATED_ROWS):
             rows = np.arange(start, min(start + ESTIMATED_ROWS, len(Z)))
             estimate = self._estimated_scores(Z[rows])
             if estimate is not None:
-                winner[rows], decided = self._with_offsets(estimate).decided()
-                rows = rows[~decided]
-            if rows.size:
-                winner[rows] = winners(self._scores(Z[rows])[0])
+                winner[rows], is_decided[rows] = self._with_offsets(estimate).decided()
+        open_rows = np.flatnonzero(~is_decided)
+        if open_rows.size:
+            winner[open_rows] = winners(self._scores(Z[open_rows])[0])
         return np.asarray(self.classes_[winner])
 
     def decision_function(self, X: Any) -> Floats:
@@ -243,7 +243,8 @@ class LabelLinearClassifier(CertifiedClassifier):
             with threadpool_limits(limits=1, user_api="blas"):
                 work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
-        return self._certificates(parts, like, method, adversary, powers)
+        limits = adversary_assumptions(adversary, powers.scope, method)
+        return self._certificates(parts, like, method, adversary, powers.scope, limits)
 
     def _certify_block(self, Z: Floats, method: str, powers: Powers) -> tuple[BlockCertificates, Integers]:
         source, n_classes = self._votes(Z), len(self.classes_)
@@ -251,12 +252,18 @@ class LabelLinearClassifier(CertifiedClassifier):
             votes = class_scores(source, self._codes, n_classes)
             scores = votes + self._offsets(source, votes.sum(axis=1))
             by_group = group_votes(source, self._codes, n_classes, powers.groups, powers.changeable)
-            return certify_groups_exactly(by_group, scores, powers), source.exponent
+            return certify_groups_exactly(by_group, scores, powers.scope), source.exponent
         free, fixed = changeable_histogram(source, self._codes, n_classes, self.precision_, powers.changeable)
+        return self._certify_counted(free, fixed, source, method, powers.scope), source.exponent
+
+    def _certify_counted(
+        self, free: VoteHistogram, fixed: Integers, source: VoteSource, method: str, scope: Scope
+    ) -> BlockCertificates:
+        """Certify from the counted votes of changeable labels, and the sums of those of all others by class."""
         offsets = fixed + self._offsets(source, (free.scores + fixed).sum(axis=1))
         if method == "exact":
-            return certify_exact(free, offsets, powers), source.exponent
-        return certify_smoothed(free, offsets, method, self._noises(), powers), source.exponent
+            return certify_exact(free, offsets, scope)
+        return certify_smoothed(free, offsets, method, self._noises(), scope)
 
     def _certificates(
         self,
@@ -264,7 +271,8 @@ class LabelLinearClassifier(CertifiedClassifier):
         like: Integers,
         method: str,
         adversary: Adversary | None,
-        powers: Powers,
+        scope: Scope,
+        limits: list[str],
     ) -> Certificates:
         def joined(name: str) -> NDArray[Any]:
             return np.concatenate([getattr(block, name) for block, _ in parts])[like]
@@ -282,11 +290,11 @@ class LabelLinearClassifier(CertifiedClassifier):
             witness=scale(joined("witness"), exponent[:, None]),
             method=method,
             noise=noise,
-            n_train=int(np.count_nonzero(self._labeled)),
+            n_train=self._n_labels,
             classes=self.classes_.copy(),
-            assumptions=(*self._assumed, *adversary_assumptions(adversary, powers, method)),
-            unit="labels" if powers.groups is None else "annotators",
-            n_touchable=powers.n_touchable,
+            assumptions=(*self._assumed, *limits),
+            unit=scope.unit,
+            n_touchable=scope.n_touchable,
             adversary=adversary,
         )
 
@@ -318,7 +326,7 @@ class LabelLinearClassifier(CertifiedClassifier):
             offsets = self._deployed_offsets(votes, source.exponent)
         if offsets is None:
             return np.zeros((len(votes), len(self.classes_)), dtype=np.int64)
-        hopeless = float(len(self._codes) * 2**self.precision_)
+        hopeless = float(self._n_rows * 2**self.precision_)
         behind = np.minimum(offsets, np.finfo(np.float64).max)
         behind = behind - behind.max(axis=1, keepdims=True)
         return np.asarray(np.maximum(np.rint(behind), -hopeless), dtype=np.int64)
@@ -346,7 +354,7 @@ class LabelLinearClassifier(CertifiedClassifier):
         if powers is not None and not powers.changeable.all():
             n_classes *= 2  # those that cannot be changed are counted apart
         if powers is not None and powers.groups is not None:
-            held += 8 * min(len(self._codes), powers.n_touchable * len(self.classes_))
+            held += 8 * min(self._n_rows, powers.scope.n_touchable * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):

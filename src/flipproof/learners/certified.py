@@ -87,6 +87,16 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, skip_check_array=True, reset=False)
         return np.asarray(check_array(self.features_.transform(X), dtype=FEATURE_TYPES, estimator=self))
 
+    @property
+    def _n_rows(self) -> int:
+        """Number of training rows."""
+        return len(self._codes)
+
+    @property
+    def _n_labels(self) -> int:
+        """Number of training rows that have a label."""
+        return int(np.count_nonzero(self._labeled))
+
     def _powers(self, adversary: Adversary | None) -> Powers:
         """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
         return powers_of(adversary, self._codes, self.classes_, self._labeled)
@@ -114,9 +124,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             parts = (self.features, *self.features.get_params().values())
             said += [part.rests_on for part in parts if isinstance(getattr(part, "rests_on", None), str)]
-        if not self._labeled.all():
+        if self._n_labels < self._n_rows:
             said.append(
-                f"{np.count_nonzero(~self._labeled)} of the {len(self._labeled)} training rows have no label: "
+                f"{self._n_rows - self._n_labels} of the {self._n_rows} training rows have no label: "
                 "there is none to change, and they cannot be given one."
             )
         return said

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.exact import Powers, flips_to_overturn, groups_to_overturn, radius_from_flips
+from flipproof.exact import Scope, flips_to_overturn, groups_to_overturn, radius_from_flips
 from flipproof.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.histograms import VoteHistogram
 from flipproof.noise import LabelFlip
@@ -36,25 +36,25 @@ def winners(scores: Integers) -> Integers:
     return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
 
 
-def certify_exact(histogram: VoteHistogram, offsets: Integers, powers: Powers) -> BlockCertificates:
+def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> BlockCertificates:
     """Certify a block by the exact radius of the deployed rule (M6, M10).
 
     `histogram` holds the votes of the changeable labels; those of all others are part of the `offsets`.
     """
-    transitions = None if powers.can_change_to_anything else powers.transitions
+    transitions = None if scope.can_change_to_anything else scope.transitions
     return _exact_certificates(
         histogram.scores + offsets,
         lambda winner, margins: flips_to_overturn(histogram, winner, margins, transitions),
-        powers.n_touchable,
+        scope.n_touchable,
     )
 
 
-def certify_groups_exactly(votes: GroupVotes, scores: Integers, powers: Powers) -> BlockCertificates:
+def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) -> BlockCertificates:
     """Certify a block against whole groups of labels, by the exact radius (M10); `scores` are those of all labels."""
     return _exact_certificates(
         scores,
-        lambda winner, margins: groups_to_overturn(votes, winner, margins, powers.transitions),
-        powers.n_touchable,
+        lambda winner, margins: groups_to_overturn(votes, winner, margins, scope.transitions),
+        scope.n_touchable,
     )
 
 
@@ -78,7 +78,7 @@ def _exact_certificates(
 
 
 def certify_smoothed(
-    histogram: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], powers: Powers
+    histogram: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], scope: Scope
 ) -> BlockCertificates:
     """Certify a block by noise on the changeable labels; with several noises, each row by the one that suits it best.
 
@@ -90,7 +90,7 @@ def certify_smoothed(
     best = _certify_with_noise(histogram, offsets, method, noises[0])
     for noise in noises[1:]:
         best = _larger_radius(best, _certify_with_noise(histogram, offsets, method, noise))
-    return replace(best, radius=powers.groups_within(best.radius))
+    return replace(best, radius=scope.groups_within(best.radius))
 
 
 def deployed_radius(log_failure: Floats, method: str, noise: LabelFlip, n_train: int) -> Integers:

@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.exact_products import FEATURE_BITS, Rotation, rotation_of
 from flipproof.learners.kernel_values import (
     KERNELS,
     LARGEST_NUMBER,
@@ -20,8 +21,8 @@ from flipproof.learners.kernel_values import (
     kernel_values,
 )
 from flipproof.learners.one_thread import on_one_thread
-from flipproof.learners.ridge import ridge_votes
-from flipproof.learners.whitening import FEATURE_BITS, rotation_of, whiten
+from flipproof.learners.ridge import ridge_products
+from flipproof.learners.whitening import whiten
 from flipproof.rounding import Floats, Integers
 from flipproof.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, dense_votes, estimate_scores, tiles
 
@@ -193,25 +194,30 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
     def fit_without_labels(self, X: Floats) -> None:
         """Choose landmarks, and solve for the weights of the training rows."""
         X = np.ascontiguousarray(X, dtype=np.float64)
-        _check_size(X, "Training features")
+        check_size(X, "Training features")
         n = len(X)
         self.gamma_ = default_gamma(self.kernel, X) if self.gamma is None else float(self.gamma)
-        self.component_indices_ = _landmarks(n, self.n_components)
+        self.component_indices_ = landmark_rows(n, self.n_components)
         landmarks = X.copy() if self.component_indices_ is None else X[self.component_indices_]
-        self._kernel = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
-        K = self._kernel.matrix(landmarks)
-        _check_size(K, "Kernel values of training rows")
-        if self.regularization == "label-free":
-            # eigenvalues grow in proportion to the number of rows
-            self.regularization_ = _self_weighted_mean_eigenvalue(K) * n / len(K)
-        else:
-            self.regularization_ = float(self.regularization)
+        K = self._compare(landmarks, n)
         if self.component_indices_ is not None:
             self._solve_on_landmarks(K, X)
             return
         inverse = self._solve_exactly(K)
         del K  # at most three matrices of this size are in memory
         self._inverse = rotation_of(inverse)
+
+    def _compare(self, landmarks: Floats, n: int) -> Floats:
+        """Prepare the kernel, settle lambda for `n` rows, and return the kernel values of the landmarks."""
+        self._kernel = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
+        K = self._kernel.matrix(landmarks)
+        check_size(K, "Kernel values of training rows")
+        if self.regularization == "label-free":
+            # eigenvalues grow in proportion to the number of rows
+            self.regularization_ = _self_weighted_mean_eigenvalue(K) * n / len(K)
+        else:
+            self.regularization_ = float(self.regularization)
+        return K
 
     def _solve_exactly(self, K: Floats) -> Floats:
         """Return the inverse that takes kernel values, less their means, to weights; K is not needed afterwards."""
@@ -226,36 +232,40 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
 
     def _solve_on_landmarks(self, K: Floats, X: Floats) -> None:
         """Ridge regression on the features ``K_mm^-1/2 k(x)``, whose dot products are Nystroem's kernel."""
-        eigenvalues, vectors = on_one_thread(lambda: _positive_part(K))
-        self._map = rotation_of(vectors / np.sqrt(eigenvalues))
-        mapped = np.empty((len(X), len(eigenvalues)))
+        self._map = landmark_map(K)
+        mapped = np.empty((len(X), self._map.high.shape[1]))
         for start, stop in tiles(len(X), ROWS_AT_A_TIME):
             mapped[start:stop] = exact_product(self._kernel.matrix(X[start:stop]), self._map)
-        self._whitening = whiten(mapped, center=bool(self.fit_intercept))
+        self._whitening, self._basis = whiten(mapped, center=bool(self.fit_intercept))
+        self._settle_shrinkage()
+
+    def _settle_shrinkage(self) -> None:
+        """Shrink each coordinate as ridge regression does."""
         eigenvalues = self._whitening.eigenvalues
         self._shrinkage = eigenvalues / (eigenvalues + self._whitening.in_grid_units(self.regularization_))
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Sum up each class, for quick predictions."""
         if self.component_indices_ is not None:
-            self._class_sums = class_sums(self._whitening.basis, codes, len(self.classes_))
+            self._class_sums = class_sums(self._basis, codes, len(self.classes_))
             self._class_counts = np.bincount(codes, minlength=len(self.classes_))
 
     def _votes(self, Z: Floats) -> VoteSource:
         if self.component_indices_ is not None:
-            return self._landmark_votes(Z)
+            return self._products(Z).of(self._basis)
         alpha = exact_product(self._kernel.rows(Z) - self._mean, self._inverse)
         return dense_votes(alpha + self._intercept, self.precision_)
 
-    def _landmark_votes(self, Z: Floats) -> ProductVotes:
+    def _products(self, Z: Floats) -> ProductVotes:
+        """Return what the votes on test rows are made of, with landmarks."""
         mapped = exact_product(self._kernel.rows(Z), self._map)
-        return ridge_votes(self._whitening, self._shrinkage, mapped, self.precision_)
+        return ridge_products(self._whitening, self._shrinkage, mapped, self.precision_)
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
         if self.component_indices_ is None:
             return None
         parts = [
-            estimate_scores(self._landmark_votes(Z[start:stop]), self._class_sums, self._class_counts)
+            estimate_scores(self._products(Z[start:stop]), self._class_sums, self._class_counts)
             for start, stop in tiles(len(Z), ROWS_AT_A_TIME)
         ]
         scores, error, exponent = (
@@ -275,6 +285,12 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
         return [f"The kernel ({name}) was chosen without labels, and gives the same values whenever it is asked."]
 
 
+def landmark_map(K: Floats) -> Rotation:
+    """Return ``K^-1/2``, which takes kernel values to features whose dot products are Nystroem's kernel."""
+    eigenvalues, vectors = on_one_thread(lambda: _positive_part(K))
+    return rotation_of(vectors / np.sqrt(eigenvalues))
+
+
 def _is_number(value: Any, above: float = -np.inf) -> bool:
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     return bool(is_number and above < value < np.inf)
@@ -284,7 +300,8 @@ def _is_whole(value: Any, least: int) -> bool:
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
-def _check_size(values: Floats, what: str) -> None:
+def check_size(values: Floats, what: str) -> None:
+    """Refuse numbers whose squares, and sums of them, might not be finite."""
     largest = max(float(values.max()), -float(values.min()))
     if largest >= LARGEST_NUMBER:
         raise ValueError(
@@ -293,7 +310,7 @@ def _check_size(values: Floats, what: str) -> None:
         )
 
 
-def _landmarks(n: int, n_components: int | None) -> Integers | None:
+def landmark_rows(n: int, n_components: int | None) -> Integers | None:
     """Return which rows are landmarks, None where all are by default; no label is looked at."""
     if n_components is None:
         if n <= LARGEST_EXACT:

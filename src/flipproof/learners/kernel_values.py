@@ -12,8 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.spatial.distance import cdist
 
+from flipproof.learners.column_sums import ColumnRanges
+from flipproof.learners.exact_products import FEATURE_BITS, Rotation, rotation_of
 from flipproof.learners.one_thread import on_one_thread
-from flipproof.learners.whitening import FEATURE_BITS, Rotation, rotation_of
+from flipproof.learners.whitening import Total, column_grid, in_memory
 from flipproof.rounding import Floats, exponent_above, grid_exponent, scale, to_grid
 from flipproof.votes import tiles
 
@@ -125,13 +127,24 @@ def default_gamma(kernel: Kernel, X: Floats) -> float:
     and the mean squared length of a row for kernels of dot products.
     """
     n = len(X)
-    if kernel == "rbf":
-        typical = 2 * X.var(axis=0).sum()
-    elif kernel == "laplacian":  # of sorted numbers, the i-th is the larger one in i pairs and the smaller in n - 1 - i
+    if kernel == "laplacian":  # of sorted numbers, the i-th is the larger in i pairs and the smaller in n - 1 - i
         typical = 2 * (np.sort(X, axis=0) * (2 * np.arange(n) - n + 1)[:, None] / n**2).sum()
-    else:
-        typical = (X**2).sum() / n
-    return float(1 / (2 * typical)) if typical > 0 else 1.0
+        return _gamma(float(typical))
+    return gamma_in_passes(kernel, in_memory(X))
+
+
+def gamma_in_passes(kernel: Kernel, total: Total, ranges: ColumnRanges | None = None) -> float:
+    """Return the same for training rows anywhere, from sums that do not depend on how these are cut up.
+
+    Not for the kernel "laplacian", which would have to sort them.
+    """
+    grid, moments = column_grid(total, center=kernel == "rbf", ranges=ranges)
+    squares = 2 * moments.spread if kernel == "rbf" else moments.squares.astype(np.float64)
+    return _gamma(float(scale(squares, -2 * grid.exponent).sum() / moments.n_rows))
+
+
+def _gamma(typical: float) -> float:
+    return 1 / (2 * typical) if typical > 0 else 1.0
 
 
 def exact_product(rows: Floats, matrix: Rotation) -> Floats:

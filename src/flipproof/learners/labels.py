@@ -45,12 +45,12 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
             )
         return found, codes.astype(np.int64)
     check_label_kinds(classes, "The 'classes'")
-    known = _plain(classes)
+    known = plain_labels(classes)
     if known.ndim != 1 or len(np.unique(known)) < 2:
         raise ValueError(f"The 'classes' parameter must be a list of at least two classes. Got {classes!r} instead.")
     if known.dtype.kind == "f" and not np.all(known == np.rint(known)):
         raise ValueError(f"The 'classes' must be whole numbers if they are numbers. Got {known.tolist()} instead.")
-    known, labels = np.unique(known), _plain(y)
+    known, labels = np.unique(known), plain_labels(y)
     comparable = (known.dtype.kind == "U") == (labels.dtype.kind == "U")
     position = np.minimum(np.searchsorted(known, labels), len(known) - 1) if comparable else np.zeros(len(labels), int)
     unknown = np.broadcast_to(known[position] != labels, labels.shape)
@@ -60,7 +60,7 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
     return known, position.astype(np.int64)
 
 
-def _plain(values: Any) -> NDArray[Any]:
+def plain_labels(values: Any) -> NDArray[Any]:
     """Return an array of numbers, booleans or fixed-width strings, from whatever holds them."""
     array = np.asarray(values)
     return np.asarray(array.tolist()) if array.dtype.kind in {"O", "T"} else array

@@ -17,8 +17,8 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
+from flipproof.learners.column_sums import LARGEST_TRAINING_FEATURE
 from flipproof.learners.one_thread import on_one_thread
-from flipproof.learners.whitening import LARGEST_TRAINING_FEATURE
 from flipproof.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
 from flipproof.votes import tiles
 

@@ -190,7 +190,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         found = self._certify_labels(votes, powers)
         if powers.groups is not None:
             # what holds against any R labels holds against as many annotators as cannot have more than R labels
-            within = powers.groups_within(found.radius)
+            within = powers.scope.groups_within(found.radius)
             found = self._certify_groups(votes, powers, powers.groups)
             found = replace(found, radius=np.maximum(found.radius, within))
         return Certificates(
@@ -206,8 +206,8 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
             n_train=len(self._codes),
             classes=self.classes_.copy(),
             assumptions=(*self._assumed, *self._adversary_assumptions(adversary, powers)),
-            unit="labels" if powers.groups is None else "annotators",
-            n_touchable=powers.n_touchable,
+            unit=powers.scope.unit,
+            n_touchable=powers.scope.n_touchable,
             adversary=adversary,
         )
 
@@ -229,7 +229,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         can_turn = np.isin(np.arange(len(self.estimators_)), self.partition_[powers.changeable])
         free, fixed = self._counted(votes[:, can_turn]), self._counted(votes[:, ~can_turn])
         histogram = VoteHistogram(np.ones((1, 1), dtype=np.int64), free[:, :, None], n_levels=1)
-        return certify_exact(histogram, fixed, replace(_to_anything(powers), groups=None))
+        return certify_exact(histogram, fixed, _to_anything(replace(powers, groups=None)).scope)
 
     def _certify_groups(self, votes: NDArray[Any], powers: Powers, groups: Integers) -> BlockCertificates:
         """Certify against annotators, who turn every base learner that has a changeable label of theirs.
@@ -248,7 +248,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
             cells = np.stack([(owns @ (block == code).T.astype(np.int64)).T for code in range(n_classes)], axis=2)
             cells = cells.reshape(len(block), len(label))
             by_group = GroupVotes(cells, np.zeros_like(cells), label, first_cell)
-            parts.append(certify_groups_exactly(by_group, self._counted(block), _to_anything(powers)))
+            parts.append(certify_groups_exactly(by_group, self._counted(block), _to_anything(powers).scope))
         names = vars(parts[0])
         return BlockCertificates(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
@@ -277,7 +277,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         return said
 
     def _adversary_assumptions(self, adversary: Adversary | None, powers: Powers) -> list[str]:
-        said = adversary_assumptions(adversary, powers, METHOD)
+        said = adversary_assumptions(adversary, powers.scope, METHOD)
         if adversary is not None and adversary.allowed is not None:
             said.append(
                 f"The method {METHOD!r} uses this only to leave out labels that cannot be changed at all: what a base "

@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.whitening import HALF_BITS, Whitening, whiten
+from flipproof.learners.exact_products import HALF_BITS
+from flipproof.learners.whitening import Whitening, whiten
 from flipproof.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.votes import EstimatedScores, ProductVotes, class_sums, estimate_scores
 
@@ -121,12 +122,16 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
 
     def fit_without_labels(self, X: Floats) -> None:
         """Decompose the training features."""
-        self._whitening: Whitening = whiten(X, center=bool(self.fit_intercept))
+        self._whitening, self._basis = whiten(X, center=bool(self.fit_intercept))
 
     def _fit_with_labels(self, codes: Integers) -> None:
-        """Settle lambda, which reads labels only by the paper's rule, and sum up each class for quick predictions."""
-        self._class_sums = class_sums(self._whitening.basis, codes, len(self.classes_))
+        """Sum up each class, for quick predictions, and settle lambda."""
+        self._class_sums = class_sums(self._basis, codes, len(self.classes_))
         self._class_counts = np.bincount(codes, minlength=len(self.classes_))
+        self._settle_regularization()
+
+    def _settle_regularization(self) -> None:
+        """Settle lambda, which reads labels only by the paper's rule."""
         mean_eigenvalue = self._whitening.grid.variance / max(self._whitening.rank, 1)
         if self.regularization == "label-free":
             regularization = mean_eigenvalue
@@ -136,7 +141,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
                 "regularization='paper' estimates lambda from the labels: certificates hold for this lambda, not for "
                 "one that is estimated again after an attack. Use 'label-free' or a number outside reproductions.",
                 LabelDependenceWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
         else:
             regularization = self._whitening.in_grid_units(float(self.regularization))
@@ -149,7 +154,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
 
         sigma^2 is the residual variance of least squares over n - k; with K > 2 the mean over the class indicators.
         """
-        n, k = len(self._whitening.basis), self._whitening.rank
+        n, k = self._whitening.n_rows, self._whitening.rank
         if n <= k:
             raise ValueError(
                 f"regularization='paper' needs more rows than independent features. Got {n} rows and rank {k} instead: "
@@ -172,10 +177,14 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         return float((1 + q) * residual.mean() * k / (2 * n) * kappa)
 
     def _votes(self, Z: Floats) -> ProductVotes:
-        return ridge_votes(self._whitening, self._shrinkage, Z, self.precision_)
+        return self._products(Z).of(self._basis)
+
+    def _products(self, Z: Floats) -> ProductVotes:
+        """Return what the votes on test rows are made of; those of training rows are ``_products(Z).of(basis)``."""
+        return ridge_products(self._whitening, self._shrinkage, Z, self.precision_)
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
-        return estimate_scores(self._votes(Z), self._class_sums, self._class_counts)
+        return estimate_scores(self._products(Z), self._class_sums, self._class_counts)
 
     def _rule_depends_on_noise(self) -> bool:
         return not self._whitening.is_centered and len(self.classes_) == 2
@@ -200,15 +209,15 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
         return []
 
 
-def ridge_votes(whitening: Whitening, shrinkage: Floats, Z: Floats, precision: int) -> ProductVotes:
-    """Return the votes alpha on a block of test rows, on a grid that is known before any training row is visited.
+def ridge_products(whitening: Whitening, shrinkage: Floats, Z: Floats, precision: int) -> ProductVotes:
+    """Return the votes alpha on test rows, on a grid that is known before any training row is visited; of no row yet.
 
     ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, with c the shrunken coordinates as they
     are used, that is after rounding: no vote needs more than `precision` bits.
     """
     c = whitening.coordinates(Z) * shrinkage
     if whitening.is_centered:
-        c = np.hstack([c, np.full((len(c), 1), 1 / len(whitening.basis))])
+        c = np.hstack([c, np.full((len(c), 1), 1 / whitening.n_rows)])
     columns = scale(c, -whitening.basis_exponent)
     bits = bits_left(columns.shape[1], HALF_BITS)
     fine = grid_exponent(np.abs(columns).max(axis=1, initial=0.0), bits)
@@ -218,7 +227,8 @@ def ridge_votes(whitening: Whitening, shrinkage: Floats, Z: Floats, precision: i
     bound = above(bound + rounded[:, whitening.rank :].sum(axis=1))
     exponent = grid_exponent(bound, precision)
     exponent -= scale(bound, exponent) > 2.0**precision - 1
-    return ProductVotes(scale(integers, (exponent - fine)[:, None]), whitening.basis, exponent)
+    no_rows = np.empty((0, columns.shape[1]), dtype=np.float32)
+    return ProductVotes(scale(integers, (exponent - fine)[:, None]), no_rows, exponent)
 
 
 def _length_above(c: Floats) -> Floats:

@@ -259,7 +259,7 @@ class SmoothedClassifier(CertifiedClassifier):
         decided = found.decided
         radius = certified_radius(found.log_failure, found.log_rival, self.noise_, guarantee, n_train)
         if unit == "labels":  # what holds against any changed labels holds against those that somebody can change
-            radius = np.minimum(powers.groups_within(radius), powers.n_touchable)
+            radius = np.minimum(powers.scope.groups_within(radius), powers.scope.n_touchable)
         return SmoothedCertificates(
             prediction=self.classes_[found.winner],
             radius=np.where(decided, radius, 0).astype(np.int64 if unit == "labels" else np.float64),
@@ -274,7 +274,7 @@ class SmoothedClassifier(CertifiedClassifier):
             classes=self.classes_.copy(),
             assumptions=(*self._own_assumptions(), *self._assumed, *adversary_words(adversary, powers)),
             unit=unit if powers.groups is None else "annotators",
-            n_touchable=powers.n_touchable,
+            n_touchable=powers.scope.n_touchable,
             adversary=adversary,
             log_rival=found.log_rival,
             abstention_reason=abstention_reasons(found, decided, self.classes_),

@@ -50,7 +50,7 @@ def assumptions(measure: Measure, base: str, confidence: float, scope: str, n_cl
 
 def adversary_words(adversary: Adversary | None, powers: Powers) -> list[str]:
     """Say what an adversary cannot do, and what that is used for."""
-    said = adversary_assumptions(adversary, powers, "smoothed")
+    said = adversary_assumptions(adversary, powers.scope, "smoothed")
     if said:
         said.append(
             "The noise is on all labels: the certificate holds against any changed labels, and so against this "

@@ -26,7 +26,17 @@ def column_kind(name: str, column: pa.ChunkedArray) -> str:
     """
     if column.null_count == len(column):
         raise ValueError(f"column {name!r} has no values at all: leave it out.")
-    kind = column.type
+    return type_kind(name, column.type)
+
+
+def type_kind(name: str, kind: pa.DataType) -> str:
+    """Return what a column of a type holds: "numbers", "booleans", "words" or "vectors".
+
+    Raises
+    ------
+    ValueError
+        If it is something else.
+    """
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if pa.types.is_boolean(kind):
@@ -41,16 +51,21 @@ def column_kind(name: str, column: pa.ChunkedArray) -> str:
 
 
 def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return numbers or booleans as floats, NaN where they are missing."""
+    """Return numbers or booleans as floats, NaN where they are missing; refuse infinite ones."""
+    values = plain_numbers(column)
+    if np.isinf(values).any():
+        raise ValueError(f"column {name!r} holds infinity in row {int(np.flatnonzero(np.isinf(values))[0])}.")
+    return values
+
+
+def plain_numbers(column: pa.ChunkedArray, dtype: Any = np.float64) -> NDArray[Any]:
+    """Return numbers or booleans as floats, whatever they are, and NaN where they are missing."""
     column = _plain(column)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
-    if pa.types.is_decimal(column.type):
+    if pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
         column = column.cast(pa.float64())
-    values = column.to_numpy().astype(np.float64)
-    if np.isinf(values).any():
-        raise ValueError(f"column {name!r} holds infinity in row {int(np.flatnonzero(np.isinf(values))[0])}.")
-    return np.asarray(values)
+    return np.asarray(column.to_numpy().astype(dtype))
 
 
 def as_words(column: pa.ChunkedArray) -> NDArray[np.object_]:
@@ -62,21 +77,113 @@ def as_words(column: pa.ChunkedArray) -> NDArray[np.object_]:
 
 
 def as_vectors(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return a column of vectors as a matrix."""
+    """Return a column of vectors as a matrix; refuse missing and infinite numbers."""
     if column.null_count:
         row = int(pc.index(pc.is_null(column), True).as_py())
         raise ValueError(f"column {name!r} has no vector in row {row}.")
-    lengths = np.unique(pc.list_value_length(column).to_numpy())
+    matrix = plain_vectors(name, column)
+    if not np.isfinite(matrix).all():
+        row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
+        raise ValueError(f"column {name!r} holds a missing or infinite number in row {row}.")
+    return matrix
+
+
+def plain_vectors(
+    name: str, column: pa.ChunkedArray, length: int | None = None, dtype: Any = np.float64
+) -> NDArray[Any]:
+    """Return a column of vectors as a matrix of whatever numbers they hold, and NaN where they are missing.
+
+    Parameters
+    ----------
+    name, column
+        What the column is called, for errors, and the vectors.
+    length : int, optional
+        How long they must be; by default as long as each other.
+    dtype
+        Type of the matrix.
+    """
+    lengths = np.unique(pc.list_value_length(column).drop_null().to_numpy())
+    if length is not None:
+        lengths = np.union1d(lengths, [length])
     if len(lengths) > 1:
         raise ValueError(f"column {name!r} must hold vectors of the same length. Got {lengths[0]} to {lengths[-1]}.")
     flat = pc.list_flatten(column)
     if not (pa.types.is_integer(flat.type) or pa.types.is_floating(flat.type)):
         raise ValueError(f"column {name!r} must hold vectors of numbers. Got vectors of {flat.type} instead.")
-    matrix = flat.to_numpy().astype(np.float64).reshape(len(column), -1)
-    if not np.isfinite(matrix).all():
-        row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-        raise ValueError(f"column {name!r} holds a missing or infinite number in row {row}.")
-    return np.asarray(matrix)
+    width = int(lengths[0]) if len(lengths) else 0
+    found = flat.to_numpy().astype(dtype).reshape(len(column) - column.null_count, width)
+    if column.null_count == 0:
+        return np.asarray(found)
+    matrix = np.full((len(column), width), np.nan, dtype)
+    matrix[pc.is_valid(column).to_numpy()] = found
+    return matrix
+
+
+def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[Any]:
+    """Return labels as an array of integers, booleans or strings.
+
+    Parameters
+    ----------
+    name, column
+        What the column is called, for errors, and the labels.
+    source : str
+        Where they are from, for errors.
+    first_row : int
+        Number of the first row, for errors.
+
+    Raises
+    ------
+    ValueError
+        In one line, if labels are missing or are no classes.
+    """
+    column = _plain(column)
+    row = _first_missing(column)
+    if row is not None:
+        raise ValueError(
+            f"{source} has missing labels in column {name!r}, the first in row {first_row + row}: "
+            "leave those rows out, or label them."
+        )
+    if _is_words(column.type):
+        return np.array(column.to_pylist(), dtype=str)
+    if pa.types.is_boolean(column.type):
+        return np.array(column.to_pylist(), dtype=bool)
+    if pa.types.is_integer(column.type):
+        return np.asarray(column.cast(pa.int64()).to_numpy())
+    if pa.types.is_floating(column.type):
+        values = column.to_numpy().astype(np.float64)
+        if np.array_equal(values, np.rint(values)):
+            return np.asarray(values.astype(np.int64))
+        raise ValueError(f"column {name!r} of {source} holds fractions: labels must be classes.")
+    raise ValueError(f"column {name!r} of {source} holds {column.type}: labels must be words or whole numbers.")
+
+
+def as_names(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[Any]:
+    """Return who labelled each row: numbers and booleans as they are, anything else as strings."""
+    column = _plain(column)
+    row = _first_missing(column)
+    if row is not None:
+        raise ValueError(f"column {name!r} of {source} does not say who labelled row {first_row + row}.")
+    if pa.types.is_nested(column.type):
+        raise ValueError(f"column {name!r} of {source} must hold a name for each row. Got {column.type} instead.")
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
+        return np.asarray(column.to_numpy())
+    return np.array([str(value) for value in column.to_pylist()], dtype=str)
+
+
+def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[np.bool_]:
+    """Return which rows are trusted, from booleans, or 0 and 1."""
+    column = _plain(column)
+    missing = _first_missing(column)
+    if missing is not None:
+        raise ValueError(f"column {name!r} of {source} does not say whether row {first_row + missing} is trusted.")
+    expected = f"column {name!r} of {source} must say who is trusted by booleans, or 0 and 1."
+    if not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        raise ValueError(f"{expected} Got {column.type} instead.")
+    values = plain_numbers(column)
+    strange = np.flatnonzero((values != 0) & (values != 1))
+    if strange.size:
+        raise ValueError(f"{expected} Got {values[strange[0]]:g} in row {first_row + int(strange[0])} instead.")
+    return np.asarray(values == 1)
 
 
 def check_categories(name: str, words: NDArray[np.object_]) -> None:
@@ -98,6 +205,13 @@ def check_categories(name: str, words: NDArray[np.object_]) -> None:
             f"column {name!r} holds {len(different)} different words in {len(words)} rows, too many for categories: "
             "read it as text, or leave it out."
         )
+
+
+def _first_missing(column: pa.ChunkedArray) -> int | None:
+    """Return the first row without a value, or with NaN; None if there is none."""
+    missing = pc.is_null(column, nan_is_null=True)
+    row = int(pc.index(missing, True).as_py())
+    return None if row < 0 else row
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -1,0 +1,88 @@
+"""Whether arrays are what a block needs: features, and one entry for each row of everything else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.blocks.block import Block, rows_at_a_time
+
+
+def check_features(X: Any, name: str) -> None:
+    """Refuse what is no matrix of numbers; values are not looked at."""
+    if len(X.shape) != 2:
+        raise ValueError(f"{name} must have rows and columns. Got an array of shape {X.shape} instead.")
+    if X.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must hold numbers. Got {X.dtype} instead: encode words first.")
+
+
+def check_made(X: Any, n_rows: int, name: str) -> None:
+    """Refuse what a function made of rows if it is no matrix of numbers, or not of as many rows."""
+    check_features(X, name)
+    if X.shape[0] != n_rows:
+        raise ValueError(f"{name} must have {n_rows} rows, as many as it got. Got {X.shape[0]} instead.")
+
+
+def check_entries(entries: Any, name: str, n_rows: int, of: str = "") -> None:
+    """Refuse what has not one entry for each row; `of` says where the rows are from."""
+    if len(entries.shape) != 1 or entries.shape[0] != n_rows:
+        got = entries.shape[0] if len(entries.shape) == 1 else f"an array of shape {entries.shape}"
+        raise ValueError(f"{name} must have one entry for each of the {n_rows} rows{of}. Got {got} instead.")
+
+
+def check_mask(trusted: Any, name: str) -> None:
+    """Refuse a mask of trusted rows that holds numbers, which may be meant as row numbers."""
+    if trusted.dtype != bool:
+        raise ValueError(f"{name} must be a mask of booleans, one per row. Got {trusted.dtype} instead.")
+
+
+def as_entries(values: Any) -> NDArray[Any]:
+    """Return labels or the like as an array; those of mixed type as they are, not as strings."""
+    if isinstance(values, (list, tuple)) and len(set(map(type, values))) > 1:
+        mixed = np.empty(len(values), dtype=object)
+        mixed[:] = values
+        return mixed
+    return np.asarray(values)
+
+
+def checked_block(name: str, X: Any, labels: Any, trusted: Any = None, groups: Any = None) -> Block:
+    """Return a block of what somebody gave as one.
+
+    Raises
+    ------
+    ValueError
+        That names the block, if it is none.
+    """
+    X, labels = np.asarray(X), as_entries(labels)
+    check_features(X, f"{name}: X")
+    check_entries(labels, f"{name}: y", len(X))
+    if trusted is not None:
+        trusted = np.asarray(trusted)
+        check_entries(trusted, f"{name}: trusted", len(X))
+        check_mask(trusted, f"{name}: trusted")
+    if groups is not None:
+        groups = as_entries(groups)
+        check_entries(groups, f"{name}: groups", len(X))
+    return Block(name, X, labels, trusted, groups)
+
+
+def in_pieces(block: Block) -> Iterator[Block]:
+    """Yield a block that may be too large in such as memory holds; their names say which rows they are."""
+    size = rows_at_a_time(block.X.shape[1])
+    if len(block) <= size:
+        yield block
+        return
+    for start in range(0, len(block), size):
+        piece = block.rows(slice(start, start + size))
+        yield replace(piece, name=f"{block.name}, {rows_in_words(start, len(piece))}")
+
+
+def rows_in_words(first: int, count: int) -> str:
+    """Say which rows these are."""
+    if count == 0:
+        return "no rows"
+    return f"row {first}" if count == 1 else f"rows {first} to {first + count - 1}"

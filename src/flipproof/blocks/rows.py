@@ -1,0 +1,281 @@
+"""Sources of training rows that come a block at a time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from flipproof.blocks.arrays import array_parts, npy_parts
+from flipproof.blocks.block import Block, Part
+from flipproof.blocks.checking import check_made
+from flipproof.blocks.given import GivenBlocks, given_parts
+from flipproof.blocks.paths import NPY, PARQUET, Paths, are_paths, found_files
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowBlocks:
+    """Training rows in parts, each of which comes block after block: more rows than memory holds.
+
+    It is a description: rows are read by whoever visits a part, anew at every visit. Parts can be pickled, and visited
+    in any order and by several workers.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        What one task visits: a file, a part of one, or a partition.
+    has_trusted : bool
+        Whether it is known whose labels nobody can change.
+    has_groups : bool
+        Whether it is known who labelled each row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flipproof.blocks import RowBlocks
+    >>> rows = RowBlocks.from_blocks([(np.eye(2), [0, 1]), (np.ones((3, 2)), [1, 1, 0])])
+    >>> rows
+    <RowBlocks: 2 parts>
+    >>> [(block.name, len(block)) for part in rows.parts for block in part.blocks()]
+    [('block 0', 2), ('block 1', 3)]
+    """
+
+    parts: tuple[Part, ...]
+    has_trusted: bool = False
+    has_groups: bool = False
+
+    #: Whether only Dask can visit the parts.
+    is_in_dask: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        known = [what for what, has in (("trusted rows", self.has_trusted), ("groups", self.has_groups)) if has]
+        counted = f"{len(self.parts)} part{'' if len(self.parts) == 1 else 's'}"
+        return f"<RowBlocks: {', with '.join([counted, ' and '.join(known)] if known else [counted])}>"
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
+        """Return the rows of arrays, which may be mapped from files (`numpy.memmap`) and are never copied.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Features.
+        y : array of shape (n,)
+            Labels.
+        trusted : booleans of shape (n,), optional
+            Whose labels nobody can change.
+        groups : array of shape (n,), optional
+            Who labelled each row.
+        """
+        return cls(array_parts(X, y, trusted, groups), trusted is not None, groups is not None)
+
+    @classmethod
+    def from_npy(cls, X: Paths, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
+        """Return the rows of NPY files, of which only the beginnings are read here.
+
+        Parameters
+        ----------
+        X : path
+            A folder, or a pattern such as ``"rows/X-*.npy"``: files with rows and columns, sorted by name.
+        y, trusted, groups : array of n entries, or path
+            As for `from_arrays`; or a folder or pattern of files, one for each file of X and of as many entries.
+        """
+        return cls(npy_parts(X, y, trusted, groups), trusted is not None, groups is not None)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Paths,
+        label: str,
+        features: Sequence[str] | None = None,
+        trusted: str | None = None,
+        groups: str | None = None,
+        *,
+        encode: Callable[[pa.Table], Any] | None = None,
+    ) -> RowBlocks:
+        """Return the rows of Parquet files, of which only the footers are read here.
+
+        Parameters
+        ----------
+        path : path or list of paths
+            A folder, a pattern, a file, or several files. All must have the same columns.
+        label : str
+            Column of labels: words, whole numbers or booleans.
+        features : list of str, optional
+            Columns of numbers, booleans or vectors. By default all others of the first file. Missing ones become NaN.
+        trusted : str, optional
+            Column of booleans, or 0 and 1: whose labels nobody can change.
+        groups : str, optional
+            Column that says who labelled each row.
+        encode : callable, optional
+            Turns a pyarrow table of the features of some rows into numbers, such as the `transform` of a fitted
+            `flipproof.tables.TableEncoder`. Features may then be of any kind.
+        """
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError as error:
+            raise ImportError("reading Parquet files needs pyarrow: pip install 'flipproof[cli]'") from error
+        from flipproof.blocks.parquet import parquet_parts
+
+        parts = parquet_parts(path, label, features, trusted, groups, encode)
+        return cls(parts, trusted is not None, groups is not None)
+
+    @classmethod
+    def from_blocks(cls, blocks: GivenBlocks) -> RowBlocks:
+        """Return rows that are given block by block.
+
+        Parameters
+        ----------
+        blocks : list of tuples, or function
+            ``(X, y)`` or ``(X, y, trusted, groups)`` each, where the latter may be None. A function takes no
+            arguments and returns a new iterator of such tuples at every call: it is called once per visit. Blocks of a
+            list can be visited by several workers, those of a function only by one.
+        """
+        parts, example = given_parts(blocks)
+        return cls(parts, example.has_trusted, example.has_groups)
+
+    def map(self, function: Callable[[Any], Any]) -> RowBlocks:
+        """Return the same rows with other features.
+
+        Parameters
+        ----------
+        function : callable
+            Gets the features of a block, and returns as many rows, such as the `transform` of a fitted scaler. Where
+            several workers visit the rows, it must be one that can be pickled.
+        """
+        return replace(self, parts=tuple(MappedPart(part, function) for part in self.parts))
+
+    def with_columns(self, rows_per_part: Sequence[int], trusted: Any = None, groups: Any = None) -> RowBlocks:
+        """Return the same rows, numbered, with other statements on whom to trust or who labelled them.
+
+        Parameters
+        ----------
+        rows_per_part : sequence of int
+            How many rows each part has, which only a visit can tell.
+        trusted, groups : array of n entries, optional
+            As for `from_arrays`. By default as before.
+        """
+        n_rows, ends = sum(rows_per_part), np.cumsum(rows_per_part)[:-1]
+        columns = []
+        for name, given in (("trusted", trusted), ("groups", groups)):
+            if given is not None and len(given) != n_rows:
+                raise ValueError(
+                    f"Adversary({name}=...) must have one entry per training row, {n_rows}. Got {len(given)} instead."
+                )
+            columns.append([None] * len(self.parts) if given is None else np.split(np.asarray(given), ends))
+        first_rows = [0, *ends.tolist()]
+        parts = tuple(NumberedPart(*one) for one in zip(self.parts, first_rows, *columns, strict=True))
+        return replace(
+            self,
+            parts=parts,
+            has_trusted=self.has_trusted or trusted is not None,
+            has_groups=self.has_groups or groups is not None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedPart:
+    """A part whose rows are numbered, with statements on them that may come from elsewhere."""
+
+    part: Part
+    first_row: int
+    trusted: Any
+    groups: Any
+
+    @property
+    def name(self) -> str:
+        """Where the rows come from."""
+        return self.part.name
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, block after block."""
+        start = 0
+        for block in self.part.blocks():
+            rows = slice(start, start + len(block))
+            start += len(block)
+            yield replace(
+                block,
+                first_row=self.first_row + rows.start,
+                trusted=block.trusted if self.trusted is None else self.trusted[rows],
+                groups=block.groups if self.groups is None else self.groups[rows],
+            )
+
+
+@dataclass(frozen=True, eq=False)
+class MappedPart:
+    """A part whose features are those that a function returns."""
+
+    part: Part
+    function: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        """Where the rows come from."""
+        return self.part.name
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, block after block, and no empty blocks: few transformers take those."""
+        for block in self.part.blocks():
+            if len(block) == 0:
+                continue
+            X = np.asarray(self.function(block.X))
+            check_made(X, len(block), f"{block.name}: what the function returns")
+            yield replace(block, X=X)
+
+
+def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None) -> RowBlocks:
+    """Return training rows of any source as row blocks.
+
+    Parameters
+    ----------
+    X : RowBlocks, path, array, list of tuples or function
+        Rows; a path of NPY or Parquet files, by what they end in.
+    y, trusted, groups
+        As the source wants them: arrays or paths, names of columns for Parquet, and None if X holds them itself.
+    """
+    if isinstance(X, RowBlocks):
+        _check_within(y, trusted, groups, "RowBlocks")
+        return X
+    if are_paths(X):
+        return _from_files(X, y, trusted, groups)
+    if isinstance(X, np.ndarray):
+        return RowBlocks.from_arrays(X, y, trusted, groups)
+    if callable(X) or isinstance(X, Iterator) or (isinstance(X, (list, tuple)) and y is None):
+        _check_within(y, trusted, groups, "blocks")
+        return RowBlocks.from_blocks(X)
+    raise ValueError(
+        "rows in blocks must be RowBlocks, an array, a path of NPY or Parquet files, a list of tuples (X, y), or a "
+        f"function that returns an iterator of them. Got {type(X).__name__} instead."
+    )
+
+
+def _from_files(X: Paths, y: Any, trusted: Any, groups: Any) -> RowBlocks:
+    files = found_files(X, NPY + PARQUET)
+    endings = {file.suffix.lower() for file in files}
+    if endings <= set(NPY):
+        return RowBlocks.from_npy(X, y, trusted, groups)
+    if endings <= set(PARQUET):
+        if not isinstance(y, str):
+            raise ValueError(f"y must be the name of the column of labels in {_shown(X)}. Got {_kind(y)} instead.")
+        return RowBlocks.from_parquet(X, y, trusted=trusted, groups=groups)
+    raise ValueError(f"files of rows must all end in .npy, or all in .parquet or .pq. Got {_shown(X)} instead.")
+
+
+def _check_within(y: Any, trusted: Any, groups: Any, what: str) -> None:
+    for name, given in (("y", y), ("trusted", trusted), ("groups", groups)):
+        if given is not None:
+            raise ValueError(f"{name} must be None where X is {what}, which hold it themselves. Got {_kind(given)}.")
+
+
+def _kind(given: Any) -> str:
+    return "None" if given is None else type(given).__name__
+
+
+def _shown(paths: Paths) -> str:
+    return repr(os.fspath(paths)) if isinstance(paths, (str, os.PathLike)) else ", ".join(map(repr, map(str, paths)))

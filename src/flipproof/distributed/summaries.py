@@ -1,0 +1,239 @@
+"""What a visit to a block of training rows finds; findings of blocks have a sum, ``+``, which is that of all rows.
+
+Whatever is added up is an integer, a largest value or a set, so the sums do not depend on how the rows are cut up, nor
+on the order in which the blocks are visited.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.blocks.block import Block, Part
+from flipproof.learners.column_sums import ColumnRanges
+from flipproof.learners.labels import check_label_kinds, encode_labels, plain_labels
+from flipproof.learners.whitening import Whitening
+from flipproof.rounding import Floats, Integers
+from flipproof.votes import class_sums
+
+KINDS = {"U": "words", "b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What must be known of the rows before anything else.
+
+    Attributes
+    ----------
+    rows_per_part : tuple of int
+        Rows of each part.
+    found : SurveyedRows or None
+        What was found in them; None where there are no rows.
+    """
+
+    rows_per_part: tuple[int, ...]
+    found: SurveyedRows | None
+
+    def __add__(self, other: Survey) -> Survey:
+        found = self.found if other.found is None else other.found if self.found is None else self.found + other.found
+        return Survey(self.rows_per_part + other.rows_per_part, found)
+
+
+@dataclass(frozen=True)
+class SurveyedRows:
+    """Number and range of the columns, and the labels that occur; `name` is the block that the first are of."""
+
+    name: str
+    ranges: ColumnRanges
+    labels: NDArray[Any]
+
+    def __add__(self, other: SurveyedRows) -> SurveyedRows:
+        mine, others = len(self.ranges.low), len(other.ranges.low)
+        if mine != others:
+            raise ValueError(f"{other.name} has {others} columns, but {self.name} has {mine}.")
+        kinds = KINDS[self.labels.dtype.kind], KINDS[other.labels.dtype.kind]
+        if kinds[0] != kinds[1]:
+            raise ValueError(f"The labels of {other.name} are {kinds[1]}, but those of {self.name} are {kinds[0]}.")
+        labels = np.unique(np.concatenate([self.labels, other.labels]))
+        return SurveyedRows(self.name, self.ranges + other.ranges, labels)
+
+
+def survey(part: Part) -> Survey:
+    """Visit the rows of a part for the first time, and refuse them if they are not fit to learn from."""
+    n_rows, found = 0, None
+    for block in part.blocks():
+        if len(block):
+            one = _survey_block(block)
+            n_rows, found = n_rows + len(block), one if found is None else found + one
+    return Survey((n_rows,), found)
+
+
+def _survey_block(block: Block) -> SurveyedRows:
+    X = features_of(block)
+    if X.shape[1] == 0:
+        raise ValueError(f"{block.name} has no columns of features.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = X.sum(dtype=np.float64)  # quicker than a look at each number, which is needed only if it is not finite
+    if not np.isfinite(total) and not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        what = "NaN" if np.isnan(X[row, column]) else "infinity"
+        raise ValueError(
+            f"{block.name} holds {what} in row {row} of it, column {column}: leave such rows out, or fill in a number."
+        )
+    if block.groups is not None and np.any(block.groups != block.groups):
+        raise ValueError(f"{block.name} does not say who labelled row {np.argmax(block.groups != block.groups)} of it.")
+    return SurveyedRows(block.name, ColumnRanges.of(X), _labels_of(block))
+
+
+def features_of(block: Block) -> Floats:
+    """Return a block's features as floats of 32 or 64 bits."""
+    X = np.asarray(block.X)
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise ValueError(f"{block.name} must hold rows and columns of numbers. Got {X.dtype} of shape {X.shape}.")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _labels_of(block: Block) -> NDArray[Any]:
+    """Return the labels that occur in a block."""
+    check_label_kinds(block.labels, f"The labels of {block.name}")
+    labels = plain_labels(block.labels)
+    if labels.dtype.kind not in KINDS:
+        raise ValueError(f"The labels of {block.name} must be numbers, strings or booleans. Got {labels.dtype}.")
+    if labels.dtype.kind == "f" and not np.array_equal(labels, np.rint(labels)):
+        strange = labels[labels != np.rint(labels)][0]
+        raise ValueError(
+            f"The labels of {block.name} must be classes, that is whole numbers. Got {strange} among them."
+        )
+    return np.unique(labels)
+
+
+def codes_of(block: Block, classes: NDArray[Any]) -> Integers:
+    """Return a block's labels as positions in the classes."""
+    try:
+        return encode_labels(block.labels, classes)[1]
+    except ValueError as error:
+        raise ValueError(f"{block.name}: {error}") from error
+
+
+@dataclass(frozen=True)
+class LabelledSums:
+    """What fitting still needs, now that the coordinates of rows are known, and how trust and work are spread.
+
+    Attributes
+    ----------
+    leverage : float
+        The largest leverage of a row.
+    class_sums : floats of shape (columns, classes)
+        Sums of the basis over each class: exact integers.
+    census : Census
+        Labels by class, trust and annotator.
+    """
+
+    leverage: float
+    class_sums: Floats
+    census: Census
+
+    def __add__(self, other: LabelledSums) -> LabelledSums:
+        return LabelledSums(
+            max(self.leverage, other.leverage), self.class_sums + other.class_sums, self.census + other.census
+        )
+
+
+@dataclass(frozen=True)
+class Census:
+    """Labels counted by class: all of them, the trusted ones, and those of each annotator that are not trusted.
+
+    `names` are the annotators who have such labels, in rising order, one for each line of `of_group`; or None.
+    """
+
+    counts: Integers
+    trusted: Integers | None
+    names: NDArray[Any] | None
+    of_group: Integers | None
+
+    def __add__(self, other: Census) -> Census:
+        trusted = None if self.trusted is None or other.trusted is None else self.trusted + other.trusted
+        if self.names is None or other.names is None or self.of_group is None or other.of_group is None:
+            return Census(self.counts + other.counts, trusted, None, None)
+        if (self.names.dtype.kind == "U") != (other.names.dtype.kind == "U"):
+            raise ValueError(
+                "Annotators must be all numbers or all words. Got numbers in some blocks, words in others."
+            )
+        names, position = np.unique(np.concatenate([self.names, other.names]), return_inverse=True)
+        of_group = np.zeros((len(names), len(self.counts)), dtype=np.int64)
+        np.add.at(of_group, position, np.concatenate([self.of_group, other.of_group]))
+        return Census(self.counts + other.counts, trusted, names, of_group)
+
+
+def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any]) -> LabelledSums:
+    """Sum up the basis of a block by class."""
+    basis, codes = whitening.basis(block.X), codes_of(block, classes)
+    return LabelledSums(
+        whitening.leverage(basis), class_sums(basis, codes, len(classes)), census(block, classes, codes)
+    )
+
+
+def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -> Census:
+    """Count the labels of a block."""
+    n_classes = len(classes)
+    codes = codes_of(block, classes) if codes is None else codes
+    counts, trusted = np.bincount(codes, minlength=n_classes), None
+    can_change = np.ones(len(codes), dtype=bool)
+    if block.trusted is not None:
+        can_change = ~block.trusted
+        trusted = np.bincount(codes[block.trusted], minlength=n_classes)
+    if block.groups is None:
+        return Census(counts, trusted, None, None)
+    names, group = np.unique(plain_labels(block.groups)[can_change], return_inverse=True)
+    cells = np.bincount(group * n_classes + codes[can_change], minlength=len(names) * n_classes)
+    return Census(counts, trusted, names, cells.reshape(len(names), n_classes))
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Visit the rows of a part, and add up what is found in its blocks; None where there are no rows.
+
+    Attributes
+    ----------
+    summary : callable
+        Of a block of rows.
+    mapping : callable, optional
+        Takes rows of features to other ones, `width` of them, before they are looked at.
+    """
+
+    summary: Any
+    mapping: Any = None
+
+    def __call__(self, part: Part) -> Any:
+        """Return the sum over the blocks of a part."""
+        total = None
+        for block in part.blocks():
+            for piece in self._pieces(block):
+                found = self.summary(piece)
+                total = found if total is None else total + found
+        return total
+
+    def _pieces(self, block: Block) -> Any:
+        if len(block) == 0:
+            return
+        block = replace(block, X=features_of(block))
+        if self.mapping is None:
+            yield block
+            return
+        for rows in self.mapping.pieces(len(block)):
+            piece = block.rows(rows)
+            yield replace(piece, X=self.mapping(piece.X))
+
+
+@dataclass(frozen=True)
+class OfFeatures:
+    """A summary of a block that looks at nothing but its features."""
+
+    summary: Any
+
+    def __call__(self, block: Block) -> Any:
+        """Return the summary of the block's features."""
+        return self.summary(block.X)

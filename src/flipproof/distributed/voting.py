@@ -1,0 +1,115 @@
+"""Votes of a block of training rows on test rows, counted on the spot: only counts travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.blocks.block import Block
+from flipproof.distributed.powers import BlockPowers
+from flipproof.distributed.summaries import codes_of
+from flipproof.learners.whitening import Whitening
+from flipproof.rounding import Integers, above
+from flipproof.tallies import CellTally, LevelTally, VoteCount
+from flipproof.votes import ProductVotes, class_scores, tiles, votes_by_cell
+
+#: Test rows whose votes are made at a time, where no histogram says how many.
+ROWS_AT_A_TIME = 128
+
+
+@dataclass(frozen=True)
+class Voters:
+    """Makes the votes of training rows, block by block.
+
+    Attributes
+    ----------
+    whitening : Whitening
+        Takes training rows to their coordinates.
+    votes : ProductVotes
+        What votes on the test rows are made of; of no training row yet.
+    classes : array of shape (K,)
+        The classes.
+    """
+
+    whitening: Whitening
+    votes: ProductVotes
+    classes: NDArray[Any]
+
+    def votes_and_codes(self, block: Block) -> tuple[ProductVotes, Integers]:
+        """Return the votes of a block's rows, and their labels.
+
+        Raises
+        ------
+        ValueError
+            If a row is farther out than all rows were when the model was fitted: its vote might not fit the grid.
+        """
+        basis = self.whitening.basis(block.X)
+        if above(self.whitening.leverage(basis), 1e-12) > self.whitening.largest_leverage:
+            raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
+        return self.votes.of(basis), codes_of(block, self.classes)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sums up the votes of each class, shape (test rows, classes)."""
+
+    voters: Voters
+
+    def __call__(self, block: Block) -> Integers:
+        """Return the scores that a block's rows contribute."""
+        votes, codes = self.voters.votes_and_codes(block)
+        return _class_scores(votes, codes, len(self.voters.classes))
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts votes by class; labels that cannot be changed as if they named classes of their own."""
+
+    voters: Voters
+    count: VoteCount
+    powers: BlockPowers
+
+    def __call__(self, block: Block) -> LevelTally | CellTally:
+        """Return the tally of a block's rows."""
+        votes, codes = self.voters.votes_and_codes(block)
+        if self.powers.is_limited:
+            codes = np.where(self.powers.changeable(block, codes), codes, codes + len(self.voters.classes))
+        return self.count.tally(votes, codes)
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """Votes of some rows: scores of each class, and the sums of each cell, (2, test rows, cells)."""
+
+    scores: Integers
+    by_cell: Integers
+
+    def __add__(self, other: GroupSums) -> GroupSums:
+        return GroupSums(self.scores + other.scores, self.by_cell + other.by_cell)
+
+
+@dataclass(frozen=True)
+class GroupTally:
+    """Sums up votes by class, and those of changeable labels by cell."""
+
+    voters: Voters
+    powers: BlockPowers
+
+    def __call__(self, block: Block) -> GroupSums:
+        """Return the sums of a block's rows."""
+        assert self.powers.cells is not None
+        votes, codes = self.voters.votes_and_codes(block)
+        members, cells = self.powers.cells_of(block, codes)
+        sums = np.empty((2, len(votes.exponent), len(self.powers.cells)), dtype=np.int64)
+        for start, stop in tiles(len(votes.exponent), ROWS_AT_A_TIME):
+            sums[:, start:stop] = votes_by_cell(votes.on_rows(start, stop), members, cells, sums.shape[2])
+        return GroupSums(_class_scores(votes, codes, len(self.voters.classes)), sums)
+
+
+def _class_scores(votes: ProductVotes, codes: Integers, n_classes: int) -> Integers:
+    n_rows = len(votes.exponent)
+    parts = [class_scores(votes.on_rows(*rows), codes, n_classes) for rows in tiles(n_rows, ROWS_AT_A_TIME)]
+    return np.concatenate(parts) if parts else np.zeros((0, n_classes), dtype=np.int64)
