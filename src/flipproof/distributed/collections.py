@@ -40,11 +40,12 @@ class Partition:
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, block after block."""
         X = self._features()
-        y, trusted, groups = (None if one is None else _entries(self.X, one) for one in map(self.columns.get, COLUMNS))
-        for name, one in zip(COLUMNS, (y, trusted, groups), strict=True):
-            if one is not None and len(one) != len(X):
+        entries = {name: _entries(self.X, given) for name, given in self.columns.items()}
+        for name, one in entries.items():
+            if len(one) != len(X):
                 raise ValueError(f"{self.name} has {len(X)} rows, but {name} has {len(one)} entries there.")
-        yield from ArrayPart(X, y, trusted, groups, source=f"{self.name}, ").blocks()
+        columns = entries["y"], entries.get("trusted"), entries.get("groups")
+        yield from ArrayPart(X, *columns, source=f"{self.name}, ").blocks()
 
     def _features(self) -> Any:
         if self.feature_names is None:
