@@ -73,8 +73,8 @@ def test_random_rows_of_every_run_come_out_the_same(committed, data_dir):
     part = slice_of(experiment, data, quick=False, seed=seed)
     folder = FOLDER / experiment.name / "features"
     features = FeatureStore(experiment, data, part, folder, data_dir, seed, say=lambda text: None)
-    for name, spec in experiment.features.items():
-        if spec.keep:
+    for name in {run.features for run in experiment.runs}:  # what these build on may be too large to commit
+        if experiment.features[name].keep:
             assert read_features(folder / f"{name}.npz", features.recipe(name)) is not None
     rng = np.random.default_rng(1)
     for run in experiment.runs:

@@ -6,6 +6,22 @@ import pytest
 from flipproof.experiments.classifiers import COLUMNS, NOTHING
 from flipproof.experiments.rows import RunRows
 from flipproof.experiments.scores import attacked, certified, clean_accuracy, median_radius, worst_recall
+from flipproof.experiments.spec import parse_experiment
+from flipproof.experiments.tables import beyond_table
+
+SPEC = b"""
+title = "T"
+data = { loader = "mnist" }
+flips = [1, 2]
+[features.a]
+kind = "given"
+[[runs]]
+name = "one"
+group = "beyond"
+features = "a"
+learner = "ridge"
+methods = ["exact"]
+"""
 
 
 @pytest.fixture
@@ -39,3 +55,6 @@ def test_clean_accuracy_worst_class_and_median(rows):
 def test_a_median_of_nothing(rows):
     wrong = RunRows(rows.index, rows.label, {**rows.columns, "prediction": (rows.label + 1) % 3})
     assert median_radius(wrong, "exact") == -1
+    experiment = parse_experiment("t", SPEC)
+    table = beyond_table(experiment, {"one": wrong}, {"n_train": 100, "runs": {"one": {"seconds": 2.0}}})
+    assert table.endswith("| none |  | 2 |\n")

@@ -48,6 +48,7 @@ def test_all_data_sets_of_the_paper_are_there():
         (('kind = "given"', 'kind = "given"\nof = "b"'), "not defined yet"),
         (('learner = "ridge"', 'learner = "ridge"\ngroup = "mine"'), "unknown group"),
         (('learner = "ridge"', 'learner = "ridge"\npublished = [0.5]'), "one published figure per column"),
+        (('learner = "ridge"', 'learner = "ridge"\nonly_with = "the images"'), "may not be left out"),
         (("[[runs]]", "[[runs]"), "not well described"),
     ],
 )

@@ -27,7 +27,11 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
     colours = iter(f"C{i}" for i in range(10))
     runs = {run.name: run for run in experiment.runs}
     for name in figure.runs:
-        run, of_run = runs[name], rows[name]
+        run = runs[name]
+        if run.only_with and name not in rows:
+            axes.plot([], [], ls="none", label=f"{name}: not run here")
+            continue
+        of_run = rows[name]
         if run.group == "reference":
             axes.axhline(clean_accuracy(of_run), color="black", ls="-.", lw=1, label=f"{name}, not certified")
         elif run.is_undefended:

@@ -21,7 +21,7 @@ MANIFEST = "manifest.json"
 PACKAGES = ("flipproof", "numpy", "scipy", "scikit-learn", "torch", "umap-learn")
 
 #: What a run is called and what is said of it does not change its rows.
-TALK = ("name", "group", "published", "note")
+TALK = ("name", "group", "published", "note", "only_with")
 
 
 class Manifest:

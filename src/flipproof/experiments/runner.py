@@ -39,7 +39,8 @@ def reproduce(
     """Fill ``out`` with the rows of an experiment, and what is made from them.
 
     Rows that are there already, of the same run on the same features, are kept: a run that was interrupted goes on
-    where it was, and one that is complete is not repeated.
+    where it was, and one that is complete is not repeated. A run that the spec says needs more than the data of the
+    experiment is left out where that is not there; the next call adds it when it is.
 
     Parameters
     ----------
@@ -57,7 +58,6 @@ def reproduce(
         Told what is going on.
     """
     out.mkdir(parents=True, exist_ok=True)
-    experiment = experiment.shortened() if quick else experiment
     say(f"{experiment.title}: loading")
     data = load(experiment, data_dir)
     part = slice_of(experiment, data, quick, seed)
@@ -66,15 +66,17 @@ def reproduce(
     prints = {run.name: fingerprint(run, features.recipe(run.features)) for run in experiment.runs}
     same = {name for name, known in manifest.runs.items() if known["fingerprint"] == prints.get(name)}
     rows.keep_only(same)
-    for run in experiment.runs:
+    left_out = _left_out(experiment, part, features, rows, say)
+    runs = [run for run in experiment.runs if run.name not in left_out]
+    for run in runs:
         known = manifest.runs.get(run.name) if run.name in same else None
         manifest.runs[run.name] = known or {"fingerprint": prints[run.name], "seconds": 0.0}
         manifest.save()
         _finish_run(run, data, part, features, rows, manifest, seed, say)
-    for name in set(manifest.runs) - set(prints):
+    for name in set(manifest.runs) - {run.name for run in runs}:
         del manifest.runs[name]
     manifest.describe(experiment, data, len(part.train), seed, quick, features.checksums())
-    rows.finish([run.name for run in experiment.runs])
+    rows.finish([run.name for run in runs])
     manifest.save()
     present(experiment, out)
 
@@ -82,7 +84,6 @@ def reproduce(
 def present(experiment: Experiment, out: Path) -> None:
     """Make tables and figures from the rows in a folder."""
     rows, manifest = RowFile(out).runs(), Manifest(out).content
-    experiment = experiment.shortened() if manifest["quick"] else experiment
     write_whole(out / TABLES, tables(experiment, rows, manifest).encode())
     for figure in experiment.figures:
         write_whole(out / f"{figure.file}.png", draw(figure, experiment, rows, manifest["n_train"]))
@@ -97,6 +98,26 @@ def present_together(out: Path, names: Sequence[str]) -> dict[str, Path]:
     return files
 
 
+def _left_out(experiment: Experiment, part: Slice, features: FeatureStore, rows: RowFile, say: Say) -> set[str]:
+    """Return the runs that are not to be completed here, and say why, before anything takes long."""
+    reasons: dict[str, list[str]] = {}
+    for run in experiment.runs:
+        if not run.only_with:
+            continue
+        if part.is_quick:
+            reasons.setdefault("as in every quick run.", []).append(run.name)
+        elif len(_still_to_do(run, part, rows)) and (missing := features.missing(run.features)):
+            reasons.setdefault(f"for want of {run.only_with}. {missing}", []).append(run.name)
+    for reason, names in reasons.items():
+        say(f"Left out: {' and '.join(map(repr, names))}, {reason}")
+    return {name for names in reasons.values() for name in names}
+
+
+def _still_to_do(run: Run, part: Slice, rows: RowFile) -> Integers:
+    done = rows.runs().get(run.name)
+    return np.setdiff1d(part.test, done.index) if done is not None else part.test
+
+
 def _finish_run(
     run: Run,
     data: Dataset,
@@ -108,8 +129,7 @@ def _finish_run(
     say: Say,
 ) -> None:
     """Compute the rows of a run that are not there yet."""
-    done = rows.runs().get(run.name)
-    left = np.setdiff1d(part.test, done.index) if done is not None else part.test
+    left = _still_to_do(run, part, rows)
     if len(left) == 0:
         return
     X, Z = features[run.features]

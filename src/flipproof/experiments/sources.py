@@ -76,6 +76,7 @@ class FeatureStore:
         self.experiment, self.data, self.part, self.folder = experiment, data, part, folder
         self.data_dir, self.seed, self.say = data_dir, seed, say
         self._known: dict[str, Rows] = {}
+        self._missing: dict[str, str] = {}
 
     def __getitem__(self, name: str) -> Rows:
         """Return training and test rows under a feature map."""
@@ -89,16 +90,40 @@ class FeatureStore:
         return FeatureSpec(spec.name, spec.kind, spec.of, {**spec.parameters, **changed}, spec.keep)
 
     def _stored(self, spec: FeatureSpec) -> Rows:
-        path = self._file(spec)
-        recipe = self.recipe(spec.name)
-        rows = read_features(path, recipe) if path.exists() else None
+        rows = self._read(spec)
         if rows is None:
             X, Z = self._computed(spec)
             rows = X.astype(np.float16), Z.astype(np.float16)
             self.folder.mkdir(parents=True, exist_ok=True)
-            write_whole(path, packed_features(rows, recipe))
+            write_whole(self._file(spec), packed_features(rows, self.recipe(spec.name)))
             self.checkpoint(spec.kind).unlink(missing_ok=True)
         return rows[0].astype(np.float32), rows[1].astype(np.float32)
+
+    def _read(self, spec: FeatureSpec) -> Rows | None:
+        path = self._file(spec)
+        return read_features(path, self.recipe(spec.name)) if path.exists() else None
+
+    def missing(self, name: str) -> str:
+        """Return which file to put where before features can be had; empty if nothing is missing.
+
+        The other form of the data that they start from, if any, is loaded, and with that fetched, if it can be: once.
+        """
+        below: str | None = name
+        while below:
+            spec = self.experiment.features[below]
+            if spec.keep and self._read(spec) is not None:
+                return ""
+            below = spec.of
+        kind = self.experiment.other_form(name)
+        if kind is None:
+            return ""
+        if kind not in self._missing:
+            try:
+                load(self.experiment, self.data_dir, kind=kind)
+                self._missing[kind] = ""
+            except FileNotFoundError as error:  # a file that is there but damaged is an error like any other
+                self._missing[kind] = str(error)
+        return self._missing[kind]
 
     def checkpoint(self, kind: str) -> Path:
         """Return where a network that is being trained is kept, so that a run that was stopped goes on with it."""

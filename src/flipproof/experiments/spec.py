@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
@@ -50,6 +50,9 @@ class Run:
         The paper's figures at the numbers of flips of the table, if it has this row.
     note : str
         What differs from the paper's setting, for the caption.
+    only_with : str
+        What the run needs beyond the data of the experiment, in words. Such a run is left out, and the tables say so,
+        where that is not there, and of quick runs; one without this is never left out.
     """
 
     name: str
@@ -61,6 +64,7 @@ class Run:
     attacked: bool
     published: tuple[float, ...]
     note: str
+    only_with: str
 
     @property
     def is_undefended(self) -> bool:
@@ -117,7 +121,7 @@ class Experiment:
     caption : str
         What must be said beside the table: where the setting is not the paper's.
     quick : mapping
-        Numbers of rows of a short run, parameters of features that change for it, and runs that it leaves out.
+        Numbers of rows of a short run, and parameters of features that change for it.
     fingerprint : str
         SHA-256 of the file.
     """
@@ -135,11 +139,10 @@ class Experiment:
     quick: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
 
-    def shortened(self) -> Experiment:
-        """Return the experiment without what a quick run leaves out."""
-        without = set(self.quick.get("without", ()))
-        runs = tuple(run for run in self.runs if run.name not in without)
-        return replace(self, runs=runs, figures=tuple(f for f in self.figures if not without & set(f.runs)))
+    def other_form(self, features: str) -> str | None:
+        """Return the form of the data that features start from, such as images; None if it is the experiment's own."""
+        spec = self.features[features]
+        return spec.parameters.get("kind_of_data") if spec.of is None else self.other_form(spec.of)
 
 
 def experiment_names() -> list[str]:
@@ -195,6 +198,7 @@ def _run(table: Mapping[str, Any]) -> Run:
         attacked=table.get("attacked", False),
         published=tuple(table.get("published", ())),
         note=table.get("note", ""),
+        only_with=table.get("only_with", ""),
     )
 
 
@@ -212,6 +216,8 @@ def _check(experiment: Experiment) -> None:
             raise ValueError(f"{experiment.name}: run {run.name!r} has unknown features or an unknown group.")
         if run.published and len(run.published) != len(experiment.flips):
             raise ValueError(f"{experiment.name}: run {run.name!r} needs one published figure per column.")
+        if run.only_with and experiment.other_form(run.features) is None:
+            raise ValueError(f"{experiment.name}: run {run.name!r} needs no other data, so it may not be left out.")
     for figure in experiment.figures:
         if not set(figure.runs) <= set(names) or figure.kind not in FIGURE_KINDS:
             raise ValueError(f"{experiment.name}: figure {figure.file!r} shows unknown runs, or is of an unknown kind.")

@@ -20,24 +20,26 @@ def tables(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> s
         page.append("**A quick run on a few rows: not a result.**\n")
     page += [f"{n:,} training rows, {m:,} test rows. {manifest['data']['provenance']}\n"]
     page += [f"{experiment.caption}\n"] if experiment.caption else []
-    page += ["## The paper's table\n", paper_table(experiment, rows)]
+    page += ["## The paper's table\n", paper_table(experiment, rows, manifest)]
     page += ["## Beyond the paper\n", beyond_table(experiment, rows, manifest)]
     page += [f"- {peer}" for peer in experiment.peers]
     return "\n".join(page).rstrip() + "\n"
 
 
-def paper_table(experiment: Experiment, rows: Rows) -> str:
+def paper_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
     """Return the paper's table, its figures above ours: certified accuracy at so many flips."""
     lines = []
     for run in _of_group(experiment, "paper"):
         if run.published:
             lines.append([run.name, "the paper", "", *(f"{value:.4f}" for value in run.published)])
+        if _is_left_out(run, rows):
+            continue
         for name, shares in _our_lines(run, rows[run.name], experiment.flips):
             lines.append(
                 [run.name, name, f"{clean_accuracy(rows[run.name]):.4f}", *(f"{share:.4f}" for share in shares)]
             )
     head = ["", "", "clean", *map(str, experiment.flips)]
-    return markdown_table(head, lines) + _notes(experiment, "paper")
+    return markdown_table(head, lines) + _notes(experiment, "paper", rows, manifest)
 
 
 def beyond_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
@@ -52,6 +54,8 @@ def beyond_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]
         columns = [best.get(flips, "") for flips in experiment.more_flips]
         lines.append(["*the paper, best of each column*", "", "", *columns, "", "", ""])
     for run in _of_group(experiment, "beyond"):
+        if _is_left_out(run, rows):
+            continue
         of_run = rows[run.name]
         for method in run.methods:
             median = median_radius(of_run, method)
@@ -61,13 +65,13 @@ def beyond_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]
                     f"{clean_accuracy(of_run):.4f}",
                     f"{worst_recall(of_run):.4f}",
                     *(f"{share:.4f}" for share in certified(of_run, method, experiment.more_flips)),
-                    f"{median:,}",
-                    f"{100 * median / manifest['n_train']:.2f} %",
+                    f"{median:,}" if median >= 0 else "none",
+                    f"{100 * median / manifest['n_train']:.2f} %" if median >= 0 else "",
                     f"{manifest['runs'][run.name]['seconds']:,.0f}",
                 ]
             )
     head = ["", "clean", "worst class", *map(str, experiment.more_flips), "median radius", "of the labels", "seconds"]
-    return markdown_table(head, lines) + _notes(experiment, "beyond")
+    return markdown_table(head, lines) + _notes(experiment, "beyond", rows, manifest)
 
 
 def _our_lines(run: Run, rows: RunRows, flips: Sequence[int]) -> list[tuple[str, Any]]:
@@ -77,8 +81,19 @@ def _our_lines(run: Run, rows: RunRows, flips: Sequence[int]) -> list[tuple[str,
     return lines
 
 
-def _notes(experiment: Experiment, group: str) -> str:
-    return "".join(f"\n{run.name}: {run.note}\n" for run in _of_group(experiment, group) if run.note)
+def _notes(experiment: Experiment, group: str, rows: Rows, manifest: Mapping[str, Any]) -> str:
+    notes = []
+    for run in _of_group(experiment, group):
+        if _is_left_out(run, rows):
+            why = "as in every quick run" if manifest["quick"] else f"for want of {run.only_with}"
+            notes.append(f"\n{run.name}: not run here, {why}.\n")
+        elif run.note:
+            notes.append(f"\n{run.name}: {run.note}\n")
+    return "".join(notes)
+
+
+def _is_left_out(run: Run, rows: Rows) -> bool:
+    return bool(run.only_with) and run.name not in rows
 
 
 def _of_group(experiment: Experiment, group: str) -> list[Run]:
