@@ -15,6 +15,10 @@ from pathlib import Path
 import numpy as np
 from task_graph import Cluster, Pass, Phase, Simulation, tree
 
+from flipproof.blocks.block import NUMBERS_IN_BLOCK
+from flipproof.distributed.classifier import TALLY_BYTES
+from flipproof.distributed.cluster import FAN_IN
+
 FLOAT_BYTES = 8
 
 #: Bytes of a count in a histogram.
@@ -22,9 +26,6 @@ COUNT_BYTES = 4
 
 #: Bytes of one certificate: prediction, rival, radius, margin, bound, witness, noise, and its place.
 CERTIFICATE_BYTES = 64
-
-#: Numbers of a block of rows that is in memory at a time, as in `flipproof.blocks`.
-NUMBERS_IN_BLOCK = 2**23
 
 
 @dataclass(frozen=True)
@@ -106,9 +107,9 @@ class Job:
     n_classes: int
     m: int
     rows_per_part: int
-    fan_in: int = 8
+    fan_in: int = FAN_IN
     levels: int = 2048
-    batch_bytes: int = 2**27
+    batch_bytes: int = TALLY_BYTES
     batches_at_once: int = 1
     workers_first: bool = False
     engine_on_workers: bool = False

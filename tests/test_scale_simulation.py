@@ -15,7 +15,7 @@ INFINITE = float("inf")
 #: Seconds that a row costs in the five passes of fit: it is read in all of them, and rotated in two.
 FIT_WORKS = {"c_read": 5, "c_survey": 1, "c_moments": 1, "c_gram": 1, "c_rotate": 2, "c_largest": 1, "c_leverage": 1}
 
-JOB = Job(n=6400, k=4, n_classes=3, m=10, rows_per_part=100)
+JOB = Job(n=6400, k=4, n_classes=3, m=10, rows_per_part=100, fan_in=8, batch_bytes=2**27)
 SUMMAND = 10 * 3 * 2048 * 4
 SENT_IN_CERTIFY = 2 * 4 * 4 * 8 + 10 * 4 * 8
 

@@ -188,7 +188,9 @@ def test_kinds_of_groups(tmp_path, column, expected):
     assert gathered(rows)[3].tolist() == expected
 
 
-@pytest.mark.parametrize("column", [[True, False], [1, 0], [1.0, 0.0], pa.array([1, 0]).dictionary_encode()])
+@pytest.mark.parametrize(
+    "column", [[True, False], [1, 0], [1.0, 0.0], pa.array([1, 0]).dictionary_encode(), [" Yes", "no"]]
+)
 def test_kinds_of_trusted(tmp_path, column):
     rows = RowBlocks.from_parquet(saved(tmp_path / "a.parquet", a=[1, 2], y=[0, 1], ok=column), "y", trusted="ok")
     assert gathered(rows)[2].tolist() == [True, False]
@@ -263,10 +265,10 @@ NUMBERS = {"a": [1.0, 2.0], "y": [0, 1]}
         ({"a": pa.nulls(1), "y": [0]}, {"a": pa.nulls(1), "y": [0]}, {}, r"column 'a' of '.*' has no values at all"),
         ({"a": [0], "y": [[0]]}, {"a": [0], "y": [[0]]}, {}, r"column 'y' of '.*' holds list<.*: labels must be words"),
         (
-            NUMBERS | {"ok": ["no", "no"]},
-            NUMBERS | {"ok": ["no", "no"]},
+            NUMBERS | {"ok": [[0], [1]]},
+            NUMBERS | {"ok": [[0], [1]]},
             {"trusted": "ok"},
-            r"column 'ok' of '.*' must say who is trusted by booleans, or 0 and 1\. Got string instead",
+            r"column 'ok' of '.*' must say who is trusted: yes or no, true or false, 1 or 0\. Got list<",
         ),
         (
             NUMBERS | {"who": [[1], [2]]},
@@ -297,6 +299,7 @@ def test_columns_that_do_not_fit_are_refused_at_once(tmp_path, first, second, gi
         ({"y": [0, 1, float("nan"), 1]}, r"'.*a\.parquet' has missing labels in column 'y', the first in row 2: leave"),
         ({"y": [0, 1, 0.5, 1]}, r"column 'y' of '.*a\.parquet' holds fractions: labels must be classes"),
         ({"ok": [1, 0, 2, 2]}, r"column 'ok' of '.*a\.parquet' must say who is trusted.* Got 2 in row 2 instead"),
+        ({"ok": ["yes", "No ", "so so", "no"]}, r"must say who is trusted.* Got 'so so' in row 2 instead"),
         ({"ok": [True, True, None, None]}, r"column 'ok' of '.*a\.parquet' does not say whether row 2 is trusted"),
         ({"who": ["a", "b", None, "b"]}, r"column 'who' of '.*a\.parquet' does not say who labelled row 2"),
         (

@@ -46,7 +46,8 @@ def test_a_missing_file(files, refused, option):
 
 
 def test_a_folder_for_a_file(files, refused, tmp_path):
-    assert "it is a folder" in refused(*changed(files, "--train", tmp_path))
+    assert "there is no file in" in refused(*changed(files, "--train", tmp_path))
+    assert "it is a folder" in refused(*changed(files, "--test", tmp_path))
 
 
 @pytest.mark.parametrize("option", ["--label", "--id"])
@@ -143,7 +144,7 @@ def test_missing_labels(files, refused, tmp_path):
     labels = table["kind"].to_pylist()
     labels[3] = labels[9] = None
     write(table.set_column(4, "kind", [labels]), tmp_path / "train.csv")
-    assert "2 missing labels in column 'kind', the first in row 3" in refused(*files)
+    assert "missing labels in column 'kind', the first in row 3" in refused(*files)
 
 
 def test_labels_that_are_no_classes(files, refused):
@@ -252,7 +253,7 @@ def test_a_pickle_is_never_loaded(refused, tmp_path):
         (["--learner", "neighbors", "--set", "n_neighbors=-3"], "n_neighbors"),
         (["--learner", "partition", "--method", "tight"], "'gap'"),
         (["--learner", "partition", "--noise", "0.1"], "without noise"),
-        (["--trusted", "country"], "must say yes or no"),
+        (["--trusted", "country"], "must say who is trusted: yes or no, true or false, 1 or 0. Got"),
         (["--separator", "ab"], "one character"),
         (["--text-dimensions", "0"], "--text-dimensions"),
         (["--seed", "-1"], "--seed"),

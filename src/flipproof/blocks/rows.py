@@ -34,6 +34,8 @@ class RowBlocks:
         Whether it is known whose labels nobody can change.
     has_groups : bool
         Whether it is known who labelled each row.
+    feature_names : tuple of str or None
+        What the columns of features are called, where they are those of a data frame.
 
     Examples
     --------
@@ -49,6 +51,7 @@ class RowBlocks:
     parts: tuple[Part, ...]
     has_trusted: bool = False
     has_groups: bool = False
+    feature_names: tuple[str, ...] | None = None
 
     #: Whether only Dask can visit the parts.
     is_in_dask: ClassVar[bool] = False
@@ -110,7 +113,7 @@ class RowBlocks:
         features : list of str, optional
             Columns of numbers, booleans or vectors. By default all others of the first file. Missing ones become NaN.
         trusted : str, optional
-            Column of booleans, or 0 and 1: whose labels nobody can change.
+            Column of booleans, 0 and 1, or yes and no: whose labels nobody can change.
         groups : str, optional
             Column that says who labelled each row.
         encode : callable, optional
@@ -149,7 +152,7 @@ class RowBlocks:
             Gets the features of a block, and returns as many rows, such as the `transform` of a fitted scaler. Where
             several workers visit the rows, it must be one that can be pickled.
         """
-        return replace(self, parts=tuple(MappedPart(part, function) for part in self.parts))
+        return replace(self, parts=tuple(MappedPart(part, function) for part in self.parts), feature_names=None)
 
     def with_columns(self, rows_per_part: Sequence[int], trusted: Any = None, groups: Any = None) -> RowBlocks:
         """Return the same rows, numbered, with other statements on whom to trust or who labelled them.
@@ -199,12 +202,11 @@ class NumberedPart:
         for block in self.part.blocks():
             rows = slice(start, start + len(block))
             start += len(block)
-            yield replace(
-                block,
-                first_row=self.first_row + rows.start,
-                trusted=block.trusted if self.trusted is None else self.trusted[rows],
-                groups=block.groups if self.groups is None else self.groups[rows],
-            )
+            trusted = block.trusted if self.trusted is None else self.trusted[rows]
+            groups = block.groups if self.groups is None else self.groups[rows]
+            if any(one is not None and len(one) != len(block) for one in (trusted, groups)):
+                raise ValueError(f"{block.name} has changed since its rows were counted: it has more of them now.")
+            yield replace(block, first_row=self.first_row + rows.start, trusted=trusted, groups=groups)
 
 
 @dataclass(frozen=True, eq=False)

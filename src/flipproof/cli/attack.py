@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from flipproof.cli.blocks import stands_for_files
 from flipproof.cli.data import DataChoice, data_options
-from flipproof.cli.model import FIT_STEPS, LEARNERS, Fitted, ModelChoice, fit, learner_options
+from flipproof.cli.model import FIT_STEPS, LEARNERS, FittedInMemory, ModelChoice, fit, learner_options
 from flipproof.cli.options import GroupedCommand, common_options, option, split_at_commas
 
 if TYPE_CHECKING:
@@ -85,6 +86,11 @@ def attack(
     from flipproof.files import write_whole
 
     data, model = DataChoice.taken_from(options), ModelChoice.taken_from(options)
+    if stands_for_files(data.train):
+        raise ValueError(
+            f"--train: {str(data.train)!r} must be a file: attacks need all training rows in memory, and rows of "
+            "folders and patterns are visited in blocks."
+        )
     check_file(out, TABLE_ENDINGS, data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
         fitted = fit(data, model, None, step)
@@ -117,7 +123,7 @@ def rows_named(names: tuple[str, ...], ids: list[Any]) -> list[int]:
     return list(dict.fromkeys(places[name] for name in names))
 
 
-def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple[pa.Table, dict[str, Any]]:
+def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) -> tuple[pa.Table, dict[str, Any]]:
     """Return the label changes that overturn each of these predictions, and sentences about them."""
     import pyarrow as pa
 
@@ -143,7 +149,7 @@ def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple
     return pa.table(columns), {"sentences": sentences, "unit": found.unit}
 
 
-def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
+def audit_table(fitted: FittedInMemory, top: int) -> tuple[pa.Table, dict[str, Any]]:
     """Return the training labels that matter most to all predictions, and a sentence about them."""
     import pyarrow as pa
 

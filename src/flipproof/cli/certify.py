@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 import time
+from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,8 +13,26 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flipproof.cli import EXIT_REQUIREMENT, requirement
+from flipproof.cli.blocks import (
+    WITHOUT_ATTACKS,
+    FittedInBlocks,
+    check_choices,
+    fit_in_blocks,
+    stands_for_files,
+    training_files,
+)
+from flipproof.cli.cluster import ClusterChoice, cluster_options
 from flipproof.cli.data import DataChoice, checksum, data_options
-from flipproof.cli.model import FIT_STEPS, LEARNERS, Fitted, ModelChoice, fit, learner_options, parameters_of
+from flipproof.cli.model import (
+    FIT_STEPS,
+    LEARNERS,
+    Fitted,
+    FittedInMemory,
+    ModelChoice,
+    fit,
+    learner_options,
+    parameters_of,
+)
 from flipproof.cli.options import MODEL, REQUIREMENT, GroupedCommand, common_options, option
 from flipproof.cli.requirement import Requirement
 
@@ -36,6 +55,7 @@ Examples:
       --text body -o certificates.parquet --report report.html
   flipproof certify --train train.parquet --test test.parquet --label y \\
       --features 'emb_*' --annotator who --min-certified-accuracy 0.9@2
+  flipproof certify --train folder/ --test test.parquet --label y --workers 4
 """
 
 
@@ -75,6 +95,7 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     metavar="ACCURACY@FLIPS",
     help="Exit with 1 unless so many are correct, and stay so under any such flips.",
 )
+@cluster_options
 @option(
     "--out",
     "-o",
@@ -108,21 +129,38 @@ def certify(
     Columns of numbers are scaled, words become a column each, texts (--text) vectors: all without a look at the labels,
     which is what a certificate rests on.
 
+    Of a folder or pattern of Parquet files, only a block of rows is in memory at a time. With --workers or --scheduler,
+    Dask visits them.
+
     Exit codes: 0; 1 if a requirement is not met; 2 for wrong usage or input.
     """
     from flipproof.cli.output import REPORT_ENDINGS, TABLE_ENDINGS, check_file
-    from flipproof.cli.talk import print_data, progress, warnings_in_a_line
+    from flipproof.cli.talk import print_data, progress, say, warnings_in_a_line
     from flipproof.files import write_whole
 
     data, model = DataChoice.taken_from(options), ModelChoice.taken_from(options)
+    cluster = ClusterChoice.taken_from(options)
     if min_radius and min_certified_accuracy:
         raise click.UsageError("Give either --min-radius or --min-certified-accuracy.")
-    check_file(out, TABLE_ENDINGS, data.files)
-    check_file(report, REPORT_ENDINGS, (*data.files, out))
+    in_blocks = cluster.is_given or stands_for_files(data.train)
+    if in_blocks:
+        check_choices(data, model, cluster.is_given)
+    inputs = (*training_files(data), data.test) if in_blocks else data.files
+    check_file(out, TABLE_ENDINGS, inputs)
+    check_file(report, REPORT_ENDINGS, (*inputs, out))
     chosen = tuple(dict.fromkeys(methods)) or (None,)
     began = time.perf_counter()
-    with progress(FIT_STEPS + len(chosen) + bool(report), quiet) as step, warnings_in_a_line(quiet):
-        fitted = fit(data, model, noise, step)
+    with ExitStack() as opened:
+        opened.enter_context(warnings_in_a_line(quiet))
+        fitted: Fitted
+        if in_blocks:  # each pass over the rows has a bar of its own: steps are lines between those
+            step = (lambda text: None) if quiet else say
+            fitted = fit_in_blocks(
+                data, model, noise, step, lambda: opened.enter_context(cluster.client(step)), int(not quiet)
+            )
+        else:
+            step = opened.enter_context(progress(FIT_STEPS + len(chosen) + bool(report), quiet))
+            fitted = fit(data, model, noise, step)
         certificates = {}
         for method in chosen:
             step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
@@ -134,7 +172,7 @@ def certify(
         required = min_radius or min_certified_accuracy
         outcome = required.outcome(main, fitted.test.labels) if required else None
         attack, audit = None, None
-        if report and model.learner != "partition" and main.method == "exact":
+        if report and isinstance(fitted, FittedInMemory) and model.learner != "partition" and main.method == "exact":
             step("Attacking the most fragile predictions")
             attack, audit = attacks_for_report(fitted, main)
         summary = _summary(fitted, certificates, attack, audit, _facts(data, model, fitted, began), outcome)
@@ -169,7 +207,7 @@ def certificate_table(fitted: Fitted, certificates: dict[str, Certificates]) -> 
     return pa.concat_tables([_method_table(fitted, one) for one in certificates.values()])
 
 
-def attacks_for_report(fitted: Fitted, main: Certificates) -> tuple[AttackResult, LabelAudit]:
+def attacks_for_report(fitted: FittedInMemory, main: Certificates) -> tuple[AttackResult, LabelAudit]:
     """Attack the most fragile predictions, for all of which a report has no room, and say which labels matter to them.
 
     Raises
@@ -255,14 +293,16 @@ def _summary(
 ) -> dict[str, Any]:
     from flipproof.report.summary import summarize
 
+    train = fitted.train if isinstance(fitted, FittedInMemory) else None
     return summarize(
         certificates,
         y_true=fitted.test.labels,
         test_ids=fitted.test.ids,
-        train_ids=fitted.train.ids,
-        y_train=fitted.train.labels,
+        train_ids=None if train is None else train.ids,
+        y_train=None if train is None else train.labels,
         attack=attack,
         audit=audit,
+        without_attack=WITHOUT_ATTACKS if train is None else None,
         facts=facts,
         requirement=outcome,
     )
@@ -270,16 +310,23 @@ def _summary(
 
 def _facts(data: DataChoice, model: ModelChoice, fitted: Fitted, began: float) -> dict[str, Any]:
     test = data.test if data.test is not None else f"{data.holdout:g} of {data.train.name}, seed {data.seed}"
+    if isinstance(fitted, FittedInBlocks):
+        files, checksums = fitted.file_facts(), fitted.checksums(data.train)
+    else:
+        files, checksums = {}, {str(data.train): checksum(data.train)}
+    if data.test is not None:
+        checksums[str(data.test)] = checksum(data.test)
     return {
         "training_file": str(data.train),
-        "training_rows": len(fitted.train),
+        **files,
+        "training_rows": fitted.n_train,
         "test_file": str(test),
         "test_rows": len(fitted.test),
         "label_column": data.label,
-        "columns_used": fitted.train.features.column_names,
+        "columns_used": list(fitted.columns),
         "encoding": list(fitted.encoding),
         "learner": {"name": model.learner, **parameters_of(fitted.learner)},
-        "sha256": {str(path): checksum(path) for path in data.files if path is not None},
+        "sha256": checksums,
         "command": shlex.join(["flipproof", *sys.argv[1:]]),
         "seconds": round(time.perf_counter() - began, 1),
     }

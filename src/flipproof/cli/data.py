@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
     from numpy.typing import NDArray
 
+    from flipproof.tables import TextLayout
+
 WILDCARDS = "*?["
 FORMATS = ("csv", "tsv", "parquet", "arrow", "npz", "npy")
 
@@ -35,7 +37,8 @@ data_options = together(
         type=FILE,
         required=True,
         metavar="FILE",
-        help="Training rows: CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY, also .gz, .xz or .bz2.",
+        help="Training rows: CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY, also .gz, .xz or .bz2. To certify, also a "
+        "folder or pattern of Parquet files, which may be larger than memory.",
     ),
     option("--test", group=DATA, type=FILE, metavar="FILE", help="Rows to predict. Labels are optional here."),
     option(
@@ -142,27 +145,39 @@ def read_rows(choice: DataChoice, others: Sequence[str] = ()) -> tuple[Rows, Row
     ValueError, OSError
         In one line, for whatever does not fit.
     """
-    from flipproof.tables import TextLayout, read_table
+    from flipproof.tables import read_table
 
     if (choice.test is None) == (choice.holdout is None):
         raise click.UsageError("Give either --test FILE or --holdout SHARE.")
-    layout = TextLayout(
+    table = read_table(choice.train, _layout(choice), part="train", as_words=choice.text)
+    names = feature_names(choice, table.column_names, others)
+    refuse_copies_of_the_label(table.select(names), table[choice.label], choice.label)
+    if choice.holdout is not None:
+        train, test = _held_out(table, choice.holdout, choice.seed)
+        return _rows(train, choice, names, others, None), _rows(test, choice, names, (), "--train")
+    rows = _rows(table, choice, names, others, None)
+    return rows, read_test_rows(choice, names, table.schema, rows.labels)
+
+
+def read_test_rows(choice: DataChoice, names: Sequence[str], schema: pa.Schema, train_labels: Any) -> Rows:
+    """Read test rows; names of features, the schema and the kind of labels are those of the training rows."""
+    from flipproof.tables import read_table
+
+    written = [field.name for field in schema if _is_words(field.type)]
+    table = read_table(choice.test or "", _layout(choice), part="test", as_words=written)
+    return _rows(table, choice, names, (), str(choice.test), train_labels)
+
+
+def _layout(choice: DataChoice) -> TextLayout:
+    from flipproof.tables import TextLayout
+
+    return TextLayout(
         names=choice.names,
         header=not choice.no_header,
         separator={"\\t": "\t"}.get(choice.separator or "", choice.separator),
         quotes=not choice.no_quotes,
         kind=choice.kind,
     )
-    table = read_table(choice.train, layout, part="train", as_words=choice.text)
-    names = feature_names(choice, table.column_names, others)
-    _refuse_copies_of_the_label(table, choice, names)
-    if choice.holdout is not None:
-        train, test = _held_out(table, choice.holdout, choice.seed)
-        return _rows(train, choice, names, others, None), _rows(test, choice, names, (), "--train")
-    written = [name for name in table.column_names if _is_words(table[name])]
-    test_table = read_table(choice.test or "", layout, part="test", as_words=written)
-    rows = _rows(table, choice, names, others, None)
-    return rows, _rows(test_table, choice, names, (), str(choice.test), rows.labels)
 
 
 def feature_names(choice: DataChoice, columns: Sequence[str], others: Sequence[str] = ()) -> list[str]:
@@ -213,18 +228,17 @@ def _matching(pattern: str, columns: Sequence[str], purpose: str, choice: DataCh
     return found
 
 
-def _is_words(column: pa.ChunkedArray) -> bool:
+def _is_words(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
-    return bool(pa.types.is_string(column.type) or pa.types.is_large_string(column.type))
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
-def _refuse_copies_of_the_label(table: pa.Table, choice: DataChoice, names: Sequence[str]) -> None:
+def refuse_copies_of_the_label(features: pa.Table, labels: pa.ChunkedArray, label: str) -> None:
     """Refuse a feature that is the label once more: it would not change with the label."""
-    label = table[choice.label]
-    for name in names:
-        if table[name].type == label.type and table[name].equals(label):
-            raise ValueError(f"column {name!r} is a copy of the label column {choice.label!r}: leave it out.")
+    for name in features.column_names:
+        if features[name].type == labels.type and features[name].equals(labels):
+            raise ValueError(f"column {name!r} is a copy of the label column {label!r}: leave it out.")
 
 
 def _held_out(table: pa.Table, share: float, seed: int) -> list[pa.Table]:

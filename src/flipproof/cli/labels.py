@@ -1,4 +1,4 @@
-"""Columns that are no features: labels, trusted rows, annotators; and classes as they are typed."""
+"""Labels as a file holds them, and classes as they are typed."""
 
 from __future__ import annotations
 
@@ -9,11 +9,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-YES = ("true", "yes", "y", "1", "1.0")
-NO = ("false", "no", "n", "0", "0.0")
+from flipproof.tables.columns import as_labels
 
 #: Rows from which on a column with a label of its own for every other row is taken for a mistake.
 ENOUGH_ROWS = 20
@@ -35,17 +33,9 @@ def label_array(
     optional : bool
         Whether there may be none at all; the result is then None.
     """
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if optional and column.null_count == len(column):
         return None
-    if column.null_count:
-        row = int(pc.index(pc.is_null(column), True).as_py())
-        raise ValueError(
-            f"{str(path)!r} has {column.null_count} missing labels in column {name!r}, the first in row {row}: "
-            "leave those rows out, or label them."
-        )
-    labels = _plain_labels(column, name, path)
+    labels = as_labels(name, column, repr(str(path)))
     if like is not None and (labels.dtype.kind == "U") != (like.dtype.kind == "U"):
         if like.dtype.kind == "U":
             return labels.astype(str)
@@ -121,43 +111,6 @@ def allowed_changes(texts: Sequence[str], classes: NDArray[Any]) -> list[tuple[A
             raise ValueError(f"--allow: {text!r} must be OLD:NEW, two different classes.")
         pairs.append((typed_class(old, classes, "--allow"), typed_class(new, classes, "--allow")))
     return pairs
-
-
-def trusted_mask(column: pa.ChunkedArray, name: str) -> NDArray[np.bool_]:
-    """Return which rows are trusted, from booleans, 0 and 1, or words such as yes and no."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
-    words = [None if value is None else str(value).strip().lower() for value in column.to_pylist()]
-    strange = [word for word in words if word not in YES and word not in NO]
-    if strange:
-        got = "a missing value" if strange[0] is None else repr(strange[0])
-        raise ValueError(f"--trusted: column {name!r} must say yes or no, 1 or 0, in every row. Got {got} instead.")
-    return np.array([word in YES for word in words])
-
-
-def annotator_names(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
-    """Return who labelled each row."""
-    if column.null_count:
-        raise ValueError(f"--annotator: column {name!r} does not say who labelled {column.null_count} of the rows.")
-    if pa.types.is_nested(column.type):
-        raise ValueError(f"--annotator: column {name!r} must hold a name for each row. Got {column.type} instead.")
-    return np.array([str(value) for value in column.to_pylist()])
-
-
-def _plain_labels(column: pa.ChunkedArray, name: str, path: Path) -> NDArray[Any]:
-    kind = column.type
-    if pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind):
-        return np.array(column.to_pylist(), dtype=str)
-    if pa.types.is_boolean(kind):
-        return np.array(column.to_pylist(), dtype=bool)
-    if pa.types.is_integer(kind):
-        return np.asarray(column.to_numpy()).astype(np.int64)
-    if pa.types.is_floating(kind):
-        values = column.to_numpy().astype(np.float64)
-        if np.array_equal(values, np.rint(values)):
-            return np.asarray(values.astype(np.int64))
-        raise ValueError(f"column {name!r} of {str(path)!r} holds fractions: labels must be classes.")
-    raise ValueError(f"column {name!r} of {str(path)!r} holds {kind}: labels must be words or whole numbers.")
 
 
 def _kind(labels: NDArray[Any]) -> str:

@@ -30,7 +30,7 @@ LEARNERS = {
 }
 
 #: Parameters that have an option of their own, or none.
-OWN_OPTIONS = ("noise", "method", "features", "classes", "n_jobs", "block_size")
+OWN_OPTIONS = ("noise", "method", "features", "classes", "n_jobs", "block_size", "verbose")
 
 #: Reading, encoding and fitting.
 FIT_STEPS = 3
@@ -94,17 +94,25 @@ class ModelChoice:
 
 @dataclass(frozen=True)
 class Fitted:
-    """A learner that was fitted to the rows of a file, and the rows that it is to predict."""
+    """A learner that was fitted to training rows, and the rows that it is to predict."""
 
     learner: Any
-    train: Rows
     test: Rows
     X_test: NDArray[Any]
     adversary: Adversary | None
     encoding: tuple[str, ...]
+    columns: tuple[str, ...]
+    n_train: int
 
 
-def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted:
+@dataclass(frozen=True)
+class FittedInMemory(Fitted):
+    """A learner that was fitted to the rows of a file."""
+
+    train: Rows
+
+
+def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> FittedInMemory:
     """Read the rows, encode their columns without labels, and fit the learner."""
     step(f"Reading {data.train.name}")
     train, test = read_rows(data, (choice.trusted or "", choice.annotator or ""))
@@ -128,14 +136,17 @@ def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted
         "The columns were turned into numbers without labels, by the training rows alone, and are taken to "
         "come out the same again."
     )
-    adversary = _adversary(choice, train, learner.classes_)
+    adversary = _adversary(choice, train, learner.classes_, repr(str(data.train)))
     learner._powers(adversary)
-    return Fitted(learner, train, test, X_test, adversary, tuple(encoder.describe()))
+    columns = tuple(train.features.column_names)
+    return FittedInMemory(
+        learner, test, X_test, adversary, tuple(encoder.describe()), columns, n_train=len(train), train=train
+    )
 
 
-def make_learner(choice: ModelChoice, noise: Any, classes: Sequence[Any] | None) -> Any:
-    """Return the learner, not yet fitted."""
-    kind = getattr(import_module("flipproof"), LEARNERS[choice.learner])
+def make_learner(choice: ModelChoice, noise: Any, classes: Sequence[Any] | None, module: str = "flipproof") -> Any:
+    """Return the learner of a module, not yet fitted."""
+    kind = getattr(import_module(module), LEARNERS[choice.learner])
     known = inspect.signature(kind.__init__).parameters
     given: dict[str, Any] = {"classes": classes, "n_jobs": choice.jobs}
     if noise is not None:
@@ -155,7 +166,8 @@ def make_learner(choice: ModelChoice, noise: Any, classes: Sequence[Any] | None)
 
 def parameters_of(learner: Any) -> dict[str, Any]:
     """Return a learner's parameters as plain values."""
-    own = {name: value for name, value in learner.get_params(deep=False).items() if name != "features"}
+    left_out = ("features", "verbose")
+    own = {name: value for name, value in learner.get_params(deep=False).items() if name not in left_out}
     return dict(json.loads(json.dumps(own, default=str)))
 
 
@@ -170,14 +182,15 @@ def _value(text: str) -> Any:
         return text
 
 
-def _adversary(choice: ModelChoice, train: Rows, classes: NDArray[Any]) -> Adversary | None:
+def _adversary(choice: ModelChoice, train: Rows, classes: NDArray[Any], source: str) -> Adversary | None:
     from flipproof.certificates import Adversary
-    from flipproof.cli.labels import allowed_changes, annotator_names, trusted_mask
+    from flipproof.cli.labels import allowed_changes
+    from flipproof.tables.columns import as_mask, as_names
 
     if not (choice.trusted or choice.annotator or choice.allow):
         return None
     return Adversary(
-        trusted=trusted_mask(train.others[choice.trusted], choice.trusted) if choice.trusted else None,
-        groups=annotator_names(train.others[choice.annotator], choice.annotator) if choice.annotator else None,
+        trusted=as_mask(choice.trusted, train.others[choice.trusted], source) if choice.trusted else None,
+        groups=as_names(choice.annotator, train.others[choice.annotator], source) if choice.annotator else None,
         allowed=allowed_changes(choice.allow, classes) if choice.allow else None,
     )

@@ -13,7 +13,8 @@ import click
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: Groups of options, in the order of the help.
-DATA, MODEL, ADVERSARY, REQUIREMENT, OUTPUT = "Data", "Learner", "Adversary", "Requirement", "Output"
+DATA, MODEL, ADVERSARY, CLUSTER = "Data", "Learner", "Adversary", "Cluster"
+REQUIREMENT, OUTPUT = "Requirement", "Output"
 
 
 class GroupedOption(click.Option):

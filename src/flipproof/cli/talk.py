@@ -91,6 +91,11 @@ def progress(total: int, quiet: bool = False) -> Iterator[Step]:
         yield step
 
 
+def say(text: str) -> None:
+    """Say something in a line of talk."""
+    print(text, file=sys.stderr, flush=True)
+
+
 @contextmanager
 def warnings_in_a_line(quiet: bool) -> Iterator[None]:
     """Show each warning as one line of talk, or not at all, and never the code that it came from."""

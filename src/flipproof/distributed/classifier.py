@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from typing import Any, NoReturn, Protocol
 
@@ -14,6 +15,8 @@ from flipproof.certificates import Adversary, Certificates, check_method
 from flipproof.distributed.here import InThisProcess
 from flipproof.distributed.powers import BlockAdversary, block_adversary
 from flipproof.distributed.summaries import (
+    Census,
+    Keep,
     LabelledSums,
     OfFeatures,
     Survey,
@@ -23,7 +26,7 @@ from flipproof.distributed.summaries import (
     labelled_sums,
     survey,
 )
-from flipproof.distributed.voting import GroupSums, GroupTally, Scores, Tally, Voters
+from flipproof.distributed.voting import GroupSums, GroupTally, Scores, Tally, Voted, Voters
 from flipproof.histograms import block_rows, changeable_part
 from flipproof.learners.base import MEMORY_BUDGET, LabelLinearClassifier
 from flipproof.learners.engine import BlockCertificates, certify_groups_exactly
@@ -47,6 +50,14 @@ class Engine(Protocol):
         """Return the sum of what is found in all parts, in their order; None where there are no rows."""
         ...
 
+    def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
+        """Keep what is made of each part, `n_bytes` in all, where there is memory to spare for it; else None."""
+        ...
+
+    def keeps(self, rows: RowBlocks) -> bool:
+        """Tell whether such rows are still there."""
+        ...
+
 
 class RowsInBlocks(LabelLinearClassifier):
     """A label-linear learner whose training rows stay where they are, and are visited a block at a time.
@@ -59,6 +70,7 @@ class RowsInBlocks(LabelLinearClassifier):
     _class_sums: Floats
     _class_counts: Integers
     _mapping: Any
+    _kept: RowBlocks | None
     _products: Callable[[Floats], ProductVotes]
 
     def fit(
@@ -96,10 +108,11 @@ class RowsInBlocks(LabelLinearClassifier):
                 f"The 'features' parameter of {type(self).__name__} must be None: rows in blocks are not transformed "
                 "here. Transform them first: RowBlocks.map(f), or map_blocks of a Dask array."
             )
-        self._rows, self._client = self._as_rows(X, y, trusted, groups), client
+        self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
         self._begin()
         found = self._survey()
         self.features_, self.n_features_in_ = None, len(found.ranges.low)
+        self._name_features()
         self.classes_, _ = encode_labels(found.labels, self.classes)
         self.precision_ = int(self.precision)
         self._mapping = None
@@ -108,6 +121,13 @@ class RowsInBlocks(LabelLinearClassifier):
         self._sum_up_labels()
         self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
         return self
+
+    def _name_features(self) -> None:
+        """Keep the names of the columns, if they have any, so that test rows in another order are refused."""
+        if self._rows.feature_names is not None:
+            self.feature_names_in_ = np.array(self._rows.feature_names, dtype=object)
+        elif hasattr(self, "feature_names_in_"):
+            del self.feature_names_in_
 
     def _as_rows(self, X: Any, y: Any, trusted: Any, groups: Any) -> RowBlocks:
         if hasattr(X, "__dask_graph__"):
@@ -133,11 +153,13 @@ class RowsInBlocks(LabelLinearClassifier):
         raise NotImplementedError
 
     def _sum_up_labels(self) -> None:
-        sums: LabelledSums = self._total(
-            partial(labelled_sums, whitening=self._whitening, classes=self.classes_), "Summing up the labels"
-        )
+        says, n_bytes = "Summing up the labels", 4 * self._n_rows * len(self._whitening.basis_exponent)
+        self._kept = self._engine.kept(Keep(self._whitening, self._mapping), self._rows, n_bytes, "Rotating the rows")
+        is_kept = self._kept is not None
+        summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_, is_kept=is_kept)
+        sums: LabelledSums = self._total_of_basis(summary, says, self._basis_rows)
         self._whitening = self._whitening.with_leverage(sums.leverage)
-        self._class_sums, self._class_counts, self._census = sums.class_sums, sums.census.counts, sums.census
+        self._class_sums, self._class_counts, self._sums = sums.class_sums, sums.census.counts, sums
         self._settle()
 
     def _feature_passes(self, says: str) -> Total:
@@ -147,14 +169,33 @@ class RowsInBlocks(LabelLinearClassifier):
     def _total(self, summary: Any, says: str, rows: RowBlocks | None = None) -> Any:
         return self._engine.total(Visit(summary, self._mapping), self._rows if rows is None else rows, says)
 
+    @property
+    def _basis_rows(self) -> RowBlocks:
+        """The rows that are visited for their votes: those whose basis the workers keep, or else all as they are."""
+        return self._rows if self._kept is None else self._kept
+
+    def _total_of_basis(self, summary: Any, says: str, rows: RowBlocks) -> Any:
+        return self._engine.total(Visit(summary, self._mapping if self._kept is None else None), rows, says)
+
+    def _count_votes(self, summary: Any, says: str, rows: RowBlocks, counted: Census) -> Any:
+        """Visit the rows for their votes, and make sure that they are still those of the fit, as `counted`."""
+        voted: Voted | None = self._total_of_basis(summary, says, rows)
+        if voted is None or not voted.sums.is_of_the_rows_of(replace(self._sums, census=counted)):
+            raise ValueError("The training rows have changed since the model was fitted: fit it again.")
+        return voted.counted
+
     def _begin(self) -> None:
         """Make sure that the rows can be visited, before a method starts to."""
         if self._client is not None or self._rows.is_in_dask:
-            from flipproof.distributed.cluster import on_cluster
-
+            try:
+                from flipproof.distributed.cluster import on_cluster
+            except ModuleNotFoundError as error:
+                raise ImportError("a client needs Dask: pip install 'flipproof[dask]'") from error
             self._engine: Engine = on_cluster(self._client, self.verbose)
         else:
             self._engine = InThisProcess(self.n_jobs, self.verbose)
+        if self._kept is not None and not self._engine.keeps(self._kept):
+            self._kept = None
 
     @property
     def _n_rows(self) -> int:
@@ -166,8 +207,14 @@ class RowsInBlocks(LabelLinearClassifier):
 
     def _test_features(self, X: Any) -> Floats:
         if hasattr(X, "__dask_graph__"):
-            X = X.compute()
+            from flipproof.distributed.cluster import computed
+
+            X = computed(X, getattr(self, "_client", None))
         return super()._test_features(X)
+
+    @property
+    def _codes(self) -> NoReturn:  # type: ignore[override]
+        self._votes(np.empty((0, 0)))
 
     def _votes(self, Z: Floats) -> NoReturn:
         raise ValueError(
@@ -183,7 +230,9 @@ class RowsInBlocks(LabelLinearClassifier):
         scores, exponents = [], []
         for start, stop in tiles(len(Z), SCORED_ROWS):
             products = self._products(Z[start:stop])
-            votes = self._total(Scores(self._voters(products)), "Summing up votes")
+            votes = self._count_votes(
+                Scores(self._voters(products)), "Summing up votes", self._basis_rows, self._sums.census
+            )
             scores.append(votes + self._offsets(products, votes.sum(axis=1)))
             exponents.append(products.exponent)
         return np.concatenate(scores), np.concatenate(exponents)
@@ -217,7 +266,7 @@ class RowsInBlocks(LabelLinearClassifier):
 
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
         """Return the rows with what an adversary says of each, and what that comes to."""
-        counted, rows = self._census, self._rows
+        counted, rows = self._sums.census, self._basis_rows
         if adversary is not None and not isinstance(adversary, Adversary):
             raise ValueError(
                 f"adversary must be a flipproof.Adversary or None. Got {type(adversary).__name__} instead."
@@ -241,24 +290,24 @@ class RowsInBlocks(LabelLinearClassifier):
         return VoteCount(n_classes, self.precision_, self._n_rows)
 
     def _voters(self, products: ProductVotes) -> Voters:
-        return Voters(self._whitening, products, self.classes_)
+        return Voters(self._whitening, products, self.classes_, are_kept=self._kept is not None)
 
     def _certify_in_a_pass(
         self, products: ProductVotes, method: str, known: BlockAdversary, rows: RowBlocks
     ) -> list[tuple[BlockCertificates, Integers]]:
         voters, n_rows = self._voters(products), len(products.exponent)
         if method == "exact" and known.powers.cells is not None:
-            sums: GroupSums = self._total(GroupTally(voters, known.powers), "Summing up votes", rows)
+            work = GroupTally(voters, known.powers)
+            sums: GroupSums = self._count_votes(work, "Summing up votes", rows, known.census)
             return [self._certify_groups(products, sums, known)]
         count = self._count(known)
-        tally: LevelTally | CellTally = self._total(Tally(voters, count, known.powers), "Counting votes", rows)
+        tally: LevelTally | CellTally = self._count_votes(
+            Tally(voters, count, known.powers), "Counting votes", rows, known.census
+        )
         size = block_rows(self._n_rows, count.n_classes, self.precision_, MEMORY_BUDGET)
         parts = []
         for start, stop in tiles(n_rows, size):
-            both = tally.histogram(start, stop)
-            if both.n_labels != self._n_rows:
-                raise ValueError("The training rows have changed since the model was fitted: fit it again.")
-            free, fixed = changeable_part(both, len(self.classes_))
+            free, fixed = changeable_part(tally.histogram(start, stop), len(self.classes_))
             part = products.on_rows(start, stop)
             parts.append((self._certify_counted(free, fixed, part, method, known.scope), part.exponent))
         return parts
@@ -278,4 +327,4 @@ class RowsInBlocks(LabelLinearClassifier):
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cluster out: it belongs to this process."""
         state = dict(super().__getstate__())
-        return {**state, "_client": None, "_engine": InThisProcess()} if "_client" in state else state
+        return {**state, "_client": None, "_kept": None, "_engine": InThisProcess()} if "_client" in state else state

@@ -10,23 +10,30 @@ import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, is_dataclass, replace
 from typing import Any
 
 import dask
-from distributed import Client, KilledWorker, get_client, get_worker
+from distributed import Client, Future, KilledWorker, futures_of, get_client, get_worker
 
 from flipproof.blocks.block import Part
 from flipproof.blocks.rows import RowBlocks
+from flipproof.distributed.collections import DaskRows
 from flipproof.progress import ProgressLine
 
 #: Findings that one task adds up. A worker holds about so many times log(parts) of them: few, since they can be large.
 FAN_IN = 4
 
+#: Share of the workers' memory that kept rows may take.
+KEPT_SHARE = 0.3
+
 #: Where workers say that they have visited a part.
 TOPIC = "flipproof"
 
 PACKAGE = "flipproof"
+
+#: Fields of parts that are the same for many of them: how files are read, and functions of features.
+SHARED_FIELDS = ("reading", "function")
 
 
 @dataclass(frozen=True)
@@ -38,16 +45,45 @@ class OnCluster:
 
     def total(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str) -> Any:
         """Return the sum of what is found in all parts, in their order; None where there are no rows."""
+        if not rows.parts:
+            return None
         run = uuid.uuid4().hex
-        visitor = _named(_hold, says, visit)
-        findings = [_named(_visit, says, visitor, part, run, number) for number, part in enumerate(rows.parts)]
-        while len(findings) > 1:
-            findings = [_named(_add, "adding up", findings[i : i + FAN_IN]) for i in range(0, len(findings), FAN_IN)]
+        root = self.graph(visit, rows, says, run)
         if self.client is None:
-            return dask.compute(findings[0])[0] if findings else None
+            return dask.compute(root)[0]
         line = ProgressLine(len(rows.parts), self.verbose, says)
         with _clear_errors(self.client), _events(self.client, run, line):
-            return _result(self.client, findings[0]) if findings else None
+            return _result(self.client, root)
+
+    def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
+        """Let the workers keep what they make of each part, itself a part, if they have memory to spare for it.
+
+        It is kept as long as what is returned. What a worker loses is made anew.
+        """
+        if self.client is None or not rows.parts or n_bytes > KEPT_SHARE * _memory(self.client):
+            return None
+        run = uuid.uuid4().hex
+        line = ProgressLine(len(rows.parts), self.verbose, says)
+        with _clear_errors(self.client), _events(self.client, run, line), _large_graphs():
+            parts = self.client.persist(self._findings(visit, rows, says, run))
+            _wait_for(self.client, futures_of(parts))
+        return DaskRows(tuple(parts), rows.has_trusted, rows.has_groups, keeper=self.client)
+
+    def keeps(self, rows: RowBlocks) -> bool:
+        """Tell whether rows are kept by the workers of this very client."""
+        return self.client is not None and isinstance(rows, DaskRows) and rows.keeper is self.client
+
+    def graph(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str, run: str = "") -> Any:
+        """Return the task at the root of the tree; `run` is how workers call it when they report a part."""
+        findings = self._findings(visit, rows, says, run)
+        while len(findings) > 1:
+            findings = [_named(_add, "adding up", findings[i : i + FAN_IN]) for i in range(0, len(findings), FAN_IN)]
+        return findings[0]
+
+    def _findings(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str, run: str) -> list[Any]:
+        visitor, held = _named(_hold, says, visit), _Held()
+        parts = [held.part(part) for part in rows.parts]
+        return [_named(_visit, says, visitor, part, run, number) for number, part in enumerate(parts)]
 
 
 def on_cluster(client: Client | None, verbose: int = 0) -> OnCluster:
@@ -58,14 +94,35 @@ def on_cluster(client: Client | None, verbose: int = 0) -> OnCluster:
     ImportError, ValueError, ConnectionError
         If there are no workers, if one lacks this package or has another version of it, or if the scheduler is gone.
     """
+    client = _client_or_active(client)
     if client is None:
-        try:
-            client = get_client()
-        except ValueError:
-            return OnCluster(None)
+        return OnCluster(None)
     with _clear_errors(client):
         check_workers(client)
     return OnCluster(client, verbose)
+
+
+def computed(collection: Any, client: Client | None) -> Any:
+    """Return what a Dask collection holds, as computed by the client, by default by the one that is active, if any."""
+    client = _client_or_active(client)
+    if client is None:
+        return collection.compute()
+    with _clear_errors(client):
+        check_workers(client)  # or a client that is closed would wait for ever
+        return _result(client, collection)
+
+
+def _client_or_active(client: Client | None) -> Client | None:
+    if client is None:
+        try:
+            return get_client()
+        except ValueError:
+            return None
+    if not isinstance(client, Client):
+        raise ValueError(f"client must be a distributed.Client. Got {type(client).__name__} instead.")
+    if client.scheduler is None:
+        raise ConnectionError("The client that the model was fitted with is closed: fit it again with an open one.")
+    return client
 
 
 def check_workers(client: Client) -> None:
@@ -80,9 +137,8 @@ def check_workers(client: Client) -> None:
     for worker, version in found.items():
         if isinstance(version, importlib.metadata.PackageNotFoundError):
             raise ImportError(f"The worker {worker} does not have {PACKAGE}: pip install '{PACKAGE}[dask]' there.")
-        if isinstance(version, Exception):
-            raise ConnectionError(f"The worker {worker} does not answer: {version}")
-        if version != here:
+        # a worker that does not answer may be lost, and others do its work then
+        if not isinstance(version, Exception) and version != here:
             raise ImportError(f"The worker {worker} has {PACKAGE} {version}, but this process has {here}.")
 
 
@@ -93,18 +149,26 @@ def _clear_errors(client: Client) -> Iterator[None]:
     try:
         yield
     except KilledWorker as error:
+        died = "A worker" if error.allowed_failures == 0 else f"{error.allowed_failures + 1} workers"
         raise ConnectionError(
-            f"{error.allowed_failures + 1} workers died at the same task, most likely for want of memory: give workers "
-            "more of it, or cut the rows into smaller parts."
+            f"{died} died at one task, most likely for want of memory: give workers more of it, or cut the rows into "
+            "smaller parts."
         ) from error
     except ModuleNotFoundError as error:
         raise ImportError(f"A worker does not have {error.name}: pip install '{PACKAGE}[dask]' there.") from error
-    except (CancelledError, OSError, TimeoutError) as error:
-        if client.status == "running" and not isinstance(error, CancelledError):
-            raise
-        raise ConnectionError(
-            f"The scheduler at {address} was lost: start it again, and then do this again."
-        ) from error
+    except (CancelledError, OSError, TimeoutError, RuntimeError) as error:
+        if client.status != "running":
+            raise ConnectionError(
+                f"The scheduler at {address} was lost: start it again, and then do this again."
+            ) from error
+        if isinstance(error, CancelledError):
+            reason = " ".join(str(error).split())
+            raise ConnectionError(f"The work on the cluster at {address} was cancelled there: {reason}") from error
+        if isinstance(error, RuntimeError) and "deserialization of the task graph" in str(error):
+            raise ImportError(
+                f"The scheduler at {address} cannot read the tasks: it needs {PACKAGE}, and all else that they need."
+            ) from error
+        raise
 
 
 @contextmanager
@@ -130,10 +194,33 @@ def _events(client: Client, run: str, line: ProgressLine) -> Iterator[None]:
         line.close()
 
 
-def _result(client: Client, task: Any) -> Any:
+@contextmanager
+def _large_graphs() -> Iterator[None]:
+    """Let graphs be large: what all tasks need, as the coordinates of test rows, must not be lost with a worker."""
     with warnings.catch_warnings():
-        # what all tasks need, such as the coordinates of test rows, is in the graph: a lost worker loses nothing
         warnings.filterwarnings("ignore", message="Sending large graph")
+        yield
+
+
+def _memory(client: Client) -> int:
+    """Return the memory of all workers in bytes; 0 where one of them has no limit."""
+    limits = [worker["memory_limit"] or 0 for worker in client.scheduler_info()["workers"].values()]
+    return sum(limits) if all(limits) else 0
+
+
+def _wait_for(client: Client, futures: list[Future]) -> None:
+    """Wait until all tasks are done, and leave what they made where it is."""
+    try:
+        for future in futures:
+            if future.exception() is not None:
+                future.result()
+    except BaseException:
+        client.cancel(futures)
+        raise
+
+
+def _result(client: Client, task: Any) -> Any:
+    with _large_graphs():
         future = client.compute(task)
     try:
         return future.result()
@@ -148,9 +235,28 @@ def _named(function: Callable[..., Any], says: str, *arguments: Any) -> Any:
     return dask.delayed(function, pure=False)(*arguments, dask_key_name=f"{name}-{uuid.uuid4().hex}")
 
 
-def _hold(visit: Callable[[Part], Any]) -> Callable[[Part], Any]:
-    """Return what all parts are visited with: a task of its own, so that it travels to each worker once."""
-    return visit
+def _hold(shared: Any) -> Any:
+    """Return what many tasks share, such as a visit: a task of its own, so that it travels to each worker once."""
+    return shared
+
+
+class _Held:
+    """Replaces what many parts share, such as a fitted encoder, by a task that holds it."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[int, Any] = {}
+
+    def part(self, part: Any) -> Any:
+        """Return a part whose shared fields are tasks; Dask makes it whole again on the worker."""
+        if not is_dataclass(part):
+            return part
+        changed = {name: self._task(getattr(part, name)) for name in SHARED_FIELDS if hasattr(part, name)}
+        if hasattr(part, "part"):
+            changed["part"] = self.part(part.part)
+        return replace(part, **changed) if changed else part  # type: ignore[type-var]
+
+    def _task(self, shared: Any) -> Any:
+        return self._tasks.setdefault(id(shared), _named(_hold, "sharing", shared))
 
 
 def _visit(visit: Callable[[Part], Any], part: Part, run: str, number: int) -> Any:

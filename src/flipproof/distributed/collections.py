@@ -8,9 +8,11 @@ from typing import Any, ClassVar
 
 import dask.array as da
 import numpy as np
+from dask.utils import is_dataframe_like
 
 from flipproof.blocks.arrays import ArrayPart
 from flipproof.blocks.block import Block
+from flipproof.blocks.checking import check_features, check_mask
 from flipproof.blocks.rows import RowBlocks
 
 COLUMNS = ("y", "trusted", "groups")
@@ -40,10 +42,13 @@ class Partition:
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, block after block."""
         X = self._features()
+        check_features(X, self.name)
         entries = {name: _entries(self.X, given) for name, given in self.columns.items()}
         for name, one in entries.items():
             if len(one) != len(X):
                 raise ValueError(f"{self.name} has {len(X)} rows, but {name} has {len(one)} entries there.")
+        if len(X) and "trusted" in entries:
+            check_mask(entries["trusted"], f"{self.name}: trusted")
         columns = entries["y"], entries.get("trusted"), entries.get("groups")
         yield from ArrayPart(X, *columns, source=f"{self.name}, ").blocks()
 
@@ -65,8 +70,15 @@ class Partition:
         return [one for one in self.columns.values() if isinstance(one, str)]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
 class DaskRows(RowBlocks):
-    """Rows in the partitions of Dask collections."""
+    """Rows in the partitions of Dask collections; as long as it has `collections`, what they persist is kept.
+
+    `keeper` is the client whose workers keep the parts themselves, where they do.
+    """
+
+    collections: tuple[Any, ...] = ()
+    keeper: Any = None
 
     is_in_dask: ClassVar[bool] = True
 
@@ -91,7 +103,7 @@ def dask_rows(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlo
         X, feature_names = X.rechunk({1: -1}), None
         pieces = list(X.to_delayed().ravel())
         lengths = None if np.isnan(X.chunks[0]).any() else X.chunks[0]
-    elif hasattr(X, "columns") and hasattr(X, "to_delayed"):
+    elif is_dataframe_like(X):
         named = [one for one in given.values() if isinstance(one, str)]
         unknown = [one for one in named if one not in X.columns]
         if unknown:
@@ -105,7 +117,8 @@ def dask_rows(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlo
         Partition(f"block {number}", piece, {name: of_part[number] for name, of_part in columns.items()}, feature_names)
         for number, piece in enumerate(pieces)
     )
-    return DaskRows(parts, trusted is not None, groups is not None)
+    words = feature_names if feature_names and all(isinstance(name, str) for name in feature_names) else None
+    return DaskRows(parts, trusted is not None, groups is not None, words, (X, y, trusted, groups))
 
 
 def _pieces(

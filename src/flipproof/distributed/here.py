@@ -24,11 +24,22 @@ class InThisProcess:
     def total(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str) -> Any:
         """Return the sum of what is found in all parts; None where there are no rows."""
         line, total = ProgressLine(len(rows.parts), self.verbose, says), None
-        for done, found in enumerate(self._findings(visit, rows.parts), start=1):
-            if found is not None:
-                total = found if total is None else total + found
-            line.show(done, "parts", is_last=done == len(rows.parts))
+        try:
+            for done, found in enumerate(self._findings(visit, rows.parts), start=1):
+                if found is not None:
+                    total = found if total is None else total + found
+                line.show(done, "parts", is_last=done == len(rows.parts))
+        finally:
+            line.close()
         return total
+
+    def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
+        """Return None: rows are visited here because they need not be in memory."""
+        return None
+
+    def keeps(self, rows: RowBlocks) -> bool:
+        """Return False: nothing is kept here."""
+        return False
 
     def _findings(self, visit: Callable[[Part], Any], parts: tuple[Part, ...]) -> Iterator[Any]:
         if effective_n_jobs(self.n_jobs) == 1:

@@ -84,8 +84,8 @@ class CertifiedRidgeClassifier(RowsInBlocks, ridge.CertifiedRidgeClassifier):
     def _decompose(self, found: SurveyedRows) -> Whitening:
         return whiten_in_passes(self._feature_passes("Fitting"), bool(self.fit_intercept), found.ranges)
 
-    def _settle(self) -> None:
-        self._settle_regularization()
+    # the method itself, not a call of it: it warns whoever is so many calls away
+    _settle = ridge.CertifiedRidgeClassifier._settle_regularization
 
 
 class CertifiedKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
@@ -180,8 +180,7 @@ class CertifiedKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
         found: list[Floats] = self._total(partial(_rows_among, indices=indices), "Fetching landmarks", numbered)
         return np.ascontiguousarray(np.vstack(found), dtype=np.float64)
 
-    def _settle(self) -> None:
-        self._settle_shrinkage()
+    _settle = kernel.CertifiedKernelClassifier._settle_shrinkage
 
 
 @dataclass(frozen=True)

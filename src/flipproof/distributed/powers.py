@@ -51,13 +51,31 @@ class BlockPowers:
         return changeable & ~block.trusted if self.by_trust and block.trusted is not None else changeable
 
     def cells_of(self, block: Block, codes: Integers) -> tuple[Integers, Integers]:
-        """Return the rows of a block whose labels can be changed, and the position of each one's cell in `cells`."""
+        """Return the rows of a block whose labels can be changed, and the position of each one's cell in `cells`.
+
+        Raises
+        ------
+        ValueError
+            If somebody has labelled rows of a class who had no such labels when they were counted.
+        """
         assert self.names is not None
         assert self.cells is not None
         assert block.groups is not None
         members = np.flatnonzero(self.changeable(block, codes))
-        group = np.searchsorted(self.names, plain_labels(block.groups)[members])
-        return members, np.searchsorted(self.cells, group * len(self.transitions) + codes[members])
+        names = plain_labels(block.groups)[members]
+        group, is_known = _positions(self.names, names)
+        cells, is_counted = _positions(self.cells, group * len(self.transitions) + codes[members])
+        if not (is_known & is_counted).all():
+            raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
+        return members, cells
+
+
+def _positions(rising: NDArray[Any], values: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return where values are in an array that rises, and whether they are there at all."""
+    if len(rising) == 0:
+        return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
+    position = np.minimum(np.searchsorted(rising, values), len(rising) - 1)
+    return position, rising[position] == values
 
 
 @dataclass(frozen=True)

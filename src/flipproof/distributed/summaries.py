@@ -6,6 +6,7 @@ on the order in which the blocks are visited.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,8 +84,11 @@ def _survey_block(block: Block) -> SurveyedRows:
         raise ValueError(
             f"{block.name} holds {what} in row {row} of it, column {column}: leave such rows out, or fill in a number."
         )
-    if block.groups is not None and np.any(block.groups != block.groups):
-        raise ValueError(f"{block.name} does not say who labelled row {np.argmax(block.groups != block.groups)} of it.")
+    if block.groups is not None:
+        check_label_kinds(block.groups, f"The annotators of {block.name}")
+        if np.any(block.groups != block.groups):
+            row = np.argmax(block.groups != block.groups)
+            raise ValueError(f"{block.name} does not say who labelled row {row} of it.")
     return SurveyedRows(block.name, ColumnRanges.of(X), _labels_of(block))
 
 
@@ -102,8 +106,9 @@ def _labels_of(block: Block) -> NDArray[Any]:
     labels = plain_labels(block.labels)
     if labels.dtype.kind not in KINDS:
         raise ValueError(f"The labels of {block.name} must be numbers, strings or booleans. Got {labels.dtype}.")
-    if labels.dtype.kind == "f" and not np.array_equal(labels, np.rint(labels)):
-        strange = labels[labels != np.rint(labels)][0]
+    is_whole = np.isfinite(labels) & (labels == np.rint(labels)) if labels.dtype.kind == "f" else np.array(True)
+    if not is_whole.all():
+        strange = labels[~is_whole][0]
         raise ValueError(
             f"The labels of {block.name} must be classes, that is whole numbers. Got {strange} among them."
         )
@@ -141,6 +146,10 @@ class LabelledSums:
             max(self.leverage, other.leverage), self.class_sums + other.class_sums, self.census + other.census
         )
 
+    def is_of_the_rows_of(self, other: LabelledSums) -> bool:
+        """Tell whether this was found in the same rows: after any change that matters, some sum would differ."""
+        return np.array_equal(self.class_sums, other.class_sums) and self.census.equals(other.census)
+
 
 @dataclass(frozen=True)
 class Census:
@@ -167,10 +176,24 @@ class Census:
         np.add.at(of_group, position, np.concatenate([self.of_group, other.of_group]))
         return Census(self.counts + other.counts, trusted, names, of_group)
 
+    def equals(self, other: Census) -> bool:
+        """Tell whether all counts are the same."""
+        return all(
+            np.array_equal(mine, others) if mine is not None and others is not None else mine is others
+            for mine, others in zip(vars(self).values(), vars(other).values(), strict=True)
+        )
 
-def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any]) -> LabelledSums:
-    """Sum up the basis of a block by class."""
-    basis, codes = whitening.basis(block.X), codes_of(block, classes)
+
+def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any], is_kept: bool) -> LabelledSums:
+    """Sum up the basis of a block by class; `is_kept` says that this is what its features are."""
+    basis = block.X if is_kept else whitening.basis(block.X)
+    return sums_of_basis(block, basis, codes_of(block, classes), whitening, classes)
+
+
+def sums_of_basis(
+    block: Block, basis: NDArray[np.float32], codes: Integers, whitening: Whitening, classes: NDArray[Any]
+) -> LabelledSums:
+    """Sum up by class what the basis of a block is."""
     return LabelledSums(
         whitening.leverage(basis), class_sums(basis, codes, len(classes)), census(block, classes, codes)
     )
@@ -226,6 +249,37 @@ class Visit:
         for rows in self.mapping.pieces(len(block)):
             piece = block.rows(rows)
             yield replace(piece, X=self.mapping(piece.X))
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Visit the rows of a part, and return a part of the same rows that holds their basis."""
+
+    whitening: Whitening
+    mapping: Any = None
+
+    def __call__(self, part: Part) -> KeptPart:
+        """Return the rows, block after block, with the basis as their features."""
+        blocks: list[Block] | None = Visit(self._with_basis, self.mapping)(part)
+        return KeptPart(part.name, tuple(blocks or ()))
+
+    def _with_basis(self, block: Block) -> list[Block]:
+        # copies: labels that are mapped from a file would change with it, and be lost with it
+        trusted, groups = (None if one is None else np.array(one) for one in (block.trusted, block.groups))
+        basis, labels = self.whitening.basis(block.X), np.array(block.labels)
+        return [replace(block, X=basis, labels=labels, trusted=trusted, groups=groups)]
+
+
+@dataclass(frozen=True)
+class KeptPart:
+    """Rows that are in the memory of whoever visits them."""
+
+    name: str
+    kept: tuple[Block, ...]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, block after block."""
+        yield from self.kept
 
 
 @dataclass(frozen=True)

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from flipproof.blocks.block import Block
 from flipproof.distributed.powers import BlockPowers
-from flipproof.distributed.summaries import codes_of
+from flipproof.distributed.summaries import LabelledSums, codes_of, sums_of_basis
 from flipproof.learners.whitening import Whitening
 from flipproof.rounding import Integers, above
-from flipproof.tallies import CellTally, LevelTally, VoteCount
+from flipproof.tallies import VoteCount
 from flipproof.votes import ProductVotes, class_scores, tiles, votes_by_cell
 
 #: Test rows whose votes are made at a time, where no histogram says how many.
@@ -32,24 +32,40 @@ class Voters:
         What votes on the test rows are made of; of no training row yet.
     classes : array of shape (K,)
         The classes.
+    are_kept : bool
+        Whether the features of a block are its basis already.
     """
 
     whitening: Whitening
     votes: ProductVotes
     classes: NDArray[Any]
+    are_kept: bool = False
 
-    def votes_and_codes(self, block: Block) -> tuple[ProductVotes, Integers]:
-        """Return the votes of a block's rows, and their labels.
+    def cast(self, block: Block) -> tuple[ProductVotes, Integers, LabelledSums]:
+        """Return the votes of a block's rows, their labels, and what fitting found in them.
 
         Raises
         ------
         ValueError
             If a row is farther out than all rows were when the model was fitted: its vote might not fit the grid.
         """
-        basis = self.whitening.basis(block.X)
-        if above(self.whitening.leverage(basis), 1e-12) > self.whitening.largest_leverage:
+        basis = block.X if self.are_kept else self.whitening.basis(block.X)
+        codes = codes_of(block, self.classes)
+        sums = sums_of_basis(block, basis, codes, self.whitening, self.classes)
+        if above(sums.leverage, 1e-12) > self.whitening.largest_leverage:
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
-        return self.votes.of(basis), codes_of(block, self.classes)
+        return self.votes.of(basis), codes, sums
+
+
+@dataclass(frozen=True)
+class Voted:
+    """What was counted of the votes of some rows, and `sums` to tell whether they are still those of the fit."""
+
+    counted: Any
+    sums: LabelledSums
+
+    def __add__(self, other: Voted) -> Voted:
+        return Voted(self.counted + other.counted, self.sums + other.sums)
 
 
 @dataclass(frozen=True)
@@ -58,10 +74,10 @@ class Scores:
 
     voters: Voters
 
-    def __call__(self, block: Block) -> Integers:
+    def __call__(self, block: Block) -> Voted:
         """Return the scores that a block's rows contribute."""
-        votes, codes = self.voters.votes_and_codes(block)
-        return _class_scores(votes, codes, len(self.voters.classes))
+        votes, codes, sums = self.voters.cast(block)
+        return Voted(_class_scores(votes, codes, len(self.voters.classes)), sums)
 
 
 @dataclass(frozen=True)
@@ -72,12 +88,12 @@ class Tally:
     count: VoteCount
     powers: BlockPowers
 
-    def __call__(self, block: Block) -> LevelTally | CellTally:
+    def __call__(self, block: Block) -> Voted:
         """Return the tally of a block's rows."""
-        votes, codes = self.voters.votes_and_codes(block)
+        votes, codes, sums = self.voters.cast(block)
         if self.powers.is_limited:
             codes = np.where(self.powers.changeable(block, codes), codes, codes + len(self.voters.classes))
-        return self.count.tally(votes, codes)
+        return Voted(self.count.tally(votes, codes), sums)
 
 
 @dataclass(frozen=True)
@@ -98,15 +114,15 @@ class GroupTally:
     voters: Voters
     powers: BlockPowers
 
-    def __call__(self, block: Block) -> GroupSums:
+    def __call__(self, block: Block) -> Voted:
         """Return the sums of a block's rows."""
         assert self.powers.cells is not None
-        votes, codes = self.voters.votes_and_codes(block)
+        votes, codes, voted = self.voters.cast(block)
         members, cells = self.powers.cells_of(block, codes)
         sums = np.empty((2, len(votes.exponent), len(self.powers.cells)), dtype=np.int64)
         for start, stop in tiles(len(votes.exponent), ROWS_AT_A_TIME):
             sums[:, start:stop] = votes_by_cell(votes.on_rows(start, stop), members, cells, sums.shape[2])
-        return GroupSums(_class_scores(votes, codes, len(self.voters.classes)), sums)
+        return Voted(GroupSums(_class_scores(votes, codes, len(self.voters.classes)), sums), voted)
 
 
 def _class_scores(votes: ProductVotes, codes: Integers, n_classes: int) -> Integers:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from abc import abstractmethod
 from typing import Any
 
@@ -12,6 +13,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
+from flipproof.blocks import RowBlocks
 from flipproof.certificates import Adversary, Certificates
 from flipproof.exact import Powers
 from flipproof.learners.adversaries import powers_of
@@ -61,6 +63,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(X)
 
     def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
+        if isinstance(X, (str, os.PathLike, RowBlocks)) or hasattr(X, "__dask_graph__"):
+            raise ValueError(
+                f"{type(self).__name__} learns from rows in memory. Got {type(X).__name__} instead: read them, or use "
+                "the learners of flipproof.distributed, which visit rows in files, in blocks and in Dask."
+            )
         if self.features is None:
             self.features_ = None
             X, y = validate_data(self, X, y, dtype=FEATURE_TYPES, ensure_min_samples=2)

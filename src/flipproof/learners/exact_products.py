@@ -33,6 +33,9 @@ FEATURE_BITS = 2 * HALF_BITS
 #: Rows over which sums of features, and of products of two halves, are exact.
 CHUNK_ROWS = 2 ** (EXACT_BITS - FEATURE_BITS)
 
+#: Numbers that are multiplied at a time: what a processor's cache holds.
+NUMBERS_AT_A_TIME = 2**17
+
 #: A test row this far outside the training range (in grid steps) is moved here, so that nothing overflows.
 LARGEST_FEATURE = 2.0**900
 
@@ -79,26 +82,56 @@ class ColumnGrid:
 class Rotation:
     """A matrix whose product with integers of FEATURE_BITS bits is the same in any order of summation.
 
-    Column r is ``(high + low * 2**-bits) * 2**-exponent_r``; `high` and `low` hold integers of `bits` bits.
+    Column r is ``(high + low * 2**-bits) * 2**-exponent_r``; `high` and `low` hold integers of `bits` bits, and stand
+    side by side in `both`, low first.
     """
 
-    high: Floats
-    low: Floats
+    both: Floats
     exponent: Integers
     bits: int
 
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.exponent)
+
+    @property
+    def low(self) -> Floats:
+        """The lower halves."""
+        return self.both[:, : self.width]
+
+    @property
+    def high(self) -> Floats:
+        """The higher halves."""
+        return self.both[:, self.width :]
+
     def apply(self, integers: Floats) -> Floats:
         """Return ``integers @ matrix``; rows with more bits are put on a coarser grid first."""
-        coarser = np.minimum(FEATURE_BITS - exponent_above(np.abs(integers).max(axis=1, initial=0.0)), 0)[:, None]
-        if coarser.any():
+        coarser = None
+        if integers.size and max(integers.max(), -integers.min()) >= 2.0**FEATURE_BITS:
+            coarser = np.minimum(FEATURE_BITS - exponent_above(np.abs(integers).max(axis=1)), 0)[:, None]
             integers = to_grid(integers, coarser, FEATURE_BITS)
-        high, low = halves(integers)
-        # four exact products, added in a fixed order
-        product = (high @ self.low) * 2.0 ** (HALF_BITS - self.bits) + (low @ self.low) * 2.0**-self.bits
-        product += low @ self.high
-        product += (high @ self.high) * 2.0**HALF_BITS
-        product *= power_of_two(-self.exponent)
-        return scale(product, -coarser) if coarser.any() else product
+        product = np.empty((len(integers), self.width))
+        at_a_time = max(1, NUMBERS_AT_A_TIME // max(self.both.shape))
+        buffers = np.empty((2 * at_a_time, self.both.shape[0])), np.empty((2 * at_a_time, 2 * self.width))
+        for start in range(0, len(integers), at_a_time):
+            self._multiply(integers[start : start + at_a_time], *buffers, product[start : start + at_a_time])
+        return product if coarser is None else scale(product, -coarser)
+
+    def _multiply(self, integers: Floats, stacked: Floats, products: Floats, out: Floats) -> None:
+        """Make the four products of halves by one product of stacked halves: exact, and added in a fixed order."""
+        n, width = len(integers), self.width
+        high, low = stacked[:n], stacked[n : 2 * n]
+        np.rint(np.multiply(integers, 2.0**-HALF_BITS, out=high), out=high)
+        np.subtract(integers, np.multiply(high, 2.0**HALF_BITS, out=low), out=low)
+        np.matmul(stacked[: 2 * n], self.both, out=products[: 2 * n])
+        high_low, low_low = products[:n, :width], products[n : 2 * n, :width]
+        high_high, low_high = products[:n, width:], products[n : 2 * n, width:]
+        np.multiply(high_low, 2.0 ** (HALF_BITS - self.bits), out=out)
+        out += np.multiply(low_low, 2.0**-self.bits, out=low_low)
+        out += low_high
+        out += np.multiply(high_high, 2.0**HALF_BITS, out=high_high)
+        out *= power_of_two(-self.exponent)
 
 
 def chunks(n: int) -> Iterator[slice]:
@@ -118,15 +151,17 @@ def rotation_of(matrix: Floats) -> Rotation:
     bits = bits_left(len(matrix), HALF_BITS)
     exponent = grid_exponent(np.abs(matrix).max(axis=0, initial=0.0), bits)
     limit = 2.0**bits - 1
-    rest = scale(matrix, exponent)
-    high = np.rint(rest)
-    np.clip(high, -limit, limit, out=high)
-    # in place: the matrix of a kernel is large
-    rest -= high
-    rest *= 2.0 ** (bits - 1)
-    low = np.rint(rest, out=rest)
+    both = np.empty((len(matrix), 2 * matrix.shape[1]))
+    low, high = both[:, : matrix.shape[1]], both[:, matrix.shape[1] :]
+    for rows in chunks(len(matrix)):  # in place, and a few rows at a time: the matrix of a kernel is large
+        low[rows] = scale(matrix[rows], exponent)
+    np.clip(np.rint(low, out=high), -limit, limit, out=high)
+    low -= high
+    low *= 2.0 ** (bits - 1)
+    np.rint(low, out=low)
     low *= 2
-    return Rotation(high, np.clip(low, -limit, limit, out=low), exponent, bits)
+    np.clip(low, -limit, limit, out=low)
+    return Rotation(both, exponent, bits)
 
 
 def round_columns(X: Floats, midpoint: Floats, exponent: Integers) -> Floats:

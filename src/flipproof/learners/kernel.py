@@ -233,7 +233,7 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
     def _solve_on_landmarks(self, K: Floats, X: Floats) -> None:
         """Ridge regression on the features ``K_mm^-1/2 k(x)``, whose dot products are Nystroem's kernel."""
         self._map = landmark_map(K)
-        mapped = np.empty((len(X), self._map.high.shape[1]))
+        mapped = np.empty((len(X), self._map.width))
         for start, stop in tiles(len(X), ROWS_AT_A_TIME):
             mapped[start:stop] = exact_product(self._kernel.matrix(X[start:stop]), self._map)
         self._whitening, self._basis = whiten(mapped, center=bool(self.fit_intercept))

@@ -154,7 +154,7 @@ def whiten_in_passes(total: Total, center: bool, ranges: ColumnRanges | None = N
 
 
 def _largest_coordinates(X: Floats, grid: ColumnGrid, rotation: Rotation) -> Largest:
-    largest = np.zeros(rotation.high.shape[1])
+    largest = np.zeros(rotation.width)
     for rows in chunks(len(X)):
         largest = np.maximum(largest, np.abs(rotation.apply(grid.integers(X[rows]))).max(axis=0))
     return Largest(largest)

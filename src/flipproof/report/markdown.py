@@ -118,6 +118,8 @@ def _predictions(summary: Mapping[str, Any]) -> list[str]:
             f"{attack['n_found']:,} attacks were found on {attack['n_attempted']:,} predictions; "
             f"{attack['n_contradictions']:,} of them with so few changes that a certificate rules them out."
         )
+    elif summary.get("without_attack"):  # older reports do not have it
+        blocks.append(escaped(summary["without_attack"]))
     return blocks
 
 

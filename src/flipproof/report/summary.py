@@ -43,6 +43,7 @@ def summarize(
     y_train: ArrayLike | None = None,
     attack: AttackResult | None = None,
     audit: LabelAudit | None = None,
+    without_attack: str | None = None,
     facts: Mapping[str, Any] | None = None,
     requirement: Mapping[str, Any] | None = None,
     title: str = "Label-flip report",
@@ -64,6 +65,8 @@ def summarize(
         The attacks on the same test rows, as :func:`flipproof.attacks.worst_flips` finds them.
     audit : LabelAudit, optional
         The labels to look at, as :func:`flipproof.attacks.labels_to_audit` ranks them.
+    without_attack : str, optional
+        Why there are no attacks, where a reader would miss them.
     facts : mapping, optional
         What else is known: files, columns, checksums, learner, versions, times. Anything that is not of JSON becomes
         text.
@@ -108,6 +111,7 @@ def summarize(
         "predictions": _predictions(main, truth, names, attack, training),
         "attack": None if attack is None else _attack(attack, main),
         "audit": None if audit is None else _audit(audit, training),
+        "without_attack": None if without_attack is None else cut(without_attack, LONGEST_FACT),
         "assumptions": [cut(sentence, LONGEST_FACT) for sentence in main.assumptions],
         "voids": words.voids(main),
         "facts": plain_value(facts or {}),

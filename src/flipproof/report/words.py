@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from flipproof.certificates import COUNTED_UNITS, Certificates
+from flipproof.certificates import COUNTED_UNITS, Adversary, Certificates
 from flipproof.report.counts import least_change, n_standing
 from flipproof.report.text import percent
 
@@ -39,6 +39,9 @@ VOIDS = {
         "The rows that matter are unlike the test rows: shares are about these test rows.",
     ),
 }
+
+#: How the sentence ends that counts trusted labels among the assumptions.
+TRUSTED = "training labels are trusted: nobody can change them."
 
 METHOD_WORDS = {
     "exact": "exact: the true radius of the classifier; one flip more, and an attack exists",
@@ -119,13 +122,16 @@ def threat(certificates: Certificates) -> list[str]:
         else "A certified prediction would be the same whichever labels they had chosen, up to its radius, with the "
         "probability that the assumptions state.",
     ]
-    if adversary is None:
+    if adversary is None and certificates.n_touchable == certificates.n_units and unit == "labels":
         said.append("Any label may be changed to any class.")
         return said
-    if adversary.trusted is not None:
+    adversary = adversary or Adversary()
+    if adversary.trusted is None:  # rows in blocks say themselves who is trusted, and only the certificates know
+        said += [sentence for sentence in certificates.assumptions if sentence.endswith(TRUSTED)]
+    else:
         trusted = int(np.count_nonzero(adversary.trusted))
         said.append(f"{trusted:,} of the labels are trusted: nobody can change them.")
-    if adversary.groups is not None:
+    if unit == "annotators":
         said.append(f"The radius counts annotators; {certificates.n_touchable:,} of them have labels to change.")
     if adversary.allowed is not None:
         changes = ", ".join(f"{old} to {new}" for old, new in adversary.allowed)

@@ -12,6 +12,12 @@ from numpy.typing import NDArray
 #: Different words from which on a column, most of which is numbers, was meant to be numbers.
 MANY_WORDS = 20
 
+#: Words that say whether a row is trusted.
+ANSWERS = {
+    **dict.fromkeys(("true", "yes", "y", "1", "1.0"), 1),
+    **dict.fromkeys(("false", "no", "n", "0", "0.0"), 0),
+}
+
 #: Different words from which on a column of words may be a text, or a name for each row.
 MANY_CATEGORIES = 100
 
@@ -171,18 +177,22 @@ def as_names(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0
 
 
 def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[np.bool_]:
-    """Return which rows are trusted, from booleans, or 0 and 1."""
+    """Return which rows are trusted, from booleans, 0 and 1, or words such as yes and no."""
     column = _plain(column)
     missing = _first_missing(column)
     if missing is not None:
         raise ValueError(f"column {name!r} of {source} does not say whether row {first_row + missing} is trusted.")
-    expected = f"column {name!r} of {source} must say who is trusted by booleans, or 0 and 1."
-    if not (pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+    expected = f"column {name!r} of {source} must say who is trusted: yes or no, true or false, 1 or 0."
+    if _is_words(column.type):
+        values = np.array([ANSWERS.get(word.strip().lower(), np.nan) for word in column.to_pylist()], dtype=np.float64)
+    elif pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
+        values = plain_numbers(column)
+    else:
         raise ValueError(f"{expected} Got {column.type} instead.")
-    values = plain_numbers(column)
     strange = np.flatnonzero((values != 0) & (values != 1))
     if strange.size:
-        raise ValueError(f"{expected} Got {values[strange[0]]:g} in row {first_row + int(strange[0])} instead.")
+        row = int(strange[0])
+        raise ValueError(f"{expected} Got {column[row].as_py()!r} in row {first_row + row} instead.")
     return np.asarray(values == 1)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
-from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from threadpoolctl import threadpool_limits
 
 #: Words that are counted: the most frequent ones. More make it slower, and hardly better.
@@ -37,10 +37,9 @@ class TextEncoder:
 
     def fit_transform(self, texts: NDArray[np.object_]) -> NDArray[np.float64]:
         """Learn words and directions from the training texts, and return those as vectors."""
-        self._counts = TfidfVectorizer(
+        self._counts = CountVectorizer(
             max_features=MOST_WORDS,
             min_df=min(FEWEST_ROWS, len(texts)),
-            sublinear_tf=True,
             token_pattern=r"(?u)\b\w+\b|[!?$£€%]",
             dtype=np.float64,
         )
@@ -50,16 +49,20 @@ class TextEncoder:
             counts = np.zeros((len(texts), 0))
         if counts.shape[1] < FEWEST_WORDS:
             raise ValueError(f"column {self.name!r} has too few words to be read as text.")
+        # sums in the order of `transform`, so that training texts come out the same there, to the last bit
+        counts.sort_indices()
+        self._weights = TfidfTransformer(sublinear_tf=True)
+        weighted = self._weights.fit_transform(counts)
         most = max(1, min(counts.shape) - 1)
         self._directions = TruncatedSVD(min(self.n_dimensions, most), random_state=0)
         # sums in the order of one thread: the vectors, and with them the certificates, are the same for any number
         # of threads; the shares of the variance are of no use, and of 0 if all texts are the same
         with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore"):
-            return np.asarray(self._directions.fit_transform(counts))
+            return np.asarray(self._directions.fit_transform(weighted))
 
     def transform(self, texts: NDArray[np.object_]) -> NDArray[np.float64]:
         """Return texts as vectors."""
-        return np.asarray(self._directions.transform(self._counts.transform(_present(texts))))
+        return np.asarray(self._directions.transform(self._weights.transform(self._counts.transform(_present(texts)))))
 
 
 def _present(texts: NDArray[np.object_]) -> list[Any]:

@@ -1,0 +1,139 @@
+"""Some of the training rows in Parquet files, by which columns are turned into numbers, and a checksum of the files."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+from pyarrow.parquet import ParquetFile
+
+from flipproof.blocks.checking import rows_in_words
+from flipproof.blocks.footers import Footer, read_failure
+from flipproof.progress import ProgressLine
+from flipproof.tables.columns import as_labels, as_numbers, as_vectors, plain_numbers, type_kind
+
+#: Rows of a sample, at most.
+ROWS_IN_SAMPLE = 100_000
+
+#: Rows that are read at a time.
+ROWS_AT_A_TIME = 2**13
+
+#: Bytes at the end of a Parquet file that say how long its footer is, and that it is one.
+END_OF_PARQUET = 8
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Every so many-th row.
+
+    Attributes
+    ----------
+    features : pyarrow.Table
+        Columns to learn from.
+    labels : pyarrow.ChunkedArray
+        Their labels: only to refuse columns that are none. What turns columns into numbers does not see them.
+    n_rows : int
+        Number of all rows.
+    """
+
+    features: pa.Table
+    labels: pa.ChunkedArray
+    n_rows: int
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether these are all rows."""
+        return bool(self.features.num_rows == self.n_rows)
+
+
+def draw_sample(footers: Sequence[Footer], features: Sequence[str], label: str, verbose: int = 0) -> Sample:
+    """Return every s-th row in the order of the files, s as small as makes at most 100,000.
+
+    It depends on neither the row groups nor the files that the rows are cut into.
+    """
+    n_rows = sum(footer.metadata.num_rows for footer in footers)
+    step, names = max(1, -(-n_rows // ROWS_IN_SAMPLE)), [*features, label]
+    n_groups = sum(footer.metadata.num_row_groups for footer in footers)
+    line, done, row, found = ProgressLine(n_groups, verbose, "Drawing a sample"), 0, 0, []
+    try:
+        for footer in footers:
+            first_row = row
+            for group in range(footer.metadata.num_row_groups):
+                count = footer.metadata.row_group(group).num_rows
+                if -row % step < count:
+                    for table in _tables(footer.path, group, names):
+                        _check_values(table, features, label, footer.path, row - first_row)
+                        found.append(table if step == 1 else table.take(np.arange(-row % step, len(table), step)))
+                        row += len(table)
+                else:
+                    row += count
+                done += 1
+                line.show(done, "row groups", is_last=done == n_groups)
+    finally:
+        line.close()
+    columns = {name: _joined(name, [table[name] for table in found], footers) for name in names}
+    labels = columns.pop(label)
+    return Sample(pa.table(columns), labels, n_rows)
+
+
+def fingerprint(files: Sequence[Path]) -> str:
+    """Return the SHA-256 of names, sizes and footers of Parquet files: to read all of them would take too long.
+
+    Footers hold the place, the size and mostly the range of each column in each row group.
+    """
+    digest = hashlib.sha256()
+    for path in files:
+        size = path.stat().st_size
+        with path.open("rb") as file:
+            file.seek(-END_OF_PARQUET, os.SEEK_END)
+            length = int.from_bytes(file.read(4), "little")
+            file.seek(-END_OF_PARQUET - length, os.SEEK_END)
+            digest.update(f"{path.name}\n{size}\n".encode() + file.read(length))
+    return digest.hexdigest()
+
+
+def _tables(path: str, group: int, names: Sequence[str]) -> Iterator[pa.Table]:
+    try:
+        with ParquetFile(path) as file:
+            for batch in file.iter_batches(ROWS_AT_A_TIME, [group], list(names)):
+                yield pa.Table.from_batches([batch]).select(list(names))
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise read_failure(path, error) from error
+
+
+def _check_values(table: pa.Table, features: Sequence[str], label: str, path: str, first_row: int) -> None:
+    """Refuse rows that cannot be encoded, by the name of their file."""
+    as_labels(label, table[label], repr(path), first_row)
+    try:
+        for name in features:
+            column = table[name]
+            if pa.types.is_null(column.type):
+                continue
+            kind = type_kind(name, column.type)
+            if kind == "vectors":
+                as_vectors(name, column)
+            elif kind == "numbers":
+                as_numbers(name, column)
+    except ValueError as error:
+        raise ValueError(f"{path!r}, {rows_in_words(first_row, len(table))}: {error}") from error
+
+
+def _joined(name: str, columns: Sequence[pa.ChunkedArray], footers: Sequence[Footer]) -> pa.ChunkedArray:
+    """Return a column of all files, where it may be of several types of a kind, and has no type if it is empty."""
+    plain = [one.cast(one.type.value_type) if pa.types.is_dictionary(one.type) else one for one in columns]
+    types = {footer.type_of(name) for footer in footers} - {pa.null()}
+    if len(types) == 1:
+        (kind,) = types
+    elif all(pa.types.is_nested(one) for one in types):
+        kind = pa.list_(pa.float64())
+    elif all(pa.types.is_string(one) or pa.types.is_large_string(one) or pa.types.is_string_view(one) for one in types):
+        kind = pa.large_string()
+    else:
+        kind = pa.float64()
+        plain = [pa.chunked_array([pa.array(plain_numbers(one), from_pandas=True)]) for one in plain]
+    return pa.chunked_array([chunk for one in plain for chunk in one.cast(kind).chunks], kind)

@@ -1,0 +1,441 @@
+"""`flipproof certify` on folders of Parquet files, by this process and by clusters: as of a single file."""
+
+import gc
+import hashlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+from terminal import signalled
+
+from flipproof.cli import cluster, sample
+from flipproof.cli.group import run
+from flipproof.tables import TableEncoder
+
+# distributed leaves the socket of a connection that failed to the garbage collector
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
+N_TRAIN, N_TEST = 240, 30
+WORDS = np.array(["free", "money", "prize", "win", "click", "offer", "lunch", "today", "team", "project", "talk"])
+EVERYTHING = ["--label", "kind", "--id", "key", "--text", "body", "--trusted", "sure", "--drop", "who"]
+
+
+def mails(n, seed):
+    """Mails with columns of every kind."""
+    rng = np.random.default_rng(seed)
+    spam = rng.random(n) < 0.5
+    vectors = rng.normal(size=(n, 3)).astype(np.float32) + spam[:, None]
+    return pa.table(
+        {
+            "key": [f"mail-{seed}-{i}" for i in range(n)],
+            "length": pa.array(rng.normal(size=n) + spam, mask=rng.random(n) < 0.1),
+            "links": rng.integers(0, 9, n),
+            "country": np.where(rng.random(n) < 0.3 + 0.5 * spam, "elsewhere", "here"),
+            "answered": (rng.random(n) < 0.7) & ~spam,
+            "embedding": pa.FixedSizeListArray.from_arrays(pa.array(vectors.ravel()), 3),
+            "body": [" ".join(rng.choice(WORDS[:8] if one else WORDS[4:], 5)) for one in spam],
+            "kind": np.where(spam, "spam", "ham"),
+            "who": rng.choice(["ann", "bob", "cy", "dee", "eve"], n),
+            "sure": rng.choice(["yes", "no", "No"], n),
+        }
+    )
+
+
+def write_parts(table, folder, ends, rows_in_group):
+    folder.mkdir()
+    for number, (start, stop) in enumerate(zip([0, *ends], [*ends, table.num_rows], strict=True)):
+        parquet.write_table(table.slice(start, stop - start), folder / f"{number}.parquet", rows_in_group)
+
+
+@pytest.fixture(scope="module")
+def data(tmp_path_factory):
+    """Folder with the same training rows as one file, and in files of unequal size, one of them empty."""
+    folder = tmp_path_factory.mktemp("mails")
+    train = mails(N_TRAIN, 1)
+    parquet.write_table(train, folder / "train.parquet")
+    write_parts(train, folder / "parts", [90, 90, 91, 200], 60)
+    write_parts(train, folder / "others", [150], 1000)
+    parquet.write_table(mails(N_TEST, 2), folder / "test.parquet")
+    return folder
+
+
+@pytest.fixture
+def certify(data, tmp_path, capfd, monkeypatch):
+    """Return a function that runs the command in the folder, and returns what it wrote, its summary and its talk."""
+    monkeypatch.chdir(data)
+
+    def check(train, *options, columns=EVERYTHING):
+        out = tmp_path / "certificates.csv"
+        arguments = ["--train", train, "--test", "test.parquet", *columns, *map(str, options)]
+        assert run(["certify", *arguments, "-o", str(out), "--json"]) == 0
+        captured = capfd.readouterr()
+        return out.read_text(), json.loads(captured.out), captured.err
+
+    return check
+
+
+@pytest.fixture
+def refused(data, tmp_path, capfd, monkeypatch):
+    """Return a function that runs the command, sees that it is refused in one line, and returns that."""
+    monkeypatch.chdir(data)
+
+    def check(train, *options, columns=EVERYTHING, command="certify"):
+        arguments = ["--train", str(train), "--test", "test.parquet", *columns, *map(str, options), "--quiet"]
+        assert run([command, *arguments]) == 2
+        captured = capfd.readouterr()
+        assert captured.out == ""
+        assert captured.err.count("\n") == 1
+        assert captured.err.startswith("flipproof: error: ")
+        assert len(captured.err) < 500
+        return captured.err
+
+    return check
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        [],
+        ["--scale", "rank", "--classes", "ham,spam,other", "--allow", "spam:ham"],
+        ["--method", "tight", "--method", "kl", "--noise", "0.2", "--set", "regularization=3"],
+        ["--features", "l*,emb*", "--learner", "kernel", "--set", "n_components=20"],
+    ],
+)
+def test_a_folder_gives_what_the_same_rows_in_a_file_do(certify, options):
+    wanted, summary, _ = certify("train.parquet", *options)
+    for train in ("parts", "others", "parts/*.parquet"):
+        written, found, _ = certify(train, *options)
+        assert written == wanted
+        for name in ("headline", "problem", "methods", "assumptions"):
+            assert found[name] == summary[name]
+        assert found["facts"]["encoding"] == summary["facts"]["encoding"]
+        assert found["facts"]["columns_used"] == summary["facts"]["columns_used"]
+
+
+def test_training_texts_come_out_the_same_in_blocks_to_the_last_bit():
+    rng = np.random.default_rng(0)
+    words = np.array([f"w{number}" for number in rng.permutation(500)])
+    texts = pa.table({"body": [" ".join(rng.choice(words, 40)) for _ in range(200)]})
+    encoder = TableEncoder(["body"], text_dimensions=20)
+    whole = encoder.fit_transform(texts)
+    assert np.array_equal(
+        whole, np.concatenate([encoder.transform(texts.slice(start, 50)) for start in range(0, 200, 50)])
+    )
+
+
+def test_annotators_in_a_folder(certify):
+    columns = ["--label", "kind", "--id", "key", "--annotator", "who", "--drop", "sure,body"]
+    wanted, summary, _ = certify("train.parquet", columns=columns)
+    written, found, _ = certify("parts", columns=columns)
+    assert written == wanted
+    assert '"annotators"' in written
+    assert found["threat"] == summary["threat"]
+
+
+def test_the_report_says_who_is_trusted_and_why_there_are_no_attacks(certify, tmp_path):
+    _, summary, _ = certify("parts", "--report", tmp_path / "report.html")
+    assert any("training labels are trusted" in sentence for sentence in summary["threat"])
+    assert not any("Any label may be changed" in sentence for sentence in summary["threat"])
+    assert "visited in blocks" in (tmp_path / "report.html").read_text()
+    certify("parts", "--report", tmp_path / "report.md")
+    assert "visited in blocks" in (tmp_path / "report.md").read_text()
+
+
+def test_the_checksum_is_of_names_sizes_and_footers(certify, data):
+    facts = certify("parts")[1]["facts"]
+    files = sorted((data / "parts").iterdir())
+    assert facts["training_files"] == 5
+    assert facts["training_bytes"] == sum(file.stat().st_size for file in files)
+    digest = hashlib.sha256()
+    for content, file in ((file.read_bytes(), file) for file in files):
+        footer = content[-8 - int.from_bytes(content[-8:-4], "little") : -8]
+        digest.update(f"{file.name}\n{len(content)}\n".encode() + footer)
+    checksums = facts["sha256"]
+    assert checksums["parts (names, sizes and footers of its Parquet files)"] == digest.hexdigest()
+    assert checksums["test.parquet"] == hashlib.sha256((data / "test.parquet").read_bytes()).hexdigest()
+
+
+def test_of_many_rows_a_sample_turns_columns_into_numbers(certify, monkeypatch):
+    monkeypatch.setattr(sample, "ROWS_IN_SAMPLE", 100)
+    results = [certify(train) for train in ("parts", "others", "*n.parquet")]
+    assert len({written for written, _, _ in results}) == 1
+    for _, summary, _ in results:
+        assert any("by a sample of 80 of the 240 training rows alone" in one for one in summary["assumptions"])
+
+
+def test_words_and_gaps_that_the_sample_did_not_have(certify, data, monkeypatch):
+    table = mails(N_TRAIN, 1)
+    countries, lengths = table["country"].to_pylist(), table["links"].to_pylist()
+    countries[7], lengths[10] = "unheard of", None
+    table = table.set_column(3, "country", [countries]).set_column(2, "links", [lengths])
+    write_parts(table, data / "strange", [100], 50)
+    monkeypatch.setattr(sample, "ROWS_IN_SAMPLE", 100)
+    assert len(certify("strange")[0].splitlines()) == N_TEST + 1
+
+
+def test_types_of_a_kind_may_differ_between_files(certify, data):
+    table = mails(N_TRAIN, 1)
+    folder = data / "types"
+    folder.mkdir()
+    parquet.write_table(table.slice(0, 100), folder / "a.parquet")
+    other = table.slice(100)
+    for name, kind in (("links", pa.float32()), ("body", pa.large_string()), ("embedding", pa.list_(pa.float64()))):
+        place = other.column_names.index(name)
+        other = other.set_column(place, name, other[name].cast(kind))
+    country = other["country"].dictionary_encode()
+    parquet.write_table(other.set_column(3, "country", country), folder / "b.parquet")
+    assert certify("types")[0] == certify("train.parquet")[0]
+
+
+def test_talk_and_data_are_apart(certify, capfd, data):
+    _, _, talk = certify("parts")
+    assert "Fitting ridge to 240 rows\n" in talk
+    assert "parts\n" in talk
+    assert certify("parts", "--quiet")[2] == ""
+
+
+def test_dask_is_not_imported_where_nobody_asked_for_it(data):
+    check = (
+        "import sys; from flipproof.cli.group import run; assert run(sys.argv[1:]) == 0; "
+        "assert not {'dask', 'distributed'} & set(sys.modules)"
+    )
+    arguments = ["certify", "--train", "parts", "--test", "test.parquet", *EVERYTHING, "--quiet"]
+    subprocess.run([sys.executable, "-c", check, *arguments], cwd=data, check=True, stdout=subprocess.DEVNULL)
+
+
+def test_processes_of_this_machine_give_the_same(certify):
+    wanted, _, _ = certify("train.parquet")
+    written, _, talk = certify("parts", "--workers", 2, "--memory-limit", "1GiB")
+    assert written == wanted
+    assert "Dashboard: http://127.0.0.1:" in talk
+    assert re.search(r"Counting votes \[#{20}\] (\d+) of \1 parts", talk)
+
+
+def test_what_a_worker_refuses_is_said_in_one_line(refused, data):
+    table = mails(N_TRAIN, 1)
+    sure = table["sure"].to_pylist()
+    sure[150] = "maybe"
+    write_parts(table.set_column(9, "sure", [sure]), data / "unsure", [100], 30)
+    wanted = (
+        "column 'sure' of 'unsure/1.parquet' must say who is trusted: yes or no, true or false, 1 or 0. Got 'maybe'"
+    )
+    assert f"{wanted} in row 50 instead" in refused("unsure", "--workers", 1)
+    assert f"{wanted} in row 50 instead" in refused("unsure")
+
+
+@pytest.mark.parametrize("moment", ["Starting", "Dashboard"])
+def test_an_interrupt_leaves_no_process_behind(data, moment):
+    arguments = ["certify", "--train", "parts", "--test", "test.parquet", *EVERYTHING, "--workers", "1"]
+    code, written, talk = signalled(data, arguments, moment, signal.SIGINT, to_all=True)
+    assert (code, written) == (130, "")
+    assert "Traceback" not in talk
+    assert talk.rstrip().endswith("flipproof: interrupted")
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    """Files of an authority, and of a key that it has signed; and those of another one."""
+    folder = tmp_path_factory.mktemp("tls")
+    for name in ("ours", "theirs"):
+        make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
+        names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+        subprocess.run(
+            [*make, *names, "-keyout", f"{name}.key", "-out", f"{name}.pem"],
+            cwd=folder,
+            check=True,
+            capture_output=True,
+        )
+    return folder
+
+
+def tls_options(folder, name):
+    return [
+        "--tls-ca",
+        folder / f"{name}.pem",
+        "--tls-cert",
+        folder / f"{name}.pem",
+        "--tls-key",
+        folder / f"{name}.key",
+    ]
+
+
+@pytest.fixture(scope="module", params=["tcp", "tls"])
+def running(request, tmp_path_factory, certificates):
+    """Address and TLS options of a scheduler with a worker, as somebody else would have started them."""
+    folder = tmp_path_factory.mktemp(request.param)
+    options = tls_options(certificates, "ours") if request.param == "tls" else []
+    security = [str(one).replace("--tls-ca", "--tls-ca-file") for one in options]
+    place = ["--host", "127.0.0.1", "--scheduler-file", "scheduler.json", *security]
+    commands = [
+        ["dask_scheduler", "--port", "0", "--dashboard-address", "127.0.0.1:0", "--protocol", request.param, *place],
+        ["dask_worker", "--nthreads", "1", "--no-nanny", "--no-dashboard", "--protocol", request.param, *place],
+    ]
+    processes = []
+    try:
+        for name, *arguments in commands:
+            with (folder / f"{name}.log").open("w") as log:
+                command = [sys.executable, "-m", f"distributed.cli.{name}", *arguments]
+                environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+                processes.append(subprocess.Popen(command, cwd=folder, stdout=log, stderr=log, env=environment))
+            _wait_for(lambda: (folder / "scheduler.json").exists(), folder)
+        _wait_for(lambda: "Registered to" in (folder / "dask_worker.log").read_text(), folder)
+        yield json.loads((folder / "scheduler.json").read_text())["address"], options
+    finally:
+        for process in reversed(processes):
+            process.terminate()
+            process.wait(timeout=30)
+
+
+def _wait_for(condition, folder, patience=60):
+    until = time.monotonic() + patience
+    while not condition():
+        assert time.monotonic() < until, [log.read_text() for log in folder.glob("*.log")]
+        time.sleep(0.05)
+
+
+def test_a_scheduler_that_runs_gives_the_same(certify, running):
+    address, options = running
+    wanted, _, _ = certify("train.parquet")
+    written, _, talk = certify("parts", "--scheduler", address, *options)
+    assert written == wanted
+    assert "Dashboard: http" in talk
+
+
+def test_wrong_ways_to_a_scheduler(refused, running, certificates, monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    address, options = running
+    if options:
+        said = refused("parts", "--scheduler", address, *tls_options(certificates, "theirs"))
+        assert "needs --tls-ca, --tls-cert and --tls-key" in refused("parts", "--scheduler", address)
+    else:
+        said = refused("parts", "--scheduler", address.replace("tcp://", ""), *tls_options(certificates, "ours"))
+    assert "--scheduler: cannot connect to" in said
+    gc.collect()
+
+
+def test_a_scheduler_that_is_not_there(refused, monkeypatch):
+    monkeypatch.setattr(cluster, "PATIENCE", 1)
+    assert "--scheduler: cannot connect to '127.0.0.1:1', without TLS" in refused("parts", "--scheduler", "127.0.0.1:1")
+    gc.collect()
+
+
+@pytest.mark.parametrize("address", ["", "nonsense", "weird://host:1", "127.0.0.1:99999", "tcp://:8786", "host:port"])
+def test_what_is_no_address(refused, address):
+    assert "must be an address such as tcp://host:8786" in refused("parts", "--scheduler", address)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--workers", "2", "--scheduler", "127.0.0.1:1"], "either --workers N or --scheduler ADDRESS"),
+        (["--workers", "0"], "'--workers': 0 is not in the range"),
+        (["--workers", "2", "--jobs", "2"], "--jobs is for threads of this process"),
+        (["--workers", "1", "--memory-limit", "lots"], "'lots' must be a size such as 2GiB"),
+        (["--workers", "1", "--memory-limit", "1MiB"], "at least 512MiB"),
+        (["--memory-limit", "1GiB"], "--memory-limit is of --workers"),
+        (["--tls-ca", "ca.pem"], "are for --scheduler ADDRESS"),
+        (["--scheduler", "h:1", "--tls-ca", "ca.pem"], "must be given together"),
+        (["--scheduler", "h:1", "--tls-ca", "a", "--tls-cert", "b", "--tls-key", "c"], "there is no such file"),
+        (
+            ["--scheduler", "h:1", *("--tls-ca", "test.parquet"), *("--tls-cert", "b"), *("--tls-key", "c")],
+            "--tls-cert: cannot read 'b'",
+        ),
+        (["--learner", "forest"], "forest needs its training rows in memory"),
+        (["--learner", "kernel"], "give --set n_components=N"),
+        (["--holdout", "0.5"], "need --test FILE"),
+        (["--set", "verbose=1"], "must be NAME=VALUE with one of regularization"),
+        (["--label", "kynd"], "--label: 'parts/0.parquet' has no column 'kynd'. Did you mean 'kind'?"),
+        (["--annotator", "whom"], "--annotator: 'parts/0.parquet' has no column 'whom'. Did you mean 'who'?"),
+        (["--features", "x*"], "has no column 'x*'"),
+        (["--label", "length"], "has missing labels in column 'length', the first in row"),
+        (["--label", "key", "--id", "kind"], "is it the label?"),
+        (["--trusted", "embedding"], "must say who is trusted"),
+        (["--classes", "ham,eggs"], "'spam'"),
+    ],
+)
+def test_wrong_choices(refused, options, message):
+    assert message in refused("parts", *options)
+
+
+def test_files_of_tls_that_are_none(refused):
+    files = ["--tls-ca", "test.parquet", "--tls-cert", "test.parquet", "--tls-key", "test.parquet"]
+    assert "are no such files of TLS" in refused("parts", "--scheduler", "h:1", *files)
+
+
+def test_dask_that_is_not_installed(refused, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "need Dask: pip install 'flipproof[dask]'" in refused("parts", "--workers", 2)
+
+
+def test_what_is_written_is_not_read(refused):
+    assert "it is read as well" in refused("parts", "-o", "parts/1.parquet")
+
+
+def test_attacks_on_a_folder(refused):
+    assert "'parts' must be a file: attacks need all training rows in memory" in refused("parts", command="attack")
+
+
+def test_a_table_that_is_not_parquet(refused, data):
+    (data / "rows.csv").write_text("a,kind\n1,ham\n")
+    assert "'rows.csv' must end in .parquet or .pq" in refused("rows.csv", "--workers", 2)
+
+
+def test_folders_and_patterns_of_nothing(refused, tmp_path):
+    assert "there is no file in" in refused(tmp_path)
+    assert "there is no file like" in refused(f"{tmp_path}/*.parquet")
+
+
+def changed(table, name, values):
+    return table.set_column(table.column_names.index(name), name, values)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda table: table.drop_columns("links"), r"1.parquet' has no column 'links', which "),
+        (lambda table: table.drop_columns("kind"), r"1.parquet' has no column 'kind', which "),
+        (lambda table: table.append_column("more", [[0] * len(table)]), "1.parquet' has a column 'more', which "),
+        (lambda table: changed(table, "links", [["a"] * len(table)]), "column 'links' holds words in "),
+        (lambda table: changed(table, "kind", [[0] * len(table)]), "column 'kind' holds numbers in "),
+        (
+            lambda table: changed(table, "embedding", [[[1.0]] * len(table)]),
+            "column 'embedding' holds vectors of 1 num",
+        ),
+        (lambda table: changed(table, "links", [[np.inf] * len(table)]), "column 'links' holds infinity in row 0"),
+        (lambda table: changed(table, "kind", [[None] * len(table)]), "1.parquet' has missing labels in column 'kind'"),
+        (lambda table: None, "1.parquet' as Parquet: "),
+    ],
+)
+def test_a_file_that_does_not_fit_is_named(refused, tmp_path, change, message):
+    table = mails(60, 1)
+    parquet.write_table(table.slice(0, 40), tmp_path / "0.parquet")
+    other = change(table.slice(40))
+    if other is None:
+        (tmp_path / "1.parquet").write_bytes(b"PAR1 nothing PAR1")
+    else:
+        parquet.write_table(other, tmp_path / "1.parquet")
+    said = refused(tmp_path)
+    assert message in said
+    assert "1.parquet'" in said
+
+
+def test_a_copy_of_the_label(refused, tmp_path):
+    table = mails(60, 1)
+    table = table.append_column("copied", table["kind"])
+    write_parts(table, tmp_path / "copies", [20], 10)
+    parquet.write_table(table, tmp_path / "test.parquet")
+    said = refused(tmp_path / "copies", "--test", tmp_path / "test.parquet")
+    assert "column 'copied' is a copy of the label column 'kind'" in said
+
+
+def test_a_single_class(refused, tmp_path):
+    write_parts(changed(mails(60, 1), "kind", [["ham"] * 60]), tmp_path / "one", [20], 10)
+    assert "all labels in column 'kind' are 'ham'" in refused(tmp_path / "one")
