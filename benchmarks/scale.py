@@ -38,13 +38,13 @@ COLUMNS = 64
 CLASSES = 2
 
 #: Of the comparison.
-ROWS, TEST_ROWS, PARTS = 2_000_000, 500, 16
+ROWS, TEST_ROWS, PARTS = 2_000_000, 500, 32
 
 #: Of the rows in files.
 LARGE_ROWS, LARGE_TEST_ROWS, LARGE_FILES = 10_000_000, 50, 20
 WORKER_MEMORY, PROCESS_MEMORY = 2 * 2**30, 2**30
 
-REPEATS = 3
+REPEATS = 5
 
 #: Of a part whose visits are timed, and how often.
 PART_ROWS, SAMPLES = 125_000, 12

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.rounding import SHIFT_BITS, SUM_RUN, Floats, Integers, round_and_add, whole_runs
-from flipproof.votes import LARGEST_PRECISION, TILE_ROWS, SparseVotes, VoteSource, all_votes, tiles
+from flipproof.votes import LARGEST_PRECISION, TILE_ROWS, SparseVotes, VoteSource, all_votes, votes_in_tiles
 
 #: Above this many levels a histogram keeps only the votes that occur.
 MOST_SHARED_LEVELS = 2**13
@@ -200,21 +200,25 @@ def levels_are_shared(precision: int, n_train: int) -> bool:
 
 
 def _shared_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
-    return without_outer_levels(count_levels(source, codes, n_classes, levels), levels)
+    return without_outer_levels(count_levels(source, codes, n_classes, levels).astype(np.int64, copy=False), levels)
 
 
-def count_levels(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> Integers:
+def count_levels(
+    source: VoteSource, codes: Integers, n_classes: int, levels: int, kind: type[np.signedinteger] = np.int64
+) -> NDArray[np.signedinteger]:
     """Count the votes by label and level, shape (rows, classes, levels), for all levels that there could be."""
-    rows = len(source.exponent)
-    counts = np.zeros(rows * n_classes * levels, dtype=np.int64)
+    n_rows, cells_per_row, tile = len(source.exponent), n_classes * levels, tile_rows(n_classes, levels)
+    at_a_time = max(1, NUMBERS_AT_A_TIME // max(1, min(source.n_train, tile)))
+    counts = np.zeros((n_rows, cells_per_row), dtype=kind)
     # one cell per test row, label and level; both parts of a label's cell number are even
-    cell_of_row = (np.arange(rows) * (n_classes * levels))[:, None] - SHIFT_BITS
+    cell_of_row = (np.arange(at_a_time) * cells_per_row)[:, None] - SHIFT_BITS
     cell_of_label = (codes * levels + levels // 2).astype(np.float64)
-    for start, stop in tiles(source.n_train, tile_rows(n_classes, levels)):
-        cells = round_and_add(source.unrounded(start, stop), cell_of_label[start:stop])
-        cells += cell_of_row
-        counts += np.bincount(cells.ravel(), minlength=counts.size)
-    return counts.reshape(rows, n_classes, levels)
+    for rows, train, votes in votes_in_tiles(source, tile, at_a_time):
+        cells = round_and_add(votes, cell_of_label[train])
+        cells += cell_of_row[: len(cells)]
+        found = np.bincount(cells.ravel(), minlength=len(cells) * cells_per_row)
+        counts[rows] += found.reshape(len(cells), cells_per_row)
+    return counts.reshape(n_rows, n_classes, levels)
 
 
 def without_outer_levels(counts: Integers, n_levels: int) -> VoteHistogram:

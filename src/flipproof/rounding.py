@@ -79,8 +79,9 @@ def scale(x: Floats | float, exponent: Integers | int) -> Floats:
 
 def to_grid(x: Floats, exponent: Integers | int, bits: int) -> Floats:
     """Round ``x * 2**exponent`` to an integer of at most `bits` bits and a sign, kept in float64."""
-    limit = 2.0**bits - 1
-    return np.asarray(np.clip(np.rint(scale(x, exponent)), -limit, limit), dtype=np.float64)
+    limit, on_grid = 2.0**bits - 1, scale(x, exponent)
+    np.rint(on_grid, out=on_grid)
+    return np.clip(on_grid, -limit, limit, out=on_grid)
 
 
 def round_and_add(x: Floats, even: Floats) -> Integers:

@@ -13,7 +13,6 @@ from flipproof.histograms import (
     count_levels,
     levels_are_shared,
     possible_levels,
-    tile_rows,
     trimmed,
     without_outer_levels,
 )
@@ -56,12 +55,12 @@ class VoteCount:
     def bytes_per_row(self) -> int:
         """Memory of a tally for each test row, at most."""
         if levels_are_shared(self.precision, self.n_train):
-            return self.n_classes * self.n_levels * self._counts_type.itemsize
+            return self.n_classes * self.n_levels * np.dtype(self._counts_type).itemsize
         return 16 * min(self.n_classes * self.all_levels, self.n_train)
 
     @property
-    def _counts_type(self) -> np.dtype[np.signedinteger]:
-        return np.dtype(np.int32 if self.n_train <= MOST_ROWS_IN_32_BITS else np.int64)
+    def _counts_type(self) -> type[np.signedinteger]:
+        return np.int32 if self.n_train <= MOST_ROWS_IN_32_BITS else np.int64
 
     def tally(self, votes: ProductVotes, codes: Integers) -> LevelTally | CellTally:
         """Count the votes of some training rows, labelled `codes`, on some test rows."""
@@ -70,12 +69,8 @@ class VoteCount:
         return self._tally_cells(votes, codes)
 
     def _tally_levels(self, votes: ProductVotes, codes: Integers) -> LevelTally:
-        n_rows, levels = len(votes.exponent), self.n_levels
-        counts = np.empty((n_rows, self.n_classes, levels), dtype=self._counts_type)
-        at_a_time = max(1, NUMBERS_AT_A_TIME // min(votes.n_train, tile_rows(self.n_classes, levels)))
-        for start, stop in tiles(n_rows, at_a_time):
-            counts[start:stop] = count_levels(votes.on_rows(start, stop), codes, self.n_classes, levels)
-        return LevelTally(trimmed(counts), levels)
+        counts = count_levels(votes, codes, self.n_classes, self.n_levels, self._counts_type)
+        return LevelTally(np.ascontiguousarray(trimmed(counts)), self.n_levels)
 
     def _tally_cells(self, votes: ProductVotes, codes: Integers) -> CellTally:
         shape = len(votes.exponent), self.n_classes, self.all_levels

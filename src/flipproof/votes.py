@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,12 @@ from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers, grid_exponent, s
 #: The most bits that a vote may have.
 LARGEST_PRECISION = 24
 
-#: Training rows that are visited at a time, at least.
+#: Training rows that are visited at a time, at least, and test rows, where nothing else says how many.
 TILE_ROWS = 2**14
+ROWS_AT_A_TIME = 128
+
+#: Test rows, training rows, and numbers that become the votes of these on those.
+Tile: TypeAlias = "tuple[slice, slice, Floats]"
 
 
 class VoteSource(Protocol):
@@ -64,6 +68,18 @@ class ProductVotes:
     def unrounded(self, start: int, stop: int) -> Floats:
         """Return the products for training rows start to stop, one line per test row."""
         return np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
+
+    def in_tiles(self, size: int, at_a_time: int) -> Iterator[Tile]:
+        """Yield the products of runs of test rows and training rows, always in the same memory: new memory is slow."""
+        n_rows, size = len(self.coefficients), min(size, self.n_train)
+        tile, products = np.empty((size, self.basis.shape[1])), np.empty(min(at_a_time, n_rows) * size)
+        for start, stop in tiles(self.n_train, size):
+            some = tile[: stop - start]
+            some[:] = self.basis[start:stop]
+            for first, last in tiles(n_rows, at_a_time):
+                out = products[: (last - first) * len(some)].reshape(last - first, len(some))
+                votes = np.matmul(self.coefficients[first:last], some.T, out=out)
+                yield slice(first, last), slice(start, stop), votes
 
     def on_rows(self, start: int, stop: int) -> ProductVotes:
         """Return the votes on some of the test rows."""
@@ -165,9 +181,8 @@ def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integer
     if isinstance(source, SparseVotes):
         return np.asarray(source.votes @ one_hot(codes, n_classes)).astype(np.int64)
     scores = np.zeros((len(source.exponent), n_classes), dtype=np.int64)
-    for start, stop in tiles(source.n_train, TILE_ROWS):
-        votes = source.unrounded(start, stop)
-        scores += (np.rint(votes, out=votes) @ one_hot(codes[start:stop], n_classes)).astype(np.int64)
+    for rows, train, votes in votes_in_tiles(source, TILE_ROWS):
+        scores[rows] += (np.rint(votes, out=votes) @ one_hot(codes[train], n_classes)).astype(np.int64)
     return scores
 
 
@@ -212,10 +227,10 @@ def votes_by_cell(source: VoteSource, members: Integers, cell_of_member: Integer
         for side, votes in zip(sums, (source.votes, -source.votes), strict=True):
             side += (votes.maximum(0) @ belongs).toarray()
     else:
-        for start, stop in tiles(source.n_train, TILE_ROWS):
-            votes, part = np.rint(source.unrounded(start, stop)), belongs[start:stop].T
-            sums[0] += (part @ np.maximum(votes, 0).T).T
-            sums[1] += (part @ np.maximum(-votes, 0).T).T
+        for rows, train, unrounded in votes_in_tiles(source, TILE_ROWS):
+            votes, part = np.rint(unrounded, out=unrounded), belongs[train].T
+            sums[0, rows] += (part @ np.maximum(votes, 0).T).T
+            sums[1, rows] += (part @ np.maximum(-votes, 0).T).T
     return sums.astype(np.int64)
 
 
@@ -267,6 +282,20 @@ def class_sums(basis: NDArray[np.float32], codes: Integers, n_classes: int) -> F
     for start, stop in tiles(len(basis), TILE_ROWS):
         sums += basis[start:stop].astype(np.float64).T @ one_hot(codes[start:stop], n_classes)
     return sums
+
+
+def votes_in_tiles(source: VoteSource, size: int, at_a_time: int = ROWS_AT_A_TIME) -> Iterator[Tile]:
+    """Yield runs of test rows and of `size` training rows, with numbers whose nearest integers are the votes.
+
+    The numbers are good until the next run.
+    """
+    if isinstance(source, ProductVotes):
+        yield from source.in_tiles(size, at_a_time)
+        return
+    for start, stop in tiles(source.n_train, size):
+        votes = source.unrounded(start, stop)
+        for first, last in tiles(len(votes), at_a_time):
+            yield slice(first, last), slice(start, stop), votes[first:last]
 
 
 def tiles(n_train: int, size: int) -> Iterator[tuple[int, int]]:

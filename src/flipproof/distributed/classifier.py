@@ -153,11 +153,11 @@ class RowsInBlocks(LabelLinearClassifier):
         raise NotImplementedError
 
     def _sum_up_labels(self) -> None:
-        says, n_bytes = "Summing up the labels", 4 * self._n_rows * len(self._whitening.basis_exponent)
-        self._kept = self._engine.kept(Keep(self._whitening, self._mapping), self._rows, n_bytes, "Rotating the rows")
-        is_kept = self._kept is not None
-        summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_, is_kept=is_kept)
-        sums: LabelledSums = self._total_of_basis(summary, says, self._basis_rows)
+        n_bytes = 4 * self._n_rows * len(self._whitening.basis_exponent)
+        keep = Keep(self._whitening, self.classes_, self._mapping)
+        self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
+        summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
+        sums: LabelledSums = self._total_of_basis(summary, "Summing up the labels", self._basis_rows)
         self._whitening = self._whitening.with_leverage(sums.leverage)
         self._class_sums, self._class_counts, self._sums = sums.class_sums, sums.census.counts, sums
         self._settle()
@@ -290,7 +290,7 @@ class RowsInBlocks(LabelLinearClassifier):
         return VoteCount(n_classes, self.precision_, self._n_rows)
 
     def _voters(self, products: ProductVotes) -> Voters:
-        return Voters(self._whitening, products, self.classes_, are_kept=self._kept is not None)
+        return Voters(self._whitening, products, self.classes_)
 
     def _certify_in_a_pass(
         self, products: ProductVotes, method: str, known: BlockAdversary, rows: RowBlocks

@@ -7,7 +7,7 @@ on the order in which the blocks are visited.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -184,19 +184,20 @@ class Census:
         )
 
 
-def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any], is_kept: bool) -> LabelledSums:
-    """Sum up the basis of a block by class; `is_kept` says that this is what its features are."""
-    basis = block.X if is_kept else whitening.basis(block.X)
-    return sums_of_basis(block, basis, codes_of(block, classes), whitening, classes)
+def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any]) -> LabelledSums:
+    """Sum up the basis of a block by class."""
+    return basis_and_sums(block, codes_of(block, classes), whitening, classes)[1]
 
 
-def sums_of_basis(
-    block: Block, basis: NDArray[np.float32], codes: Integers, whitening: Whitening, classes: NDArray[Any]
-) -> LabelledSums:
-    """Sum up by class what the basis of a block is."""
-    return LabelledSums(
-        whitening.leverage(basis), class_sums(basis, codes, len(classes)), census(block, classes, codes)
-    )
+def basis_and_sums(
+    block: Block, codes: Integers, whitening: Whitening, classes: NDArray[Any]
+) -> tuple[NDArray[np.float32], LabelledSums]:
+    """Return the basis of a block, and its sums by class."""
+    counted = census(block, classes, codes)
+    if isinstance(block, KeptBlock):
+        return block.X, LabelledSums(block.leverage, block.class_sums, counted)
+    basis = whitening.basis(block.X)
+    return basis, LabelledSums(whitening.leverage(basis), class_sums(basis, codes, len(classes)), counted)
 
 
 def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -> Census:
@@ -256,18 +257,28 @@ class Keep:
     """Visit the rows of a part, and return a part of the same rows that holds their basis."""
 
     whitening: Whitening
+    classes: NDArray[Any]
     mapping: Any = None
 
     def __call__(self, part: Part) -> KeptPart:
         """Return the rows, block after block, with the basis as their features."""
-        blocks: list[Block] | None = Visit(self._with_basis, self.mapping)(part)
+        blocks: list[KeptBlock] | None = Visit(self._with_basis, self.mapping)(part)
         return KeptPart(part.name, tuple(blocks or ()))
 
-    def _with_basis(self, block: Block) -> list[Block]:
+    def _with_basis(self, block: Block) -> list[KeptBlock]:
+        basis, sums = basis_and_sums(block, codes_of(block, self.classes), self.whitening, self.classes)
         # copies: labels that are mapped from a file would change with it, and be lost with it
         trusted, groups = (None if one is None else np.array(one) for one in (block.trusted, block.groups))
-        basis, labels = self.whitening.basis(block.X), np.array(block.labels)
-        return [replace(block, X=basis, labels=labels, trusted=trusted, groups=groups)]
+        labels = np.array(block.labels)
+        return [KeptBlock(block.name, basis, labels, trusted, groups, block.first_row, sums.leverage, sums.class_sums)]
+
+
+@dataclass(frozen=True)
+class KeptBlock(Block):
+    """A block whose features are its basis, with the largest leverage of that and its sums by class."""
+
+    leverage: float = 0.0
+    class_sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))
 
 
 @dataclass(frozen=True)
@@ -275,7 +286,7 @@ class KeptPart:
     """Rows that are in the memory of whoever visits them."""
 
     name: str
-    kept: tuple[Block, ...]
+    kept: tuple[KeptBlock, ...]
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, block after block."""

@@ -10,14 +10,11 @@ from numpy.typing import NDArray
 
 from flipproof.blocks.block import Block
 from flipproof.distributed.powers import BlockPowers
-from flipproof.distributed.summaries import LabelledSums, codes_of, sums_of_basis
+from flipproof.distributed.summaries import LabelledSums, basis_and_sums, codes_of
 from flipproof.learners.whitening import Whitening
 from flipproof.rounding import Integers, above
 from flipproof.tallies import VoteCount
-from flipproof.votes import ProductVotes, class_scores, tiles, votes_by_cell
-
-#: Test rows whose votes are made at a time, where no histogram says how many.
-ROWS_AT_A_TIME = 128
+from flipproof.votes import ProductVotes, class_scores, votes_by_cell
 
 
 @dataclass(frozen=True)
@@ -32,14 +29,11 @@ class Voters:
         What votes on the test rows are made of; of no training row yet.
     classes : array of shape (K,)
         The classes.
-    are_kept : bool
-        Whether the features of a block are its basis already.
     """
 
     whitening: Whitening
     votes: ProductVotes
     classes: NDArray[Any]
-    are_kept: bool = False
 
     def cast(self, block: Block) -> tuple[ProductVotes, Integers, LabelledSums]:
         """Return the votes of a block's rows, their labels, and what fitting found in them.
@@ -49,9 +43,8 @@ class Voters:
         ValueError
             If a row is farther out than all rows were when the model was fitted: its vote might not fit the grid.
         """
-        basis = block.X if self.are_kept else self.whitening.basis(block.X)
         codes = codes_of(block, self.classes)
-        sums = sums_of_basis(block, basis, codes, self.whitening, self.classes)
+        basis, sums = basis_and_sums(block, codes, self.whitening, self.classes)
         if above(sums.leverage, 1e-12) > self.whitening.largest_leverage:
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
         return self.votes.of(basis), codes, sums
@@ -77,7 +70,7 @@ class Scores:
     def __call__(self, block: Block) -> Voted:
         """Return the scores that a block's rows contribute."""
         votes, codes, sums = self.voters.cast(block)
-        return Voted(_class_scores(votes, codes, len(self.voters.classes)), sums)
+        return Voted(class_scores(votes, codes, len(self.voters.classes)), sums)
 
 
 @dataclass(frozen=True)
@@ -119,13 +112,5 @@ class GroupTally:
         assert self.powers.cells is not None
         votes, codes, voted = self.voters.cast(block)
         members, cells = self.powers.cells_of(block, codes)
-        sums = np.empty((2, len(votes.exponent), len(self.powers.cells)), dtype=np.int64)
-        for start, stop in tiles(len(votes.exponent), ROWS_AT_A_TIME):
-            sums[:, start:stop] = votes_by_cell(votes.on_rows(start, stop), members, cells, sums.shape[2])
-        return Voted(GroupSums(_class_scores(votes, codes, len(self.voters.classes)), sums), voted)
-
-
-def _class_scores(votes: ProductVotes, codes: Integers, n_classes: int) -> Integers:
-    n_rows = len(votes.exponent)
-    parts = [class_scores(votes.on_rows(*rows), codes, n_classes) for rows in tiles(n_rows, ROWS_AT_A_TIME)]
-    return np.concatenate(parts) if parts else np.zeros((0, n_classes), dtype=np.int64)
+        sums = votes_by_cell(votes, members, cells, len(self.powers.cells))
+        return Voted(GroupSums(class_scores(votes, codes, len(self.voters.classes)), sums), voted)
