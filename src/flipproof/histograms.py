@@ -210,14 +210,13 @@ def count_levels(
     n_rows, cells_per_row, tile = len(source.exponent), n_classes * levels, tile_rows(n_classes, levels)
     at_a_time = max(1, NUMBERS_AT_A_TIME // max(1, min(source.n_train, tile)))
     counts = np.zeros((n_rows, cells_per_row), dtype=kind)
-    # one cell per test row, label and level; both parts of a label's cell number are even
-    cell_of_row = (np.arange(at_a_time) * cells_per_row)[:, None] - SHIFT_BITS
+    # one cell per label and level; both parts of a label's cell number are even
     cell_of_label = (codes * levels + levels // 2).astype(np.float64)
     for rows, train, votes in votes_in_tiles(source, tile, at_a_time):
         cells = round_and_add(votes, cell_of_label[train])
-        cells += cell_of_row[: len(cells)]
-        found = np.bincount(cells.ravel(), minlength=len(cells) * cells_per_row)
-        counts[rows] += found.reshape(len(cells), cells_per_row)
+        cells -= SHIFT_BITS
+        for total, line in zip(counts[rows], cells, strict=True):  # a row's counts stay in a cache
+            total += np.bincount(line, minlength=cells_per_row)
     return counts.reshape(n_rows, n_classes, levels)
 
 
