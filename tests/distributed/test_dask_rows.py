@@ -192,7 +192,7 @@ class TestRefusals:
                 da.from_array(y[:50], chunks=10),
                 "y must have the partitions of X, 3. Got 5",
             ),
-            (dd.from_pandas(frame(), npartitions=2), "lable", "The data frame X has no column 'lable': it has x0, x1,"),
+            (dd.from_pandas(frame(), npartitions=2), "labl", "The data frame X has no column 'labl': it has x0, x1,"),
             (
                 dd.from_pandas(frame()[NAMES], npartitions=2),
                 y,
