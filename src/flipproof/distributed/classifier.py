@@ -108,6 +108,8 @@ class RowsInBlocks(LabelLinearClassifier):
                 f"The 'features' parameter of {type(self).__name__} must be None: rows in blocks are not transformed "
                 "here. Transform them first: RowBlocks.map(f), or map_blocks of a Dask array."
             )
+        for name in [name for name in vars(self) if name.startswith("_") or name.endswith("_")]:
+            delattr(self, name)  # whatever goes wrong from here on, no half of an earlier fit is left
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
         self._begin()
         found = self._survey()
@@ -142,6 +144,7 @@ class RowsInBlocks(LabelLinearClassifier):
             n_rows = 0 if seen is None else sum(seen.rows_per_part)
             raise ValueError(f"At least two training rows are needed. Got {n_rows} instead.")
         self._rows_per_part = seen.rows_per_part
+        self._rows = self._rows.with_columns(seen.rows_per_part)
         return seen.found
 
     def _decompose(self, found: SurveyedRows) -> Whitening:
@@ -158,6 +161,8 @@ class RowsInBlocks(LabelLinearClassifier):
         self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
         summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
         sums: LabelledSums = self._total_of_basis(summary, "Summing up the labels", self._basis_rows)
+        if not sums.census.counts.sum() == self._n_rows == self._whitening.n_rows:
+            raise ValueError("The number of training rows has changed while they were visited: leave them alone.")
         self._whitening = self._whitening.with_leverage(sums.leverage)
         self._class_sums, self._class_counts, self._sums = sums.class_sums, sums.census.counts, sums
         self._settle()
@@ -196,6 +201,10 @@ class RowsInBlocks(LabelLinearClassifier):
             self._engine = InThisProcess(self.n_jobs, self.verbose)
         if self._kept is not None and not self._engine.keeps(self._kept):
             self._kept = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether a fit has come to its end."""
+        return hasattr(self, "_assumed")
 
     @property
     def _n_rows(self) -> int:

@@ -71,7 +71,9 @@ class OnCluster:
 
     def keeps(self, rows: RowBlocks) -> bool:
         """Tell whether rows are kept by the workers of this very client."""
-        return self.client is not None and isinstance(rows, DaskRows) and rows.keeper is self.client
+        if self.client is None or not isinstance(rows, DaskRows) or rows.keeper is not self.client:
+            return False
+        return all(future.status in ("finished", "pending") for future in futures_of(list(rows.parts)))
 
     def graph(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str, run: str = "") -> Any:
         """Return the task at the root of the tree; `run` is how workers call it when they report a part."""

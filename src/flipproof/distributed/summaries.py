@@ -6,6 +6,7 @@ on the order in which the blocks are visited.
 
 from __future__ import annotations
 
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from flipproof.blocks.block import Block, Part
 from flipproof.learners.column_sums import ColumnRanges
+from flipproof.learners.exact_products import HALF_BITS, chunks
 from flipproof.learners.labels import check_label_kinds, encode_labels, plain_labels
 from flipproof.learners.whitening import Whitening
 from flipproof.rounding import Floats, Integers
@@ -131,6 +133,8 @@ class LabelledSums:
     ----------
     leverage : float
         The largest leverage of a row.
+    order : integers of shape (columns,)
+        Sums of the basis, each row weighed by its number: they change with the order of the rows. Modulo 2**64.
     class_sums : floats of shape (columns, classes)
         Sums of the basis over each class: exact integers.
     census : Census
@@ -139,34 +143,45 @@ class LabelledSums:
 
     leverage: float
     class_sums: Floats
+    order: NDArray[np.uint64]
     census: Census
 
     def __add__(self, other: LabelledSums) -> LabelledSums:
         return LabelledSums(
-            max(self.leverage, other.leverage), self.class_sums + other.class_sums, self.census + other.census
+            max(self.leverage, other.leverage),
+            self.class_sums + other.class_sums,
+            self.order + other.order,
+            self.census + other.census,
         )
 
     def is_of_the_rows_of(self, other: LabelledSums) -> bool:
         """Tell whether this was found in the same rows: after any change that matters, some sum would differ."""
-        return np.array_equal(self.class_sums, other.class_sums) and self.census.equals(other.census)
+        return (
+            np.array_equal(self.class_sums, other.class_sums)
+            and np.array_equal(self.order, other.order)
+            and self.census.equals(other.census)
+        )
 
 
 @dataclass(frozen=True)
 class Census:
     """Labels counted by class: all of them, the trusted ones, and those of each annotator that are not trusted.
 
-    `names` are the annotators who have such labels, in rising order, one for each line of `of_group`; or None.
+    `names` are the annotators who have such labels, in rising order, one for each line of `of_group`; or None. `marks`
+    is a checksum over the label, the trust and the annotator of each row, by its number.
     """
 
     counts: Integers
     trusted: Integers | None
     names: NDArray[Any] | None
     of_group: Integers | None
+    marks: int
 
     def __add__(self, other: Census) -> Census:
+        marks = (self.marks + other.marks) % 2**64
         trusted = None if self.trusted is None or other.trusted is None else self.trusted + other.trusted
         if self.names is None or other.names is None or self.of_group is None or other.of_group is None:
-            return Census(self.counts + other.counts, trusted, None, None)
+            return Census(self.counts + other.counts, trusted, None, None, marks)
         if (self.names.dtype.kind == "U") != (other.names.dtype.kind == "U"):
             raise ValueError(
                 "Annotators must be all numbers or all words. Got numbers in some blocks, words in others."
@@ -174,7 +189,7 @@ class Census:
         names, position = np.unique(np.concatenate([self.names, other.names]), return_inverse=True)
         of_group = np.zeros((len(names), len(self.counts)), dtype=np.int64)
         np.add.at(of_group, position, np.concatenate([self.of_group, other.of_group]))
-        return Census(self.counts + other.counts, trusted, names, of_group)
+        return Census(self.counts + other.counts, trusted, names, of_group, marks)
 
     def equals(self, other: Census) -> bool:
         """Tell whether all counts are the same."""
@@ -195,9 +210,43 @@ def basis_and_sums(
     """Return the basis of a block, and its sums by class."""
     counted = census(block, classes, codes)
     if isinstance(block, KeptBlock):
-        return block.X, LabelledSums(block.leverage, block.class_sums, counted)
+        return block.X, LabelledSums(block.leverage, block.class_sums, block.order, counted)
     basis = whitening.basis(block.X)
-    return basis, LabelledSums(whitening.leverage(basis), class_sums(basis, codes, len(classes)), counted)
+    leverage = whitening.leverage(basis)
+    if not np.isfinite(leverage):
+        raise ValueError(f"{block.name} holds NaN or infinity, and did not when it was looked at first.")
+    return basis, LabelledSums(leverage, class_sums(basis, codes, len(classes)), _order(block, basis), counted)
+
+
+def _order(block: Block, basis: NDArray[np.float32]) -> NDArray[np.uint64]:
+    """Sum up the rows of the basis, each times a number of 20 bits that its own number determines: exact by chunk."""
+    total, numbers = np.zeros(basis.shape[1], dtype=np.uint64), _scattered(block) >> np.uint64(64 - HALF_BITS)
+    for rows in chunks(len(basis)):
+        products = numbers[rows].astype(np.float64) @ basis[rows].astype(np.float64)
+        total += products.astype(np.int64).view(np.uint64)
+    return total
+
+
+def _scattered(block: Block) -> NDArray[np.uint64]:
+    """Return 64 bits for each row that only its number determines, and that look random (splitmix64)."""
+    bits = np.arange(block.first_row + 1, block.first_row + len(block) + 1, dtype=np.uint64)
+    bits *= np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def _marks(block: Block, codes: Integers) -> int:
+    """Return a checksum over the label, the trust and the annotator of each row, modulo 2**64."""
+    said = 2 * codes.astype(np.uint64) + np.uint64(1)
+    if block.trusted is not None:
+        said += block.trusted.astype(np.uint64) << np.uint64(32)
+    if block.groups is not None:
+        names, group = np.unique(plain_labels(block.groups), return_inverse=True)
+        hashes = np.array([zlib.crc32(str(name).encode()) for name in names.tolist()], dtype=np.uint64)
+        said += hashes[group] << np.uint64(33)
+    return int((said * _scattered(block)).sum(dtype=np.uint64))
 
 
 def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -> Census:
@@ -210,10 +259,10 @@ def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -
         can_change = ~block.trusted
         trusted = np.bincount(codes[block.trusted], minlength=n_classes)
     if block.groups is None:
-        return Census(counts, trusted, None, None)
+        return Census(counts, trusted, None, None, _marks(block, codes))
     names, group = np.unique(plain_labels(block.groups)[can_change], return_inverse=True)
     cells = np.bincount(group * n_classes + codes[can_change], minlength=len(names) * n_classes)
-    return Census(counts, trusted, names, cells.reshape(len(names), n_classes))
+    return Census(counts, trusted, names, cells.reshape(len(names), n_classes), _marks(block, codes))
 
 
 @dataclass(frozen=True)
@@ -270,15 +319,17 @@ class Keep:
         # copies: labels that are mapped from a file would change with it, and be lost with it
         trusted, groups = (None if one is None else np.array(one) for one in (block.trusted, block.groups))
         labels = np.array(block.labels)
-        return [KeptBlock(block.name, basis, labels, trusted, groups, block.first_row, sums.leverage, sums.class_sums)]
+        kept = block.name, basis, labels, trusted, groups, block.first_row
+        return [KeptBlock(*kept, sums.leverage, sums.class_sums, sums.order)]
 
 
 @dataclass(frozen=True)
 class KeptBlock(Block):
-    """A block whose features are its basis, with the largest leverage of that and its sums by class."""
+    """A block whose features are its basis, with the largest leverage of that, its sums by class, and its order."""
 
     leverage: float = 0.0
     class_sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+    order: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
 
 
 @dataclass(frozen=True)

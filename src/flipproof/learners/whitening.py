@@ -96,7 +96,7 @@ class Whitening:
         largest = 0.0
         for rows in chunks(len(basis)):
             coordinates = scale(basis[rows, : self.rank].astype(np.float64), -self.basis_exponent[: self.rank])
-            largest = max(largest, float(np.einsum("ij,ij->i", coordinates, coordinates).max()))
+            largest = float(np.maximum(largest, np.einsum("ij,ij->i", coordinates, coordinates).max()))
         return largest
 
     def with_leverage(self, largest: float) -> Whitening:
