@@ -104,7 +104,8 @@ class Certificates:
         How many labels (or annotators) the adversary can touch. The radius is that number where no changes at all can
         overturn the prediction.
     adversary : Adversary or None
-        Who is certified against; None: somebody who may change any label to anything.
+        Who is certified against, as given to `certify`; None: somebody who may change any label to anything, but for
+        what a fit to rows in blocks was told of trusted labels and annotators, which `assumptions` say.
     """
 
     prediction: NDArray[Any]

@@ -1,8 +1,10 @@
 """Two worker processes visit the rows: certificates as in memory, and errors that say where."""
 
+import importlib
 import os
 import threading
 import uuid
+from functools import partial
 
 import dask.array as da
 import dask.dataframe as dd
@@ -128,15 +130,9 @@ class TestErrorsOfTasks:
         assert_same(model.certify(Z), memory.certify(Z))
 
     def test_a_module_that_workers_do_not_have(self, client):
-        rows = RowBlocks.from_blocks([(X, y)]).map(needs_a_module)
+        rows = RowBlocks.from_blocks([(X, y)]).map(partial(importlib.import_module, "no_such_module"))
         with pytest.raises(ImportError, match=r"^A worker does not have no_such_module: pip install"):
             CertifiedRidgeClassifier().fit(rows, client=client)
-
-
-def needs_a_module(X):
-    import no_such_module
-
-    return no_such_module.of(X)
 
 
 def test_an_interrupt_cancels_the_tasks(client, cluster, monkeypatch):
