@@ -44,12 +44,20 @@ def assert_no_attack_succeeds(model, X, Z, n_classes, bases):
             for method in METHODS:
                 certificates = fitted[base].certify(Z, method, Adversary(**powers) if powers else None)
                 np.testing.assert_array_equal(certificates.prediction, predictions[base])
-                for i, prediction in enumerate(certificates.prediction):
-                    assert certificates.radius[i] < least_cost(cost, predictions[after, i] != prediction)
-                    if method == "exact":
-                        others = np.delete(scores[after, i], prediction, axis=1).max(axis=1)
-                        level = least_cost(cost, others >= scores[after, i, prediction])
-                        limit = touchable(y, **powers)
-                        assert certificates.radius[i] == (limit if level == np.inf else max(level - 1, 0))
+                assert_true_radii(certificates, predictions[after], scores[after], cost, touchable(y, **powers))
                 radii[method].extend(certificates.radius.tolist())
     return radii
+
+
+def assert_true_radii(certificates, predictions, scores, cost, limit):
+    """Check radii against all attacks: what each costs, and the predictions and class scores after it.
+
+    No attack within the radius changes a prediction; by the exact method, one that costs a unit more draws level, or
+    the radius is the `limit`, all that can be touched.
+    """
+    for i, prediction in enumerate(certificates.prediction):
+        assert certificates.radius[i] < least_cost(cost, predictions[:, i] != prediction)
+        if certificates.method == "exact":
+            others = np.delete(scores[:, i], prediction, axis=1).max(axis=1)
+            level = least_cost(cost, others >= scores[:, i, prediction])
+            assert certificates.radius[i] == (limit if level == np.inf else max(level - 1, 0))

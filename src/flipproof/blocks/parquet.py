@@ -139,23 +139,26 @@ class ParquetPart:
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, block after block."""
-        row = self.first_row
-        for table in self._tables():
-            yield self.reading.block(table, self.path, row)
+        row, reading = self.first_row, self.reading
+        columns, size = reading.columns, reading.batch_size
+        for table in row_group_tables(self.path, self.location, self.row_group, columns, size):
+            yield reading.block(table, self.path, row)
             row += table.num_rows
         if row != self.first_row + self.n_rows:
             raise OSError(f"cannot read {self.path!r}: it has changed since its footer was read.")
 
-    def _tables(self) -> Iterator[pa.Table]:
-        columns = self.reading.columns
-        try:
-            with ParquetFile(self.location, pre_buffer=False, buffer_size=READ_AT_A_TIME) as file:
-                batches = file.iter_batches(self.reading.batch_size, [self.row_group], columns)
-                for batch in batches:
-                    if batch.num_rows:
-                        yield pa.Table.from_batches([batch]).select(columns)
-        except (pa.ArrowException, OSError, KeyError) as error:
-            raise read_failure(self.path, error) from error
+
+def row_group_tables(
+    path: str, location: str, row_group: int, columns: list[str], batch_size: int
+) -> Iterator[pa.Table]:
+    """Yield the rows of a row group, few at a time; errors call the file `path`, and it is read from `location`."""
+    try:
+        with ParquetFile(location, pre_buffer=False, buffer_size=READ_AT_A_TIME) as file:
+            for batch in file.iter_batches(batch_size, [row_group], columns):
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch]).select(columns)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise read_failure(path, error) from error
 
 
 def parquet_parts(

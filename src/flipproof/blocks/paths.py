@@ -22,6 +22,11 @@ def are_paths(given: object) -> bool:
     return isinstance(given, (str, os.PathLike))
 
 
+def is_pattern(path: Path) -> bool:
+    """Whether a path stands for others, and is not itself the name of one."""
+    return has_magic(str(path)) and not path.exists()
+
+
 def found_files(paths: Paths, endings: tuple[str, ...]) -> tuple[Path, ...]:
     """Return the files, sorted by name; of a folder those with such an ending, and none of its folders.
 
@@ -39,7 +44,7 @@ def found_files(paths: Paths, endings: tuple[str, ...]) -> tuple[Path, ...]:
         ]
         if not files:
             raise OSError(f"there is no file in {str(path)!r} that ends in {' or '.join(endings)}.")
-    elif has_magic(str(path)) and not path.exists():
+    elif is_pattern(path):
         files = [one for one in map(Path, glob(str(path), recursive=True)) if one.is_file()]
         if not files:
             raise OSError(f"there is no file like {str(path)!r}.")

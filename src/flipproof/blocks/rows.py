@@ -11,7 +11,7 @@ import numpy as np
 
 from flipproof.blocks.arrays import array_parts, npy_parts
 from flipproof.blocks.block import Block, Part
-from flipproof.blocks.checking import check_made
+from flipproof.blocks.checking import check_entries, check_made
 from flipproof.blocks.given import GivenBlocks, given_parts
 from flipproof.blocks.paths import NPY, PARQUET, Paths, are_paths, found_files
 
@@ -165,13 +165,13 @@ class RowBlocks:
             As for `from_arrays`. By default as before.
         """
         n_rows, ends = sum(rows_per_part), np.cumsum(rows_per_part)[:-1]
-        columns = []
+        columns: list[list[Any]] = []
         for name, given in (("trusted", trusted), ("groups", groups)):
-            if given is not None and len(given) != n_rows:
-                raise ValueError(
-                    f"Adversary({name}=...) must have one entry per training row, {n_rows}. Got {len(given)} instead."
-                )
-            columns.append([None] * len(self.parts) if given is None else np.split(np.asarray(given), ends))
+            if given is None:
+                columns.append([None] * len(self.parts))
+                continue
+            check_entries(np.asarray(given), name, n_rows)
+            columns.append(np.split(np.asarray(given), ends))
         first_rows = [0, *ends.tolist()]
         parts = tuple(NumberedPart(*one) for one in zip(self.parts, first_rows, *columns, strict=True))
         return replace(

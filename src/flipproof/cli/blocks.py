@@ -6,7 +6,6 @@ import fnmatch
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from glob import has_magic
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -52,7 +51,9 @@ class FittedInBlocks(Fitted):
 
 def stands_for_files(path: Path) -> bool:
     """Whether a path is a folder or a pattern."""
-    return path.is_dir() or (has_magic(str(path)) and not path.exists())
+    from flipproof.blocks.paths import is_pattern
+
+    return path.is_dir() or is_pattern(path)
 
 
 def training_files(data: DataChoice) -> tuple[Path, ...]:

@@ -4,18 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-from pyarrow.parquet import ParquetFile
 
 from flipproof.blocks.checking import rows_in_words
-from flipproof.blocks.footers import Footer, read_failure
+from flipproof.blocks.footers import Footer
+from flipproof.blocks.parquet import row_group_tables
 from flipproof.progress import ProgressLine
-from flipproof.tables.columns import as_labels, as_numbers, as_vectors, plain_numbers, type_kind
+from flipproof.tables.columns import (
+    as_labels,
+    as_numbers,
+    as_vectors,
+    is_words,
+    plain_numbers,
+    type_kind,
+    without_dictionary,
+)
 
 #: Rows of a sample, at most.
 ROWS_IN_SAMPLE = 100_000
@@ -66,7 +74,7 @@ def draw_sample(footers: Sequence[Footer], features: Sequence[str], label: str, 
             for group in range(footer.metadata.num_row_groups):
                 count = footer.metadata.row_group(group).num_rows
                 if -row % step < count:
-                    for table in _tables(footer.path, group, names):
+                    for table in row_group_tables(footer.path, footer.path, group, names, ROWS_AT_A_TIME):
                         _check_values(table, features, label, footer.path, row - first_row)
                         found.append(table if step == 1 else table.take(np.arange(-row % step, len(table), step)))
                         row += len(table)
@@ -97,15 +105,6 @@ def fingerprint(files: Sequence[Path]) -> str:
     return digest.hexdigest()
 
 
-def _tables(path: str, group: int, names: Sequence[str]) -> Iterator[pa.Table]:
-    try:
-        with ParquetFile(path) as file:
-            for batch in file.iter_batches(ROWS_AT_A_TIME, [group], list(names)):
-                yield pa.Table.from_batches([batch]).select(list(names))
-    except (pa.ArrowException, OSError, KeyError) as error:
-        raise read_failure(path, error) from error
-
-
 def _check_values(table: pa.Table, features: Sequence[str], label: str, path: str, first_row: int) -> None:
     """Refuse rows that cannot be encoded, by the name of their file."""
     as_labels(label, table[label], repr(path), first_row)
@@ -125,13 +124,13 @@ def _check_values(table: pa.Table, features: Sequence[str], label: str, path: st
 
 def _joined(name: str, columns: Sequence[pa.ChunkedArray], footers: Sequence[Footer]) -> pa.ChunkedArray:
     """Return a column of all files, where it may be of several types of a kind, and has no type if it is empty."""
-    plain = [one.cast(one.type.value_type) if pa.types.is_dictionary(one.type) else one for one in columns]
+    plain = [without_dictionary(one) for one in columns]
     types = {footer.type_of(name) for footer in footers} - {pa.null()}
     if len(types) == 1:
         (kind,) = types
     elif all(pa.types.is_nested(one) for one in types):
         kind = pa.list_(pa.float64())
-    elif all(pa.types.is_string(one) or pa.types.is_large_string(one) or pa.types.is_string_view(one) for one in types):
+    elif all(is_words(one) for one in types):
         kind = pa.large_string()
     else:
         kind = pa.float64()

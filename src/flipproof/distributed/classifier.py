@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
@@ -28,6 +29,7 @@ from flipproof.distributed.summaries import (
 )
 from flipproof.distributed.voting import GroupSums, GroupTally, Scores, Tally, Voted, Voters
 from flipproof.histograms import block_rows, changeable_part
+from flipproof.learners.adversaries import check_adversary
 from flipproof.learners.base import MEMORY_BUDGET, LabelLinearClassifier
 from flipproof.learners.engine import BlockCertificates, certify_groups_exactly
 from flipproof.learners.labels import encode_labels
@@ -128,8 +130,6 @@ class RowsInBlocks(LabelLinearClassifier):
         """Keep the names of the columns, if they have any, so that test rows in another order are refused."""
         if self._rows.feature_names is not None:
             self.feature_names_in_ = np.array(self._rows.feature_names, dtype=object)
-        elif hasattr(self, "feature_names_in_"):
-            del self.feature_names_in_
 
     def _as_rows(self, X: Any, y: Any, trusted: Any, groups: Any) -> RowBlocks:
         if hasattr(X, "__dask_graph__"):
@@ -147,20 +147,20 @@ class RowsInBlocks(LabelLinearClassifier):
         self._rows = self._rows.with_columns(seen.rows_per_part)
         return seen.found
 
+    @abstractmethod
     def _decompose(self, found: SurveyedRows) -> Whitening:
         """Return the coordinates of the training rows, before their leverage is known; settle `_mapping`, if any."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _settle(self) -> None:
         """Settle lambda, now that the sums of each class are known."""
-        raise NotImplementedError
 
     def _sum_up_labels(self) -> None:
         n_bytes = 4 * self._n_rows * len(self._whitening.basis_exponent)
         keep = Keep(self._whitening, self.classes_, self._mapping)
         self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
         summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
-        sums: LabelledSums = self._total_of_basis(summary, "Summing up the labels", self._basis_rows)
+        sums: LabelledSums = self._total(summary, "Summing up the labels", self._basis_rows)
         if not sums.census.counts.sum() == self._n_rows == self._whitening.n_rows:
             raise ValueError("The number of training rows has changed while they were visited: leave them alone.")
         self._whitening = self._whitening.with_leverage(sums.leverage)
@@ -179,12 +179,9 @@ class RowsInBlocks(LabelLinearClassifier):
         """The rows that are visited for their votes: those whose basis the workers keep, or else all as they are."""
         return self._rows if self._kept is None else self._kept
 
-    def _total_of_basis(self, summary: Any, says: str, rows: RowBlocks) -> Any:
-        return self._engine.total(Visit(summary, self._mapping if self._kept is None else None), rows, says)
-
     def _count_votes(self, summary: Any, says: str, rows: RowBlocks, counted: Census) -> Any:
         """Visit the rows for their votes, and make sure that they are still those of the fit, as `counted`."""
-        voted: Voted | None = self._total_of_basis(summary, says, rows)
+        voted: Voted | None = self._total(summary, says, rows)
         if voted is None or not voted.sums.is_of_the_rows_of(replace(self._sums, census=counted)):
             raise ValueError("The training rows have changed since the model was fitted: fit it again.")
         return voted.counted
@@ -276,10 +273,7 @@ class RowsInBlocks(LabelLinearClassifier):
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
         """Return the rows with what an adversary says of each, and what that comes to."""
         counted, rows = self._sums.census, self._basis_rows
-        if adversary is not None and not isinstance(adversary, Adversary):
-            raise ValueError(
-                f"adversary must be a flipproof.Adversary or None. Got {type(adversary).__name__} instead."
-            )
+        check_adversary(adversary, self._n_rows)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
             rows = rows.with_columns(self._rows_per_part, adversary.trusted, adversary.groups)
             counted = self._engine.total(Visit(partial(census, classes=self.classes_)), rows, "Counting labels")

@@ -258,7 +258,9 @@ class _Held:
         return replace(part, **changed) if changed else part  # type: ignore[type-var]
 
     def _task(self, shared: Any) -> Any:
-        return self._tasks.setdefault(id(shared), _named(_hold, "sharing", shared))
+        if id(shared) not in self._tasks:
+            self._tasks[id(shared)] = _named(_hold, "sharing", shared)
+        return self._tasks[id(shared)]
 
 
 def _visit(visit: Callable[[Part], Any], part: Part, run: str, number: int) -> Any:

@@ -237,32 +237,28 @@ def _scattered(block: Block) -> NDArray[np.uint64]:
     return bits ^ (bits >> np.uint64(31))
 
 
-def _marks(block: Block, codes: Integers) -> int:
-    """Return a checksum over the label, the trust and the annotator of each row, modulo 2**64."""
-    said = 2 * codes.astype(np.uint64) + np.uint64(1)
-    if block.trusted is not None:
-        said += block.trusted.astype(np.uint64) << np.uint64(32)
-    if block.groups is not None:
-        names, group = np.unique(plain_labels(block.groups), return_inverse=True)
-        hashes = np.array([zlib.crc32(str(name).encode()) for name in names.tolist()], dtype=np.uint64)
-        said += hashes[group] << np.uint64(33)
-    return int((said * _scattered(block)).sum(dtype=np.uint64))
-
-
 def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -> Census:
     """Count the labels of a block."""
     n_classes = len(classes)
     codes = codes_of(block, classes) if codes is None else codes
     counts, trusted = np.bincount(codes, minlength=n_classes), None
     can_change = np.ones(len(codes), dtype=bool)
+    said = 2 * codes.astype(np.uint64) + np.uint64(1)  # of each row: its label, its trust, its annotator
     if block.trusted is not None:
         can_change = ~block.trusted
         trusted = np.bincount(codes[block.trusted], minlength=n_classes)
-    if block.groups is None:
-        return Census(counts, trusted, None, None, _marks(block, codes))
-    names, group = np.unique(plain_labels(block.groups)[can_change], return_inverse=True)
-    cells = np.bincount(group * n_classes + codes[can_change], minlength=len(names) * n_classes)
-    return Census(counts, trusted, names, cells.reshape(len(names), n_classes), _marks(block, codes))
+        said += block.trusted.astype(np.uint64) << np.uint64(32)
+    names, of_group = None, None
+    if block.groups is not None:
+        names, group = np.unique(plain_labels(block.groups), return_inverse=True)
+        hashes = np.array([zlib.crc32(str(name).encode()) for name in names.tolist()], dtype=np.uint64)
+        said += hashes[group] << np.uint64(33)
+        cells = np.bincount((group * n_classes + codes)[can_change], minlength=len(names) * n_classes)
+        of_group = cells.reshape(len(names), n_classes)
+        has_some = of_group.any(axis=1)
+        names, of_group = names[has_some], of_group[has_some]
+    marks = int((said * _scattered(block)).sum(dtype=np.uint64))
+    return Census(counts, trusted, names, of_group, marks)
 
 
 @dataclass(frozen=True)
@@ -293,7 +289,7 @@ class Visit:
         if len(block) == 0:
             return
         block = replace(block, X=features_of(block))
-        if self.mapping is None:
+        if self.mapping is None or isinstance(block, KeptBlock):  # what is kept was mapped before
             yield block
             return
         for rows in self.mapping.pieces(len(block)):

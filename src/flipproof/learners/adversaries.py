@@ -20,22 +20,29 @@ def powers_of(
     A label that is trusted, missing, or of a class that may not be changed into any other cannot be changed at all.
     """
     anything = ~np.eye(len(classes), dtype=bool)
+    check_adversary(adversary, len(codes))
     if adversary is None:
         return Powers(labeled, anything, None)
-    if not isinstance(adversary, Adversary):
-        raise ValueError(f"adversary must be a flipproof.Adversary or None. Got {type(adversary).__name__} instead.")
-    for name in ("trusted", "groups"):
-        given = getattr(adversary, name)
-        if given is not None and len(given) != len(codes):
-            raise ValueError(
-                f"Adversary({name}=...) must have one entry per training row, {len(codes)}. Got {len(given)} instead."
-            )
     transitions = anything if adversary.allowed is None else possible_changes(adversary.allowed, classes)
     changeable = labeled & np.asarray(transitions.any(axis=1))[codes]
     if adversary.trusted is not None:
         changeable &= ~adversary.trusted
     groups = None if adversary.groups is None else np.unique(adversary.groups, return_inverse=True)[1].astype(np.int64)
     return Powers(changeable, transitions, groups)
+
+
+def check_adversary(adversary: Adversary | None, n_rows: int) -> None:
+    """Refuse what is no adversary, or one that speaks of another number of training rows."""
+    if adversary is None:
+        return
+    if not isinstance(adversary, Adversary):
+        raise ValueError(f"adversary must be a flipproof.Adversary or None. Got {type(adversary).__name__} instead.")
+    for name in ("trusted", "groups"):
+        given = getattr(adversary, name)
+        if given is not None and len(given) != n_rows:
+            raise ValueError(
+                f"Adversary({name}=...) must have one entry per training row, {n_rows}. Got {len(given)} instead."
+            )
 
 
 def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str) -> list[str]:

@@ -15,7 +15,7 @@ from flipproof.exact import Powers, Scope
 from flipproof.histograms import VoteHistogram, block_rows, changeable_histogram
 from flipproof.inequalities import VoteTable
 from flipproof.learners.adversaries import adversary_assumptions
-from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.certified import CertifiedClassifier, is_whole
 from flipproof.learners.engine import (
     BlockCertificates,
     certify_exact,
@@ -363,12 +363,7 @@ class LabelLinearClassifier(CertifiedClassifier):
     def _check_parameters(self) -> None:
         name = type(self).__name__
         check_method(self.method, name)
-        integer = (int, np.integer)
-        if (
-            not isinstance(self.precision, integer)
-            or isinstance(self.precision, bool)
-            or not SMALLEST_PRECISION <= self.precision <= LARGEST_PRECISION
-        ):
+        if not is_whole(self.precision, SMALLEST_PRECISION) or self.precision > LARGEST_PRECISION:
             raise ValueError(
                 f"The 'precision' parameter of {name} must be an integer from {SMALLEST_PRECISION} to "
                 f"{LARGEST_PRECISION}, the bits of a vote. Got {self.precision!r} instead."
@@ -377,7 +372,7 @@ class LabelLinearClassifier(CertifiedClassifier):
 
     def _check_block_size(self) -> None:
         size = self.block_size
-        if size is not None and (not isinstance(size, (int, np.integer)) or isinstance(size, bool) or size < 1):
+        if size is not None and not is_whole(size, 1):
             raise ValueError(
                 f"The 'block_size' parameter of {type(self).__name__} must be None or an integer of at least 1. "
                 f"Got {size!r} instead."

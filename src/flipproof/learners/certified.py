@@ -143,6 +143,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._assumed = (*self._assumed, sentence)
 
 
+def is_whole(value: Any, least: int) -> bool:
+    """Tell whether a parameter is an integer of at least so much; True and False are none."""
+    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+
+
 def with_fixed_random_state(estimator: Any) -> Any:
     """Set every random state that is None to 0, so that a refit gives the same model."""
     names = [name for name, value in estimator.get_params().items() if name.endswith("random_state") and value is None]

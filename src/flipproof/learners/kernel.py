@@ -10,6 +10,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 
 from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.certified import is_whole
 from flipproof.learners.exact_products import FEATURE_BITS, Rotation, rotation_of
 from flipproof.learners.kernel_values import (
     KERNELS,
@@ -172,7 +173,7 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
         named = isinstance(self.kernel, str) and self.kernel in KERNELS
         self._require(named or callable(self.kernel), "kernel", f"one of {', '.join(map(repr, KERNELS))} or a function")
         self._require(self.gamma is None or _is_number(self.gamma, above=0), "gamma", "None or a number above 0")
-        self._require(_is_whole(self.degree, 1), "degree", "an integer of at least 1")
+        self._require(is_whole(self.degree, 1), "degree", "an integer of at least 1")
         self._require(_is_number(self.coef0), "coef0", "a finite number")
         self._require(
             rule == "label-free" if isinstance(rule, str) else _is_number(rule) and rule >= 0,
@@ -180,7 +181,7 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
             "'label-free' or a number of at least 0",
         )
         self._require(
-            self.n_components is None or _is_whole(self.n_components, 1),
+            self.n_components is None or is_whole(self.n_components, 1),
             "n_components",
             "None or an integer of at least 1",
         )
@@ -294,10 +295,6 @@ def landmark_map(K: Floats) -> Rotation:
 def _is_number(value: Any, above: float = -np.inf) -> bool:
     is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
     return bool(is_number and above < value < np.inf)
-
-
-def _is_whole(value: Any, least: int) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
 def check_size(values: Floats, what: str) -> None:

@@ -49,7 +49,7 @@ def type_kind(name: str, kind: pa.DataType) -> str:
         return "booleans"
     if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
         return "numbers"
-    if _is_words(kind):
+    if is_words(kind):
         return "words"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return "vectors"
@@ -66,7 +66,7 @@ def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 def plain_numbers(column: pa.ChunkedArray, dtype: Any = np.float64) -> NDArray[Any]:
     """Return numbers or booleans as floats, whatever they are, and NaN where they are missing."""
-    column = _plain(column)
+    column = without_dictionary(column)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
     if pa.types.is_decimal(column.type) or pa.types.is_null(column.type):
@@ -76,8 +76,8 @@ def plain_numbers(column: pa.ChunkedArray, dtype: Any = np.float64) -> NDArray[A
 
 def as_words(column: pa.ChunkedArray) -> NDArray[np.object_]:
     """Return words as an array of str, None where they are missing; numbers are written out."""
-    column = _plain(column)
-    if not _is_words(column.type):
+    column = without_dictionary(column)
+    if not is_words(column.type):
         column = column.cast(pa.string())
     return np.array(column.to_pylist(), dtype=object)
 
@@ -142,14 +142,14 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
     ValueError
         In one line, if labels are missing or are no classes.
     """
-    column = _plain(column)
+    column = without_dictionary(column)
     row = _first_missing(column)
     if row is not None:
         raise ValueError(
             f"{source} has missing labels in column {name!r}, the first in row {first_row + row}: "
             "leave those rows out, or label them."
         )
-    if _is_words(column.type):
+    if is_words(column.type):
         return np.array(column.to_pylist(), dtype=str)
     if pa.types.is_boolean(column.type):
         return np.array(column.to_pylist(), dtype=bool)
@@ -165,7 +165,7 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
 
 def as_names(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[Any]:
     """Return who labelled each row: numbers and booleans as they are, anything else as strings."""
-    column = _plain(column)
+    column = without_dictionary(column)
     row = _first_missing(column)
     if row is not None:
         raise ValueError(f"column {name!r} of {source} does not say who labelled row {first_row + row}.")
@@ -178,12 +178,12 @@ def as_names(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0
 
 def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[np.bool_]:
     """Return which rows are trusted, from booleans, 0 and 1, or words such as yes and no."""
-    column = _plain(column)
+    column = without_dictionary(column)
     missing = _first_missing(column)
     if missing is not None:
         raise ValueError(f"column {name!r} of {source} does not say whether row {first_row + missing} is trusted.")
     expected = f"column {name!r} of {source} must say who is trusted: yes or no, true or false, 1 or 0."
-    if _is_words(column.type):
+    if is_words(column.type):
         values = np.array([ANSWERS.get(word.strip().lower(), np.nan) for word in column.to_pylist()], dtype=np.float64)
     elif pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
         values = plain_numbers(column)
@@ -224,11 +224,13 @@ def _first_missing(column: pa.ChunkedArray) -> int | None:
     return None if row < 0 else row
 
 
-def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
+def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return a column whose values stand in it, not in a dictionary beside it."""
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def _is_words(kind: Any) -> bool:
+def is_words(kind: Any) -> bool:
+    """Whether columns of a type hold words."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
 
 
