@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,10 +17,12 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
+from threadpoolctl import threadpool_limits
 
 from flipproof import datasets
 from flipproof.datasets import Dataset
 from flipproof.experiments.spec import Experiment, FeatureSpec
+from flipproof.features.training import torch_for
 from flipproof.files import write_whole
 
 Say = Callable[[str], None]
@@ -160,13 +163,23 @@ class FeatureStore:
         transformer = build(self, parameters)
         if transformer is None:
             return X, Z
-        transformer.fit(X[:n_fitted])  # labels are not even in reach
-        return tuple(np.asarray(transformer.transform(rows)) for rows in (X, Z))  # type: ignore[return-value]
+        with _one_thread(spec.kind):
+            transformer.fit(X[:n_fitted])  # labels are not even in reach
+            return tuple(np.asarray(transformer.transform(rows)) for rows in (X, Z))  # type: ignore[return-value]
 
     def _given(self, kind: str | None) -> Rows:
         """Return the rows of the data set, or of another form of it, such as the images behind features."""
         data = self.data if kind is None else load(self.experiment, self.data_dir, kind=kind)
         return data.X_train[self.part.train], data.X_test[self.part.test]
+
+
+@contextmanager
+def _one_thread(kind: str) -> Iterator[None]:
+    """Compute features on one thread: sums over several have other last bits, and training makes much of these."""
+    if kind in NETWORKS:
+        torch_for(f"The feature map {kind!r}")  # threads of what is imported later are not limited
+    with threadpool_limits(limits=1):
+        yield
 
 
 def packed_features(rows: Rows, recipe: str) -> bytes:
@@ -254,6 +267,9 @@ def _simclr(store: FeatureStore, parameters: dict[str, Any]) -> Any:
         random_state=store.seed, image_shape=shape, checkpoint=store.checkpoint("simclr"), verbose=1, **parameters
     )
 
+
+#: Kinds that are trained by PyTorch.
+NETWORKS = ("cnn of other digits", "simclr")
 
 #: From a kind in a spec to a transformer that has not been fitted yet; None for rows that are features already.
 BUILDERS: dict[str, Callable[[FeatureStore, dict[str, Any]], Any]] = {
