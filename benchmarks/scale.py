@@ -26,7 +26,6 @@ from threadpoolctl import threadpool_limits
 
 import flipproof
 from flipproof.blocks import Block, RowBlocks
-from flipproof.blocks.arrays import ArrayPart
 from flipproof.distributed import CertifiedRidgeClassifier
 from flipproof.distributed.powers import BlockPowers
 from flipproof.distributed.summaries import Visit, labelled_sums, survey
@@ -95,11 +94,8 @@ def constants(folder):
     found = {}
     with threadpool_limits(limits=1, user_api="blas"):
         stored = RowBlocks.from_npy(str(path), y)
-        found["c_read"] = sampled(
-            lambda: [np.array(one.X) for part in stored.parts for one in part.blocks()], PART_ROWS
-        )
-        part = ArrayPart(X, y, None, None)
-        found["c_survey"] = sampled(lambda: survey(part), PART_ROWS)
+        found["c_read"] = sampled(lambda: [Visit(_nothing)(part) for part in stored.parts], PART_ROWS)
+        found["c_survey"] = sampled(lambda: survey(block), PART_ROWS)
         moments = partial(ColumnMoments.of, midpoint=grid.midpoint, exponent=grid.exponent)
         found["c_moments"] = sampled(lambda: moments(X), PART_ROWS)
         found["c_gram"] = sampled(lambda: GramSums.of(X, grid), PART_ROWS)
@@ -112,10 +108,10 @@ def constants(folder):
         products = model._products(test_rows(TEST_ROWS))
         count = VoteCount(CLASSES, model.precision_, 10**8)
         anything = BlockPowers(~np.eye(CLASSES, dtype=bool), by_trust=False)
-        tally = Visit(Tally(Voters(whitening, products, model.classes_), count, anything))
-        votes = sampled(lambda: tally(part), PART_ROWS, samples=6)
+        tally = Tally(Voters(whitening, products, model.classes_), count, anything)
+        votes = sampled(lambda: tally(block), PART_ROWS, samples=6)
         found["c_vote"] = [max(one - rotated, 0.0) / TEST_ROWS for one in votes]
-        counted = tally(part).counted
+        counted = tally(block).counted
         found["c_add"] = sampled(lambda: counted + counted, counted.counts.nbytes)
         found["c_eigen"] = sampled(lambda: np.linalg.eigh(np.cov(X[:1000].T)), 1)
         known = model._rows_against(None)[1]
@@ -136,7 +132,7 @@ def _engine(counted, products, certify):
     certify(histogram, np.zeros((TEST_ROWS, CLASSES), dtype=np.int64), products)
 
 
-def _nothing(part):
+def _nothing(visited):
     return 0
 
 

@@ -5,7 +5,7 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from flipproof import Adversary
-from flipproof.distributed import CertifiedRidgeClassifier, RowBlocks
+from flipproof.distributed import CertifiedKernelClassifier, CertifiedRidgeClassifier, RowBlocks
 
 RNG = np.random.default_rng(0)
 N = 240
@@ -39,9 +39,8 @@ def test_rows_in_another_order_at_each_visit(adversary):
         order = shuffled_within_classes(visit)
         return X[order], Y[order]
 
-    model = CertifiedRidgeClassifier(classes=[0, 1]).fit(Visits(make))
-    with pytest.raises(ValueError, match="The training rows have changed since the model was fitted"):
-        model.certify(Z, adversary=adversary)
+    with pytest.raises(ValueError, match="blocks of Visits: the rows have changed since they were first looked at"):
+        CertifiedRidgeClassifier(classes=[0, 1]).fit(Visits(make)).certify(Z, adversary=adversary)
 
 
 def test_files_in_another_order_since_the_fit(tmp_path):
@@ -52,7 +51,7 @@ def test_files_in_another_order_since_the_fit(tmp_path):
     model.certify(Z, adversary=Adversary(trusted=TRUSTED))
     for label in (0, 1):
         np.save(tmp_path / f"X-{label}.npy", X[label == Y][::-1])
-    with pytest.raises(ValueError, match="have changed since the model was fitted"):
+    with pytest.raises(ValueError, match=r"X-0.npy', rows 0 to 119: the rows have changed since they were first"):
         model.certify(Z, adversary=Adversary(trusted=TRUSTED))
 
 
@@ -67,6 +66,38 @@ def test_statements_that_move_between_rows_of_one_class(column):
     model = CertifiedRidgeClassifier(classes=[0, 1]).fit(Visits(make))
     with pytest.raises(ValueError, match="have changed since the model was fitted"):
         model.certify(Z)
+
+
+def calls_of(use):
+    """Count how often a source of blocks is asked."""
+    source = Visits(lambda visit: (X, Y))
+    use(source)
+    return source.count
+
+
+def fitted_model(source, learner=CertifiedRidgeClassifier, **parameters):
+    return learner(classes=[0, 1], **parameters).fit(source)
+
+
+@pytest.mark.parametrize(
+    ("learner", "parameters"), [(CertifiedRidgeClassifier, {}), (CertifiedKernelClassifier, {"n_components": 20})]
+)
+def test_other_rows_from_any_visit_on(learner, parameters):
+    # the least that can change is the last bit of one number: far below the grid that features are put on
+    other = X.copy()
+    other[17, 2] = np.nextafter(other[17, 2], 9)
+
+    def fit(source):
+        return fitted_model(source, learner, **parameters)
+
+    n_looks, n_visits = calls_of(RowBlocks.from_blocks), calls_of(lambda source: fit(source).certify(Z))
+    assert n_visits > n_looks + 5
+    for changed in range(n_looks + 2, n_visits + 1):
+        source = Visits(lambda visit, changed=changed: (X if visit < changed else other, Y))
+        with pytest.raises(ValueError, match="blocks of Visits: the rows have changed since they were first looked at"):
+            fit(source).certify(Z)
+    for never in (0, n_visits + 1):
+        fit(Visits(lambda visit, never=never: (X if visit < never else other, Y))).certify(Z)
 
 
 @pytest.mark.parametrize("visit_of_change", range(4, 8))

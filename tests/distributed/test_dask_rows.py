@@ -210,6 +210,16 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"^block \d holds .* in column 'who': features must be numbers"):
             CertifiedRidgeClassifier().fit(dd.from_pandas(frame(), npartitions=2), "label")
 
+    def test_two_columns_of_one_name(self):
+        frame = pd.DataFrame(np.hstack([X, X[:, :1]]), columns=[*NAMES, NAMES[0]])
+        with pytest.raises(ValueError, match="The data frame X has two columns 'x0': rename one of them"):
+            CertifiedRidgeClassifier().fit(dd.from_pandas(frame, npartitions=2), da.from_array(y, chunks=60))
+
+    def test_a_data_frame_of_labels(self):
+        rows = dd.from_pandas(frame(), npartitions=2)
+        with pytest.raises(ValueError, match=r"y must be a series, or the name of a column. Got a data frame instead"):
+            CertifiedRidgeClassifier().fit(rows[NAMES], rows[["label"]])
+
     def test_trust_in_numbers(self):
         with pytest.raises(ValueError, match=r"^block .: trusted must be a mask of booleans, one per row. Got int64"):
             CertifiedRidgeClassifier().fit(da.from_array(X, chunks=40), y, trusted=TRUSTED.astype(int))

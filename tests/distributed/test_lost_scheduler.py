@@ -77,6 +77,15 @@ def test_a_worker_without_the_package(tmp_path):
         )
 
 
+def test_rows_that_a_cluster_kept_which_is_gone():
+    with local_cluster(1) as cluster, Client(cluster) as client:
+        rows = client.persist(da.from_array(X, chunks=50))
+        model = CertifiedRidgeClassifier().fit(rows, y)
+    for ask in (lambda: model.certify(Z), lambda: CertifiedRidgeClassifier().fit(rows, y)):
+        with pytest.raises(ConnectionError, match=r"^The rows were kept by a cluster that there is no client of now"):
+            ask()
+
+
 class TestLostScheduler:
     """A real scheduler in a process of its own, which is ended by its id."""
 

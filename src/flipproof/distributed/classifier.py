@@ -20,9 +20,9 @@ from flipproof.distributed.summaries import (
     Keep,
     LabelledSums,
     OfFeatures,
-    Survey,
     SurveyedRows,
     Visit,
+    Visited,
     census,
     labelled_sums,
     survey,
@@ -110,8 +110,8 @@ class RowsInBlocks(LabelLinearClassifier):
                 f"The 'features' parameter of {type(self).__name__} must be None: rows in blocks are not transformed "
                 "here. Transform them first: RowBlocks.map(f), or map_blocks of a Dask array."
             )
-        for name in [name for name in vars(self) if name.startswith("_") or name.endswith("_")]:
-            delattr(self, name)  # whatever goes wrong from here on, no half of an earlier fit is left
+        for name in [name for name in vars(self) if name == "_assumed" or (name[0] != "_" and name[-1] == "_")]:
+            delattr(self, name)  # whatever goes wrong from here on, the model is not fitted
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
         self._begin()
         found = self._survey()
@@ -139,13 +139,14 @@ class RowsInBlocks(LabelLinearClassifier):
         return as_row_blocks(X, y, trusted, groups)
 
     def _survey(self) -> SurveyedRows:
-        seen: Survey = self._engine.total(survey, self._rows, "Looking at the rows")
-        if seen is None or seen.found is None or sum(seen.rows_per_part) < 2:
-            n_rows = 0 if seen is None else sum(seen.rows_per_part)
-            raise ValueError(f"At least two training rows are needed. Got {n_rows} instead.")
-        self._rows_per_part = seen.rows_per_part
-        self._rows = self._rows.with_columns(seen.rows_per_part)
-        return seen.found
+        visited = self._engine.total(Visit(survey), self._rows, "Looking at the rows") or Visited(None, ())
+        self._seen = visited.seen
+        self._rows_per_part = tuple(part.n_rows for part in visited.seen)
+        if self._n_rows < 2:
+            raise ValueError(f"At least two training rows are needed. Got {self._n_rows} instead.")
+        self._rows = self._rows.with_columns(self._rows_per_part)
+        found: SurveyedRows = visited.found
+        return found
 
     @abstractmethod
     def _decompose(self, found: SurveyedRows) -> Whitening:
@@ -161,8 +162,6 @@ class RowsInBlocks(LabelLinearClassifier):
         self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
         summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
         sums: LabelledSums = self._total(summary, "Summing up the labels", self._basis_rows)
-        if not sums.census.counts.sum() == self._n_rows == self._whitening.n_rows:
-            raise ValueError("The number of training rows has changed while they were visited: leave them alone.")
         self._whitening = self._whitening.with_leverage(sums.leverage)
         self._class_sums, self._class_counts, self._sums = sums.class_sums, sums.census.counts, sums
         self._settle()
@@ -172,7 +171,18 @@ class RowsInBlocks(LabelLinearClassifier):
         return lambda summary: self._total(OfFeatures(summary), says)
 
     def _total(self, summary: Any, says: str, rows: RowBlocks | None = None) -> Any:
-        return self._engine.total(Visit(summary, self._mapping), self._rows if rows is None else rows, says)
+        return self._found(Visit(summary, self._mapping), self._rows if rows is None else rows, says)
+
+    def _found(self, visit: Visit, rows: RowBlocks, says: str) -> Any:
+        """Return what is found in all rows, which must be those that were seen when they were first looked at."""
+        visited: Visited = self._engine.total(visit, rows, says)
+        for part, before, now in zip(self._rows.parts, self._seen, visited.seen, strict=True):
+            if now != before:
+                raise ValueError(
+                    f"{part.name}: the rows have changed since they were first looked at, and must be the same at "
+                    "every visit."
+                )
+        return visited.found
 
     @property
     def _basis_rows(self) -> RowBlocks:
@@ -181,8 +191,8 @@ class RowsInBlocks(LabelLinearClassifier):
 
     def _count_votes(self, summary: Any, says: str, rows: RowBlocks, counted: Census) -> Any:
         """Visit the rows for their votes, and make sure that they are still those of the fit, as `counted`."""
-        voted: Voted | None = self._total(summary, says, rows)
-        if voted is None or not voted.sums.is_of_the_rows_of(replace(self._sums, census=counted)):
+        voted: Voted = self._total(summary, says, rows)
+        if not voted.sums.is_of_the_rows_of(replace(self._sums, census=counted)):
             raise ValueError("The training rows have changed since the model was fitted: fit it again.")
         return voted.counted
 
@@ -276,7 +286,7 @@ class RowsInBlocks(LabelLinearClassifier):
         check_adversary(adversary, self._n_rows)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
             rows = rows.with_columns(self._rows_per_part, adversary.trusted, adversary.groups)
-            counted = self._engine.total(Visit(partial(census, classes=self.classes_)), rows, "Counting labels")
+            counted = self._found(Visit(partial(census, classes=self.classes_)), rows, "Counting labels")
         return rows, block_adversary(adversary, counted, self.classes_)
 
     def _rows_per_pass(self, known: BlockAdversary, method: str) -> int:
@@ -286,7 +296,7 @@ class RowsInBlocks(LabelLinearClassifier):
         else:
             bytes_per_row = self._count(known).bytes_per_row
         held = 8 * len(self._whitening.basis_exponent)
-        return self.block_size or max(1, TALLY_BYTES // (bytes_per_row + held))
+        return self.block_size or max(1, TALLY_BYTES // max(1, bytes_per_row + held))
 
     def _count(self, known: BlockAdversary) -> VoteCount:
         n_classes = len(self.classes_) * (2 if known.powers.is_limited else 1)

@@ -50,7 +50,7 @@ class OnCluster:
         run = uuid.uuid4().hex
         root = self.graph(visit, rows, says, run)
         if self.client is None:
-            return dask.compute(root)[0]
+            return _computed_here(root)
         line = ProgressLine(len(rows.parts), self.verbose, says)
         with _clear_errors(self.client), _events(self.client, run, line):
             return _result(self.client, root)
@@ -228,6 +228,17 @@ def _result(client: Client, task: Any) -> Any:
         return future.result()
     except BaseException:
         future.cancel()
+        raise
+
+
+def _computed_here(task: Any) -> Any:
+    try:
+        return dask.compute(task)[0]
+    except ValueError as error:
+        if "Missing dependency" in str(error):
+            raise ConnectionError(
+                "The rows were kept by a cluster that there is no client of now: connect to it, or make them anew."
+            ) from error
         raise
 
 

@@ -105,10 +105,14 @@ def dask_rows(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlo
         lengths = None if np.isnan(X.chunks[0]).any() else X.chunks[0]
     elif is_dataframe_like(X):
         named = [one for one in given.values() if isinstance(one, str)]
-        unknown = [one for one in named if one not in X.columns]
+        names = list(X.columns)
+        twice = [name for number, name in enumerate(names) if name in names[:number]]
+        if twice:
+            raise ValueError(f"The data frame X has two columns {twice[0]!r}: rename one of them.")
+        unknown = [one for one in named if one not in names]
         if unknown:
-            raise ValueError(f"The data frame X has no column {unknown[0]!r}: it has {', '.join(map(str, X.columns))}.")
-        feature_names = tuple(name for name in X.columns if name not in named)
+            raise ValueError(f"The data frame X has no column {unknown[0]!r}: it has {', '.join(map(str, names))}.")
+        feature_names = tuple(name for name in names if name not in named)
         pieces, lengths = list(X.to_delayed()), None
     else:
         raise ValueError(f"X must be a Dask array or data frame. Got {type(X).__name__} instead.")
@@ -136,6 +140,8 @@ def _pieces(
             given = given.rechunk((lengths,))
         pieces = list(given.to_delayed().ravel())
     elif hasattr(given, "to_delayed"):
+        if given.ndim != 1:
+            raise ValueError(f"{name} must be a series, or the name of a column. Got a data frame instead.")
         pieces = list(given.to_delayed())
     elif lengths is None:
         raise ValueError(f"{name} must be in Dask, too, where it is not known how many rows a partition of X has.")

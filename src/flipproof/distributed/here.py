@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,12 +25,16 @@ class InThisProcess:
     def total(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str) -> Any:
         """Return the sum of what is found in all parts; None where there are no rows."""
         line, total = ProgressLine(len(rows.parts), self.verbose, says), None
+        findings = self._findings(visit, rows.parts)
         try:
-            for done, found in enumerate(self._findings(visit, rows.parts), start=1):
+            for done, found in enumerate(findings, start=1):
                 if found is not None:
                     total = found if total is None else total + found
                 line.show(done, "parts", is_last=done == len(rows.parts))
         finally:
+            with warnings.catch_warnings():  # after an error, that some findings are not used is no news
+                warnings.simplefilter("ignore", UserWarning)
+                findings.close()
             line.close()
         return total
 
@@ -41,7 +46,7 @@ class InThisProcess:
         """Return False: nothing is kept here."""
         return False
 
-    def _findings(self, visit: Callable[[Part], Any], parts: tuple[Part, ...]) -> Iterator[Any]:
+    def _findings(self, visit: Callable[[Part], Any], parts: tuple[Part, ...]) -> Generator[Any, None, None]:
         if effective_n_jobs(self.n_jobs) == 1:
             yield from map(visit, parts)
             return

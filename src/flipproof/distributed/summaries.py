@@ -15,34 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.blocks.block import Block, Part
+from flipproof.distributed.checksums import features_checksum, scattered
 from flipproof.learners.column_sums import ColumnRanges
-from flipproof.learners.exact_products import HALF_BITS, chunks
 from flipproof.learners.labels import check_label_kinds, encode_labels, plain_labels
 from flipproof.learners.whitening import Whitening
 from flipproof.rounding import Floats, Integers
 from flipproof.votes import class_sums
 
 KINDS = {"U": "words", "b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
-
-
-@dataclass(frozen=True)
-class Survey:
-    """What must be known of the rows before anything else.
-
-    Attributes
-    ----------
-    rows_per_part : tuple of int
-        Rows of each part.
-    found : SurveyedRows or None
-        What was found in them; None where there are no rows.
-    """
-
-    rows_per_part: tuple[int, ...]
-    found: SurveyedRows | None
-
-    def __add__(self, other: Survey) -> Survey:
-        found = self.found if other.found is None else other.found if self.found is None else self.found + other.found
-        return Survey(self.rows_per_part + other.rows_per_part, found)
 
 
 @dataclass(frozen=True)
@@ -64,18 +44,9 @@ class SurveyedRows:
         return SurveyedRows(self.name, self.ranges + other.ranges, labels)
 
 
-def survey(part: Part) -> Survey:
-    """Visit the rows of a part for the first time, and refuse them if they are not fit to learn from."""
-    n_rows, found = 0, None
-    for block in part.blocks():
-        if len(block):
-            one = _survey_block(block)
-            n_rows, found = n_rows + len(block), one if found is None else found + one
-    return Survey((n_rows,), found)
-
-
-def _survey_block(block: Block) -> SurveyedRows:
-    X = features_of(block)
+def survey(block: Block) -> SurveyedRows:
+    """Look at the rows of a block for the first time, and refuse them if they are not fit to learn from."""
+    X = block.X
     if X.shape[1] == 0:
         raise ValueError(f"{block.name} has no columns of features.")
     with np.errstate(over="ignore", invalid="ignore"):
@@ -133,8 +104,6 @@ class LabelledSums:
     ----------
     leverage : float
         The largest leverage of a row.
-    order : integers of shape (columns,)
-        Sums of the basis, each row weighed by its number: they change with the order of the rows. Modulo 2**64.
     class_sums : floats of shape (columns, classes)
         Sums of the basis over each class: exact integers.
     census : Census
@@ -143,24 +112,18 @@ class LabelledSums:
 
     leverage: float
     class_sums: Floats
-    order: NDArray[np.uint64]
     census: Census
 
     def __add__(self, other: LabelledSums) -> LabelledSums:
         return LabelledSums(
             max(self.leverage, other.leverage),
             self.class_sums + other.class_sums,
-            self.order + other.order,
             self.census + other.census,
         )
 
     def is_of_the_rows_of(self, other: LabelledSums) -> bool:
-        """Tell whether this was found in the same rows: after any change that matters, some sum would differ."""
-        return (
-            np.array_equal(self.class_sums, other.class_sums)
-            and np.array_equal(self.order, other.order)
-            and self.census.equals(other.census)
-        )
+        """Tell whether this was found in the same rows: others would have other sums, or other marks."""
+        return np.array_equal(self.class_sums, other.class_sums) and self.census.equals(other.census)
 
 
 @dataclass(frozen=True)
@@ -182,9 +145,10 @@ class Census:
         trusted = None if self.trusted is None or other.trusted is None else self.trusted + other.trusted
         if self.names is None or other.names is None or self.of_group is None or other.of_group is None:
             return Census(self.counts + other.counts, trusted, None, None, marks)
-        if (self.names.dtype.kind == "U") != (other.names.dtype.kind == "U"):
+        kinds = [KINDS.get(names.dtype.kind, str(names.dtype)) for names in (self.names, other.names)]
+        if kinds[0] != kinds[1]:
             raise ValueError(
-                "Annotators must be all numbers or all words. Got numbers in some blocks, words in others."
+                f"Annotators must be all numbers or all words. Got {kinds[0]} in some blocks, {kinds[1]} in others."
             )
         names, position = np.unique(np.concatenate([self.names, other.names]), return_inverse=True)
         of_group = np.zeros((len(names), len(self.counts)), dtype=np.int64)
@@ -210,31 +174,12 @@ def basis_and_sums(
     """Return the basis of a block, and its sums by class."""
     counted = census(block, classes, codes)
     if isinstance(block, KeptBlock):
-        return block.X, LabelledSums(block.leverage, block.class_sums, block.order, counted)
+        return block.X, LabelledSums(block.leverage, block.class_sums, counted)
     basis = whitening.basis(block.X)
     leverage = whitening.leverage(basis)
     if not np.isfinite(leverage):
         raise ValueError(f"{block.name} holds NaN or infinity, and did not when it was looked at first.")
-    return basis, LabelledSums(leverage, class_sums(basis, codes, len(classes)), _order(block, basis), counted)
-
-
-def _order(block: Block, basis: NDArray[np.float32]) -> NDArray[np.uint64]:
-    """Sum up the rows of the basis, each times a number of 20 bits that its own number determines: exact by chunk."""
-    total, numbers = np.zeros(basis.shape[1], dtype=np.uint64), _scattered(block) >> np.uint64(64 - HALF_BITS)
-    for rows in chunks(len(basis)):
-        products = numbers[rows].astype(np.float64) @ basis[rows].astype(np.float64)
-        total += products.astype(np.int64).view(np.uint64)
-    return total
-
-
-def _scattered(block: Block) -> NDArray[np.uint64]:
-    """Return 64 bits for each row that only its number determines, and that look random (splitmix64)."""
-    bits = np.arange(block.first_row + 1, block.first_row + len(block) + 1, dtype=np.uint64)
-    bits *= np.uint64(0x9E3779B97F4A7C15)
-    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-        bits ^= bits >> np.uint64(shift)
-        bits *= np.uint64(factor)
-    return bits ^ (bits >> np.uint64(31))
+    return basis, LabelledSums(leverage, class_sums(basis, codes, len(classes)), counted)
 
 
 def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -> Census:
@@ -257,13 +202,33 @@ def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -
         of_group = cells.reshape(len(names), n_classes)
         has_some = of_group.any(axis=1)
         names, of_group = names[has_some], of_group[has_some]
-    marks = int((said * _scattered(block)).sum(dtype=np.uint64))
+    marks = int((said * scattered(block.first_row, len(block))).sum(dtype=np.uint64))
     return Census(counts, trusted, names, of_group, marks)
 
 
 @dataclass(frozen=True)
+class Seen:
+    """The rows of a part at one visit: how many, and the checksum of their features, by their numbers in the part."""
+
+    n_rows: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class Visited:
+    """What was found in some parts, None if there are no rows in them, and what was seen of each part."""
+
+    found: Any
+    seen: tuple[Seen, ...]
+
+    def __add__(self, other: Visited) -> Visited:
+        found = self.found if other.found is None else other.found if self.found is None else self.found + other.found
+        return Visited(found, self.seen + other.seen)
+
+
+@dataclass(frozen=True)
 class Visit:
-    """Visit the rows of a part, and add up what is found in its blocks; None where there are no rows.
+    """Visit the rows of a part, and add up what is found in its blocks.
 
     Attributes
     ----------
@@ -276,25 +241,29 @@ class Visit:
     summary: Any
     mapping: Any = None
 
-    def __call__(self, part: Part) -> Any:
+    def __call__(self, part: Part) -> Visited:
         """Return the sum over the blocks of a part."""
-        total = None
-        for block in part.blocks():
-            for piece in self._pieces(block):
-                found = self.summary(piece)
-                total = found if total is None else total + found
-        return total
+        found, n_rows, total = None, 0, 0
+        for block, checksum in _pieces(part, self.mapping):
+            one = self.summary(block)
+            found = one if found is None else found + one
+            n_rows, total = n_rows + len(block), total + checksum
+        return Visited(found, (Seen(n_rows, total % 2**64),))
 
-    def _pieces(self, block: Block) -> Any:
-        if len(block) == 0:
-            return
-        block = replace(block, X=features_of(block))
-        if self.mapping is None or isinstance(block, KeptBlock):  # what is kept was mapped before
-            yield block
-            return
-        for rows in self.mapping.pieces(len(block)):
-            piece = block.rows(rows)
-            yield replace(piece, X=self.mapping(piece.X))
+
+def _pieces(part: Part, mapping: Any) -> Iterator[tuple[Block, int]]:
+    """Yield the rows of a part, with their features mapped, and the checksum of these as they came."""
+    n_rows = 0
+    for block in part.blocks():
+        if isinstance(block, KeptBlock):  # what is kept was mapped before
+            yield block, block.checksum
+        elif len(block):
+            block = replace(block, X=features_of(block))
+            for rows in (slice(None),) if mapping is None else mapping.pieces(len(block)):
+                piece = block.rows(rows)
+                checksum = features_checksum(piece.X, n_rows)
+                n_rows += len(piece)
+                yield piece if mapping is None else replace(piece, X=mapping(piece.X)), checksum
 
 
 @dataclass(frozen=True)
@@ -307,25 +276,24 @@ class Keep:
 
     def __call__(self, part: Part) -> KeptPart:
         """Return the rows, block after block, with the basis as their features."""
-        blocks: list[KeptBlock] | None = Visit(self._with_basis, self.mapping)(part)
-        return KeptPart(part.name, tuple(blocks or ()))
+        return KeptPart(part.name, tuple(self._with_basis(*piece) for piece in _pieces(part, self.mapping)))
 
-    def _with_basis(self, block: Block) -> list[KeptBlock]:
+    def _with_basis(self, block: Block, checksum: int) -> KeptBlock:
         basis, sums = basis_and_sums(block, codes_of(block, self.classes), self.whitening, self.classes)
         # copies: labels that are mapped from a file would change with it, and be lost with it
         trusted, groups = (None if one is None else np.array(one) for one in (block.trusted, block.groups))
         labels = np.array(block.labels)
         kept = block.name, basis, labels, trusted, groups, block.first_row
-        return [KeptBlock(*kept, sums.leverage, sums.class_sums, sums.order)]
+        return KeptBlock(*kept, checksum, sums.leverage, sums.class_sums)
 
 
 @dataclass(frozen=True)
 class KeptBlock(Block):
-    """A block whose features are its basis, with the largest leverage of that, its sums by class, and its order."""
+    """A block whose features are its basis, with the checksum of what it was made of, its leverage and its sums."""
 
+    checksum: int = 0
     leverage: float = 0.0
     class_sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))
-    order: NDArray[np.uint64] = field(default_factory=lambda: np.zeros(0, dtype=np.uint64))
 
 
 @dataclass(frozen=True)

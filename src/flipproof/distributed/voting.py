@@ -12,7 +12,7 @@ from flipproof.blocks.block import Block
 from flipproof.distributed.powers import BlockPowers
 from flipproof.distributed.summaries import LabelledSums, basis_and_sums, codes_of
 from flipproof.learners.whitening import Whitening
-from flipproof.rounding import Integers, above
+from flipproof.rounding import Integers
 from flipproof.tallies import VoteCount
 from flipproof.votes import ProductVotes, class_scores, votes_by_cell
 
@@ -45,7 +45,8 @@ class Voters:
         """
         codes = codes_of(block, self.classes)
         basis, sums = basis_and_sums(block, codes, self.whitening, self.classes)
-        if above(sums.leverage, 1e-12) > self.whitening.largest_leverage:
+        # the largest leverage has a margin for the rounding errors of any worker
+        if sums.leverage > self.whitening.largest_leverage:
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
         return self.votes.of(basis), codes, sums
 
