@@ -4,9 +4,11 @@ import json
 
 import numpy as np
 import pytest
+from sklearn.preprocessing import FunctionTransformer
+from threadpoolctl import threadpool_info, threadpool_limits
 
 from flipproof.cli.group import run as command
-from flipproof.experiments import experiment_names, read_experiment, reproduce
+from flipproof.experiments import experiment_names, read_experiment, reproduce, sources
 from flipproof.experiments.rows import FINISHED, GROWING, RowFile
 
 NEEDED = {"mnist17": "torch", "mnist": "umap", "cifar10": "umap"}
@@ -41,6 +43,26 @@ def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
         if run.attacked:
             found = runs[run.name]["flips_needed"] > 0
             assert (runs[run.name]["exact"][found] == runs[run.name]["flips_needed"][found] - 1).all()
+
+
+class CountingThreads(FunctionTransformer):
+    """Features as they are; whoever computes them is asked on how many threads."""
+
+    def transform(self, X):
+        self.threads = {pool["num_threads"] for pool in threadpool_info()}
+        return X
+
+
+def test_features_do_not_depend_on_the_number_of_cores(data_dir, tmp_path, monkeypatch):
+    made = CountingThreads()
+    monkeypatch.setitem(sources.BUILDERS, "pca", lambda store, parameters: made)
+    experiment = read_experiment("dogfish")
+    data = sources.load(experiment, data_dir)
+    part = sources.slice_of(experiment, data, quick=True, seed=0)
+    store = sources.FeatureStore(experiment, data, part, tmp_path, data_dir, 0, say=lambda text: None)
+    with threadpool_limits(limits=2):
+        assert store["fifty"][0].shape == data.X_train[part.train].shape
+    assert made.threads == {1}
 
 
 class Stop(Exception):  # noqa: N818 - not an error
