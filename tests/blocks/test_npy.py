@@ -74,8 +74,62 @@ def test_what_is_no_file_of_rows_in_a_folder_is_left_alone(tmp_path):
     whole = written(tmp_path, [3, 4])
     (tmp_path / "X" / "README.txt").write_text("rows")
     (tmp_path / "X" / "._part-0.npy").write_text("left by a file manager")
+    (tmp_path / "X" / "_part-0.npy").write_text("left by a job that failed")
     (tmp_path / "X" / "old.npy").mkdir()
     assert_rows(RowBlocks.from_npy(tmp_path / "X", whole[1]), *whole[:2])
+
+
+def test_a_link_to_nothing_is_named(tmp_path):
+    whole = written(tmp_path, [3])
+    (tmp_path / "X" / "part-1.npy").symlink_to("elsewhere.npy")
+    for X in (tmp_path / "X", str(tmp_path / "X" / "*.npy")):
+        with pytest.raises(
+            OSError, match=r"^cannot read '.*part-1\.npy': it is a link to 'elsewhere\.npy', which is not"
+        ):
+            RowBlocks.from_npy(X, whole[1])
+    (tmp_path / "X" / "part-1.npy").unlink()
+    (tmp_path / "X" / "part-1.npy").symlink_to(".")  # a folder
+    assert_rows(RowBlocks.from_npy(tmp_path / "X", whole[1]), *whole[:2])
+
+
+def saved(folder, **files):
+    """Write a file of two rows by each name, in folders for X, y, trusted and groups."""
+    for kind, names in files.items():
+        (folder / kind).mkdir()
+        for name in names:
+            np.save(folder / kind / f"{name}.npy", np.ones((2, 1)) if kind == "X" else np.ones(2, bool))
+
+
+@pytest.mark.parametrize("kind", ["y", "trusted", "groups"])
+@pytest.mark.parametrize(
+    ("X", "others", "message"),
+    [
+        (["X-2", "X-10"], ["y-02", "y-10"], r"'.*y-02\.npy' would belong to '.*X-10\.npy'"),
+        (["9", "10", "11"], ["09", "10", "11"], r"'.*09\.npy' would belong to '.*10\.npy'"),
+        (["v1 a 1", "v1 b 2"], ["a2", "b1"], r"'.*a2\.npy' would .* '.*a 1\.npy'"),
+    ],
+)
+def test_files_that_sort_otherwise_than_those_of_the_rows_are_refused(tmp_path, kind, X, others, message):
+    saved(tmp_path, X=X, **{kind: others})
+    given = {"y": np.ones(2 * len(X)), kind: tmp_path / kind}
+    with pytest.raises(ValueError, match=rf"^{kind}: sorted by name, {message}: name the files alike, with zeros"):
+        RowBlocks.from_npy(tmp_path / "X", **given)
+
+
+@pytest.mark.parametrize(
+    ("X", "y"),
+    [
+        (["X-2", "X-10"], ["y-2", "y-10"]),
+        (["X-02", "X-10"], ["y-002", "y-010"]),
+        (["X-1", "X-2"], ["y-2", "y-3"]),
+        (["a", "b"], ["c", "d"]),
+        (["a", "b-1"], ["a-1", "b"]),
+        (["part-1 of 2", "part-2 of 2"], ["labels-1 of 2", "labels-2 of 2"]),
+    ],
+)
+def test_files_with_any_other_names_belong_together_as_they_sort(tmp_path, X, y):
+    saved(tmp_path, X=X, y=y)
+    assert len(RowBlocks.from_npy(tmp_path / "X", tmp_path / "y").parts) == 2
 
 
 def test_files_are_never_in_memory_as_a_whole(tmp_path):

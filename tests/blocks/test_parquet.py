@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
@@ -12,6 +13,7 @@ from row_sources import assert_rows, gathered, some_rows
 
 from flipproof.blocks import RowBlocks, block
 from flipproof.blocks.rows import as_row_blocks
+from flipproof.distributed import CertifiedRidgeClassifier
 from flipproof.tables import TableEncoder
 
 LABELS = np.array(["ham", "spam", "maybe"])
@@ -165,6 +167,8 @@ def test_names_with_dots(tmp_path):
         (pa.array(["a", "b"]).dictionary_encode(), "U", ["a", "b"]),
         (pa.array([3, 250], pa.uint8()), "i", [3, 250]),
         ([1.0, 0.0], "i", [1, 0]),
+        ([-(2.0**63), 2.0**62], "i", [-(2**63), 2**62]),
+        (pa.array([0, 2**63 - 1], pa.uint64()), "i", [0, 2**63 - 1]),
         ([True, False], "b", [True, False]),
     ],
 )
@@ -208,6 +212,68 @@ def test_words_with_an_encoder(tmp_path):
     expected = encoder.transform(table.select(["age", "job"]))
     assert_rows(rows, expected, np.array(list("abbab")))
     assert_rows(pickle.loads(pickle.dumps(rows)), expected, np.array(list("abbab")))
+
+
+def test_names_of_features(tmp_path):
+    path = saved(tmp_path / "a.parquet", a=[1, 2], b=[True, False], y=[0, 1], e=[[1.0], [2.0]])
+    rows = RowBlocks.from_parquet(path, "y", ["b", "a"])
+    assert rows.feature_names == ("b", "a")
+    assert rows.map(np.abs).feature_names is None
+    assert RowBlocks.from_parquet(path, "y", ["a", "e"]).feature_names is None
+    encoded = RowBlocks.from_parquet(path, "y", ["a"], encode=lambda table: np.ones((len(table), 1)))
+    assert encoded.feature_names is None
+
+
+def test_test_rows_with_columns_in_another_order_are_refused(tmp_path):
+    X, *_ = written(tmp_path, [20])
+    model = CertifiedRidgeClassifier().fit(RowBlocks.from_parquet(tmp_path, "spam", ["x0", "x1", "x2"]))
+    frame = pd.DataFrame(X, columns=["x0", "x1", "x2"])
+    model.certify(frame)
+    with pytest.raises(ValueError, match="The feature names should match those that were passed during fit"):
+        model.certify(frame[["x2", "x1", "x0"]])
+
+
+def from_pandas(path, index, **columns):
+    pd.DataFrame(columns, index=index).to_parquet(path)
+    return path
+
+
+def test_the_index_of_pandas_is_no_feature(tmp_path):
+    shuffled, named = [5, 3], pd.MultiIndex.from_tuples([(1, "x"), (2, "y")], names=["key", "word"])
+    columns = {"a": [1.0, 2.0], "y": [0, 1]}
+    for number, index in enumerate((shuffled, None, named, shuffled)):
+        from_pandas(tmp_path / f"{number}.parquet", index, **columns)
+    rows = RowBlocks.from_parquet(tmp_path, "y")
+    assert rows.feature_names == ("a",)
+    assert_rows(rows, np.tile([[1.0], [2.0]], (4, 1)), np.tile([0, 1], 4))
+    first = tmp_path / "0.parquet"
+    assert "__index_level_0__" in parquet.read_schema(first).names
+    np.testing.assert_array_equal(features(first, features=["__index_level_0__", "a"]), [[5, 1], [3, 2]])
+    assert gathered(RowBlocks.from_parquet(first, "y", groups="__index_level_0__"))[3].tolist() == [5, 3]
+    labelled = RowBlocks.from_parquet(tmp_path / "2.parquet", "word", trusted="y", groups="key")
+    assert_rows(labelled, [[1.0], [2.0]], ["x", "y"], [False, True], [1, 2])
+
+
+def test_a_column_that_is_an_index_elsewhere_is_no_feature(tmp_path):
+    for order in (("a", "b"), ("b", "a")):
+        from_pandas(tmp_path / f"{order[0]}.parquet", None, a=[1.0], key=[7], y=[0])
+        from_pandas(tmp_path / f"{order[1]}.parquet", pd.Index([8], name="key"), a=[2.0], y=[1])
+        assert RowBlocks.from_parquet(tmp_path, "y").feature_names == ("a",)
+
+
+def test_nothing_but_an_index(tmp_path):
+    path = from_pandas(tmp_path / "a.parquet", [5, 3], y=[0, 1])
+    with pytest.raises(ValueError, match=r"has no columns but 'y', '__index_level_0__': there are no features"):
+        RowBlocks.from_parquet(path, "y")
+
+
+@pytest.mark.parametrize(
+    "note", [b"", b"{", b"\xff", b"[1]", b"{}", b'{"index_columns": 1}', b'{"index_columns": [["a"]]}']
+)
+def test_a_note_that_is_not_of_pandas(tmp_path, note):
+    table = pa.table({"a": [1], "y": [0]}).replace_schema_metadata({b"pandas": note})
+    parquet.write_table(table, tmp_path / "a.parquet")
+    assert RowBlocks.from_parquet(tmp_path, "y").feature_names == ("a",)
 
 
 @pytest.mark.parametrize(
@@ -298,6 +364,13 @@ def test_columns_that_do_not_fit_are_refused_at_once(tmp_path, first, second, gi
         ({"y": [0, 1, None, 1]}, r"'.*a\.parquet' has missing labels in column 'y', the first in row 2: leave"),
         ({"y": [0, 1, float("nan"), 1]}, r"'.*a\.parquet' has missing labels in column 'y', the first in row 2: leave"),
         ({"y": [0, 1, 0.5, 1]}, r"column 'y' of '.*a\.parquet' holds fractions: labels must be classes"),
+        ({"y": [0, 1, 1, np.inf]}, r"^column 'y' of '.*a\.parquet' holds inf in row 3: labels must be words, or whole"),
+        ({"y": [0, 1, -1e300, 1e300]}, r"^column 'y' of '.*a\.parquet' holds -1e\+300 in row 2: labels must be words"),
+        ({"y": [0, 1, 1, 2.0**63]}, r"^column 'y' of '.*a\.parquet' holds 9\.2.*e\+18 in row 3: labels must be words"),
+        (
+            {"y": pa.array([0, 1, 2**63, 1], pa.uint64())},
+            r"^column 'y' of '.*a\.parquet' holds 9223372036854775808 in row 2: labels must be words, or whole numbers",
+        ),
         ({"ok": [1, 0, 2, 2]}, r"column 'ok' of '.*a\.parquet' must say who is trusted.* Got 2 in row 2 instead"),
         ({"ok": ["yes", "No ", "so so", "no"]}, r"must say who is trusted.* Got 'so so' in row 2 instead"),
         ({"ok": [True, True, None, None]}, r"column 'ok' of '.*a\.parquet' does not say whether row 2 is trusted"),

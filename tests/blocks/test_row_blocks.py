@@ -5,11 +5,15 @@ import tracemalloc
 from functools import partial
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
 from row_sources import assert_rows, gathered, some_rows
+from scipy.sparse import csr_array
 from sklearn.preprocessing import StandardScaler
 
 from flipproof.blocks import Block, RowBlocks, block
+from flipproof.blocks.checking import numbers_of_frame
 from flipproof.blocks.rows import as_row_blocks
 
 
@@ -206,13 +210,42 @@ def test_iterators_that_are_used_up_are_refused():
     once = three_blocks()
     with pytest.raises(ValueError, match=r"must return a new iterator at every call.* Got the same one twice"):
         RowBlocks.from_blocks(lambda: once)
-    left = [list(three_blocks())] * 2
+    left = [list(three_blocks())]
     rows = RowBlocks.from_blocks(lambda: left.pop() if left else [])
     with pytest.raises(ValueError, match=r"there were some, and now there are none"):
         gathered(rows)
 
 
+def test_a_function_is_called_no_more_than_needed_before_the_first_visit():
+    for make, expected in ((list, 1), (iter, 2)):  # a second iterator shows that it is a new one
+        calls = []
+        rows = RowBlocks.from_blocks(lambda make=make, calls=calls: calls.append(1) or make([*three_blocks()]))
+        assert len(calls) == expected
+        gathered(rows)
+        assert len(calls) == expected + 1
+
+
+class UsedUp:
+    """Can be visited once, and is no iterator itself."""
+
+    def __init__(self, blocks):
+        self.blocks = iter(blocks)
+
+    def __iter__(self):
+        return self.blocks
+
+
+def test_what_can_be_visited_once_must_be_new_at_every_call():
+    X, y = (np.concatenate(column) for column in zip(*three_blocks(), strict=True))
+    assert_rows(RowBlocks.from_blocks(lambda: UsedUp(three_blocks())), X, y)
+    once = UsedUp(three_blocks())
+    with pytest.raises(ValueError, match=r"must return a new iterator at every call.* Got the same one twice"):
+        RowBlocks.from_blocks(lambda: once)
+
+
 A = np.ones((3, 2))
+F = pd.DataFrame(A, columns=["a", "b"])
+SAME_COLUMNS = r": give all blocks the same columns, in the same order\."
 
 
 @pytest.mark.parametrize(
@@ -228,6 +261,28 @@ A = np.ones((3, 2))
         ([(A, [0, 1, 1], [True] * 3, None), (A, [0, 1, 1])], r"block 1 has no 'trusted', but block 0 has: give it"),
         ([(A, [0, 1, 1], [1, 0, 1], None)], r"block 0: trusted must be a mask of booleans"),
         ([(A, [0, 1, 1], None, ["ann"])], r"block 0: groups must have one entry for each of the 3 rows"),
+        (
+            [(F, [0, 1, 1]), (F[["b", "a"]], [0, 1, 1])],
+            rf"^block 1 has 'b' as column 0, but block 0 has 'a'{SAME_COLUMNS}",
+        ),
+        (
+            [(F, [0, 1, 1]), (pa.table({"a": [1.0], "c": [2.0]}), [0])],
+            rf"^block 1 has 'c' as column 1, but block 0 has 'b'{SAME_COLUMNS}",
+        ),
+        (
+            [(pd.DataFrame(A), [0, 1, 1]), (pd.DataFrame(A)[[1, 0]], [0, 1, 1])],
+            r"^block 1 has names of columns, but block 0 has none: give data frames for all blocks, or for none\.",
+        ),
+        ([(F, [0, 1, 1]), (A, [0, 1, 1])], r"^block 1 has no names of columns, but block 0 has some: give data frames"),
+        (
+            [(A, [0, 1, 1]), (csr_array(A), [0, 1, 1])],
+            r"^block 1: X must be dense\. Got csr_array .* with \.toarray\(\)\.",
+        ),
+        ([(A, [0, 1, 1]), ([[1, 2], [3]], [0, 1])], r"^block 1: X must have rows and columns: "),
+        (
+            [(F.assign(a=list("xyz")), [0, 1, 1])],
+            r"^block 0: X holds (str|object) in column 'a': features must be numbers\.",
+        ),
     ],
 )
 def test_blocks_that_do_not_fit_are_named(blocks, message):
@@ -235,6 +290,63 @@ def test_blocks_that_do_not_fit_are_named(blocks, message):
         RowBlocks.from_blocks(blocks)
     with pytest.raises(ValueError, match=r"at least one\. Got none" if not blocks else message):
         gathered(RowBlocks.from_blocks(lambda: iter(blocks)))
+
+
+def test_blocks_of_data_frames_have_names():
+    X, y, *_ = some_rows(9)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    given = [(frame[:4], y[:4]), (frame[4:], pd.Series(y[4:]))]
+    for blocks in (given, lambda: iter(given)):
+        rows = RowBlocks.from_blocks(blocks)
+        assert rows.feature_names == ("a", "b", "c")
+        assert_rows(rows, X, y)
+        assert rows.map(np.abs).feature_names is None
+    assert RowBlocks.from_blocks([(frame.set_axis([2, 1, 0], axis=1), y)]).feature_names is None
+    assert RowBlocks.from_blocks([(pd.DataFrame(X), y), (X, y)]).feature_names is None
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype"),
+    [
+        ({"a": "float64", "b": "bool"}, np.float64),
+        ({"a": "float32", "b": "bool"}, np.float64),
+        ({"a": "int64", "b": "bool"}, np.float64),
+        ({"a": "Int64", "b": "Float64"}, np.float64),
+        ({"a": "boolean", "b": "boolean"}, np.float64),
+        ({"a": "double[pyarrow]", "b": "bool[pyarrow]", "c": "int8"}, np.float64),
+        ({"a": "Float32", "b": "float[pyarrow]", "c": "float32"}, np.float32),
+        ({"a": "float32", "b": "float32"}, np.float32),
+        ({"a": "int8", "b": "int8"}, np.int8),
+        ({"a": "bool", "b": "bool"}, np.bool_),
+        ({"a": "int8", "b": "float64"}, np.float64),
+    ],
+)
+def test_frames_of_numbers_of_any_type(columns, dtype):
+    values = np.array([[1, 0, 1], [0, 1, 1]])[:, : len(columns)]
+    frame = pd.DataFrame({name: values[:, i].astype(bool) for i, name in enumerate(columns)}).astype(columns)
+    X = gathered(RowBlocks.from_blocks([(frame, [0, 1])]))[0]
+    np.testing.assert_array_equal(X, values)
+    assert X.dtype == dtype
+    made = RowBlocks.from_arrays(values, [0, 1]).map(lambda X: frame)
+    np.testing.assert_array_equal(gathered(made)[0], values)
+
+
+def test_what_is_missing_in_a_frame_is_nan():
+    frame = pd.DataFrame(
+        {
+            "a": pd.array([1, None], "Int64"),
+            "b": [True, False],
+            "c": pd.array([None, True], "boolean"),
+            "d": pd.array([0.5, None], "double[pyarrow]"),
+        }
+    )
+    np.testing.assert_array_equal(numbers_of_frame(frame, "rows"), [[1, 1, np.nan, 0.5], [np.nan, 0, 1, np.nan]])
+
+
+@pytest.mark.parametrize("column", [["x"], pd.to_datetime(["2026-01-01"]), [None], [1j], pd.Categorical([1])])
+def test_what_is_no_number_in_a_frame_is_named(column):
+    with pytest.raises(ValueError, match=r"^block 3 holds .+ in column 'w': features must be numbers\.$"):
+        numbers_of_frame(pd.DataFrame({"a": [1.0], "w": column}), "block 3")
 
 
 def test_what_makes_no_blocks_is_refused():
@@ -267,6 +379,7 @@ def test_empty_blocks_are_not_mapped():
         ),
         (lambda X: X[:, 0], r"rows 0 to 3: what the function returns must have rows and columns"),
         (lambda X: X.astype(str), r"rows 0 to 3: what the function returns must hold numbers"),
+        (csr_array, r"rows 0 to 3: what the function returns must be dense\. Got csr_array instead"),
     ],
 )
 def test_a_function_must_keep_the_rows(small_blocks, function, message):

@@ -388,6 +388,59 @@ def test_a_table_that_is_not_parquet(refused, data):
     assert "'rows.csv' must end in .parquet or .pq" in refused("rows.csv", "--workers", 2)
 
 
+def test_test_rows_among_the_training_files(refused, certify, data, tmp_path):
+    write_parts(mails(60, 1), tmp_path / "both", [20], 10)
+    (tmp_path / "link").symlink_to("both")
+    (tmp_path / "test.parquet").symlink_to("both/1.parquet")
+    for train in ("both", "link", "both/*.parquet"):
+        for test in ("both/1.parquet", "link/1.parquet", "test.parquet"):
+            said = refused(tmp_path / train, "--test", tmp_path / test)
+            assert f"--test: '{tmp_path / test}' is one of the training files in '{tmp_path / train}': move it" in said
+    certify(str(tmp_path / "both"), "--test", "parts/3.parquet")
+    certify(str(tmp_path / "both" / "0*"), "--test", tmp_path / "both" / "1.parquet")
+    certify("test.parquet", "--workers", "1")  # a single file may be both
+
+
+def test_links_to_nothing(refused, data, tmp_path):
+    write_parts(mails(60, 1), tmp_path / "links", [20], 10)
+    (tmp_path / "links" / "3.parquet").symlink_to("nowhere")
+    assert "3.parquet': it is a link to 'nowhere', which is not there" in refused(tmp_path / "links")
+
+
+def test_columns_of_other_files_can_be_dropped(certify, refused, data, tmp_path):
+    table = mails(N_TRAIN, 1)
+    extra = table.slice(100).append_column("extra", [range(N_TRAIN - 100)])
+    folder = tmp_path / "more"
+    folder.mkdir()
+    parquet.write_table(table.slice(0, 100), folder / "0.parquet")
+    parquet.write_table(extra, folder / "1.parquet")
+    assert "leave it out with --drop" in refused(folder)
+    wanted, _, _ = certify("train.parquet")
+    for pattern in ("extra", "ext*", "who,extra"):
+        assert certify(str(folder), "--drop", pattern)[0] == wanted
+    assert f"--drop: '{folder}' has no column 'extro'. Did you mean 'extra'?" in refused(folder, "--drop", "extro")
+
+
+def test_the_index_of_pandas_is_no_column(certify, data, tmp_path):
+    wanted, summary, _ = certify("train.parquet")
+    frame = mails(N_TRAIN, 1).to_pandas()
+    frame.index = frame.index[::-1] ** 2
+    folder = tmp_path / "indexed"
+    folder.mkdir()
+    frame[:90].reset_index(drop=True).to_parquet(folder / "0.parquet")
+    frame[90:].to_parquet(folder / "1.parquet")
+    frame.to_parquet(tmp_path / "indexed.parquet")
+    assert "__index_level_0__" in parquet.read_schema(folder / "1.parquet").names
+    test = mails(N_TEST, 2).to_pandas()
+    test.set_index(test.index**2).to_parquet(tmp_path / "test.parquet")
+    assert "__index_level_0__" in parquet.read_schema(tmp_path / "test.parquet").names
+    for train in (folder, tmp_path / "indexed.parquet", "train.parquet"):
+        for test in ("test.parquet", tmp_path / "test.parquet"):
+            written, found, _ = certify(str(train), "--test", test)
+            assert written == wanted
+            assert found["facts"]["columns_used"] == summary["facts"]["columns_used"]
+
+
 def test_folders_and_patterns_of_nothing(refused, tmp_path):
     assert "there is no file in" in refused(tmp_path)
     assert "there is no file like" in refused(f"{tmp_path}/*.parquet")

@@ -343,6 +343,32 @@ def test_a_warning_is_one_line_of_talk_and_quiet_is_quiet(files, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("ending", [".parquet", ".arrow", ".feather"])
+def test_the_index_of_pandas_is_no_column_unless_it_is_named(certify, tmp_path, ending):
+    def save(name, table, index):
+        whole = pa.Table.from_pandas(table.to_pandas().set_index(index))
+        if ending == ".parquet":
+            parquet.write_table(whole, tmp_path / f"{name}{ending}")
+        else:
+            feather.write_feather(whole, tmp_path / f"{name}{ending}", compression="uncompressed")
+
+    files = write_mails(tmp_path, ending)[:-2]  # without the option that names the rows
+    numbered = mails(N_TRAIN, 1).append_column("number", [range(N_TRAIN)])
+    save("train", numbered, ["key", "number"])
+    save("test", mails(N_TEST, 2), "key")
+    wanted = expected()
+    for options in ([], ["--id", "key"], ["--features", "*"], ["--drop", "number"]):
+        written, summary = certify(*files, *options)
+        assert summary["facts"]["columns_used"] == FEATURES
+        assert written["radius"].to_pylist() == wanted.radius.tolist()
+    save("test", mails(N_TEST, 2).append_column("number", [range(N_TEST)]), ["key", "number"])
+    _, summary = certify(*files, "--features", "length,number")
+    assert summary["facts"]["columns_used"] == ["length", "number"]
+    _, summary = certify(*files, "--text", "key")
+    assert set(summary["facts"]["columns_used"]) == {*FEATURES, "key"}
+    certify(*files, "--annotator", "number")
+
+
 def test_test_rows_of_a_class_that_nobody_could_know(files, capfd, tmp_path):
     table = mails(N_TEST, 2)
     labels = ["eggs", *table["kind"].to_pylist()[1:]]

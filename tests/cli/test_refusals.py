@@ -152,6 +152,17 @@ def test_labels_that_are_no_classes(files, refused):
     assert "holds fractions" in refused(*changed(files, "--label", "length"))
 
 
+@pytest.mark.parametrize("label", [float("inf"), 1e300, -1e300])
+@pytest.mark.parametrize("name", ["train", "test"])
+def test_labels_that_are_too_large(refused, tmp_path, label, name):
+    files = write_mails(tmp_path, ".parquet")
+    for one, n, seed in (("train", 80, 1), ("test", 20, 2)):
+        labels = np.arange(n) % 2.0
+        labels[3] = label if one == name else labels[3]
+        write(mails(n, seed).set_column(4, "kind", [labels]), tmp_path / f"{one}.parquet")
+    assert f"{name}.parquet' holds {label!r} in row 3: labels must be words, or whole numbers below" in refused(*files)
+
+
 def test_labels_of_another_kind_in_the_test_rows(files, refused, tmp_path):
     table = mails(80, 1)
     numbers = [int(label == "spam") for label in table["kind"].to_pylist()]

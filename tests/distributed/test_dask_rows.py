@@ -97,6 +97,14 @@ def test_data_frames(n_partitions, convert):
     np.testing.assert_array_equal(model.feature_names_in_, memory.feature_names_in_)
 
 
+def test_columns_of_several_kinds_of_numbers():
+    columns = {"x0": X[:, 0], "x1": X[:, 1] > 0, "x2": pd.array(np.rint(X[:, 2]), dtype="Int64")}
+    mixed = pd.DataFrame(columns).assign(x3=pd.array(X[:, 3] > 0, dtype="boolean"), label=y)
+    blocks = CertifiedRidgeClassifier().fit(dd.from_pandas(mixed, npartitions=3), "label")
+    numbers = mixed.drop(columns="label").astype(np.float64)
+    assert_same_model(blocks, flipproof.CertifiedRidgeClassifier().fit(numbers, y), numbers[:9])
+
+
 def test_test_rows_with_columns_in_another_order():
     model = CertifiedRidgeClassifier().fit(dd.from_pandas(frame()[[*NAMES, "label"]], npartitions=2), "label")
     with pytest.raises(ValueError, match="The feature names should match those that were passed during fit"):

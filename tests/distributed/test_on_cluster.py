@@ -77,7 +77,7 @@ def test_files(client, memory, tmp_path):
     assert_same(npy.certify(Z), memory.certify(Z))
     parquet = CertifiedRidgeClassifier().fit(tmp_path, "label", trusted="checked", client=client)
     wanted = memory.certify(Z, adversary=Adversary(trusted=TRUSTED))
-    assert_same(parquet.certify(Z), wanted, same_adversary=False)
+    assert_same(parquet.certify(pd.DataFrame(Z, columns=NAMES)), wanted, same_adversary=False)
     mapped = np.load(tmp_path / "X" / "0.npy", mmap_mode="r")
     found = CertifiedRidgeClassifier().fit(mapped, y[:70], client=client).certify(Z)
     assert_same(found, flipproof.CertifiedRidgeClassifier().fit(X[:70], y[:70]).certify(Z))

@@ -3,6 +3,7 @@
 import pickle
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -233,14 +234,15 @@ class TestSources:
     X, y, Z = some_problem(N, 4, 3)
     trusted, groups = np.arange(N) % 5 == 0, np.array(["ann", "bob", "c"])[np.arange(N) % 3]
 
-    def check(self, *arguments, has_more=True, **more):
+    def check(self, *arguments, has_more=True, names=None, **more):
         memory = flipproof.CertifiedRidgeClassifier().fit(self.X, self.y)
         model = CertifiedRidgeClassifier().fit(*arguments, **more)
+        Z = self.Z if names is None else pd.DataFrame(self.Z, columns=names)
         adversary = Adversary(trusted=self.trusted, groups=self.groups) if has_more else None
-        assert_same(model.certify(self.Z), memory.certify(self.Z, adversary=adversary), same_adversary=False)
+        assert_same(model.certify(Z), memory.certify(self.Z, adversary=adversary), same_adversary=False)
         again = pickle.loads(pickle.dumps(model))
-        assert_same(again.certify(self.Z), model.certify(self.Z))
-        np.testing.assert_array_equal(again.predict(self.Z), model.predict(self.Z))
+        assert_same(again.certify(Z), model.certify(Z))
+        np.testing.assert_array_equal(again.predict(Z), model.predict(Z))
         return model
 
     def test_arrays(self):
@@ -266,7 +268,7 @@ class TestSources:
             columns = {f"x{i}": X[:, i] for i in range(X.shape[1])}
             table = pa.table({**columns, "label": y, "checked": trusted, "who": groups})
             pq.write_table(table, tmp_path / f"{number}.parquet", row_group_size=13)
-        self.check(tmp_path, "label", trusted="checked", groups="who")
+        self.check(tmp_path, "label", trusted="checked", groups="who", names=list(columns))
 
     def test_function_that_makes_blocks(self):
         def blocks():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import mmap
 import os
+import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -207,12 +209,30 @@ def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]])
             f"{name} must have one file for each of the {len(files)} files of X. Got {len(found)} in {str(given)!r} "
             "instead."
         )
+    _check_numbers(name, [Path(path) for path, _ in files], found)
     columns = [_stored_npy(path) for path in found]
     for path, column, (rows, array) in zip(found, columns, files, strict=True):
         check_entries(column, repr(str(path)), len(array), of=f" of {rows!r}")
         if name == "trusted":
             check_mask(column, repr(str(path)))
     return columns
+
+
+def _check_numbers(name: str, rows: Sequence[Path], entries: Sequence[Path]) -> None:
+    """Refuse files whose names end in the same numbers but sort in another order, as X-2, X-10 and y-02, y-10 do."""
+    expected, found = [_last_number(path) for path in rows], [_last_number(path) for path in entries]
+    if expected == found or None in expected or Counter(expected) != Counter(found):
+        return
+    first = next(place for place, number in enumerate(expected) if number != found[place])
+    raise ValueError(
+        f"{name}: sorted by name, {str(entries[first])!r} would belong to {str(rows[first])!r}: name the files alike, "
+        "with zeros before short numbers."
+    )
+
+
+def _last_number(path: Path) -> int | None:
+    numbers = re.findall(r"\d+", path.stem)
+    return int(numbers[-1]) if numbers else None
 
 
 def _stored_npy(path: Path) -> Source:

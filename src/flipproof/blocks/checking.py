@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from flipproof.blocks.block import Block, rows_at_a_time
 
@@ -20,11 +21,61 @@ def check_features(X: Any, name: str) -> None:
         raise ValueError(f"{name} must hold numbers. Got {X.dtype} instead: encode words first.")
 
 
-def check_made(X: Any, n_rows: int, name: str) -> None:
-    """Refuse what a function made of rows if it is no matrix of numbers, or not of as many rows."""
-    check_features(X, name)
-    if X.shape[0] != n_rows:
-        raise ValueError(f"{name} must have {n_rows} rows, as many as it got. Got {X.shape[0]} instead.")
+def as_features(X: Any, name: str) -> NDArray[Any]:
+    """Return rows and columns as an array of numbers, those of data frames included."""
+    if issparse(X):
+        raise ValueError(f"{name} must be dense. Got {type(X).__name__} instead: make it so with .toarray().")
+    if hasattr(getattr(X, "dtypes", None), "items"):
+        numbers = numbers_of_frame(X, name)
+    else:
+        try:
+            numbers = np.asarray(X)
+        except ValueError as error:  # rows of several lengths
+            raise ValueError(f"{name} must have rows and columns: {error}") from error
+    check_features(numbers, name)
+    return numbers
+
+
+def made_features(X: Any, n_rows: int, name: str) -> NDArray[Any]:
+    """Return what a function made of rows as an array; refuse it if it is none, or not of as many rows."""
+    made = as_features(X, name)
+    if len(made) != n_rows:
+        raise ValueError(f"{name} must have {n_rows} rows, as many as it got. Got {len(made)} instead.")
+    return made
+
+
+def numbers_of_frame(frame: Any, name: str) -> NDArray[Any]:
+    """Return the columns of a pandas-like data frame as an array of numbers, NaN where they are missing.
+
+    Parameters
+    ----------
+    frame : data frame
+        Columns of numbers or booleans, of numpy's types or of pandas' own.
+    name : str
+        What it is called, for errors.
+
+    Raises
+    ------
+    ValueError
+        That names the first column of anything else.
+    """
+    for column, kind in frame.dtypes.items():
+        if kind.kind not in "biuf":
+            raise ValueError(f"{name} holds {kind} in column {column!r}: features must be numbers.")
+    kinds = set(frame.dtypes)
+    if all(isinstance(kind, np.dtype) for kind in kinds) and (len(kinds) == 1 or np.dtype(bool) not in kinds):
+        return np.asarray(frame.to_numpy())
+    # pandas would make objects of these
+    is_narrow = all(kind.kind == "f" and getattr(kind, "itemsize", None) == 4 for kind in kinds)
+    return np.asarray(frame.to_numpy(dtype=np.float32 if is_narrow else np.float64, na_value=np.nan))
+
+
+def column_names(X: Any) -> tuple[Any, ...] | None:
+    """Return what the columns of a data frame or table are called; None if they are but numbered, or it is neither."""
+    names = getattr(X, "column_names", getattr(X, "columns", None))
+    if names is None or tuple(names) == tuple(range(len(names))):
+        return None
+    return tuple(names)
 
 
 def check_entries(entries: Any, name: str, n_rows: int, of: str = "") -> None:
@@ -57,8 +108,7 @@ def checked_block(name: str, X: Any, labels: Any, trusted: Any = None, groups: A
     ValueError
         That names the block, if it is none.
     """
-    X, labels = np.asarray(X), as_entries(labels)
-    check_features(X, f"{name}: X")
+    X, labels = as_features(X, f"{name}: X"), as_entries(labels)
     check_entries(labels, f"{name}: y", len(X))
     if trusted is not None:
         trusted = np.asarray(trusted)

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
 from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
-from flipproof.tables.columns import type_kind
+from flipproof.tables.columns import index_columns, type_kind
 
 #: Characters of an error of somebody else's that are repeated.
 LONGEST_REASON = 200
@@ -72,8 +72,13 @@ def read_failure(path: str, error: BaseException) -> OSError:
     return OSError(f"cannot read {path!r} as Parquet: {reason[:LONGEST_REASON]}.")
 
 
+def all_index_columns(footers: Sequence[Footer]) -> set[str]:
+    """Return the columns that are the index of pandas' data frame in any of the files."""
+    return {name for footer in footers for name in index_columns(footer.schema)}
+
+
 def check_same_columns(
-    footers: Sequence[Footer], names: Sequence[str], features: Sequence[str], *, all_of_them: bool
+    footers: Sequence[Footer], names: Sequence[str], features: Sequence[str], besides: Collection[str] | None = None
 ) -> None:
     """Refuse files that lack a column that the first one has, or in which it holds something else.
 
@@ -85,8 +90,8 @@ def check_same_columns(
         Columns to be read.
     features : sequence of str
         Those of them that are features, for which booleans are numbers.
-    all_of_them : bool
-        Whether these are all columns of the first file, so that another one may have no more.
+    besides : collection of str, optional
+        Columns that a file may have besides. By default it may have any.
     """
     first, wanted, numeric = footers[0], set(names), set(features)
     kinds: dict[str, tuple[str, str]] = {}
@@ -102,8 +107,8 @@ def check_same_columns(
             alike = {kind, known} == {"numbers", "booleans"} and name in numeric
             if kind != known and not alike:
                 raise ValueError(f"column {name!r} holds {kind} in {footer.path!r}, but {known} in {path!r}.")
-        more = sorted(there - wanted)
-        if all_of_them and more:
+        more = [] if besides is None else sorted(there - wanted - set(besides))
+        if more:
             raise ValueError(
                 f"{footer.path!r} has a column {more[0]!r}, which {first.path!r} has not: "
                 "name the columns to be read with features=[...]."
@@ -165,9 +170,14 @@ def vector_lengths(footers: Sequence[Footer], features: Sequence[str]) -> dict[s
     return {name: length for name, (length, _) in lengths.items()}
 
 
+def vector_columns(footers: Sequence[Footer], features: Sequence[str]) -> list[str]:
+    """Return the columns that hold vectors in any of the files."""
+    return [name for name in features if any(pa.types.is_nested(footer.type_of(name)) for footer in footers)]
+
+
 def width_at_most(footers: Sequence[Footer], features: Sequence[str]) -> int:
     """Return about how many numbers a row has, where vectors are longest."""
-    vectors = [name for name in features if any(pa.types.is_nested(footer.type_of(name)) for footer in footers)]
+    vectors = vector_columns(footers, features)
     longest = dict.fromkeys(vectors, 1)
     for footer in footers:
         for name in vectors:

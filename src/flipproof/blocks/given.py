@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 
 from flipproof.blocks.arrays import ArrayPart, stored
 from flipproof.blocks.block import Block
-from flipproof.blocks.checking import checked_block, in_pieces
+from flipproof.blocks.checking import checked_block, column_names, in_pieces
 
 #: Blocks as they are given: (X, y) or (X, y, trusted, groups) each.
 GivenBlocks: TypeAlias = "Sequence[tuple[Any, ...]] | Callable[[], Iterable[tuple[Any, ...]]]"
@@ -22,23 +22,33 @@ class Example:
     ----------
     n_columns : int
         Number of features.
+    names : tuple or None
+        What they are called, if they are those of a data frame.
     has_trusted, has_groups : bool
         What is known of the rows.
     """
 
     n_columns: int
+    names: tuple[Any, ...] | None
     has_trusted: bool
     has_groups: bool
 
-    @staticmethod
-    def of(block: Block) -> Example:
-        """Return a block's own."""
-        return Example(block.X.shape[1], block.trusted is not None, block.groups is not None)
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """What the features are called, if all of that is words."""
+        return self.names if self.names and all(isinstance(name, str) for name in self.names) else None
 
-    def check(self, block: Block) -> None:
+    @staticmethod
+    def of(block: Block, given: Sequence[Any]) -> Example:
+        """Return a block's own; `given` is what it was made of."""
+        names = column_names(given[0])
+        return Example(block.X.shape[1], names, block.trusted is not None, block.groups is not None)
+
+    def check(self, block: Block, given: Sequence[Any]) -> None:
         """Refuse a block that is unlike the first."""
         if block.X.shape[1] != self.n_columns:
             raise ValueError(f"{block.name} has {block.X.shape[1]} columns, but block 0 has {self.n_columns}.")
+        self._check_names(block.name, column_names(given[0]))
         for what, one, first in (
             ("trusted", block.trusted is not None, self.has_trusted),
             ("groups", block.groups is not None, self.has_groups),
@@ -46,6 +56,19 @@ class Example:
             if one != first:
                 has, other = ("has", "has not") if one else ("has no", "has")
                 raise ValueError(f"{block.name} {has} {what!r}, but block 0 {other}: give it for all blocks, or none.")
+
+    def _check_names(self, block: str, names: tuple[Any, ...] | None) -> None:
+        if (names is None) != (self.names is None):
+            has, other = ("has no", "has some") if names is None else ("has", "has none")
+            raise ValueError(
+                f"{block} {has} names of columns, but block 0 {other}: give data frames for all blocks, or for none."
+            )
+        for place, (name, first) in enumerate(zip(names or (), self.names or (), strict=True)):
+            if name != first:
+                raise ValueError(
+                    f"{block} has {name!r} as column {place}, but block 0 has {first!r}: give all blocks the same "
+                    "columns, in the same order."
+                )
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +100,7 @@ class FunctionPart:
         number = -1
         for number, given in enumerate(self.function()):
             block = _checked(number, given)
-            self.example.check(block)
+            self.example.check(block, given)
             yield from in_pieces(block)
         if number < 0:
             raise ValueError(
@@ -91,9 +114,9 @@ def given_parts(blocks: GivenBlocks) -> tuple[tuple[BlockPart, ...] | tuple[Func
         if not blocks:
             raise ValueError("blocks must hold at least one block (X, y). Got none.")
         checked = [_checked(number, given) for number, given in enumerate(blocks)]
-        example = Example.of(checked[0])
-        for block in checked:
-            example.check(block)
+        example = Example.of(checked[0], blocks[0])
+        for block, given in zip(checked, blocks, strict=True):
+            example.check(block, given)
         return tuple(_block_part(block) for block in checked), example
     if callable(blocks):
         example = _first_of(blocks)
@@ -111,21 +134,20 @@ def _block_part(block: Block) -> BlockPart:
 
 
 def _first_of(function: Callable[[], Iterable[tuple[Any, ...]]]) -> Example:
-    once, again = function(), function()
-    for one in (once, again):
-        if not isinstance(one, Iterable):
-            raise ValueError(
-                "a function that makes blocks must return an iterator of tuples (X, y). "
-                f"Got {type(one).__name__} instead."
-            )
+    once = function()
+    if not isinstance(once, Iterable):
+        raise ValueError(
+            f"a function that makes blocks must return an iterator of tuples (X, y). Got {type(once).__name__} instead."
+        )
     blocks = iter(once)
-    if blocks is iter(again):
+    # a list, or whatever else can be visited again, need not be made again to see that
+    if blocks is iter(once) and blocks is iter(function()):
         raise ValueError(
             "a function that makes blocks must return a new iterator at every call, since rows are visited several "
             "times. Got the same one twice."
         )
     for given in blocks:
-        return Example.of(_checked(0, given))
+        return Example.of(_checked(0, given), given)
     raise ValueError("a function that makes blocks must make at least one. Got none.")
 
 

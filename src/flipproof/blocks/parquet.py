@@ -13,14 +13,16 @@ from numpy.typing import NDArray
 from pyarrow.parquet import ParquetFile
 
 from flipproof.blocks.block import Block, rows_at_a_time
-from flipproof.blocks.checking import check_made, rows_in_words
+from flipproof.blocks.checking import made_features, rows_in_words
 from flipproof.blocks.footers import (
     Footer,
+    all_index_columns,
     all_narrow,
     check_numeric,
     check_same_columns,
     named_twice,
     read_failure,
+    vector_columns,
     vector_lengths,
     width_at_most,
 )
@@ -89,11 +91,10 @@ class Reading:
         try:
             if self.encode is None:
                 return self._matrix(table)
-            encoded = np.asarray(self.encode(table.select(list(self.features))))
+            encoded = self.encode(table.select(list(self.features)))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-        check_made(encoded, table.num_rows, f"{name}: what 'encode' returns")
-        return encoded
+        return made_features(encoded, table.num_rows, f"{name}: what 'encode' returns")
 
     def _matrix(self, table: pa.Table) -> NDArray[Any]:
         matrices = []
@@ -168,8 +169,8 @@ def parquet_parts(
     trusted: str | None = None,
     groups: str | None = None,
     encode: Callable[[pa.Table], Any] | None = None,
-) -> tuple[ParquetPart, ...]:
-    """Return the row groups of Parquet files, of which only the footers are read."""
+) -> tuple[tuple[ParquetPart, ...], tuple[str, ...] | None]:
+    """Return the row groups of Parquet files, of which only the footers are read, and names if each feature has one."""
     footers = [Footer.read(str(file)) for file in found_files(path, PARQUET)]
     if not footers:
         raise ValueError("there must be at least one Parquet file. Got none.")
@@ -181,7 +182,8 @@ def parquet_parts(
             n_rows = footer.metadata.row_group(number).num_rows
             parts.append(ParquetPart(footer.path, location, number, row, n_rows, reading))
             row += n_rows
-    return tuple(parts)
+    has_names = encode is None and not vector_columns(footers, reading.features)
+    return tuple(parts), reading.features if has_names else None
 
 
 def _reading(
@@ -199,15 +201,18 @@ def _reading(
         if not isinstance(given, str) and (given is not None or what == "label"):
             raise ValueError(f"{what} must be the name of a column. Got {type(given).__name__} instead.")
     others = [one for one in (label, trusted, groups) if one is not None]
-    chosen = [name for name in footers[0].schema.names if name not in others] if features is None else list(features)
+    index = all_index_columns(footers)
+    default = [name for name in footers[0].schema.names if name not in others and name not in index]
+    chosen = default if features is None else list(features)
     names = [*chosen, *others]
     twice = named_twice(names)
     if twice is not None:
         raise ValueError(f"column {twice!r} is named more than once among features, label, trusted and groups.")
-    check_same_columns(footers, names, chosen, all_of_them=features is None)
+    check_same_columns(footers, names, chosen, besides=index if features is None else None)
     if not chosen:
+        known = [*others, *sorted(index.difference(others).intersection(footers[0].schema.names))]
         raise ValueError(
-            f"{footers[0].path!r} has no columns but {', '.join(map(repr, others))}: there are no features."
+            f"{footers[0].path!r} has no columns but {', '.join(map(repr, known))}: there are no features."
         )
     for footer in footers:
         _check_others(footer, label, trusted, groups)

@@ -11,7 +11,7 @@ import numpy as np
 
 from flipproof.blocks.arrays import array_parts, npy_parts
 from flipproof.blocks.block import Block, Part
-from flipproof.blocks.checking import check_entries, check_made
+from flipproof.blocks.checking import check_entries, made_features
 from flipproof.blocks.given import GivenBlocks, given_parts
 from flipproof.blocks.paths import NPY, PARQUET, Paths, are_paths, found_files
 
@@ -35,7 +35,7 @@ class RowBlocks:
     has_groups : bool
         Whether it is known who labelled each row.
     feature_names : tuple of str or None
-        What the columns of features are called, where they are those of a data frame.
+        What the columns of features are called, where they are those of data frames or files.
 
     Examples
     --------
@@ -111,7 +111,8 @@ class RowBlocks:
         label : str
             Column of labels: words, whole numbers or booleans.
         features : list of str, optional
-            Columns of numbers, booleans or vectors. By default all others of the first file. Missing ones become NaN.
+            Columns of numbers, booleans or vectors. By default all others of the first file, without the
+            index of pandas' data frame. Missing ones become NaN.
         trusted : str, optional
             Column of booleans, 0 and 1, or yes and no: whose labels nobody can change.
         groups : str, optional
@@ -126,8 +127,8 @@ class RowBlocks:
             raise ImportError("reading Parquet files needs pyarrow: pip install 'flipproof[cli]'") from error
         from flipproof.blocks.parquet import parquet_parts
 
-        parts = parquet_parts(path, label, features, trusted, groups, encode)
-        return cls(parts, trusted is not None, groups is not None)
+        parts, names = parquet_parts(path, label, features, trusted, groups, encode)
+        return cls(parts, trusted is not None, groups is not None, names)
 
     @classmethod
     def from_blocks(cls, blocks: GivenBlocks) -> RowBlocks:
@@ -136,12 +137,14 @@ class RowBlocks:
         Parameters
         ----------
         blocks : list of tuples, or function
-            ``(X, y)`` or ``(X, y, trusted, groups)`` each, where the latter may be None. A function takes no
-            arguments and returns a new iterator of such tuples at every call: it is called once per visit. Blocks of a
-            list can be visited by several workers, those of a function only by one.
+            ``(X, y)`` or ``(X, y, trusted, groups)`` each, where the latter may be None. If X are data frames, all
+            must have the columns of the first. A function takes no arguments and returns a new iterator of such tuples
+            at every call: it is called once per visit, and here to look at the first block, twice if it returns an
+            iterator, to see that it is a new one. Blocks of a list can be visited by several workers, those of a
+            function only by one.
         """
         parts, example = given_parts(blocks)
-        return cls(parts, example.has_trusted, example.has_groups)
+        return cls(parts, example.has_trusted, example.has_groups, example.feature_names)
 
     def map(self, function: Callable[[Any], Any]) -> RowBlocks:
         """Return the same rows with other features.
@@ -226,9 +229,8 @@ class MappedPart:
         for block in self.part.blocks():
             if len(block) == 0:
                 continue
-            X = np.asarray(self.function(block.X))
-            check_made(X, len(block), f"{block.name}: what the function returns")
-            yield replace(block, X=X)
+            made = self.function(block.X)
+            yield replace(block, X=made_features(made, len(block), f"{block.name}: what the function returns"))
 
 
 def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None) -> RowBlocks:

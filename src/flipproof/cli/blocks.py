@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flipproof.cli.data import DataChoice, feature_names, read_test_rows, refuse_copies_of_the_label
+from flipproof.cli.data import (
+    DataChoice,
+    dropped_columns,
+    feature_names,
+    read_test_rows,
+    refuse_copies_of_the_label,
+)
 from flipproof.cli.model import Fitted, ModelChoice, make_learner
 
 if TYPE_CHECKING:
@@ -67,7 +72,17 @@ def training_files(data: DataChoice) -> tuple[Path, ...]:
                 f"--train: {str(file)!r} must end in {' or '.join(PARQUET)}: only rows of Parquet files are visited in "
                 "blocks."
             )
+    if stands_for_files(data.train):
+        _refuse_test_rows_among(files, data)
     return files
+
+
+def _refuse_test_rows_among(files: Sequence[Path], data: DataChoice) -> None:
+    if data.test is not None and data.test.resolve() in {file.resolve() for file in files}:
+        raise ValueError(
+            f"--test: {str(data.test)!r} is one of the training files in {str(data.train)!r}: move it elsewhere, or "
+            "give a pattern that leaves it out."
+        )
 
 
 def check_choices(data: DataChoice, choice: ModelChoice, on_cluster: bool) -> None:
@@ -144,15 +159,23 @@ def fit_in_blocks(
 
 def _features(data: DataChoice, choice: ModelChoice, footers: Sequence[Footer]) -> list[str]:
     """Return the columns to learn from; without --features, a file that has more than the first is refused."""
-    first = footers[0]
+    from flipproof.blocks.footers import all_index_columns
+
+    first, index = footers[0], all_index_columns(footers)
     there = first.schema.names
-    own = replace(data, train=Path(first.path), id_column=data.id_column if data.id_column in there else None)
-    names = feature_names(own, there, (choice.trusted or "", choice.annotator or ""))
+    dropped = dropped_columns(data, list(dict.fromkeys(name for footer in footers for name in footer.schema.names)))
+    own = replace(
+        data,
+        train=Path(first.path),
+        id_column=data.id_column if data.id_column in there else None,
+        drop=tuple(dropped.intersection(there)),
+    )
+    names = feature_names(own, there, (choice.trusted or "", choice.annotator or ""), index)
     if data.features:
         return names
+    known = {*there, *index, *dropped, data.id_column}
     for footer in footers:
-        more = [name for name in footer.schema.names if name not in there and name != data.id_column]
-        more = [name for name in more if not any(fnmatch.fnmatch(name, pattern) for pattern in data.drop)]
+        more = [name for name in footer.schema.names if name not in known]
         if more:
             raise ValueError(
                 f"{footer.path!r} has a column {more[0]!r}, which {first.path!r} has not: leave it out with --drop, or "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -146,11 +146,12 @@ def read_rows(choice: DataChoice, others: Sequence[str] = ()) -> tuple[Rows, Row
         In one line, for whatever does not fit.
     """
     from flipproof.tables import read_table
+    from flipproof.tables.columns import index_columns
 
     if (choice.test is None) == (choice.holdout is None):
         raise click.UsageError("Give either --test FILE or --holdout SHARE.")
     table = read_table(choice.train, _layout(choice), part="train", as_words=choice.text)
-    names = feature_names(choice, table.column_names, others)
+    names = feature_names(choice, table.column_names, others, index_columns(table.schema))
     refuse_copies_of_the_label(table.select(names), table[choice.label], choice.label)
     if choice.holdout is not None:
         train, test = _held_out(table, choice.holdout, choice.seed)
@@ -180,8 +181,13 @@ def _layout(choice: DataChoice) -> TextLayout:
     )
 
 
-def feature_names(choice: DataChoice, columns: Sequence[str], others: Sequence[str] = ()) -> list[str]:
-    """Return the columns to learn from, and refuse names that are not there or have two purposes."""
+def feature_names(
+    choice: DataChoice, columns: Sequence[str], others: Sequence[str] = (), index: Collection[str] = ()
+) -> list[str]:
+    """Return the columns to learn from, and refuse names that are not there or have two purposes.
+
+    Columns of an `index`, which pandas does not regard as columns, are left out unless somebody names them.
+    """
     purposes = {"--label": choice.label, "--id": choice.id_column}
     purposes |= {f"--{purpose}": name for purpose, name in zip(("trusted", "annotator"), others, strict=False)}
     taken: dict[str, str] = {}
@@ -193,18 +199,25 @@ def feature_names(choice: DataChoice, columns: Sequence[str], others: Sequence[s
             raise ValueError(f"column {name!r} cannot be both {taken[name]} and {purpose}.")
         taken[name] = purpose
     wanted = [*choice.features, *choice.text] if choice.features else list(columns)
-    chosen = dict.fromkeys(name for pattern in wanted for name in _matching(pattern, columns, "--features", choice))
+    named = {*choice.features, *choice.text}
+    found = dict.fromkeys(name for pattern in wanted for name in _matching(pattern, columns, "--features", choice))
+    chosen = [name for name in found if name not in index or name in named]
     for name in (*choice.features, *choice.text):
         if name in taken:
             kind = "label" if taken[name] == "--label" else taken[name]
             raise ValueError(f"the {kind} column {name!r} is among the features: it cannot be learnt from.")
     for name in choice.text:
         require_column(name, columns, "--text", choice.train)
-    dropped = {name for pattern in choice.drop for name in _matching(pattern, columns, "--drop", choice)}
+    dropped = dropped_columns(choice, columns)
     names = [name for name in chosen if name not in taken and name not in dropped]
     if not names:
         raise ValueError(f"no column of {str(choice.train)!r} is left to learn from.")
     return names
+
+
+def dropped_columns(choice: DataChoice, columns: Sequence[str]) -> set[str]:
+    """Return the columns to leave out, and refuse names that are not there."""
+    return {name for pattern in choice.drop for name in _matching(pattern, columns, "--drop", choice)}
 
 
 def require_column(name: str, columns: Sequence[str], purpose: str, path: Path) -> None:

@@ -12,7 +12,7 @@ from dask.utils import is_dataframe_like
 
 from flipproof.blocks.arrays import ArrayPart
 from flipproof.blocks.block import Block
-from flipproof.blocks.checking import check_features, check_mask
+from flipproof.blocks.checking import check_features, check_mask, numbers_of_frame
 from flipproof.blocks.rows import RowBlocks
 
 COLUMNS = ("y", "trusted", "groups")
@@ -61,10 +61,7 @@ class Partition:
             what = f"no column {missing[0]!r}" if missing else f"a column {strange[0]!r}"
             raise ValueError(f"{self.name} has {what}, unlike the data frame that it is a partition of.")
         features = self.X[list(self.feature_names)]
-        for column, kind in features.dtypes.items():
-            if kind.kind not in "biuf":
-                raise ValueError(f"{self.name} holds {kind} in column {column!r}: features must be numbers.")
-        return features.to_numpy(dtype=np.float64 if features.isna().any(axis=None) else None)
+        return numbers_of_frame(features, self.name)
 
     def _taken(self) -> list[str]:
         return [one for one in self.columns.values() if isinstance(one, str)]

@@ -56,6 +56,18 @@ def type_kind(name: str, kind: pa.DataType) -> str:
     raise ValueError(f"column {name!r} holds {kind}, not numbers, words or vectors: leave it out, or convert it first.")
 
 
+def index_columns(schema: pa.Schema) -> list[str]:
+    """Return the columns that hold the index of pandas' data frame: pandas does not regard them as columns."""
+    try:
+        written = schema.pandas_metadata
+    except ValueError:  # something else under the key of pandas
+        return []
+    listed = written.get("index_columns") if isinstance(written, dict) else None
+    if not isinstance(listed, list):
+        return []
+    return [name for name in listed if isinstance(name, str) and name in schema.names]  # a range is no column
+
+
 def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Return numbers or booleans as floats, NaN where they are missing; refuse infinite ones."""
     values = plain_numbers(column)
@@ -154,12 +166,15 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
     if pa.types.is_boolean(column.type):
         return np.array(column.to_pylist(), dtype=bool)
     if pa.types.is_integer(column.type):
-        return np.asarray(column.cast(pa.int64()).to_numpy())
+        numbers = column.to_numpy()
+        _check_range(name, numbers, numbers > np.iinfo(np.int64).max, source, first_row)
+        return np.asarray(numbers.astype(np.int64))
     if pa.types.is_floating(column.type):
         values = column.to_numpy().astype(np.float64)
-        if np.array_equal(values, np.rint(values)):
-            return np.asarray(values.astype(np.int64))
-        raise ValueError(f"column {name!r} of {source} holds fractions: labels must be classes.")
+        if not np.array_equal(values, np.rint(values)):
+            raise ValueError(f"column {name!r} of {source} holds fractions: labels must be classes.")
+        _check_range(name, values, (values < -(2.0**63)) | (values >= 2.0**63), source, first_row)
+        return np.asarray(values.astype(np.int64))
     raise ValueError(f"column {name!r} of {source} holds {column.type}: labels must be words or whole numbers.")
 
 
@@ -214,6 +229,16 @@ def check_categories(name: str, words: NDArray[np.object_]) -> None:
         raise ValueError(
             f"column {name!r} holds {len(different)} different words in {len(words)} rows, too many for categories: "
             "read it as text, or leave it out."
+        )
+
+
+def _check_range(name: str, values: NDArray[Any], is_beyond: NDArray[np.bool_], source: str, first_row: int) -> None:
+    """Refuse labels that int64 does not hold: all of them would become one class."""
+    if is_beyond.any():
+        row = int(np.flatnonzero(is_beyond)[0])
+        raise ValueError(
+            f"column {name!r} of {source} holds {values[row].item()!r} in row {first_row + row}: labels must be words, "
+            "or whole numbers below 2**63."
         )
 
 
