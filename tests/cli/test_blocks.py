@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 
+import dask
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -217,6 +218,17 @@ def test_processes_of_this_machine_give_the_same(certify):
     assert written == wanted
     assert "Dashboard: http://127.0.0.1:" in talk
     assert re.search(r"Counting votes \[#{20}\] (\d+) of \1 parts", talk)
+
+
+def test_a_process_that_dies_is_started_again_however_long_that_takes():
+    """Dask closes a cluster's worker that is not back in time, and its work would then wait for ever."""
+    choice = cluster.ClusterChoice(1, None, None, None, None, None)
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "10 ms"}), choice.client(print) as client:
+        [process] = client.run(os.getpid).values()
+        os.kill(process, signal.SIGKILL)
+        assert client.submit(os.getpid).result(timeout=60) != process
+        assert list(client.cluster.workers) == [0]  # not given up: it might just about answer before it is closed
+    gc.collect()  # closes the connection to the process that is no more
 
 
 def test_what_a_worker_refuses_is_said_in_one_line(refused, data):

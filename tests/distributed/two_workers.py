@@ -6,6 +6,8 @@ from contextlib import contextmanager
 
 from distributed import LocalCluster
 
+from flipproof.cli.cluster import no_worker_is_given_up
+
 #: Longest time to wait for what happens soon, unless something is wrong.
 SECONDS = 60
 
@@ -13,15 +15,18 @@ SECONDS = 60
 @contextmanager
 def local_cluster(n_workers=2):
     """Start worker processes of one thread each, which keep quiet about errors that tests provoke."""
-    with LocalCluster(
-        n_workers=n_workers,
-        threads_per_worker=1,
-        processes=True,
-        host="127.0.0.1",
-        dashboard_address="127.0.0.1:0",  # any free port: None is 8787, of which there is one
-        worker_dashboard_address=None,
-        silence_logs=logging.CRITICAL + 1,
-    ) as cluster:
+    with (
+        no_worker_is_given_up(),  # tests that kill one after the other would leave none
+        LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # any free port: None is 8787, of which there is one
+            worker_dashboard_address=None,
+            silence_logs=logging.CRITICAL + 1,
+        ) as cluster,
+    ):
         yield cluster
 
 

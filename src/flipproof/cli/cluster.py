@@ -125,7 +125,7 @@ class ClusterChoice:
                 memory_limit=limit,
                 silence_logs=logging.CRITICAL,
             )
-        with cluster, Client(cluster) as client:
+        with no_worker_is_given_up(), cluster, Client(cluster) as client:
             yield client
 
     @contextmanager
@@ -214,6 +214,19 @@ def _silence() -> Iterator[None]:
         yield
     finally:
         logging.disable(before)
+
+
+@contextmanager
+def no_worker_is_given_up() -> Iterator[None]:
+    """Let clusters of this process start workers that die again, however often and however long that takes.
+
+    Dask looks once, some seconds after it has lost a worker, and closes it for good if it is away at that very moment.
+    With no worker left, work would wait for ever.
+    """
+    import dask
+
+    with dask.config.set({"distributed.deploy.lost-worker-timeout": "100 days"}):
+        yield
 
 
 @contextmanager
