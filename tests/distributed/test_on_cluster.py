@@ -4,6 +4,7 @@ import importlib
 import os
 import threading
 import uuid
+from collections import Counter
 from functools import partial
 
 import dask.array as da
@@ -13,7 +14,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from distributed import Client, Future
+from dask.sizeof import sizeof
+from distributed import Client, Future, futures_of, get_task_stream
 from same_certificates import assert_same, cut, some_problem
 from slow_rows import slowly
 from two_workers import SECONDS, until
@@ -22,6 +24,9 @@ import flipproof
 from flipproof import Adversary
 from flipproof.distributed import CertifiedKernelClassifier, CertifiedRidgeClassifier, RowBlocks
 from flipproof.distributed import cluster as on_dask
+from flipproof.distributed.powers import BlockPowers
+from flipproof.distributed.summaries import Visit
+from flipproof.distributed.voting import Tally
 from flipproof.progress import ProgressLine
 
 N, K = 240, 5
@@ -131,6 +136,36 @@ class TestErrorsOfTasks:
         rows = RowBlocks.from_blocks([(X, y)]).map(partial(importlib.import_module, "no_such_module"))
         with pytest.raises(ImportError, match=r"^A worker does not have no_such_module: pip install"):
             CertifiedRidgeClassifier().fit(rows, client=client)
+
+
+@pytest.mark.parametrize("kept_share", [0.3, 0.0])
+def test_all_workers_have_as_much_to_do(client, monkeypatch, kept_share):
+    """Rows that lie on no worker are for all: none gets more because it was the first to have what all tasks need."""
+    monkeypatch.setattr(on_dask, "KEPT_SHARE", kept_share)
+    rows = RowBlocks.from_blocks(cut([24] * 9, X, y)).map(slowly)
+    with get_task_stream(client) as stream:
+        CertifiedRidgeClassifier().fit(rows, client=client).certify(Z)
+    visits = Counter((one["key"].rpartition("-")[0], one["worker"]) for one in stream.data)
+    passes = {"looking-at-the-rows": 1, "fitting": 3, "summing-up-the-labels": 1, "counting-votes": 1}
+    for name, times in passes.items():
+        done = [visits[name, worker] for worker in client.nthreads()]
+        assert sum(done) == times * len(rows.parts)
+        assert min(done) >= 0.3 * sum(done)
+
+
+def test_dask_knows_how_large_kept_rows_and_findings_are(client):
+    """It moves what is small, and keeps the rest where it is."""
+    model = CertifiedRidgeClassifier().fit(cut([100], X, y), client=client)
+    sizes = client.run_on_scheduler(lambda dask_scheduler: {key: t.nbytes for key, t in dask_scheduler.tasks.items()})
+    kept = [sizes[future.key] for future in futures_of(list(model._kept.parts))]
+    assert all(size >= n_rows * K * 4 for size, n_rows in zip(kept, [100, 140], strict=True))
+    voters = model._voters(model._products(Z))
+    tally = Tally(voters, model._count(model._rows_against(None)[1]), BlockPowers(np.zeros((3, 3), bool), False))
+    visit = Visit(tally)
+    found = visit(RowBlocks.from_arrays(X, y).parts[0])
+    counted = found.found.counted
+    assert sizeof(found) > counted.counts.nbytes + counted.cells.nbytes
+    assert sizeof(visit) > voters.votes.coefficients.nbytes
 
 
 def test_an_interrupt_cancels_the_tasks(client, cluster, monkeypatch):

@@ -9,16 +9,19 @@ import uuid
 import warnings
 from collections.abc import Callable, Iterator
 from concurrent.futures import CancelledError
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, is_dataclass, replace
-from typing import Any
+from typing import Any, Self
 
 import dask
+from dask.sizeof import sizeof
 from distributed import Client, Future, KilledWorker, futures_of, get_client, get_worker
 
 from flipproof.blocks.block import Part
 from flipproof.blocks.rows import RowBlocks
 from flipproof.distributed.collections import DaskRows
+from flipproof.distributed.sizes import size
+from flipproof.distributed.summaries import Keep, KeptPart, Visit, Visited
 from flipproof.progress import ProgressLine
 
 #: Findings that one task adds up. A worker holds about so many times log(parts) of them: few, since they can be large.
@@ -35,6 +38,9 @@ PACKAGE = "flipproof"
 #: Fields of parts that are the same for many of them: how files are read, and functions of features.
 SHARED_FIELDS = ("reading", "function")
 
+# here, because workers import this module: without it, they would count some bytes for any of these
+sizeof.register((Keep, KeptPart, Visit, Visited), size)
+
 
 @dataclass(frozen=True)
 class OnCluster:
@@ -48,12 +54,11 @@ class OnCluster:
         if not rows.parts:
             return None
         run = uuid.uuid4().hex
-        root = self.graph(visit, rows, says, run)
         if self.client is None:
-            return _computed_here(root)
+            return _computed_here(self.graph(visit, rows, says, Held(None), run))
         line = ProgressLine(len(rows.parts), self.verbose, says)
-        with _clear_errors(self.client), _events(self.client, run, line):
-            return _result(self.client, root)
+        with _clear_errors(self.client), _events(self.client, run, line), self._held(rows) as held:
+            return _result(self.client, self.graph(visit, rows, says, held, run))
 
     def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
         """Let the workers keep what they make of each part, itself a part, if they have memory to spare for it.
@@ -64,8 +69,10 @@ class OnCluster:
             return None
         run = uuid.uuid4().hex
         line = ProgressLine(len(rows.parts), self.verbose, says)
-        with _clear_errors(self.client), _events(self.client, run, line), _large_graphs():
-            parts = self.client.persist(self._findings(visit, rows, says, run))
+        with _clear_errors(self.client), _events(self.client, run, line), self._held(rows) as held:
+            findings = _findings(visit, rows, says, held, run)
+            with _large_graphs():
+                parts = self.client.persist(findings)
             _wait_for(self.client, futures_of(parts))
         return DaskRows(tuple(parts), rows.has_trusted, rows.has_groups, keeper=self.client)
 
@@ -75,17 +82,16 @@ class OnCluster:
             return False
         return all(future.status in ("finished", "pending") for future in futures_of(list(rows.parts)))
 
-    def graph(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str, run: str = "") -> Any:
+    def _held(self, rows: RowBlocks) -> Held:
+        """Return what holds what the visits share: on all workers, unless partitions say who is to visit them."""
+        return Held(None if rows.is_in_dask else self.client)
+
+    def graph(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: Held, run: str = "") -> Any:
         """Return the task at the root of the tree; `run` is how workers call it when they report a part."""
-        findings = self._findings(visit, rows, says, run)
+        findings = _findings(visit, rows, says, held, run)
         while len(findings) > 1:
             findings = [_named(_add, "adding up", findings[i : i + FAN_IN]) for i in range(0, len(findings), FAN_IN)]
         return findings[0]
-
-    def _findings(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str, run: str) -> list[Any]:
-        visitor, held = _named(_hold, says, visit), _Held()
-        parts = [held.part(part) for part in rows.parts]
-        return [_named(_visit, says, visitor, part, run, number) for number, part in enumerate(parts)]
 
 
 def on_cluster(client: Client | None, verbose: int = 0) -> OnCluster:
@@ -248,30 +254,60 @@ def _named(function: Callable[..., Any], says: str, *arguments: Any) -> Any:
     return dask.delayed(function, pure=False)(*arguments, dask_key_name=f"{name}-{uuid.uuid4().hex}")
 
 
+def _findings(visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: Held, run: str) -> list[Any]:
+    visitor, parts = held.by_all(visit), [held.part(part) for part in rows.parts]
+    return [_named(_visit, says, visitor, part, run, number) for number, part in enumerate(parts)]
+
+
 def _hold(shared: Any) -> Any:
     """Return what many tasks share, such as a visit: a task of its own, so that it travels to each worker once."""
     return shared
 
 
-class _Held:
-    """Replaces what many parts share, such as a fitted encoder, by a task that holds it."""
+class Held:
+    """Replaces what many parts share, such as a visit or a fitted encoder, by tasks; as a context, till it is left.
 
-    def __init__(self) -> None:
+    With a client, what they hold is copied to all its workers before it is needed. Dask gives tasks to workers that
+    have something they need: if one worker had what all tasks need, it would get them all. Copies that are lost are
+    replaced, or made anew.
+    """
+
+    def __init__(self, client: Client | None) -> None:
+        self._client = client
         self._tasks: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._tasks.clear()  # Dask forgets what nobody refers to, and a traceback might go on referring to this
 
     def part(self, part: Any) -> Any:
         """Return a part whose shared fields are tasks; Dask makes it whole again on the worker."""
         if not is_dataclass(part):
             return part
-        changed = {name: self._task(getattr(part, name)) for name in SHARED_FIELDS if hasattr(part, name)}
+        changed = {name: self.by_all(getattr(part, name)) for name in SHARED_FIELDS if hasattr(part, name)}
         if hasattr(part, "part"):
             changed["part"] = self.part(part.part)
         return replace(part, **changed) if changed else part  # type: ignore[type-var]
 
-    def _task(self, shared: Any) -> Any:
+    def by_all(self, shared: Any) -> Any:
+        """Return the task that holds something for all workers."""
         if id(shared) not in self._tasks:
-            self._tasks[id(shared)] = _named(_hold, "sharing", shared)
+            task = _named(_hold, "sharing", shared)
+            self._tasks[id(shared)] = task if self._client is None else _on_all_workers(self._client, task)
         return self._tasks[id(shared)]
+
+
+def _on_all_workers(client: Client, task: Any) -> Any:
+    with _large_graphs():
+        task = client.persist(task)
+    futures = futures_of(task)
+    _wait_for(client, futures)
+    # where workers or the scheduler are just being lost, what comes next is slower without copies, or says so
+    with suppress(KeyError, ValueError, OSError):
+        client.replicate(futures)
+    return task
 
 
 def _visit(visit: Callable[[Part], Any], part: Part, run: str, number: int) -> Any:
