@@ -244,7 +244,8 @@ def write_files(folder, n, files):
 
 def large(folder, n, files):
     write_files(folder, n, files)
-    found = {"rows": n, "bytes": sum(path.stat().st_size for path in folder.glob("X-*.npy"))}
+    n_bytes = sum(path.stat().st_size for path in folder.glob("X-*.npy"))
+    found = {"rows": n, "test rows": LARGE_TEST_ROWS, "files": files, "bytes": n_bytes}
     radii = {}
     for name in ("two workers", "one process"):
         command = [sys.executable, __file__, "--measure", name, "--folder", str(folder)]
@@ -258,7 +259,7 @@ def large(folder, n, files):
 
 def fit_and_certify(folder, client=None):
     X, y = str(folder / "X-*.npy"), str(folder / "y-*.npy")
-    model = CertifiedRidgeClassifier(classes=range(CLASSES), verbose=1)
+    model = CertifiedRidgeClassifier(classes=range(CLASSES), n_jobs=2, verbose=1)  # threads, where there is no client
     fit, _ = timed(lambda: model.fit(X, y, client=client))
     certify, certificates = timed(lambda: model.certify(test_rows(LARGE_TEST_ROWS)))
     return {

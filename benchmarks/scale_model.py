@@ -156,14 +156,13 @@ class Outcome:
 
 
 class _Passes:
-    """Makes the passes of a job; parts that are neighbours lie on the same worker."""
+    """Makes the passes of a job; parts are dealt out to the workers one by one, as Dask does if any may visit them."""
 
     def __init__(self, constants: Constants, cluster: Cluster, job: Job, seed: int) -> None:
         self._constants, self._job = constants, job
         self._rng = np.random.default_rng(seed)
         self._rows = np.array(job.part_rows)
-        n_parts = len(self._rows)
-        self._owners = [part * cluster.n_workers // n_parts for part in range(n_parts)]
+        self._owners = [part % cluster.n_workers for part in range(len(self._rows))]
 
     def _draw(self, name: str, size: int) -> np.ndarray:
         return self._rng.choice(getattr(self._constants, name), size)

@@ -114,6 +114,18 @@ def sweep(constants: Constants) -> list[Row]:
     return rows
 
 
+def compared(constants: Constants, large: dict[str, Any]) -> str:
+    """Simulate the rows in files that `benchmarks/scale.py` let two workers certify, and return both times."""
+    job = Job(large["rows"], FEATURES, CLASSES, large["test rows"], large["rows"] // large["files"])
+    outcome = simulate(constants, Cluster(2, max(BANDWIDTHS)), job)
+    simulated = {"fit": outcome.fit.seconds, "certify": outcome.certify.seconds}
+    took = large["two workers"]
+    return "; ".join(
+        f"{step}: measured {took[f'{step} seconds']:.1f} s, simulated {seconds:.1f} s"
+        for step, seconds in simulated.items()
+    )
+
+
 def changes(job: Job, n_workers: int) -> dict[str, Job]:
     """Return the job as it is, and with something done differently."""
     one_part = math.ceil(job.n / n_workers)
@@ -253,6 +265,9 @@ def main() -> None:
     parser.add_argument("--figure", help="draw seconds against workers")
     arguments = parser.parse_args()
     constants = Constants.from_json(arguments.constants)
+    large = json.loads(Path(arguments.constants).read_text()).get("large")
+    if large is not None:
+        print(f"Two workers, {large['rows']:,} rows in files: {compared(constants, large)}\n")
     rows = sweep(constants)
     changed = what_to_change(constants, rows)
     print(f"{table(rows)}\n\n{table_of_changes(changed)}")

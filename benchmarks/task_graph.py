@@ -159,7 +159,7 @@ def tree(owners: Sequence[int], fan_in: int, workers_first: bool, turn: int = 0)
 
 def _groups(level: list[int], placed: list[int], fan_in: int, workers_first: bool) -> list[list[int]]:
     runs: list[list[int]] = [[]]
-    for task in level:
+    for task in sorted(level, key=placed.__getitem__) if workers_first else level:
         if workers_first and runs[-1] and placed[runs[-1][-1]] != placed[task]:
             runs.append([])
         runs[-1].append(task)
