@@ -44,6 +44,18 @@ def test_folders_of_files(tmp_path, small_blocks, sizes):
     assert_rows(as_row_blocks(tmp_path / "X", tmp_path / "y", whole[2]), *whole[:3])
 
 
+def test_files_one_by_one(tmp_path, small_blocks):
+    whole = written(tmp_path, [5, 0, 9])
+    files = [[str(tmp_path / name / f"part-{number}.npy") for number in (2, 0)] for name in COLUMNS]
+    wanted = [np.concatenate([column[5:], column[:5]]) for column in whole]
+    assert_rows(RowBlocks.from_npy(*files), *wanted)
+    assert_rows(as_row_blocks(files[0], tuple(files[1])), *wanted[:2])
+    words = [f"class {number % 3}" for number in range(14)]
+    assert_rows(RowBlocks.from_npy(files[0], words), wanted[0], np.array(words))
+    with pytest.raises(ValueError, match=r"^y must have one file for each of the 2 files of X\. Got 1 instead\.$"):
+        RowBlocks.from_npy(files[0], files[1][:1])
+
+
 def test_a_large_file_is_several_parts(tmp_path, small_blocks):
     written(tmp_path, [17, 0])
     rows = RowBlocks.from_npy(tmp_path / "X", tmp_path / "y")

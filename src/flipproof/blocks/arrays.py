@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from flipproof.blocks.block import Block, rows_at_a_time
 from flipproof.blocks.checking import as_entries, check_entries, check_features, check_mask, rows_in_words
-from flipproof.blocks.paths import NPY, Paths, found_files
+from flipproof.blocks.paths import NPY, Paths, are_paths, found_files
 
 #: Rows of a file that one task visits, at most: several tasks can share a large file.
 ROWS_IN_PART = 2**20
@@ -199,23 +199,31 @@ def _entries(name: str, given: Any, n_rows: int) -> Source:
 def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]]) -> list[Source]:
     """Return labels or the like of each file of rows."""
     lengths = [len(array) for _, array in files]
-    if not isinstance(given, (str, os.PathLike)):
+    if not _are_files(given):
         whole = _entries(name, given, sum(lengths))
         ends = np.cumsum(lengths).tolist()
         return [whole[slice(end - length, end)] for end, length in zip(ends, lengths, strict=True)]
     found = found_files(given, NPY)
     if len(found) != len(files):
         raise ValueError(
-            f"{name} must have one file for each of the {len(files)} files of X. Got {len(found)} in {str(given)!r} "
-            "instead."
+            f"{name} must have one file for each of the {len(files)} files of X. Got {len(found)}"
+            f"{f' in {str(given)!r}' if isinstance(given, (str, os.PathLike)) else ''} instead."
         )
-    _check_numbers(name, [Path(path) for path, _ in files], found)
+    if not isinstance(given, (list, tuple)):  # one by one, they are in the order that was meant
+        _check_numbers(name, [Path(path) for path, _ in files], found)
     columns = [_stored_npy(path) for path in found]
     for path, column, (rows, array) in zip(found, columns, files, strict=True):
         check_entries(column, repr(str(path)), len(array), of=f" of {rows!r}")
         if name == "trusted":
             check_mask(column, repr(str(path)))
     return columns
+
+
+def _are_files(given: Any) -> bool:
+    """Tell paths from labels, which may be a list of words as well."""
+    if isinstance(given, (list, tuple)):
+        return are_paths(given) and all(Path(one).suffix.lower() in NPY for one in given)
+    return are_paths(given)
 
 
 def _check_numbers(name: str, rows: Sequence[Path], entries: Sequence[Path]) -> None:

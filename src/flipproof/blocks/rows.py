@@ -84,10 +84,11 @@ class RowBlocks:
 
         Parameters
         ----------
-        X : path
-            A folder, or a pattern such as ``"rows/X-*.npy"``: files with rows and columns, sorted by name.
-        y, trusted, groups : array of n entries, or path
-            As for `from_arrays`; or a folder or pattern of files, one for each file of X and of as many entries.
+        X : path or list of paths
+            A folder, or a pattern such as ``"rows/X-*.npy"``: files with rows and columns, sorted by name; or the files
+            one by one.
+        y, trusted, groups : array of n entries, path, or list of paths
+            As for `from_arrays`; or files, given as for X, one for each file of X and of as many entries.
         """
         return cls(npy_parts(X, y, trusted, groups), trusted is not None, groups is not None)
 
