@@ -121,7 +121,9 @@ class TestLostScheduler:
         assert not thread.is_alive()
         [error] = caught
         assert type(error) is ConnectionError
-        assert str(error) == f"The scheduler at {address} was lost: start it again, and then do this again."
+        assert str(error) == (
+            f"The scheduler at {address} was lost, or the client was closed: connect again, and do this again."
+        )
 
     def test_before_certify(self, scheduler):
         running, client = scheduler

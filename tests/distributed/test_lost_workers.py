@@ -3,6 +3,7 @@
 import gc
 import os
 import signal
+import threading
 
 import dask.array as da
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 from dask.delayed import delayed
 from distributed import Client, wait
 from same_certificates import assert_same, cut, some_problem
-from slow_rows import deadly, slowly
+from slow_rows import CopiedOnce, deadly, slowly
 from two_workers import until
 
 import flipproof
@@ -21,6 +22,16 @@ from flipproof.distributed import cluster as on_dask
 N, K = 240, 5
 X, y, Z = some_problem(N, K, 3)
 WHO = np.arange(N) % 7
+
+
+class WithLock:
+    """Cannot be pickled at all."""
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def __call__(self, X):
+        return X
 
 
 # connections to a worker that was killed are closed by nobody but the garbage collector
@@ -74,6 +85,45 @@ def test_a_worker_killed_that_holds_rows(client, memory):
     # at once, while it is still believed to be there
     assert_same(model.certify(Z), memory.certify(Z))
     until(lambda: lost not in client.nthreads())
+
+
+@pytest.mark.parametrize("lost", ["the one that has it", "all"])
+def test_workers_killed_while_they_copy_what_all_need(client, memory, monkeypatch, lost):
+    processes, replicate = client.run(os.getpid), Client.replicate
+
+    def kill_and_replicate(self, futures, **options):
+        monkeypatch.undo()
+        [holders] = self.who_has(futures).values()
+        for worker in holders if lost == "the one that has it" else processes:
+            os.kill(processes[worker], signal.SIGKILL)
+        return replicate(self, futures, **options)
+
+    monkeypatch.setattr(Client, "replicate", kill_and_replicate)
+    rows = RowBlocks.from_blocks(cut([60] * 3, X, y))
+    assert_same(CertifiedRidgeClassifier().fit(rows, client=client).certify(Z), memory.certify(Z))
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(CopiedOnce(), "cannot pickle a session"), (WithLock(), "cannot pickle '_thread.lock' object")],
+)
+def test_what_cannot_be_copied_to_all_workers_is_named(client, function, reason):
+    rows = RowBlocks.from_blocks(cut([60] * 3, X, y)).map(function)
+    name = type(function).__name__
+    message = rf"^<.*{name} object at .*> must be such that copies of it can be pickled again: .*{reason}.*$"
+    with pytest.raises(ValueError, match=message):
+        CertifiedRidgeClassifier().fit(rows, client=client)
+    assert len(client.nthreads()) == 2
+
+
+def test_a_client_that_is_closed_in_mid_run(cluster):
+    closed = Client(cluster, set_as_default=False)
+    rows = RowBlocks.from_blocks(cut([5] * (N // 5 - 1), X, y)).map(slowly)
+    timer = threading.Timer(0.3, closed.close)
+    timer.start()
+    with pytest.raises(ConnectionError, match=r"^The scheduler at .* was lost, or the client was closed: connect"):
+        CertifiedRidgeClassifier().fit(rows, client=closed)
+    timer.join()
 
 
 def test_a_worker_that_dies_of_the_rows(client, cluster, monkeypatch):

@@ -1,6 +1,10 @@
 """A slice of every experiment on real data; runs that were interrupted go on."""
 
 import json
+import os
+import signal
+import threading
+import time
 
 import numpy as np
 import pytest
@@ -8,7 +12,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flipproof.cli.group import run as command
-from flipproof.experiments import experiment_names, read_experiment, reproduce, sources
+from flipproof.experiments import classifiers, experiment_names, read_experiment, reproduce, sources
 from flipproof.experiments.rows import FINISHED, GROWING, RowFile
 
 NEEDED = {"mnist17": "torch", "mnist": "umap", "cifar10": "umap"}
@@ -91,6 +95,23 @@ def test_a_run_that_was_stopped_goes_on_and_comes_to_the_same_rows(data_dir, tmp
     once_more = []
     reproduce(experiment, tmp_path / "parts", data_dir, quick=True, say=once_more.append)
     assert once_more == ["Dogfish stand-in: loading"]
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_what_an_attack_found_before_it_was_interrupted_is_no_row(data_dir, tmp_path, monkeypatch, times):
+    attack = classifiers.undefended_attack
+
+    def interrupted(*arguments):
+        for number in range(times):
+            threading.Timer(0.2 * (1 + number), os.kill, (os.getpid(), signal.SIGINT)).start()
+        found = attack(*arguments)
+        time.sleep(0.2 * (1 + times))  # a Ctrl-C after the attack would be one of another kind
+        return found
+
+    monkeypatch.setattr(classifiers, "undefended_attack", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        reproduce(read_experiment("dogfish"), tmp_path, data_dir, quick=True)
+    assert RowFile(tmp_path).runs() == {}
 
 
 def test_another_seed_is_another_run(data_dir, tmp_path):

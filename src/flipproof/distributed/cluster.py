@@ -16,6 +16,8 @@ from typing import Any, Self
 import dask
 from dask.sizeof import sizeof
 from distributed import Client, Future, KilledWorker, futures_of, get_client, get_worker
+from distributed.client import ClosedClientError
+from distributed.protocol import pickle
 
 from flipproof.blocks.block import Part
 from flipproof.blocks.rows import RowBlocks
@@ -138,7 +140,8 @@ def check_workers(client: Client) -> None:
     scheduler = client.scheduler.address if client.scheduler is not None else "?"
     if not client.nthreads():
         raise ValueError(
-            f"The scheduler at {scheduler} has no workers: start some with 'dask worker {scheduler}', or wait for them."
+            f"The scheduler at {scheduler} has no workers: start some with 'dask worker {scheduler}', or wait for "
+            "them. A cluster that adapts to its work needs a minimum of one."
         )
     here = importlib.metadata.version(PACKAGE)
     found = client.run(importlib.metadata.version, PACKAGE, on_error="return")
@@ -164,10 +167,10 @@ def _clear_errors(client: Client) -> Iterator[None]:
         ) from error
     except ModuleNotFoundError as error:
         raise ImportError(f"A worker does not have {error.name}: pip install '{PACKAGE}[dask]' there.") from error
-    except (CancelledError, OSError, TimeoutError, RuntimeError) as error:
+    except (CancelledError, ClosedClientError, OSError, TimeoutError, RuntimeError) as error:
         if client.status != "running":
             raise ConnectionError(
-                f"The scheduler at {address} was lost: start it again, and then do this again."
+                f"The scheduler at {address} was lost, or the client was closed: connect again, and do this again."
             ) from error
         if isinstance(error, CancelledError):
             reason = " ".join(str(error).split())
@@ -223,7 +226,8 @@ def _wait_for(client: Client, futures: list[Future]) -> None:
             if future.exception() is not None:
                 future.result()
     except BaseException:
-        client.cancel(futures)
+        with suppress(ClosedClientError):
+            client.cancel(futures)
         raise
 
 
@@ -233,7 +237,8 @@ def _result(client: Client, task: Any) -> Any:
     try:
         return future.result()
     except BaseException:
-        future.cancel()
+        with suppress(ClosedClientError):
+            future.cancel()
         raise
 
 
@@ -262,6 +267,16 @@ def _findings(visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: He
 def _hold(shared: Any) -> Any:
     """Return what many tasks share, such as a visit: a task of its own, so that it travels to each worker once."""
     return shared
+
+
+def _check_copies(shared: Any) -> None:
+    """Refuse what cannot be sent on by whoever gets it: a scheduler that fails to do so would wait for ever."""
+    try:
+        pickle.dumps(pickle.loads(pickle.dumps(shared)))
+    except Exception as error:
+        raise ValueError(
+            f"{shared!r:.200} must be such that copies of it can be pickled again: {' '.join(str(error).split())}."
+        ) from error
 
 
 class Held:
@@ -294,9 +309,15 @@ class Held:
     def by_all(self, shared: Any) -> Any:
         """Return the task that holds something for all workers."""
         if id(shared) not in self._tasks:
-            task = _named(_hold, "sharing", shared)
-            self._tasks[id(shared)] = task if self._client is None else _on_all_workers(self._client, task)
+            self._tasks[id(shared)] = self._task(shared)
         return self._tasks[id(shared)]
+
+    def _task(self, shared: Any) -> Any:
+        task = _named(_hold, "sharing", shared)
+        if self._client is None:
+            return task
+        _check_copies(shared)
+        return _on_all_workers(self._client, task)
 
 
 def _on_all_workers(client: Client, task: Any) -> Any:
@@ -304,8 +325,8 @@ def _on_all_workers(client: Client, task: Any) -> Any:
         task = client.persist(task)
     futures = futures_of(task)
     _wait_for(client, futures)
-    # where workers or the scheduler are just being lost, what comes next is slower without copies, or says so
-    with suppress(KeyError, ValueError, OSError):
+    # if a worker or the scheduler is lost meanwhile, this ends in many ways: what comes next is slower then, or says so
+    with suppress(Exception):
         client.replicate(futures)
     return task
 
