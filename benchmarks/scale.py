@@ -138,7 +138,7 @@ def _nothing(visited):
 
 def _task_costs(n_tasks=2_000):
     """Return the seconds per task of the scheduler, and of the client that makes and sends the graph."""
-    from flipproof.distributed.cluster import Held, OnCluster
+    from flipproof.distributed.cluster import Held, OnCluster, graph
 
     rows = RowBlocks.from_blocks([(np.zeros((1, 1)), np.zeros(1))] * n_tasks)
     submit, whole = [], []
@@ -147,7 +147,7 @@ def _task_costs(n_tasks=2_000):
         engine.total(_nothing, rows, "nothing")
         for _ in range(5):
             seconds, _ = timed(lambda: engine.total(_nothing, rows, "nothing"))
-            built, _ = timed(lambda: engine.graph(_nothing, rows, "nothing", Held(client)))
+            built, _ = timed(lambda: graph(_nothing, rows, "nothing", Held(client)))
             submit.append(built / (n_tasks * 4 / 3))
             whole.append(max(seconds - built, 0.0) / (n_tasks * 4 / 3))
     return {"c_submit": submit, "c_schedule": whole}

@@ -199,7 +199,8 @@ def _entries(name: str, given: Any, n_rows: int) -> Source:
 def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]]) -> list[Source]:
     """Return labels or the like of each file of rows."""
     lengths = [len(array) for _, array in files]
-    if not _are_files(given):
+    one_by_one = isinstance(given, (list, tuple))
+    if not are_paths(given) or (one_by_one and not all(Path(path).suffix.lower() in NPY for path in given)):  # words
         whole = _entries(name, given, sum(lengths))
         ends = np.cumsum(lengths).tolist()
         return [whole[slice(end - length, end)] for end, length in zip(ends, lengths, strict=True)]
@@ -207,9 +208,9 @@ def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]])
     if len(found) != len(files):
         raise ValueError(
             f"{name} must have one file for each of the {len(files)} files of X. Got {len(found)}"
-            f"{f' in {str(given)!r}' if isinstance(given, (str, os.PathLike)) else ''} instead."
+            f"{'' if one_by_one else f' in {str(given)!r}'} instead."
         )
-    if not isinstance(given, (list, tuple)):  # one by one, they are in the order that was meant
+    if not one_by_one:  # those are in the order that was meant
         _check_numbers(name, [Path(path) for path, _ in files], found)
     columns = [_stored_npy(path) for path in found]
     for path, column, (rows, array) in zip(found, columns, files, strict=True):
@@ -217,13 +218,6 @@ def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]])
         if name == "trusted":
             check_mask(column, repr(str(path)))
     return columns
-
-
-def _are_files(given: Any) -> bool:
-    """Tell paths from labels, which may be a list of words as well."""
-    if isinstance(given, (list, tuple)):
-        return are_paths(given) and all(Path(one).suffix.lower() in NPY for one in given)
-    return are_paths(given)
 
 
 def _check_numbers(name: str, rows: Sequence[Path], entries: Sequence[Path]) -> None:

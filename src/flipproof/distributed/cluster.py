@@ -57,10 +57,10 @@ class OnCluster:
             return None
         run = uuid.uuid4().hex
         if self.client is None:
-            return _computed_here(self.graph(visit, rows, says, Held(None), run))
+            return _computed_here(graph(visit, rows, says, Held(None), run))
         line = ProgressLine(len(rows.parts), self.verbose, says)
         with _clear_errors(self.client), _events(self.client, run, line), self._held(rows) as held:
-            return _result(self.client, self.graph(visit, rows, says, held, run))
+            return _result(self.client, graph(visit, rows, says, held, run))
 
     def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
         """Let the workers keep what they make of each part, itself a part, if they have memory to spare for it.
@@ -72,10 +72,7 @@ class OnCluster:
         run = uuid.uuid4().hex
         line = ProgressLine(len(rows.parts), self.verbose, says)
         with _clear_errors(self.client), _events(self.client, run, line), self._held(rows) as held:
-            findings = _findings(visit, rows, says, held, run)
-            with _large_graphs():
-                parts = self.client.persist(findings)
-            _wait_for(self.client, futures_of(parts))
+            parts = _persisted(self.client, _findings(visit, rows, says, held, run))
         return DaskRows(tuple(parts), rows.has_trusted, rows.has_groups, keeper=self.client)
 
     def keeps(self, rows: RowBlocks) -> bool:
@@ -87,13 +84,6 @@ class OnCluster:
     def _held(self, rows: RowBlocks) -> Held:
         """Return what holds what the visits share: on all workers, unless partitions say who is to visit them."""
         return Held(None if rows.is_in_dask else self.client)
-
-    def graph(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: Held, run: str = "") -> Any:
-        """Return the task at the root of the tree; `run` is how workers call it when they report a part."""
-        findings = _findings(visit, rows, says, held, run)
-        while len(findings) > 1:
-            findings = [_named(_add, "adding up", findings[i : i + FAN_IN]) for i in range(0, len(findings), FAN_IN)]
-        return findings[0]
 
 
 def on_cluster(client: Client | None, verbose: int = 0) -> OnCluster:
@@ -219,26 +209,33 @@ def _memory(client: Client) -> int:
     return sum(limits) if all(limits) else 0
 
 
-def _wait_for(client: Client, futures: list[Future]) -> None:
-    """Wait until all tasks are done, and leave what they made where it is."""
-    try:
+def _persisted(client: Client, tasks: Any) -> Any:
+    """Return tasks that are done, and leave what they made where it is."""
+    with _large_graphs():
+        made = client.persist(tasks)
+    futures = futures_of(made)
+    with _cancelled_on_error(client, futures):
         for future in futures:
             if future.exception() is not None:
                 future.result()
-    except BaseException:
-        with suppress(ClosedClientError):
-            client.cancel(futures)
-        raise
+    return made
 
 
 def _result(client: Client, task: Any) -> Any:
     with _large_graphs():
         future = client.compute(task)
-    try:
+    with _cancelled_on_error(client, [future]):
         return future.result()
+
+
+@contextmanager
+def _cancelled_on_error(client: Client, futures: list[Future]) -> Iterator[None]:
+    """Let the cluster forget what nobody waits for any more, be it for an error or an interrupt."""
+    try:
+        yield
     except BaseException:
         with suppress(ClosedClientError):
-            future.cancel()
+            client.cancel(futures)
         raise
 
 
@@ -257,6 +254,14 @@ def _named(function: Callable[..., Any], says: str, *arguments: Any) -> Any:
     """Return a task that the dashboard shows by a name that says what it does."""
     name = says.lower().replace(" ", "-")
     return dask.delayed(function, pure=False)(*arguments, dask_key_name=f"{name}-{uuid.uuid4().hex}")
+
+
+def graph(visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: Held, run: str = "") -> Any:
+    """Return the task at the root of the tree; `run` is how workers call it when they report a part."""
+    findings = _findings(visit, rows, says, held, run)
+    while len(findings) > 1:
+        findings = [_named(_add, "adding up", findings[i : i + FAN_IN]) for i in range(0, len(findings), FAN_IN)]
+    return findings[0]
 
 
 def _findings(visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: Held, run: str) -> list[Any]:
@@ -321,13 +326,10 @@ class Held:
 
 
 def _on_all_workers(client: Client, task: Any) -> Any:
-    with _large_graphs():
-        task = client.persist(task)
-    futures = futures_of(task)
-    _wait_for(client, futures)
+    task = _persisted(client, task)
     # if a worker or the scheduler is lost meanwhile, this ends in many ways: what comes next is slower then, or says so
     with suppress(Exception):
-        client.replicate(futures)
+        client.replicate(futures_of(task))
     return task
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
 from flipproof.attacks import smoothed_attack, undefended_attack
+from flipproof.attacks.interrupts import StopSign, set_by_interrupt
 from flipproof.experiments.spec import Run
 from flipproof.learners.cluster import CertifiedClusterClassifier
 from flipproof.learners.kernel import CertifiedKernelClassifier
@@ -66,13 +68,25 @@ def measure(run: Run, model: Any, X: NDArray[Any], y: Integers, Z: NDArray[Any])
     """Certify, and if asked attack, some test rows: one array for each of the columns."""
     columns = {name: np.full(len(Z), NOTHING, dtype=np.int64) for name in COLUMNS}
     if run.is_undefended:
-        attack = undefended_attack(model, X, y, Z)
+        with _all_or_nothing():
+            attack = undefended_attack(model, X, y, Z)
         return columns | {"prediction": attack.prediction.astype(np.int64), "flips_needed": attack.flips_needed}
     for method in run.methods:
         certificates = model.certify(Z, method)
         columns[method] = certificates.radius.astype(np.int64)
         columns["prediction"] = certificates.prediction.astype(np.int64)
     if run.attacked:
-        smoothed = smoothed_attack(model, Z)
+        with _all_or_nothing():
+            smoothed = smoothed_attack(model, Z)
         columns |= {"flips_needed": smoothed.flips_needed, "flips_to_half": smoothed.flips_to_half}
     return columns
+
+
+@contextmanager
+def _all_or_nothing() -> Iterator[None]:
+    """Raise an interrupt at the end: attacks would return what they have, which is not what they would have found."""
+    stopped = StopSign()
+    with set_by_interrupt(stopped):
+        yield
+    if stopped.is_set():
+        raise KeyboardInterrupt
