@@ -2,6 +2,8 @@
 
 import json
 import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -10,12 +12,14 @@ import pytest
 from flipproof.cli.group import run as command
 from flipproof.experiments import read_experiment
 from flipproof.experiments.claims import CLAIMS, claims_table
-from flipproof.experiments.classifiers import COLUMNS, fitted, measure
+from flipproof.experiments.classifiers import COLUMNS
+from flipproof.experiments.feature_files import digest
 from flipproof.experiments.rows import RowFile
-from flipproof.experiments.sources import FeatureStore, load, read_features, slice_of
 from flipproof.experiments.tables import tables
+from flipproof.processor import SAME_KERNELS
 
 FOLDER = Path(__file__).parents[2] / "reproduction"
+AGAIN = Path(__file__).with_name("rows_again.py")
 TEST_ROWS = {"mnist17": 2163, "mnist": 10_000, "cifar10": 10_000, "dogfish": 600, "imdb": 25_000}
 DONE_AGAIN, ATTACKS_DONE_AGAIN = 20, 5
 
@@ -66,23 +70,36 @@ def test_tables_and_figures_are_made_again_from_rows_alone(tmp_path, capfd):
     assert "mnist17" not in capfd.readouterr().out
 
 
-def test_random_rows_of_every_run_come_out_the_same(committed, data_dir):
+def test_everything_is_on_record(committed):
     experiment, rows, manifest = committed
-    seed = manifest["seed"]
-    data = load(experiment, data_dir)
-    part = slice_of(experiment, data, quick=False, seed=seed)
+    assert set(manifest["runs"]) == set(rows)
+    kept = {name for name, spec in experiment.features.items() if spec.keep}
+    assert set(manifest["features"]) == kept
+    used = {run.features for run in experiment.runs} & kept  # what these build on may be too large to commit
+    for name in used:
+        assert digest(FOLDER / experiment.name / "features" / f"{name}.npz") == manifest["features"][name]["sha256"]
+        assert manifest["features"][name]["data"]
+    for environment in manifest["environments"].values():
+        assert {"flipproof", "numpy", "scipy", "scikit-learn"} <= set(environment["versions"])
+        assert environment["kernels"]["blas"]
+        assert environment["kernels"]["variables"] == SAME_KERNELS
+    assert ("glove_6b_100d_subset.npz" in manifest["data"]["checksums"]) == (experiment.name == "imdb")
+
+
+def test_random_rows_of_every_run_come_out_the_same(committed, data_dir, tmp_path):
+    experiment, rows, manifest = committed
     folder = FOLDER / experiment.name / "features"
-    features = FeatureStore(experiment, data, part, folder, data_dir, seed, say=lambda text: None)
-    for name in {run.features for run in experiment.runs}:  # what these build on may be too large to commit
-        if experiment.features[name].keep:
-            assert read_features(folder / f"{name}.npz", features.recipe(name)) is not None
     rng = np.random.default_rng(1)
+    wanted = {}
     for run in experiment.runs:
         few = ATTACKS_DONE_AGAIN if run.is_undefended else DONE_AGAIN
-        index = np.sort(rng.choice(TEST_ROWS[experiment.name], few, replace=False))
-        X, Z = features[run.features]
-        model = fitted(run, X, data.y_train, data.classes, seed)
-        again = measure(run, model, X, data.y_train, Z[index])
-        np.testing.assert_array_equal(rows[run.name].label[index], data.y_test[index])
+        wanted[run.name] = np.sort(rng.choice(TEST_ROWS[experiment.name], few, replace=False))
+    script = [sys.executable, str(AGAIN), experiment.name, str(data_dir), str(folder), str(manifest["seed"])]
+    asked = json.dumps({name: index.tolist() for name, index in wanted.items()})
+    before = sorted(path.name for path in folder.iterdir())
+    again = json.loads(subprocess.run(script, input=asked, capture_output=True, text=True, check=True).stdout)
+    assert sorted(path.name for path in folder.iterdir()) == before  # the committed features were taken
+    for name, index in wanted.items():
+        np.testing.assert_array_equal(rows[name].label[index], again[name]["label"])
         for column in COLUMNS:
-            np.testing.assert_array_equal(rows[run.name][column][index], again[column], err_msg=f"{run.name}, {column}")
+            np.testing.assert_array_equal(rows[name][column][index], again[name][column], err_msg=f"{name}, {column}")

@@ -3,12 +3,10 @@
 import json
 from pathlib import Path
 
-import numpy as np
 import pytest
+from toy import IMAGES, SPEC, put_images, toy_experiment
 
-from flipproof import datasets
 from flipproof.cli.group import run as command
-from flipproof.datasets import Dataset
 from flipproof.experiments import read_experiment, reproduce
 from flipproof.experiments import spec as specs
 from flipproof.experiments.rows import FINISHED, RowFile
@@ -16,79 +14,12 @@ from flipproof.experiments.sources import FeatureStore, load, slice_of
 from flipproof.experiments.spec import parse_experiment
 
 COMMITTED = Path(__file__).parents[2] / "reproduction" / "cifar10" / "features"
-IMAGES = "images.npy"
-SPEC = """
-title = "Toy"
-data = { loader = "toy", kind = "numbers" }
-flips = [1, 2]
-[features.numbers]
-kind = "given"
-[features.images]
-kind = "given"
-kind_of_data = "images"
-[features.few]
-kind = "pca"
-of = "images"
-n_components = 2
-keep = true
-[[figures]]
-file = "certified"
-title = "Toy"
-kind = "certified"
-runs = ["numbers", "images"]
-method = "exact"
-most_flips = 5
-[[runs]]
-name = "numbers"
-features = "numbers"
-learner = "ridge"
-methods = ["exact"]
-[[runs]]
-name = "images"
-features = "images"
-learner = "ridge"
-methods = ["exact"]
-published = [0.5, 0.4]
-note = "as they are."
-only_with = "the toy images"
-[[runs]]
-name = "few, of the images"
-group = "beyond"
-features = "few"
-learner = "ridge"
-methods = ["exact"]
-only_with = "the toy images"
-"""
 NOT_RUN = "not run here, for want of the toy images."
 
 
 @pytest.fixture
 def toy(monkeypatch):
-    """The experiment, and the forms of its data that were asked for, in order."""
-    asked = []
-
-    def load_toy(kind, data_home):
-        asked.append(kind)
-        rng = np.random.default_rng(0)
-        y = rng.integers(0, 2, size=80)
-        X = rng.normal(size=(80, 3)) + y[:, None]
-        if kind == "images":
-            path = Path(data_home) / IMAGES
-            if not path.exists():
-                raise FileNotFoundError(f"Put {IMAGES} into {data_home}.")
-            try:
-                X = np.load(path)
-            except ValueError as error:
-                raise OSError(f"{path} is damaged.") from error
-        rows = {"X_train": X[:60], "y_train": y[:60], "X_test": X[60:], "y_test": y[60:]}
-        return Dataset("toy", **rows, classes=(0, 1), class_names=("a", "b"), provenance="Drawn.", checksums={})
-
-    monkeypatch.setattr(datasets, "load_toy", load_toy, raising=False)
-    return parse_experiment("toy", SPEC.encode()), asked
-
-
-def put_images(folder):
-    np.save(folder / IMAGES, np.random.default_rng(1).normal(size=(80, 4)))
+    return toy_experiment(monkeypatch)
 
 
 def results(folder):
@@ -143,6 +74,35 @@ def test_what_is_done_needs_no_data_any_more(toy, tmp_path):
     assert list(RowFile(out).runs()) == ["numbers", "few, of the images"]
 
 
+def test_rows_of_a_run_that_is_left_out_are_kept_for_later(toy, tmp_path):
+    experiment, _ = toy
+    put_images(tmp_path)
+    whole, parts = tmp_path / "whole", tmp_path / "parts"
+    for folder in (whole, parts):
+        reproduce(experiment, folder, tmp_path)
+    # all but one row of each run, and neither images nor features of them
+    rows = RowFile(parts).runs()
+    RowFile(parts).keep_only([])
+    for name, of_run in rows.items():
+        few = {column: values[1:] for column, values in of_run.columns.items()}
+        RowFile(parts).append(name, of_run.index[1:], of_run.label[1:], few)
+    (tmp_path / IMAGES).rename(tmp_path / "elsewhere")
+    (parts / "features" / "few.npz").rename(tmp_path / "few.npz")
+    reproduce(experiment, parts, tmp_path)
+    assert "not run here" in (parts / "tables.md").read_text()
+    assert {name: len(of_run.index) for name, of_run in RowFile(parts).runs().items()} == {
+        "numbers": 20,
+        "images": 19,
+        "few, of the images": 19,
+    }
+    (tmp_path / "elsewhere").rename(tmp_path / IMAGES)
+    (tmp_path / "few.npz").rename(parts / "features" / "few.npz")
+    said = []
+    reproduce(experiment, parts, tmp_path, say=said.append)
+    assert "images: 19 of 20 test rows" in said
+    assert results(parts)[0] == results(whole)[0]
+
+
 def test_a_quick_run_does_without_even_if_the_data_is_there(toy, tmp_path):
     experiment, asked = toy
     put_images(tmp_path)
@@ -155,12 +115,14 @@ def test_a_quick_run_does_without_even_if_the_data_is_there(toy, tmp_path):
 def test_everything_else_fails_loudly(toy, tmp_path):
     experiment, _ = toy
     needed = parse_experiment("toy", SPEC.replace('only_with = "the toy images"', "").encode())
+    said = []
     with pytest.raises(FileNotFoundError, match=f"Put {IMAGES}"):
-        reproduce(needed, tmp_path / "needed", tmp_path)
+        reproduce(needed, tmp_path / "needed", tmp_path, say=said.append)
+    assert said == ["Toy: loading"]  # before anything took long
     (tmp_path / IMAGES).write_bytes(b"no array")
     with pytest.raises(OSError, match="is damaged"):
         reproduce(experiment, tmp_path / "damaged", tmp_path)
-    assert RowFile(tmp_path / "damaged").runs() == {}  # before anything took long
+    assert RowFile(tmp_path / "damaged").runs() == {}
 
 
 def test_the_command_says_so_in_one_line_and_succeeds(toy, tmp_path, monkeypatch, capfd):
@@ -188,13 +150,14 @@ def test_the_images_of_cifar10_are_fetched_at_most_once(data_dir, tmp_path, monk
     data = load(experiment, tmp_path)
     part = slice_of(experiment, data, quick=False, seed=0)
 
-    def missing(folder):
-        features = FeatureStore(experiment, data, part, folder, tmp_path, 0, say=lambda text: None)
-        return {features.missing(run.features) for run in optional}
-
-    (message,) = missing(tmp_path / "features")
-    assert f"Put cifar-10-binary.tar.gz into {tmp_path / 'cifar10'}" in message
+    features = FeatureStore(experiment, data, part, tmp_path / "features", tmp_path, 0, say=lambda text: None)
+    for run in optional:
+        with pytest.raises(FileNotFoundError, match=r"Put cifar-10-binary\.tar\.gz into") as missing:
+            features.check(run.features)
+        assert str(tmp_path / "cifar10") in str(missing.value)
     assert len(attempts) == 1
     assert capfd.readouterr().err.count("\n") == 1
-    assert missing(COMMITTED) == {""}
+    features = FeatureStore(experiment, data, part, COMMITTED, tmp_path, 0, say=lambda text: None)
+    for run in optional:
+        features.check(run.features)
     assert len(attempts) == 1

@@ -55,13 +55,16 @@ def test_of_rows_that_are_there_twice_the_first_counts(tmp_path):
 
 def test_a_finished_file_does_not_depend_on_the_order_of_the_work(tmp_path):
     contents = []
-    for name, order in (("one", [("a", 0), ("b", 0), ("a", 3)]), ("two", [("b", 0), ("a", 3), ("a", 0)])):
+    in_parts = [("a", 0), ("b", 0), ("a", 3), ("b", 3)]
+    for name, order in (("one", in_parts), ("two", in_parts[::-1])):
         folder = tmp_path / name
         folder.mkdir()
         file = RowFile(folder)
         for run, start in order:
             file.append(run, *some_rows(start, 3))
+        assert not file.is_finished
         file.finish(["a", "b"])
+        assert file.is_finished
         assert not (folder / GROWING).exists()
         contents.append((folder / FINISHED).read_bytes())
         np.testing.assert_array_equal(file.runs()["a"].index, np.arange(6))
@@ -73,10 +76,11 @@ def test_a_finished_file_can_grow_again_and_runs_can_be_forgotten(tmp_path):
     file.append("a", *some_rows(0, 3))
     file.append("b", *some_rows(0, 3))
     file.finish(["a", "b"])
-    file.append("c", *some_rows(0, 1))
+    file.append("c", *some_rows(0, 3))
     assert set(file.runs()) == {"a", "b", "c"}
     file.keep_only({"b", "c"})
     assert set(file.runs()) == {"b", "c"}
+    assert not file.is_finished
     file.finish(["b", "c"])
     file.keep_only({"b", "c"})
     assert (tmp_path / FINISHED).exists()
@@ -88,3 +92,75 @@ def test_nothing_is_there_at_first(tmp_path, names):
     file.keep_only(names)
     assert file.runs() == {}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_rows_that_are_only_begun_are_kept_too(tmp_path):
+    file = RowFile(tmp_path)
+    file.append("b", *some_rows(0, 1))
+    file.append("a", *some_rows(0, 3))
+    file.finish(["a"])
+    assert list(file.runs()) == ["a", "b"]
+
+
+def test_rows_that_were_dropped_do_not_come_back(tmp_path):
+    file = RowFile(tmp_path)
+    file.append("a", *some_rows(0, 3))
+    file.finish(["a"])
+    finished = (tmp_path / FINISHED).read_bytes()
+    file.keep_only([])
+    (tmp_path / FINISHED).write_bytes(finished)  # as if the power had failed before it was removed
+    file.keep_only([])
+    (tmp_path / GROWING).unlink()
+    assert file.runs() == {}
+
+
+def cut(content):
+    return content[: len(content) // 2]
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        (FINISHED, cut, "it cannot be read"),
+        (FINISHED, lambda content: b"", "it cannot be read"),
+        (FINISHED, lambda content: b"no xz at all", "it cannot be read"),
+        (FINISHED, lambda content: content[:30] + b"!" + content[31:], "it cannot be read"),
+        (GROWING, lambda content: b"", "its first line"),
+        (GROWING, lambda content: b"run,index", "its first line"),
+        (GROWING, lambda content: content.partition(b"\n")[2], "its first line"),
+        (GROWING, lambda content: b"\xff\xfe" + content, "it cannot be read"),
+        (GROWING, lambda content: content + b"\n", "line 5 is no row"),
+        (GROWING, lambda content: content + b"a,1\n", "line 5 is no row"),
+        (GROWING, lambda content: content + b"a,3,,1,1,1,1,,\n", "line 5 is no row"),
+        (GROWING, lambda content: content + b"a,3,0,,1,1,1,,\n", "line 5 is no row"),
+        (GROWING, lambda content: content + b"a,3,0,one,1,1,1,,\n", "line 5 is no row"),
+        (GROWING, lambda content: content + b"a,3,0,1,1,1,1,1,1,1\n", "line 5 is no row"),
+        (GROWING, lambda content: content + b"a,3,0,99999999999999999999,1,1,1,,\n", "line 5 is no row"),
+        (GROWING, lambda content: content + b"\0\0\0\n", "line 5 is no row|it is no table"),
+    ],
+)
+def test_a_damaged_file_is_named_and_never_taken_for_rows(tmp_path, name, change, message):
+    file = RowFile(tmp_path)
+    file.append("a", *some_rows(0, 3))
+    if name == FINISHED:
+        file.finish(["a"])
+    path = tmp_path / name
+    damaged = change(path.read_bytes())
+    path.write_bytes(damaged)
+    for use in (file.runs, lambda: file.keep_only({"a"}), lambda: file.finish(["a"])):
+        with pytest.raises(OSError, match=rf"{path} is damaged: ({message})") as caught:
+            use()
+        assert "Delete it" in str(caught.value)
+    assert path.read_bytes() == damaged
+
+
+def test_an_empty_growing_file_does_not_hide_what_is_finished(tmp_path):
+    file = RowFile(tmp_path)
+    file.append("a", *some_rows(0, 3))
+    file.finish(["a"])
+    (tmp_path / GROWING).touch()
+    with pytest.raises(OSError, match="is damaged"):
+        file.append("a", *some_rows(3, 1))
+    (tmp_path / GROWING).unlink()
+    file.append("a", *some_rows(3, 1))
+    np.testing.assert_array_equal(file.runs()["a"].index, np.arange(4))

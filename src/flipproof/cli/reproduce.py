@@ -5,12 +5,17 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from flipproof.cli.demo import check_seed
 from flipproof.cli.options import GroupedCommand, common_options, option
+
+if TYPE_CHECKING:
+    from flipproof.experiments.spec import Experiment
 
 #: The data sets of the paper, and what else can be asked for.
 DATA_SETS = ("mnist17", "mnist", "cifar10", "dogfish", "imdb")
@@ -47,34 +52,74 @@ def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: boo
     in the output folder. Writes one row for each test row, tables beside the paper's own figures, and curves. A run
     that was interrupted goes on where it was.
     """
-    from flipproof.cli.output import prepare_folder
-    from flipproof.experiments import reproduce as run_experiment
-    from flipproof.experiments.runner import present, present_together
+    from flipproof.processor import use_same_kernels
+
+    use_same_kernels()  # before anything numerical is loaded
+
+    from flipproof.experiments.runner import TABLES, present_together
     from flipproof.experiments.spec import read_experiment
 
-    prepare_folder(out)
-    names = DATA_SETS if what in ("all", "figures") else (what,)
     began = time.monotonic()
-
-    written: dict[str, str] = {}
 
     def say(text: str) -> None:
         if not quiet:
             print(f"{time.monotonic() - began:6.0f} s  {text}", file=sys.stderr, flush=True)
 
-    for name in names:
-        experiment, folder = read_experiment(name), out / (f"{name}-quick" if quick else name)
-        if what != "figures":
-            run_experiment(experiment, prepare_folder(folder), data_dir, seed, quick, say)
-        elif (folder / "manifest.json").exists():
-            present(experiment, folder)
-        else:
-            continue
-        written[experiment.title] = str(folder / "tables.md")
-    if what in ("all", "figures"):
-        written |= {title: str(path) for title, path in present_together(out, DATA_SETS).items()}
+    names = DATA_SETS if what in ("all", "figures") else (what,)
+    folders = {name: out / (f"{name}-quick" if quick else name) for name in names}
+    if what == "figures":
+        folders = _with_results(folders, out)
+    todo = [(read_experiment(name), folder) for name, folder in folders.items()]
+    if what == "figures":
+        _draw(todo)
+    else:
+        _compute(todo, data_dir, seed, quick, say)
+    written = {experiment.title: str(folder / TABLES) for experiment, folder in todo}
+    if what in ("all", "figures") and not quick:
+        together = present_together([experiment for experiment, _ in todo], out)
+        written |= {title: str(path) for title, path in together.items()}
     if as_json:
         click.echo(json.dumps(written, indent=1))
     else:
         for title, path in written.items():
             click.echo(f"{title}: {path}")
+
+
+def _with_results(folders: dict[str, Path], out: Path) -> dict[str, Path]:
+    """Return those folders that hold results, complete or not."""
+    from flipproof.experiments.manifest import MANIFEST
+    from flipproof.experiments.rows import FINISHED, GROWING
+
+    files = (MANIFEST, GROWING, FINISHED)
+    found = {name: folder for name, folder in folders.items() if any((folder / file).exists() for file in files)}
+    if not found:
+        expected = ", ".join(folder.name for folder in folders.values())
+        raise ValueError(f"There are no results in {str(out)!r}: expected folders {expected}. Is it the right --out?")
+    return found
+
+
+def _draw(todo: list[tuple[Experiment, Path]]) -> None:
+    """Make tables and figures again, of all experiments or of none."""
+    from flipproof.cli.output import prepare_folder
+    from flipproof.experiments.runner import present, results
+
+    for experiment, folder in todo:
+        results(experiment, prepare_folder(folder))
+    for experiment, folder in todo:
+        present(experiment, folder)
+
+
+def _compute(
+    todo: list[tuple[Experiment, Path]], data_dir: Path | None, seed: int, quick: bool, say: Callable[[str], None]
+) -> None:
+    """Run experiments, if the data of all is there."""
+    from flipproof.cli.output import prepare_folder
+    from flipproof.experiments import reproduce as run_experiment
+    from flipproof.experiments.runner import prepare
+
+    if len(todo) > 1:
+        for experiment, folder in todo:
+            say(f"{experiment.title}: looking for the data")
+            prepare(experiment, folder, data_dir, seed, quick)
+    for experiment, folder in todo:
+        run_experiment(experiment, prepare_folder(folder), data_dir, seed, quick, say)

@@ -53,6 +53,7 @@ def _flips_above(share: float) -> Callable[[RunRows], list[str]]:
 
 CLAIMS = (
     Claim("mnist17", "q = 0.3", "clean accuracy of the certified classifier", ".945", _clean),
+    Claim("mnist17", "q = 0.3, lambda = 25,000", "clean accuracy of the certified classifier", ".945", _clean),
     Claim("mnist17", "undefended", "clean accuracy of the undefended classifier", ".991", _clean),
     Claim(
         "cifar10", "q = 0.012", "half of the predictions are certified up to so many flips", "175", _flips_above(0.5)

@@ -15,6 +15,10 @@ from flipproof.guarantees import kl_radius, tight_radius
 from flipproof.noise import LabelFlip
 
 SIZE, DPI = (6.4, 4.2), 150
+#: Names of so many letters are too wide for a legend of three columns.
+LONG_NAME = 28
+#: A dash of a clean line, and the gap after it: where up to four of these lines are one, there are dashes of each.
+DASH, GAP = 3, 9
 #: The duality-gap pair of the paper.
 GAP_NOISE, GAP_FLIPS = 0.4, 60
 
@@ -26,23 +30,25 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
     flips = np.arange(figure.most_flips + 1)
     colours = iter(f"C{i}" for i in range(10))
     runs = {run.name: run for run in experiment.runs}
-    for name in figure.runs:
+    for place, name in enumerate(figure.runs):
         run = runs[name]
         if run.only_with and name not in rows:
             axes.plot([], [], ls="none", label=f"{name}: not run here")
             continue
         of_run = rows[name]
-        if run.group == "reference":
-            axes.axhline(clean_accuracy(of_run), color="black", ls="-.", lw=1, label=f"{name}, not certified")
-        elif run.is_undefended:
-            axes.plot(flips, attacked(of_run, "flips_needed", flips), color="0.45", ls="-", label=f"{name}, attacked")
+        clean = clean_accuracy(of_run)
+        if run.group == "reference":  # below the clean lines, which it may coincide with
+            axes.axhline(clean, color="black", ls="-.", lw=1, zorder=1, label=f"{name}, not certified")
+            continue
+        colour = "0.45" if run.is_undefended else next(colours)
+        if run.is_undefended:
+            axes.plot(flips, attacked(of_run, "flips_needed", flips), color=colour, label=f"{name}, attacked")
         else:
-            colour = next(colours)
             axes.plot(flips, certified(of_run, figure.method, flips), color=colour, label=name)
-            if figure.kind == "attacked":
-                axes.plot(flips, attacked(of_run, "flips_needed", flips), color=colour, ls="--")
-            else:
-                axes.axhline(clean_accuracy(of_run), color=colour, ls="--", lw=0.8)
+        if figure.kind == "certified":
+            axes.axhline(clean, color=colour, ls=(place * DASH, (DASH, GAP)), lw=1.2)
+        elif not run.is_undefended:
+            axes.plot(flips, attacked(of_run, "flips_needed", flips), color=colour, ls="--")
     label = next(iter(rows.values())).label
     axes.axhline(np.bincount(label).max() / len(label), color="black", ls=":", lw=1, label="constant")
     axes.set(xlim=(0, figure.most_flips), ylim=(0, 1), xlabel="label flips, aimed at each test row", ylabel="accuracy")
@@ -51,7 +57,8 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
     dashed = "attacked (dashed)" if figure.kind == "attacked" else "clean (dashed)"
     axes.set_title(f"{figure.title}: certified, {figure.method} (solid), {dashed}", loc="left", fontsize=9)
     axes.grid(alpha=0.3)
-    canvas.legend(loc="outside lower center", ncols=3, fontsize=8, frameon=False)
+    longest = max(len(name) for name in axes.get_legend_handles_labels()[1])
+    canvas.legend(loc="outside lower center", ncols=3 if longest < LONG_NAME else 2, fontsize=8, frameon=False)
     return _png(canvas)
 
 

@@ -6,7 +6,8 @@ import csv
 import io
 import lzma
 import os
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,11 @@ from flipproof.rounding import Integers
 
 HEADER = ("run", "index", "label", *COLUMNS)
 GROWING, FINISHED = "rows.csv", "rows.csv.xz"
+
+#: So many columns are never empty: the run, the test row, its label, the prediction.
+NEEDED = 4
+NUMBER = re.compile(r"(-?[0-9]{1,18})?", re.ASCII)
+REMEDY = "Delete it, and its rows are computed again."
 
 
 @dataclass(frozen=True)
@@ -41,8 +47,8 @@ class RunRows:
         return self.columns[name]
 
     def has(self, name: str) -> bool:
-        """Whether a column was recorded."""
-        return bool((self.columns[name] != NOTHING).any())
+        """Whether a column was recorded, for all rows."""
+        return bool((self.columns[name] != NOTHING).all())
 
 
 class RowFile:
@@ -51,57 +57,79 @@ class RowFile:
     def __init__(self, folder: Path) -> None:
         self._growing, self._finished = folder / GROWING, folder / FINISHED
 
+    @property
+    def is_finished(self) -> bool:
+        """Whether the rows were complete when somebody last added to them."""
+        return self._finished.exists() and not self._growing.exists()
+
     def runs(self) -> dict[str, RunRows]:
-        """Return what is there, by run."""
-        return parsed(self._text())
+        """Return what is there, by run; of a test row that is there twice, the first."""
+        tables: dict[str, list[list[int]]] = {}
+        for name, *values in self._lines():
+            tables.setdefault(name, []).append([NOTHING if value == "" else int(value) for value in values])
+        return {name: _run_rows(table) for name, table in tables.items()}
 
     def append(self, run: str, index: Integers, label: Integers, columns: Mapping[str, Integers]) -> None:
-        """Add the rows of some test rows, all or none."""
+        """Add the rows of some test rows; those of a call that is cut short are found or done again, one by one."""
         self._reopen()
         with self._growing.open("a", encoding="utf-8") as file:
-            file.write(_as_text(_lines(run, RunRows(index, label, columns))))
+            file.write(_as_text(_as_lines(run, RunRows(index, label, columns))))
             file.flush()
             os.fsync(file.fileno())
 
-    def finish(self, order: list[str]) -> None:
-        """Sort the rows by run and test row, and compress them."""
+    def finish(self, order: Sequence[str]) -> None:
+        """Sort the rows by run and test row, and compress them; runs that are not named come last."""
         runs = self.runs()
-        lines = [line for name in order for line in _lines(name, runs[name])]
+        others = [name for name in runs if name not in order]
+        lines = [line for name in (*order, *others) for line in _as_lines(name, runs[name])]
         write_whole(self._finished, lzma.compress(_as_text([HEADER, *lines]).encode(), preset=9))
         self._growing.unlink(missing_ok=True)
 
-    def keep_only(self, names: set[str]) -> None:
+    def keep_only(self, names: Collection[str]) -> None:
         """Forget the rows of all other runs."""
-        lines = list(csv.reader(io.StringIO(self._text())))
-        kept = [line for line in lines[1:] if line[0] in names]
-        if len(kept) < len(lines) - 1:
-            self._finished.unlink(missing_ok=True)
+        lines = self._lines()
+        kept = [line for line in lines if line[0] in names]
+        if len(kept) < len(lines):
             write_whole(self._growing, _as_text([HEADER, *kept]).encode())
+        if self._growing.exists():  # what it no longer has must not come back when it is deleted
+            self._finished.unlink(missing_ok=True)
+
+    @property
+    def path(self) -> Path:
+        """The file that counts: the growing one where it exists, because it began as a copy of the other."""
+        return self._growing if self._growing.exists() else self._finished
+
+    def _lines(self) -> list[list[str]]:
+        """Return the rows as they are written, each checked."""
+        try:
+            lines = list(csv.reader(io.StringIO(self._text())))[1:]
+        except csv.Error as error:
+            raise OSError(f"{self.path} is damaged: it is no table ({error}). {REMEDY}") from error
+        for number, line in enumerate(lines, start=2):
+            if len(line) != len(HEADER) or not all(map(NUMBER.fullmatch, line[1:])) or "" in line[1:NEEDED]:
+                raise OSError(f"{self.path} is damaged: line {number} is no row of results. {REMEDY}")
+        return lines
 
     def _text(self) -> str:
-        if self._growing.exists():
-            text = self._growing.read_text(encoding="utf-8")
-            return text[: text.rfind("\n") + 1]  # a line that was cut off does not count
-        return lzma.decompress(self._finished.read_bytes()).decode() if self._finished.exists() else ""
+        if not self.path.exists():
+            return ""
+        try:
+            content = self.path.read_bytes()
+            text = (lzma.decompress(content) if self.path == self._finished else content).decode()
+        except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+            raise OSError(f"{self.path} is damaged: it cannot be read ({error}). {REMEDY}") from error
+        if not text.startswith(_as_text([HEADER])):
+            raise OSError(f"{self.path} is damaged: its first line does not say what the columns are. {REMEDY}")
+        return text[: text.rfind("\n") + 1]  # a line that was cut off does not count
 
     def _reopen(self) -> None:
         """Make the growing file hold all that is known, and end with a whole line."""
-        text = self._text()
+        text = self._text() or _as_text([HEADER])
         if not self._growing.exists() or self._growing.stat().st_size != len(text.encode()):
-            write_whole(self._growing, (text or ",".join(HEADER) + "\n").encode())
+            write_whole(self._growing, text.encode())
 
 
-def parsed(text: str) -> dict[str, RunRows]:
-    """Return rows by run; of a test row that is there twice, the first."""
-    tables: dict[str, list[list[int]]] = {}
-    lines = csv.reader(io.StringIO(text))
-    next(lines, None)
-    for name, *values in lines:
-        tables.setdefault(name, []).append([NOTHING if value == "" else int(value) for value in values])
-    return {name: _run_rows(table) for name, table in tables.items()}
-
-
-def _lines(name: str, rows: RunRows) -> list[list[Any]]:
+def _as_lines(name: str, rows: RunRows) -> list[list[Any]]:
     table = zip(rows.index, rows.label, *(rows[column] for column in COLUMNS), strict=True)
     return [[name, *("" if value == NOTHING else int(value) for value in row)] for row in table]
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,8 @@ from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
 from flipproof.experiments.classifiers import facts, fitted, measure
 from flipproof.experiments.figures import draw, duality_gap
-from flipproof.experiments.manifest import MANIFEST, Manifest, fingerprint
-from flipproof.experiments.rows import RowFile
+from flipproof.experiments.manifest import Manifest, digest_of, settings_of
+from flipproof.experiments.rows import REMEDY, RowFile, RunRows
 from flipproof.experiments.sources import FeatureStore, Say, Slice, load, slice_of
 from flipproof.experiments.spec import Experiment, Run
 from flipproof.experiments.tables import tables
@@ -59,95 +60,179 @@ def reproduce(
     """
     out.mkdir(parents=True, exist_ok=True)
     say(f"{experiment.title}: loading")
-    data = load(experiment, data_dir)
-    part = slice_of(experiment, data, quick, seed)
-    features = FeatureStore(experiment, data, part, out / "features", data_dir, seed, say)
+    work = prepare(experiment, out, data_dir, seed, quick, say)
     rows, manifest = RowFile(out), Manifest(out)
-    prints = {run.name: fingerprint(run, features.recipe(run.features)) for run in experiment.runs}
-    same = {name for name, known in manifest.runs.items() if known["fingerprint"] == prints.get(name)}
-    rows.keep_only(same)
-    left_out = _left_out(experiment, part, features, rows, say)
+    work.forget_what_changed(rows, manifest)
+    left_out = work.left_out(rows.runs())
     runs = [run for run in experiment.runs if run.name not in left_out]
+    manifest.describe(experiment, work.sizes, seed, quick, work.described())
+    manifest.leave_out(left_out)
     for run in runs:
-        known = manifest.runs.get(run.name) if run.name in same else None
-        manifest.runs[run.name] = known or {"fingerprint": prints[run.name], "seconds": 0.0}
-        manifest.save()
-        _finish_run(run, data, part, features, rows, manifest, seed, say)
-    for name in set(manifest.runs) - {run.name for run in runs}:
-        del manifest.runs[name]
-    manifest.describe(experiment, data, len(part.train), seed, quick, features.checksums())
+        work.finish_run(run, rows, manifest)
+    for name, recipe in work.recipes.items():
+        if (kept := work.features.kept(name)) is not None:
+            manifest.note_features(name, recipe, work.features.checksum(name), kept.made_with)
     rows.finish([run.name for run in runs])
     manifest.save()
     present(experiment, out)
 
 
+def prepare(
+    experiment: Experiment, out: Path, data_dir: Path | None, seed: int, quick: bool, say: Say = lambda text: None
+) -> Work:
+    """Load the data of an experiment, or raise the error that says which file is missing, before anything takes long.
+
+    Nothing is written. What the parameters are is said at :func:`reproduce`.
+    """
+    data = load(experiment, data_dir)
+    part = slice_of(experiment, data, quick, seed)
+    features = FeatureStore(experiment, data, part, out / "features", data_dir, seed, say)
+    recipes = {name: features.recipe(name) for name in experiment.features}
+    work = Work(experiment, data, part, features, recipes, seed, say)
+    done = work.unchanged(RowFile(out), Manifest(out))
+    for run in experiment.runs:
+        if not run.only_with and len(work.still_to_do(run, done)):
+            features.check(run.features)
+    return work
+
+
+@dataclass(frozen=True)
+class Work:
+    """An experiment with its data: what there is to do, and how each run is done."""
+
+    experiment: Experiment
+    data: Dataset
+    part: Slice
+    features: FeatureStore
+    recipes: Mapping[str, str]
+    seed: int
+    say: Say
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Numbers of training and test rows."""
+        return len(self.part.train), len(self.part.test)
+
+    def described(self) -> dict[str, Any]:
+        """Return where the data comes from, and the checksums of all its files."""
+        words = [self.features.word_vectors(name) for name in self.experiment.features]
+        checksums = {name: value for known in (self.data.checksums, *words) for name, value in known.items()}
+        return {"provenance": self.data.provenance, "checksums": checksums}
+
+    def fingerprint(self, run: Run) -> str:
+        """Return what identifies the rows of a run: the classifier, and how its features came about."""
+        return digest_of(settings_of(self.experiment, run) + self.recipes[run.features])
+
+    def unchanged(self, rows: RowFile, manifest: Manifest) -> dict[str, RunRows]:
+        """Return the rows of those runs that are still what they were."""
+        done = rows.runs()
+        if done and not manifest.path.exists():
+            raise OSError(f"{rows.path} has rows, but there is no {manifest.path} to say of what. Delete the rows too.")
+        prints = {name: record["fingerprint"] for name, record in manifest.runs.items()}
+        runs = {run.name: run for run in self.experiment.runs}
+        same = {name: of_run for name, of_run in done.items() if name in runs}
+        same = {name: of_run for name, of_run in same.items() if self.fingerprint(runs[name]) == prints.get(name)}
+        for name, of_run in same.items():
+            if not self._are_whole(runs[name], of_run):
+                raise OSError(f"{rows.path} is damaged: its rows of {name!r} are not those of the data. {REMEDY}")
+        return same
+
+    def _are_whole(self, run: Run, rows: RunRows) -> bool:
+        """Whether each row is of a test row, has its label, and lacks nothing."""
+        of_the_data = np.isin(rows.index, self.part.test).all() and (self.data.y_test[rows.index] == rows.label).all()
+        return bool(of_the_data) and all(map(rows.has, run.recorded))
+
+    def forget_what_changed(self, rows: RowFile, manifest: Manifest) -> None:
+        """Drop rows of runs that are not what they were, and say so."""
+        same = self.unchanged(rows, manifest)
+        changed = [repr(name) for name in rows.runs() if name not in same]
+        if changed:
+            self.say(f"Dropped, because the spec, the data or the seed is another now: rows of {', '.join(changed)}")
+        rows.keep_only(same)
+        manifest.keep_runs(same)
+        manifest.keep_features(self.recipes)
+
+    def left_out(self, done: Mapping[str, RunRows]) -> list[str]:
+        """Return the runs that are not to be completed here, and say why."""
+        reasons: dict[str, list[str]] = {}
+        for run in self.experiment.runs:
+            if not run.only_with:
+                continue
+            if self.part.is_quick:
+                reasons.setdefault("as in every quick run.", []).append(run.name)
+            elif len(self.still_to_do(run, done)):
+                try:
+                    self.features.check(run.features)
+                except FileNotFoundError as missing:  # a file that is there but damaged is an error like any other
+                    reasons.setdefault(f"for want of {run.only_with}. {missing}", []).append(run.name)
+        for reason, names in reasons.items():
+            self.say(f"Left out: {' and '.join(map(repr, names))}, {reason}")
+        return [name for names in reasons.values() for name in names]
+
+    def still_to_do(self, run: Run, done: Mapping[str, RunRows]) -> Integers:
+        """Return the test rows of a run that have no row yet."""
+        return np.setdiff1d(self.part.test, done[run.name].index) if run.name in done else self.part.test
+
+    def finish_run(self, run: Run, rows: RowFile, manifest: Manifest) -> None:
+        """Compute the rows of a run that are not there yet."""
+        left = self.still_to_do(run, rows.runs())
+        if len(left) == 0:
+            return
+        X, Z = self.features[run.features]
+        checksum = self.features.checksum(run.features)
+        if manifest.runs.get(run.name, {}).get("features") != checksum:  # none yet, or of features that are gone
+            rows.keep_only([name for name in rows.runs() if name != run.name])
+            manifest.start(run.name, settings_of(self.experiment, run), self.fingerprint(run), checksum)
+            left = self.part.test
+        y = self.data.y_train[self.part.train]
+        began = time.perf_counter()
+        model = fitted(run, X, y, self.data.classes, self.seed)
+        manifest.runs[run.name] |= facts(model)
+        at_a_time = ATTACKS_AT_A_TIME if run.is_undefended else AT_A_TIME
+        for start in range(0, len(left), at_a_time):
+            self.say(f"{run.name}: {len(self.part.test) - len(left) + start:,} of {len(self.part.test):,} test rows")
+            index = left[start : start + at_a_time]
+            columns = measure(run, model, X, y, Z[np.searchsorted(self.part.test, index)])
+            # on record first: there must be no row of which nobody knows what made it
+            manifest.note_rows(run.name, time.perf_counter() - began)
+            began = time.perf_counter()
+            rows.append(run.name, index, self.data.y_test[index], columns)
+
+
+def results(experiment: Experiment, out: Path) -> tuple[dict[str, RunRows], dict[str, Any]]:
+    """Return the complete rows and the manifest in a folder; an error if a run is not complete, or of another spec."""
+    manifest, file = Manifest(out), RowFile(out)
+    rows = file.runs()
+    asked_for = [run for run in experiment.runs if run.name not in manifest.content["left_out"]]
+    complete = {
+        run.name: rows[run.name]
+        for run in asked_for
+        if run.name in rows
+        and run.name in manifest.runs
+        and manifest.runs[run.name]["settings"] == settings_of(experiment, run)
+        and len(rows[run.name].index) == manifest.content["n_test"]
+        and all(map(rows[run.name].has, run.recorded))
+    }
+    if not file.is_finished or len(complete) < len(asked_for):
+        raise OSError(
+            f"The results in {out} are not complete, or of another spec: {len(complete)} of {len(asked_for)} runs are "
+            f"whole. Run 'flipproof reproduce {experiment.name}' with the same options again."
+        )
+    return complete, manifest.content
+
+
 def present(experiment: Experiment, out: Path) -> None:
     """Make tables and figures from the rows in a folder."""
-    rows, manifest = RowFile(out).runs(), Manifest(out).content
+    rows, manifest = results(experiment, out)
     write_whole(out / TABLES, tables(experiment, rows, manifest).encode())
     for figure in experiment.figures:
         write_whole(out / f"{figure.file}.png", draw(figure, experiment, rows, manifest["n_train"]))
 
 
-def present_together(out: Path, names: Sequence[str]) -> dict[str, Path]:
-    """Make what concerns all experiments at once, from the results in a folder; return where it is."""
-    there = {name: RowFile(out / name).runs() for name in names if (out / name / MANIFEST).exists()}
+def present_together(experiments: Sequence[Experiment], out: Path) -> dict[str, Path]:
+    """Make what concerns several experiments at once, from the results in a folder; return where it is."""
+    rows = {experiment.name: results(experiment, out / experiment.name)[0] for experiment in experiments}
     files = {"The numbers in the text": out / CLAIMS_FILE, "Generic and tight bound": out / GAP_FILE}
-    write_whole(out / CLAIMS_FILE, claims_table(there).encode())
+    write_whole(out / CLAIMS_FILE, claims_table(rows).encode())
     write_whole(out / GAP_FILE, duality_gap())
     return files
-
-
-def _left_out(experiment: Experiment, part: Slice, features: FeatureStore, rows: RowFile, say: Say) -> set[str]:
-    """Return the runs that are not to be completed here, and say why, before anything takes long."""
-    reasons: dict[str, list[str]] = {}
-    for run in experiment.runs:
-        if not run.only_with:
-            continue
-        if part.is_quick:
-            reasons.setdefault("as in every quick run.", []).append(run.name)
-        elif len(_still_to_do(run, part, rows)) and (missing := features.missing(run.features)):
-            reasons.setdefault(f"for want of {run.only_with}. {missing}", []).append(run.name)
-    for reason, names in reasons.items():
-        say(f"Left out: {' and '.join(map(repr, names))}, {reason}")
-    return {name for names in reasons.values() for name in names}
-
-
-def _still_to_do(run: Run, part: Slice, rows: RowFile) -> Integers:
-    done = rows.runs().get(run.name)
-    return np.setdiff1d(part.test, done.index) if done is not None else part.test
-
-
-def _finish_run(
-    run: Run,
-    data: Dataset,
-    part: Slice,
-    features: FeatureStore,
-    rows: RowFile,
-    manifest: Manifest,
-    seed: int,
-    say: Say,
-) -> None:
-    """Compute the rows of a run that are not there yet."""
-    left = _still_to_do(run, part, rows)
-    if len(left) == 0:
-        return
-    X, Z = features[run.features]
-    y = data.y_train[part.train]
-    began = time.perf_counter()
-    model = fitted(run, X, y, data.classes, seed)
-    record = manifest.runs[run.name]
-    record |= facts(model)
-    at_a_time = ATTACKS_AT_A_TIME if run.is_undefended else AT_A_TIME
-    for start in range(0, len(left), at_a_time):
-        say(f"{run.name}: {len(part.test) - len(left) + start:,} of {len(part.test):,} test rows")
-        index = left[start : start + at_a_time]
-        columns = measure(run, model, X, y, Z[_places(part, index)])
-        record["seconds"] = round(record["seconds"] + time.perf_counter() - began, 1)
-        began = time.perf_counter()
-        rows.append(run.name, index, data.y_test[index], columns)
-        manifest.save()
-
-
-def _places(part: Slice, index: Integers) -> Any:
-    return np.searchsorted(part.test, index)

@@ -39,7 +39,7 @@ class Run:
     features : str
         Name of the features.
     learner : str
-        A name of :data:`flipproof.experiments.learners.LEARNERS`.
+        A name of :data:`flipproof.experiments.classifiers.LEARNERS`.
     parameters : mapping
         Of the learner.
     methods : tuple of str
@@ -70,6 +70,11 @@ class Run:
     def is_undefended(self) -> bool:
         """Whether there is nothing to certify."""
         return not self.methods
+
+    @property
+    def recorded(self) -> tuple[str, ...]:
+        """The columns that its rows have, beside the prediction."""
+        return (*self.methods, *(("flips_needed",) if self.attacked or self.is_undefended else ()))
 
 
 @dataclass(frozen=True)
@@ -139,10 +144,15 @@ class Experiment:
     quick: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
 
+    def chain(self, features: str) -> list[FeatureSpec]:
+        """Return the maps that lead to features, the last one first."""
+        spec = self.features[features]
+        return [spec, *(self.chain(spec.of) if spec.of is not None else ())]
+
     def other_form(self, features: str) -> str | None:
         """Return the form of the data that features start from, such as images; None if it is the experiment's own."""
-        spec = self.features[features]
-        return spec.parameters.get("kind_of_data") if spec.of is None else self.other_form(spec.of)
+        form: str | None = self.chain(features)[-1].parameters.get("kind_of_data")
+        return form
 
 
 def experiment_names() -> list[str]:

@@ -1,0 +1,298 @@
+"""The record beside the rows stays true, and whatever is damaged or missing there gets one clear line."""
+
+import io
+import json
+import lzma
+import shutil
+
+import numpy as np
+import pytest
+from toy import IMAGES, N_TEST, SPEC, put_images, toy_experiment
+
+from flipproof.cli import reproduce as reproduce_command
+from flipproof.cli.group import run as command
+from flipproof.experiments import manifest as manifests
+from flipproof.experiments import read_experiment, reproduce
+from flipproof.experiments import spec as specs
+from flipproof.experiments.rows import FINISHED, GROWING, RowFile
+from flipproof.experiments.sources import FeatureStore, load, slice_of
+from flipproof.experiments.spec import parse_experiment
+
+
+def read_manifest(folder):
+    return json.loads((folder / "manifest.json").read_text())
+
+
+@pytest.fixture
+def toy(monkeypatch, tmp_path):
+    """The experiment, taken for that of MNIST 1/7 by the command, with its data and its results in two folders."""
+    experiment = toy_experiment(monkeypatch)[0]
+    monkeypatch.setattr(specs, "read_experiment", lambda name: experiment)
+    monkeypatch.setattr(reproduce_command, "DATA_SETS", ("mnist17",))
+    data, out = tmp_path / "data", tmp_path / "out"
+    data.mkdir()
+    put_images(data)
+    reproduce(experiment, out / "mnist17", data)
+    return experiment, data, out
+
+
+def refused(arguments, capfd):
+    """Run a command that must fail, and return its one line."""
+    assert command(arguments) == 2
+    lines = [line for line in capfd.readouterr().err.splitlines() if " s  " not in line]
+    assert len(lines) == 1
+    return lines[0]
+
+
+def test_what_is_complete_stays_on_record_as_it_was_made(toy, monkeypatch):
+    experiment, data, out = toy
+    before = read_manifest(out / "mnist17")
+    assert [len(run["environments"]) for run in before["runs"].values()] == [1, 1, 1]
+    assert set(before["features"]) == {"few"}
+    (name,) = before["environments"]
+    assert before["features"]["few"]["environment"] == name
+    assert before["environments"][name]["kernels"]["blas"]
+    assert before["n_test"] == N_TEST
+
+    monkeypatch.setattr(manifests, "PACKAGES", ("click",))  # as if everything else had another version
+    reproduce(experiment, out / "mnist17", data)
+    assert read_manifest(out / "mnist17") == before
+
+    # features whose file is elsewhere, too
+    (out / "mnist17" / "features" / "few.npz").unlink()
+    reproduce(experiment, out / "mnist17", data)
+    assert read_manifest(out / "mnist17") == before
+
+
+def test_rows_that_are_done_again_have_their_own_record(toy, monkeypatch):
+    experiment, data, out = toy
+    before = read_manifest(out / "mnist17")
+    RowFile(out / "mnist17").keep_only(["numbers"])
+    monkeypatch.setattr(manifests, "PACKAGES", ("click",))
+    reproduce(experiment, out / "mnist17", data)
+    after = read_manifest(out / "mnist17")
+    assert after["runs"]["numbers"] == before["runs"]["numbers"]
+    assert after["features"] == before["features"]
+    assert len(after["environments"]) == 2
+    (new,) = set(after["environments"]) - set(before["environments"])
+    assert after["runs"]["images"]["environments"] == [new]
+
+
+def changed(content, **new):
+    """Return the manifest with other values somewhere."""
+    manifest = json.loads(content)
+    for path, value in new.items():
+        *above, last = path.split("__")
+        place = manifest
+        for name in above:
+            place = next(iter(place.values())) if name == "any" else place[name]
+        place[last] = value
+    return json.dumps(manifest).encode()
+
+
+def packed(**changes):
+    """Return the content of a file of features, some of its arrays changed."""
+    file = {"train": np.zeros((60, 2), np.float16), "test": np.zeros((20, 2), np.float16)} | changes
+    texts = {"recipe": b"{}", "made_with": b'{"environment": {}, "data": {}}'} | file
+    arrays = {name: np.frombuffer(x, np.uint8) if isinstance(x, bytes) else x for name, x in texts.items()}
+    buffer = io.BytesIO()
+    np.savez(buffer, **arrays)
+    return buffer.getvalue()
+
+
+def damages(whole, manifest, rows, features):
+    """Yield files and what becomes of their content."""
+    for text in ("", "[]", "{}", "{", "null", '{"runs": {"numbers": {}}}', "\xff", "[" * 100_000):
+        yield manifest, text.encode("latin-1")
+    for new in (
+        {"n_train": None},
+        {"n_train": 0},
+        {"data": {}},
+        {"data__provenance": None},
+        {"quick": 1},
+        {"left_out": "numbers"},
+        {"runs__any__environments": [1]},
+        {"runs__any__environments": ["unknown"]},
+        {"runs__any__seconds": "long"},
+        {"features__few__environment": [1]},
+        {"environments": [["a", 1]]},
+        {"environments__any__kernels": None},
+    ):
+        yield manifest, changed(whole[manifest], **new)
+    yield from ((rows, content) for content in (b"", b"text", whole[rows][:-9]))
+    empty = lzma.decompress(whole[rows]).replace(b",numbers,", b",,").splitlines()
+    empty[1] = b"numbers,0,0,,,,,,"
+    yield rows, lzma.compress(b"\n".join(empty) + b"\n")
+    yield from ((features, content) for content in (b"", b"text", whole[features][:-99]))
+    for bad in (
+        {"train": np.zeros(60, np.float16)},
+        {"train": np.zeros((60, 3), np.float16)},
+        {"test": np.full((20, 2), np.nan, np.float16)},
+        {"test": np.zeros((20, 2))},
+        {"made_with": b"[]"},
+        {"made_with": b"{}"},
+        {"made_with": b"[" * 100_000},
+    ):
+        yield features, packed(**bad)
+
+
+def test_damaged_files_of_results_get_one_line_that_names_them(toy, capfd):
+    _, data, out = toy
+    whole = {path: path.read_bytes() for path in (out / "mnist17").rglob("*") if path.is_file()}
+    manifest, rows, features = (out / "mnist17" / name for name in ("manifest.json", FINISHED, "features/few.npz"))
+    run_again = ["reproduce", "mnist17", "--data-dir", str(data), "--out", str(out)]
+    for path, content in damages(whole, manifest, rows, features):
+        for other, before in whole.items():
+            other.write_bytes(before)
+        path.write_bytes(content)
+        said = refused(run_again, capfd)
+        assert f"{path} is damaged" in said, content[:200]
+        assert "Delete it" in said
+        if path is not features:
+            assert f"{path} is damaged" in refused(["reproduce", "figures", "--out", str(out)], capfd)
+        assert path.read_bytes() == content  # for whoever wants to look
+        path.unlink()
+        if path is manifest:
+            assert f"there is no {manifest} to say of what" in refused(run_again, capfd)
+            assert rows.read_bytes() == whole[rows]
+            rows.unlink()
+    assert command(run_again) == 0
+    assert rows.read_bytes() == whole[rows]
+
+
+def test_rows_of_other_data_are_no_rows(toy, capfd):
+    _, data, out = toy
+    path = out / "mnist17" / FINISHED
+    lines = lzma.decompress(path.read_bytes()).decode().splitlines()
+    name, index, label, *rest = lines[1].split(",")
+    for other in ([name, "77", label, *rest], [name, index, str(1 - int(label)), *rest], [name, index, label, "0"]):
+        line = ",".join([*other, *[""] * (len(lines[0].split(",")) - len(other))])
+        path.write_bytes(lzma.compress("\n".join([lines[0], line, *lines[2:], ""]).encode()))
+        said = refused(["reproduce", "mnist17", "--data-dir", str(data), "--out", str(out)], capfd)
+        assert f"{path} is damaged: its rows of 'numbers' are not those of the data" in said
+
+
+def test_rows_that_are_dropped_are_named(toy):
+    experiment, data, out = toy
+    said = []
+    reproduce(experiment, out / "mnist17", data, seed=1, say=said.append)
+    (dropped,) = [text for text in said if text.startswith("Dropped")]
+    assert all(repr(run.name) in dropped for run in experiment.runs)
+
+
+def test_rows_go_with_the_features_that_they_were_computed_from(toy, monkeypatch):
+    experiment, data, out = toy
+    folder = out / "mnist17"
+    before = read_manifest(folder)
+    assert before["runs"]["few, of the images"]["features"] == before["features"]["few"]["sha256"]
+    assert before["runs"]["numbers"]["features"] == ""
+
+    # a run that was not complete, and features that have to be made again, elsewhere
+    rows = RowFile(folder).runs()["few, of the images"]
+    RowFile(folder).keep_only(["numbers", "images"])
+    few = {column: values[:5] for column, values in rows.columns.items()}
+    RowFile(folder).append("few, of the images", rows.index[:5], rows.label[:5], few)
+    (folder / "features" / "few.npz").unlink()
+    monkeypatch.setattr(manifests, "PACKAGES", ("click",))
+    said = []
+    reproduce(experiment, folder, data, say=said.append)
+    after = read_manifest(folder)
+    assert "few, of the images: 0 of 20 test rows" in said
+    assert after["features"]["few"]["sha256"] != before["features"]["few"]["sha256"]
+    assert after["runs"]["few, of the images"]["features"] == after["features"]["few"]["sha256"]
+    assert len(after["runs"]["few, of the images"]["environments"]) == 1
+
+
+def test_figures_are_made_of_complete_results_only(toy, tmp_path, monkeypatch, capfd):
+    experiment, data, out = toy
+    figures = ["reproduce", "figures", "--out", str(out)]
+    for file in ("tables.md", "certified.png"):
+        (out / "mnist17" / file).unlink()
+    whole = tmp_path / "whole"
+    shutil.copytree(out, whole)
+
+    RowFile(out / "mnist17").keep_only(["numbers"])
+    said = refused(figures, capfd)
+    assert "1 of 3 runs are whole" in said
+    assert "'flipproof reproduce toy'" in said
+
+    class Stop(Exception):  # noqa: N818 - not an error
+        pass
+
+    def stop(text):
+        if text.startswith("images"):
+            raise Stop
+
+    with pytest.raises(Stop):
+        reproduce(experiment, tmp_path / "interrupted" / "mnist17", data, say=stop)
+    assert (tmp_path / "interrupted" / "mnist17" / GROWING).exists()
+    assert "1 of 3 runs" in refused(["reproduce", "figures", "--out", str(tmp_path / "interrupted")], capfd)
+
+    for name in (FINISHED, "manifest.json"):
+        without = tmp_path / f"without {name}"
+        shutil.copytree(whole, without)
+        (without / "mnist17" / name).unlink()
+        assert "0 of 3 runs" in refused(["reproduce", "figures", "--out", str(without)], capfd)
+
+    other = parse_experiment("toy", SPEC.replace("n_components = 2", "n_components = 1").encode())
+    monkeypatch.setattr(specs, "read_experiment", lambda name: other)
+    assert "2 of 3 runs are whole" in refused(["reproduce", "figures", "--out", str(whole)], capfd)
+    assert not [*tmp_path.rglob("tables.md"), *tmp_path.rglob("*.png"), *tmp_path.rglob("claims.md")]
+
+
+def test_all_looks_for_the_data_of_all_before_anything_takes_long(toy, tmp_path, monkeypatch, capfd):
+    experiment, data, _ = toy
+    monkeypatch.setattr(reproduce_command, "DATA_SETS", ("mnist17", "imdb"))
+    needed = parse_experiment("imdb", SPEC.replace('only_with = "the toy images"', "").encode())
+    monkeypatch.setattr(specs, "read_experiment", lambda name: needed if name == "imdb" else experiment)
+    (data / IMAGES).unlink()
+    assert f"Put {IMAGES}" in refused(
+        ["reproduce", "all", "--data-dir", str(data), "--out", str(tmp_path / "a")], capfd
+    )
+    assert not (tmp_path / "a").exists()
+
+
+def test_figures_of_nothing_are_refused_and_write_nothing(tmp_path, capfd):
+    out = tmp_path / "none"
+    for more in ([], ["--quick"]):
+        said = refused(["reproduce", "figures", "--out", str(out), *more], capfd)
+        assert f"There are no results in '{out}'" in said
+    assert not out.exists()
+
+
+def test_quick_results_are_no_claims(toy, capfd):
+    experiment, data, out = toy
+    (out / "claims.md").write_text("as it was")
+    reproduce(experiment, out / "mnist17-quick", data, quick=True)
+    (out / "mnist17-quick" / "tables.md").unlink()
+    for what in ("figures", "all"):
+        assert command(["reproduce", what, "--quick", "--data-dir", str(data), "--out", str(out)]) == 0
+        assert (out / "mnist17-quick" / "tables.md").exists()
+    assert (out / "claims.md").read_text() == "as it was"
+
+
+def test_word_vectors_count_as_data(data_dir, tmp_path, capfd):
+    for name in ("imdb", "glove"):
+        (tmp_path / name).mkdir()
+    for file in (data_dir / "imdb").iterdir():
+        (tmp_path / "imdb" / file.name).symlink_to(file.resolve())
+    arguments = ["reproduce", "imdb", "--quick", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")]
+    said = refused(arguments, capfd)
+    assert f"Put glove_6b_100d_subset.npz or glove.6B.100d.txt into {tmp_path / 'glove'}" in said
+    assert "glove.6B.zip" in said
+
+    experiment = read_experiment("imdb")
+    data = load(experiment, tmp_path)
+    store = FeatureStore(experiment, data, slice_of(experiment, data, True, 0), tmp_path, tmp_path, 0, say=print)
+    recipes = []
+    for name, content in (
+        ("glove.6B.100d.txt", "good 1 0\n"),
+        ("glove.6B.100d.txt", "good 0 1\n"),
+        ("glove_6b_100d_subset.npz", "any"),
+    ):
+        (tmp_path / "glove" / name).write_text(content)
+        recipes.append(store.recipe("words"))
+        assert name in store.recipe("words")
+        assert name not in store.recipe("tfidf")
+        assert list(store.word_vectors("words")) == [name]
+    assert len(set(recipes)) == 3
