@@ -17,8 +17,8 @@ from flipproof.noise import LabelFlip
 SIZE, DPI = (6.4, 4.2), 150
 #: Names of so many letters are too wide for a legend of three columns.
 LONG_NAME = 28
-#: A dash of a clean line, and the gap after it: where up to four of these lines are one, there are dashes of each.
-DASH, GAP = 3, 9
+#: A dash of a clean line, and the gap after it: where several of these lines are one, there are dashes of each.
+DASH, GAP = 3, 12
 #: The duality-gap pair of the paper.
 GAP_NOISE, GAP_FLIPS = 0.4, 60
 
@@ -42,7 +42,8 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
             continue
         colour = "0.45" if run.is_undefended else next(colours)
         if run.is_undefended:
-            axes.plot(flips, attacked(of_run, "flips_needed", flips), color=colour, label=f"{name}, attacked")
+            style = "--" if figure.kind == "attacked" else "-"
+            axes.plot(flips, attacked(of_run, "flips_needed", flips), color=colour, ls=style, label=f"{name}, attacked")
         else:
             axes.plot(flips, certified(of_run, figure.method, flips), color=colour, label=name)
         if figure.kind == "certified":
@@ -75,8 +76,8 @@ def duality_gap() -> bytes:
         inside = needed < len(p)
         left.plot(np.arange(GAP_FLIPS)[inside], p[needed[inside]], label=name)
         right.plot(p, radius, label=name)
-    left.set(xlabel="label flips", ylabel="vote p that certifies them", title=f"q = {GAP_NOISE:g}")
-    right.set(xlabel="vote p", ylabel="label flips that it certifies", title=f"q = {GAP_NOISE:g}")
+    left.set(xlabel="label flips", ylabel="vote p that certifies them", title=f"vote for flips, q = {GAP_NOISE:g}")
+    right.set(xlabel="vote p", ylabel="label flips that it certifies", title=f"flips for a vote, q = {GAP_NOISE:g}")
     for axes in (left, right):
         axes.grid(alpha=0.3)
         axes.legend(frameon=False)

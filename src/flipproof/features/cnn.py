@@ -30,8 +30,9 @@ class CNNFeatures(ImageTransformer):
     it is fitted to. What it learns from are `X_aux` and `y_aux`, such as the eight other digits: rows of other classes,
     whose labels are trusted.
 
-    The network is that of the paper: two convolutions of 5 x 5 (10 and 20 channels) with pooling, a layer of 50, the
-    embedding, and a layer for the classes of `y_aux` that is thrown away after training.
+    A simple network with an embedding of 50 dimensions, as in the paper: two convolutions of 5 x 5 (10 and 20 channels)
+    with pooling, a layer of 50, the embedding, and a layer for the classes of `y_aux`, which is thrown away after
+    training.
 
     Parameters
     ----------
