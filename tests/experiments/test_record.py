@@ -14,6 +14,8 @@ from flipproof.cli.group import run as command
 from flipproof.experiments import manifest as manifests
 from flipproof.experiments import read_experiment, reproduce
 from flipproof.experiments import spec as specs
+from flipproof.experiments.classifiers import NOTHING
+from flipproof.experiments.feature_files import FeatureFile, digest, read_features, write_features
 from flipproof.experiments.rows import FINISHED, GROWING, RowFile
 from flipproof.experiments.sources import FeatureStore, load, slice_of
 from flipproof.experiments.spec import parse_experiment
@@ -90,10 +92,14 @@ def changed(content, **new):
     return json.dumps(manifest).encode()
 
 
+KERNELS = {"blas": ["some"], "variables": {}}
+MADE_WITH = {"environment": {"python": "3", "machine": "any", "versions": {}, "kernels": KERNELS}, "data": {}}
+
+
 def packed(**changes):
     """Return the content of a file of features, some of its arrays changed."""
     file = {"train": np.zeros((60, 2), np.float16), "test": np.zeros((20, 2), np.float16)} | changes
-    texts = {"recipe": b"{}", "made_with": b'{"environment": {}, "data": {}}'} | file
+    texts = {"recipe": b"{}", "made_with": json.dumps(MADE_WITH).encode()} | file
     arrays = {name: np.frombuffer(x, np.uint8) if isinstance(x, bytes) else x for name, x in texts.items()}
     buffer = io.BytesIO()
     np.savez(buffer, **arrays)
@@ -107,6 +113,7 @@ def damages(whole, manifest, rows, features):
     for new in (
         {"n_train": None},
         {"n_train": 0},
+        {"n_train": 10**400},
         {"data": {}},
         {"data__provenance": None},
         {"quick": 1},
@@ -120,9 +127,8 @@ def damages(whole, manifest, rows, features):
     ):
         yield manifest, changed(whole[manifest], **new)
     yield from ((rows, content) for content in (b"", b"text", whole[rows][:-9]))
-    empty = lzma.decompress(whole[rows]).replace(b",numbers,", b",,").splitlines()
-    empty[1] = b"numbers,0,0,,,,,,"
-    yield rows, lzma.compress(b"\n".join(empty) + b"\n")
+    lines = lzma.decompress(whole[rows]).splitlines()
+    yield rows, lzma.compress(b"\n".join([lines[0], b"numbers,0,0,,,,,,", *lines[2:], b""]))
     yield from ((features, content) for content in (b"", b"text", whole[features][:-99]))
     for bad in (
         {"train": np.zeros(60, np.float16)},
@@ -131,6 +137,8 @@ def damages(whole, manifest, rows, features):
         {"test": np.zeros((20, 2))},
         {"made_with": b"[]"},
         {"made_with": b"{}"},
+        {"made_with": b'{"environment": {}, "data": {}}'},
+        {"made_with": json.dumps(MADE_WITH | {"data": {"a": 1}}).encode()},
         {"made_with": b"[" * 100_000},
     ):
         yield features, packed(**bad)
@@ -165,11 +173,18 @@ def test_rows_of_other_data_are_no_rows(toy, capfd):
     path = out / "mnist17" / FINISHED
     lines = lzma.decompress(path.read_bytes()).decode().splitlines()
     name, index, label, *rest = lines[1].split(",")
-    for other in ([name, "77", label, *rest], [name, index, str(1 - int(label)), *rest], [name, index, label, "0"]):
+    for other in (
+        [name, "77", label, *rest],
+        [name, index, str(1 - int(label)), *rest],
+        [name, index, "-1", *rest],
+        [name, index, label, "0"],
+        [name, index, label, str(NOTHING), *rest[1:]],
+    ):
         line = ",".join([*other, *[""] * (len(lines[0].split(",")) - len(other))])
         path.write_bytes(lzma.compress("\n".join([lines[0], line, *lines[2:], ""]).encode()))
         said = refused(["reproduce", "mnist17", "--data-dir", str(data), "--out", str(out)], capfd)
         assert f"{path} is damaged: its rows of 'numbers' are not those of the data" in said
+        refused(["reproduce", "figures", "--out", str(out)], capfd)
 
 
 def test_rows_that_are_dropped_are_named(toy):
@@ -203,6 +218,53 @@ def test_rows_go_with_the_features_that_they_were_computed_from(toy, monkeypatch
     assert len(after["runs"]["few, of the images"]["environments"]) == 1
 
 
+def test_a_file_of_features_that_lacks_rows_is_damaged(toy, capfd):
+    _, data, out = toy
+    path = out / "mnist17" / "features" / "few.npz"
+    kept = read_features(path)
+    write_features(path, FeatureFile((kept.rows[0], kept.rows[1][:-1]), kept.recipe, kept.made_with))
+    said = refused(["reproduce", "mnist17", "--data-dir", str(data), "--out", str(out)], capfd)
+    assert f"{path} is damaged" in said
+
+
+def test_complete_rows_are_done_again_when_their_features_are_others(toy):
+    experiment, data, out = toy
+    path = out / "mnist17" / "features" / "few.npz"
+    kept = read_features(path)
+    write_features(path, FeatureFile((kept.rows[0][::-1], kept.rows[1]), kept.recipe, kept.made_with))
+    before, said = RowFile(out / "mnist17").runs(), []
+    reproduce(experiment, out / "mnist17", data, say=said.append)
+    assert "few, of the images: from the start, because its features are others now" in said
+    after = RowFile(out / "mnist17").runs()
+    assert (before["few, of the images"]["exact"] != after["few, of the images"]["exact"]).any()
+    manifest = read_manifest(out / "mnist17")
+    assert manifest["runs"]["few, of the images"]["features"] == manifest["features"]["few"]["sha256"] == digest(path)
+
+
+def test_no_row_is_written_before_it_is_on_record_what_makes_it(toy, tmp_path, monkeypatch):
+    experiment, data, _ = toy
+    append = RowFile.append
+
+    def on_record(file, run, *rows):
+        assert read_manifest(tmp_path / "new")["runs"][run]["environments"]
+        append(file, run, *rows)
+
+    monkeypatch.setattr(RowFile, "append", on_record)
+    reproduce(experiment, tmp_path / "new", data)
+
+
+def test_features_that_build_on_kept_ones_need_no_images(toy, tmp_path):
+    _, data, out = toy
+    fewer = '[features.fewer]\nkind = "pca"\nof = "few"\nn_components = 1\nkeep = true\n'
+    more = SPEC.replace("[[figures]]", f"{fewer}[[figures]]")
+    more += '[[runs]]\nname = "fewer"\ngroup = "beyond"\nfeatures = "fewer"\nlearner = "ridge"\nmethods = ["exact"]\n'
+    (data / IMAGES).unlink()
+    reproduce(parse_experiment("toy", more.encode()), out / "mnist17", data)
+    assert "fewer" in RowFile(out / "mnist17").runs()
+    features = read_manifest(out / "mnist17")["features"]
+    assert features["fewer"]["data"] == features["few"]["data"]
+
+
 def test_figures_are_made_of_complete_results_only(toy, tmp_path, monkeypatch, capfd):
     experiment, data, out = toy
     figures = ["reproduce", "figures", "--out", str(out)]
@@ -234,9 +296,22 @@ def test_figures_are_made_of_complete_results_only(toy, tmp_path, monkeypatch, c
         (without / "mnist17" / name).unlink()
         assert "0 of 3 runs" in refused(["reproduce", "figures", "--out", str(without)], capfd)
 
-    other = parse_experiment("toy", SPEC.replace("n_components = 2", "n_components = 1").encode())
-    monkeypatch.setattr(specs, "read_experiment", lambda name: other)
-    assert "2 of 3 runs are whole" in refused(["reproduce", "figures", "--out", str(whole)], capfd)
+    for change, complete in (
+        (("n_components = 2", "n_components = 1"), 2),
+        (('kind = "numbers"', 'kind = "others"'), 0),
+    ):
+        other = parse_experiment("toy", SPEC.replace(*change).encode())
+        monkeypatch.setattr(specs, "read_experiment", lambda name, other=other: other)
+        assert f"{complete} of 3 runs are whole" in refused(["reproduce", "figures", "--out", str(whole)], capfd)
+
+    # a run that was left out where the spec does not allow it any more
+    (data / IMAGES).unlink()
+    reproduce(experiment, tmp_path / "left" / "mnist17", data)
+    for file in ("tables.md", "certified.png"):
+        (tmp_path / "left" / "mnist17" / file).unlink()
+    needed = parse_experiment("toy", SPEC.replace('only_with = "the toy images"', "").encode())
+    monkeypatch.setattr(specs, "read_experiment", lambda name: needed)
+    assert "1 of 3 runs are whole" in refused(["reproduce", "figures", "--out", str(tmp_path / "left")], capfd)
     assert not [*tmp_path.rglob("tables.md"), *tmp_path.rglob("*.png"), *tmp_path.rglob("claims.md")]
 
 
@@ -264,8 +339,8 @@ def test_quick_results_are_no_claims(toy, capfd):
     experiment, data, out = toy
     (out / "claims.md").write_text("as it was")
     reproduce(experiment, out / "mnist17-quick", data, quick=True)
-    (out / "mnist17-quick" / "tables.md").unlink()
     for what in ("figures", "all"):
+        (out / "mnist17-quick" / "tables.md").unlink()
         assert command(["reproduce", what, "--quick", "--data-dir", str(data), "--out", str(out)]) == 0
         assert (out / "mnist17-quick" / "tables.md").exists()
     assert (out / "claims.md").read_text() == "as it was"

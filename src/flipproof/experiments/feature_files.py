@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import lzma
 import zipfile
 import zlib
 from collections.abc import Mapping
@@ -15,10 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.experiments.manifest import MADE_WITH, misfit
 from flipproof.files import write_whole
 
-#: What reading an archive that is damaged may end in, beside the usual errors.
-UNREADABLE = (zipfile.BadZipFile, zlib.error, NotImplementedError)
+#: What reading an archive that is damaged may end in.
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, LookupError, AttributeError, TypeError, RuntimeError, NotImplementedError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, MemoryError),
+)
 
 #: Training and test rows.
 Rows = tuple[NDArray[Any], NDArray[Any]]
@@ -55,12 +60,13 @@ def write_features(path: Path, features: FeatureFile) -> None:
 
 def read_features(path: Path) -> FeatureFile:
     """Return what is in a file of features."""
+    content = io.BytesIO(path.read_bytes())
     try:
-        with np.load(io.BytesIO(path.read_bytes()), allow_pickle=False) as arrays:
+        with np.load(content, allow_pickle=False) as arrays:
             recipe, made_with = (arrays[name].tobytes().decode() for name in ("recipe", "made_with"))
             file = FeatureFile((arrays["train"], arrays["test"]), recipe, json.loads(made_with))
         _check(file)
-    except (ValueError, LookupError, EOFError, AttributeError, TypeError, RuntimeError, *UNREADABLE) as error:
+    except UNREADABLE as error:
         raise OSError(f"{path} is damaged. Delete it, and the features are computed again. ({error})") from error
     return file
 
@@ -71,8 +77,8 @@ def _check(file: FeatureFile) -> None:
             raise ValueError("it must hold two tables of 16-bit numbers")
     if file.rows[0].shape[1] != file.rows[1].shape[1]:
         raise ValueError("training and test rows have different numbers of columns")
-    if not all(isinstance(file.made_with[name], dict) for name in ("environment", "data")):
-        raise ValueError("it does not say what made it")
+    if wrong := misfit(file.made_with, MADE_WITH, "what made it"):
+        raise ValueError(wrong)
 
 
 def digest(path: Path) -> str:

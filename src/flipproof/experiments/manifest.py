@@ -17,13 +17,23 @@ from flipproof.processor import kernels
 
 MANIFEST = "manifest.json"
 
+#: No number in a record is as large as this.
+LARGE = 2**53
+
 #: Packages whose versions are on record, if they are installed.
 PACKAGES = ("flipproof", "numpy", "scipy", "scikit-learn", "torch", "umap-learn", "numba")
 
 #: What a run is called and what is said of it does not change its rows.
 NOT_IN_SETTINGS = ("name", "group", "published", "note", "only_with")
 
-#: What the record consists of: a type, a table of these keys, a table of any names ("*"), or a list.
+#: What a record consists of: a type, a table of these keys, a table of any names ("*"), or a list.
+ENVIRONMENT = {
+    "python": str,
+    "machine": str,
+    "versions": {"*": str},
+    "kernels": {"blas": [str], "variables": {"*": str}},
+}
+MADE_WITH = {"environment": ENVIRONMENT, "data": {"*": str}}
 FORM: dict[str, Any] = {
     "experiment": str,
     "spec": str,
@@ -35,14 +45,7 @@ FORM: dict[str, Any] = {
     "left_out": [str],
     "runs": {"*": {"settings": str, "fingerprint": str, "features": str, "seconds": float, "environments": [str]}},
     "features": {"*": {"recipe": str, "sha256": str, "environment": str, "data": {"*": str}}},
-    "environments": {
-        "*": {
-            "python": str,
-            "machine": str,
-            "versions": {"*": str},
-            "kernels": {"blas": [str], "variables": {"*": str}},
-        }
-    },
+    "environments": {"*": ENVIRONMENT},
 }
 
 
@@ -101,8 +104,12 @@ class Manifest:
 
     def note_features(self, name: str, recipe: str, sha256: str, made_with: Mapping[str, Any]) -> None:
         """Record a file of features: how they came about, and the file's checksum."""
-        made = {**made_with, "environment": self._named(made_with["environment"])}
-        self.content["features"][name] = {"recipe": digest_of(recipe), "sha256": sha256, **made}
+        self.content["features"][name] = {
+            "recipe": digest_of(recipe),
+            "sha256": sha256,
+            "environment": self._named(made_with["environment"]),
+            "data": dict(made_with["data"]),
+        }
 
     def keep_features(self, recipes: Mapping[str, str]) -> None:
         """Forget all features but those that came about as is said; their files may be elsewhere."""
@@ -137,10 +144,10 @@ def environment() -> dict[str, Any]:
 
 
 def settings_of(experiment: Experiment, run: Run) -> str:
-    """Return what identifies the settings of a run, whatever the data: those of the classifier and of its features."""
+    """Return what identifies the settings of a run: those of the classifier, of its features, and of the loader."""
     settings = {name: value for name, value in asdict(run).items() if name not in NOT_IN_SETTINGS}
     maps = [asdict(spec) for spec in experiment.chain(run.features)]
-    return digest_of(json.dumps([settings, maps], sort_keys=True, default=str))
+    return digest_of(json.dumps([dict(experiment.data), settings, maps], sort_keys=True, default=str))
 
 
 def digest_of(text: str) -> str:
@@ -151,7 +158,7 @@ def digest_of(text: str) -> str:
 def _read(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        wrong = _misfit(content, FORM) or ", ".join(_mentioned(content) - set(content["environments"]))
+        wrong = misfit(content, FORM) or ", ".join(_mentioned(content) - set(content["environments"]))
         wrong = wrong or ("" if content["n_train"] > 0 else "no training rows")
     except (ValueError, RecursionError) as error:
         wrong = f"no JSON, {error}"
@@ -161,7 +168,7 @@ def _read(path: Path) -> dict[str, Any]:
     return found
 
 
-def _misfit(value: Any, form: Any, where: str = "the record") -> str:
+def misfit(value: Any, form: Any, where: str = "the record") -> str:
     """Return what is not as it should be in the record; empty if all is."""
     if isinstance(form, list) and isinstance(value, list):
         parts = [(str(place), part, form[0]) for place, part in enumerate(value)]
@@ -169,10 +176,12 @@ def _misfit(value: Any, form: Any, where: str = "the record") -> str:
         names = value if "*" in form else form
         parts = [(name, value.get(name), form.get("*", form.get(name))) for name in names]
     elif form is type(value) or (form is float and type(value) is int):
-        parts = []
+        if form is str or form is bool or abs(value) < LARGE:
+            return ""
+        return f"{where} is too large"
     else:
         return f"{where} is {value!r:.40}"
-    return next(filter(None, (_misfit(part, inner, f"{where}, {name}") for name, part, inner in parts)), "")
+    return next(filter(None, (misfit(part, inner, f"{where}, {name}") for name, part, inner in parts)), "")
 
 
 def _mentioned(content: Mapping[str, Any]) -> set[str]:

@@ -46,6 +46,10 @@ class RunRows:
     def __getitem__(self, name: str) -> Integers:
         return self.columns[name]
 
+    def is_of_the_same_test_rows(self, other: RunRows) -> bool:
+        """Whether both have the same test rows, with the same labels."""
+        return np.array_equal(self.index, other.index) and np.array_equal(self.label, other.label)
+
     def has(self, name: str) -> bool:
         """Whether a column was recorded, for all rows."""
         return bool((self.columns[name] != NOTHING).all())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ def reproduce(
     runs = [run for run in experiment.runs if run.name not in left_out]
     manifest.describe(experiment, work.sizes, seed, quick, work.described())
     manifest.leave_out(left_out)
-    for run in runs:
+    for run in (*runs, *runs):  # once more, because features that one run had to make again are those of others, too
         work.finish_run(run, rows, manifest)
     for name, recipe in work.recipes.items():
         if (kept := work.features.kept(name)) is not None:
@@ -174,13 +175,16 @@ class Work:
         return np.setdiff1d(self.part.test, done[run.name].index) if run.name in done else self.part.test
 
     def finish_run(self, run: Run, rows: RowFile, manifest: Manifest) -> None:
-        """Compute the rows of a run that are not there yet."""
+        """Compute the rows of a run that are not there yet, or all of them if its features are others now."""
         left = self.still_to_do(run, rows.runs())
-        if len(left) == 0:
+        computed_from = manifest.runs[run.name]["features"] if run.name in manifest.runs else None
+        if len(left) == 0 and self.features.checksum(run.features) in ("", computed_from):
             return
         X, Z = self.features[run.features]
         checksum = self.features.checksum(run.features)
-        if manifest.runs.get(run.name, {}).get("features") != checksum:  # none yet, or of features that are gone
+        if computed_from != checksum:
+            if computed_from is not None:
+                self.say(f"{run.name}: from the start, because its features are others now")
             rows.keep_only([name for name in rows.runs() if name != run.name])
             manifest.start(run.name, settings_of(self.experiment, run), self.fingerprint(run), checksum)
             left = self.part.test
@@ -203,7 +207,8 @@ def results(experiment: Experiment, out: Path) -> tuple[dict[str, RunRows], dict
     """Return the complete rows and the manifest in a folder; an error if a run is not complete, or of another spec."""
     manifest, file = Manifest(out), RowFile(out)
     rows = file.runs()
-    asked_for = [run for run in experiment.runs if run.name not in manifest.content["left_out"]]
+    left_out = manifest.content["left_out"]
+    asked_for = [run for run in experiment.runs if not (run.only_with and run.name in left_out)]
     complete = {
         run.name: rows[run.name]
         for run in asked_for
@@ -213,7 +218,9 @@ def results(experiment: Experiment, out: Path) -> tuple[dict[str, RunRows], dict
         and len(rows[run.name].index) == manifest.content["n_test"]
         and all(map(rows[run.name].has, run.recorded))
     }
-    if not file.is_finished or len(complete) < len(asked_for):
+    if any(not of_run.is_of_the_same_test_rows(other) for of_run, other in pairwise(complete.values())):
+        raise OSError(f"{file.path} is damaged: its runs are not of the same test rows. {REMEDY}")
+    if not file.is_finished or not complete or len(complete) < len(asked_for):
         raise OSError(
             f"The results in {out} are not complete, or of another spec: {len(complete)} of {len(asked_for)} runs are "
             f"whole. Run 'flipproof reproduce {experiment.name}' with the same options again."

@@ -101,7 +101,7 @@ class FeatureStore:
     def kept(self, name: str) -> FeatureFile | None:
         """Return the features in the file; None if there is none, or one that was made by another recipe."""
         path = self.path(name)
-        if not path.exists():
+        if not self.experiment.features[name].keep or not path.exists():
             return None
         file = read_features(path)
         if file.recipe != self.recipe(name):
@@ -124,8 +124,9 @@ class FeatureStore:
         return self._setting.folder / f"{name}.npz"
 
     def checksum(self, name: str) -> str:
-        """Return the checksum of the file of features; empty if they are not kept in one."""
-        return digest(self.path(name)) if self.experiment.features[name].keep else ""
+        """Return the checksum of the file of features; empty if they are not kept, or not there."""
+        is_there = self.experiment.features[name].keep and self.path(name).exists()
+        return digest(self.path(name)) if is_there else ""
 
     def _for_this_run(self, spec: FeatureSpec) -> FeatureSpec:
         changed = self.experiment.quick.get("features", {}).get(spec.name, {}) if self.part.is_quick else {}
@@ -145,7 +146,10 @@ class FeatureStore:
         return train.astype(np.float32), test.astype(np.float32)
 
     def _checksums(self, name: str) -> dict[str, str]:
-        """Return the checksums of the data that features were made from."""
+        """Return the checksums of the data that features were made from, or that those were that they build on."""
+        for below in self.experiment.chain(name)[1:]:
+            if (kept := self.kept(below.name)) is not None:
+                return dict(kept.made_with["data"])
         kind = self.experiment.other_form(name)
         data = self._setting.data if kind is None else self._form(kind)
         return {**data.checksums, **self.word_vectors(name)}

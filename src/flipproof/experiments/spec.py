@@ -73,8 +73,8 @@ class Run:
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """The columns that its rows have, beside the prediction."""
-        return (*self.methods, *(("flips_needed",) if self.attacked or self.is_undefended else ()))
+        """The columns that its rows have."""
+        return ("prediction", *self.methods, *(("flips_needed",) if self.attacked or self.is_undefended else ()))
 
 
 @dataclass(frozen=True)
