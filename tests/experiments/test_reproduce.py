@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import sys
 import threading
 import time
 
@@ -15,13 +16,13 @@ from flipproof.cli.group import run as command
 from flipproof.experiments import classifiers, experiment_names, read_experiment, reproduce, sources
 from flipproof.experiments.rows import FINISHED, GROWING, RowFile
 
-NEEDED = {"mnist17": "torch", "mnist": "umap", "cifar10": "umap"}
+NEEDED = {"mnist17": ("torch", "umap")}
 
 
 @pytest.mark.parametrize("name", experiment_names())
 def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
-    if name in NEEDED:
-        pytest.importorskip(NEEDED[name])
+    for package in NEEDED.get(name, ("umap",)):
+        pytest.importorskip(package)
     arguments = ["reproduce", name, "--quick", "--data-dir", str(data_dir), "--out", str(tmp_path)]
     assert command(arguments) == 0
     experiment, folder = read_experiment(name), tmp_path / f"{name}-quick"
@@ -122,6 +123,19 @@ def test_another_seed_is_another_run(data_dir, tmp_path):
     second = RowFile(tmp_path).runs()
     assert not np.array_equal(first["q = 0.1"].index, second["q = 0.1"].index)
     assert len(second["q = 0.1"].index) == experiment.quick["test_rows"]
+
+
+@pytest.mark.parametrize(
+    ("name", "package", "extra"),
+    [("mnist17", "torch", "deep"), ("imdb", "umap", "umap"), ("imdb", "matplotlib", "plot")],
+)
+def test_a_package_that_is_not_there_is_named_first(name, package, extra, data_dir, tmp_path, monkeypatch, capfd):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert command(["reproduce", name, "--quick", "--data-dir", str(data_dir), "--out", str(tmp_path)]) == 2
+    said = capfd.readouterr().err.splitlines()
+    assert len(said) == 2, "that it is loading, and what to install"
+    assert f"pip install 'flipproof[{extra}]'" in said[1]
+    assert RowFile(tmp_path / f"{name}-quick").runs() == {}
 
 
 def test_bad_input_gets_one_clear_line(tmp_path, capfd):

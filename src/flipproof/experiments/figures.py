@@ -25,7 +25,7 @@ GAP_NOISE, GAP_FLIPS = 0.4, 60
 
 def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_train: int) -> bytes:
     """Return one figure of an experiment as a PNG."""
-    plt = _pyplot()
+    plt = pyplot()
     canvas, axes = plt.subplots(figsize=SIZE, layout="constrained")
     flips = np.arange(figure.most_flips + 1)
     colours = iter(f"C{i}" for i in range(10))
@@ -65,7 +65,7 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
 
 def duality_gap() -> bytes:
     """Return the pair that compares the generic with the tight bound, as a PNG: margin for flips, flips for margin."""
-    plt = _pyplot()
+    plt = pyplot()
     noise = LabelFlip(GAP_NOISE, 2)
     canvas, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
     log_failure = np.linspace(np.log(0.5), -30, 4000)
@@ -87,11 +87,12 @@ def duality_gap() -> bytes:
 def _png(canvas: Any) -> bytes:
     buffer = io.BytesIO()
     canvas.savefig(buffer, dpi=DPI, metadata={"Software": None})
-    _pyplot().close(canvas)
+    pyplot().close(canvas)
     return buffer.getvalue()
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """Return what draws, or say how to get it."""
     try:
         import matplotlib
 

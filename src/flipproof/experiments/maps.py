@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -46,6 +47,13 @@ class Setting:
     def checkpoint(self, kind: str) -> Path:
         """Return where a network that is being trained is kept, so that a run that was stopped goes on with it."""
         return self.folder / f"{kind}.pt".replace(" ", "-")
+
+
+def check_installed(kind: str) -> None:
+    """Raise the error that says what to install, if a feature map needs a package that is not there."""
+    module, extra = PACKAGES.get(kind, ("", ""))
+    if module and find_spec(module) is None:
+        raise ImportError(f"Features of the kind {kind!r} need {module}: pip install 'flipproof[{extra}]'.")
 
 
 def word_vectors(data_dir: Path | None, names: Sequence[str]) -> Path:
@@ -127,6 +135,9 @@ def _simclr(setting: Setting, parameters: dict[str, Any]) -> Any:
 
 #: Kinds that are trained by PyTorch.
 NETWORKS = ("cnn of other digits", "simclr")
+
+#: Kinds that need a package of an extra: its module, and the extra.
+PACKAGES = {**dict.fromkeys(NETWORKS, ("torch", "deep")), "umap": ("umap", "umap")}
 
 #: From a kind in a spec to a transformer that has not been fitted yet; None for rows that are features already.
 BUILDERS: Mapping[str, Callable[[Setting, dict[str, Any]], Any]] = {

@@ -14,7 +14,7 @@ import numpy as np
 from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
 from flipproof.experiments.classifiers import facts, fitted, measure
-from flipproof.experiments.figures import draw, duality_gap
+from flipproof.experiments.figures import draw, duality_gap, pyplot
 from flipproof.experiments.manifest import Manifest, digest_of, settings_of
 from flipproof.experiments.rows import REMEDY, RowFile, RunRows
 from flipproof.experiments.sources import FeatureStore, Say, Slice, load, slice_of
@@ -81,10 +81,11 @@ def reproduce(
 def prepare(
     experiment: Experiment, out: Path, data_dir: Path | None, seed: int, quick: bool, say: Say = lambda text: None
 ) -> Work:
-    """Load the data of an experiment, or raise the error that says which file is missing, before anything takes long.
+    """Load the data of an experiment, or raise the error that says what is missing, before anything takes long.
 
     Nothing is written. What the parameters are is said at :func:`reproduce`.
     """
+    pyplot()  # figures come last, and must not fail then
     data = load(experiment, data_dir)
     part = slice_of(experiment, data, quick, seed)
     features = FeatureStore(experiment, data, part, out / "features", data_dir, seed, say)

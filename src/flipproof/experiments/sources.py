@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ from flipproof import datasets
 from flipproof.datasets import Dataset
 from flipproof.experiments.feature_files import FeatureFile, Rows, digest, read_features, write_features
 from flipproof.experiments.manifest import environment
-from flipproof.experiments.maps import BUILDERS, NETWORKS, Setting, word_vectors
+from flipproof.experiments.maps import BUILDERS, NETWORKS, Setting, check_installed, word_vectors
 from flipproof.experiments.spec import Experiment, FeatureSpec
 from flipproof.features.training import torch_for
 
@@ -111,13 +112,17 @@ class FeatureStore:
         return file
 
     def check(self, name: str) -> None:
-        """Raise the error that says which file to put where, if one is missing before features can be had.
+        """Raise the error that says what to put where, or to install, if that is missing before features can be had.
 
         The other form of the data that they start from, if any, is loaded, and with that fetched, if it can be: once.
         """
+        chain = self.experiment.chain(name)
+        to_compute = list(takewhile(lambda spec: self.kept(spec.name) is None, chain))
         kind = self.experiment.other_form(name)
-        if kind is not None and not any(self.kept(spec.name) for spec in self.experiment.chain(name) if spec.keep):
+        if kind is not None and to_compute == chain:
             self._form(kind)
+        for spec in to_compute:
+            check_installed(spec.kind)
 
     def path(self, name: str) -> Path:
         """Return where features are kept."""

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
+
+import numpy as np
 
 #: Share of the image that a crop covers, and its width over its height.
 CROP_AREA = (0.2, 1.0)
@@ -34,9 +37,9 @@ def random_crops(torch: Any, images: Any) -> Any:
     """Return parts of the images, enlarged to their size, half of them mirrored."""
     n = len(images)
     area = _uniform(torch, images, n, *CROP_AREA)
-    ratio = torch.exp(_uniform(torch, images, n, math.log(CROP_RATIO[0]), math.log(CROP_RATIO[1])))
-    width = torch.sqrt(area * ratio).clamp(max=1)
-    height = torch.sqrt(area / ratio).clamp(max=1)
+    ratio = _by_numpy(torch, np.exp, _uniform(torch, images, n, math.log(CROP_RATIO[0]), math.log(CROP_RATIO[1])))
+    width = _by_numpy(torch, np.sqrt, area * ratio).clamp(max=1)
+    height = _by_numpy(torch, np.sqrt, area / ratio).clamp(max=1)
     mirrored = torch.where(torch.rand(n, device=images.device) < 0.5, -1.0, 1.0)
     placed = torch.zeros(n, 2, 3, device=images.device)
     placed[:, 0, 0], placed[:, 1, 1] = width * mirrored, height
@@ -62,7 +65,8 @@ def random_hue(torch: Any, images: Any) -> Any:
     """Return most of the images with their hues turned."""
     n = len(images)
     angle = 2 * math.pi * _uniform(torch, images, n, -HUE, HUE)
-    cosine, sine, zero, one = torch.cos(angle), torch.sin(angle), torch.zeros_like(angle), torch.ones_like(angle)
+    cosine, sine = _by_numpy(torch, np.cos, angle), _by_numpy(torch, np.sin, angle)
+    zero, one = torch.zeros_like(angle), torch.ones_like(angle)
     turn = torch.stack([one, zero, zero, zero, cosine, -sine, zero, sine, cosine], dim=1).reshape(n, 3, 3)
     to_yiq = torch.tensor(TO_YIQ, device=images.device)
     turned = torch.einsum("nij,njhw->nihw", torch.linalg.inv(to_yiq) @ turn @ to_yiq, images)
@@ -82,6 +86,11 @@ def grey_of(torch: Any, images: Any) -> Any:
 
 def _uniform(torch: Any, like: Any, n: int, low: float, high: float) -> Any:
     return low + (high - low) * torch.rand(n, device=like.device)
+
+
+def _by_numpy(torch: Any, function: Callable[[Any], Any], numbers: Any) -> Any:
+    """Return a function of one number for each image; PyTorch's own, by MKL, depend on the make of the processor."""
+    return torch.from_numpy(function(numbers.cpu().numpy())).to(numbers.device)
 
 
 def _factor(torch: Any, like: Any, n: int) -> Any:

@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 
 from flipproof.files import write_whole
 
+#: Devices for which PyTorch has a step of Adam in one piece.
+FUSED_ON = ("cpu", "cuda")
+
 #: Weights of a network by name, as arrays: what a fitted transformer keeps.
 Weights = dict[str, NDArray[Any]]
 
@@ -81,7 +84,10 @@ def train(torch: Any, network: Any, loss_of: Callable[[Any], Any], n_rows: int, 
     """
     if min(n_rows, how.batch_size) < 2:
         raise ValueError(f"{how.who} needs at least two images, and batches of at least two.")
-    optimizer = torch.optim.Adam(network.parameters(), lr=how.learning_rate, weight_decay=how.weight_decay)
+    weights = list(network.parameters())
+    # the other Adam takes square roots by MKL, whose last bits depend on the make of the processor
+    fused = all(weight.device.type in FUSED_ON for weight in weights)
+    optimizer = torch.optim.Adam(weights, lr=how.learning_rate, weight_decay=how.weight_decay, fused=fused)
     first = _resume(torch, network, optimizer, how, made_from)
     began = time.monotonic()
     for epoch in range(first, how.epochs):
