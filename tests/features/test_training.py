@@ -12,6 +12,8 @@ from flipproof.features import CNNFeatures, SimCLRFeatures, UMAPFeatures, pca_fe
 
 torch = pytest.importorskip("torch")
 
+from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
+
 from flipproof.features import augmentation, resnet, simclr  # noqa: E402
 
 
@@ -29,6 +31,38 @@ def small(digit_images):
         "simclr": lambda **more: SimCLRFeatures(**{"width": 2, "epochs": 3, "batch_size": 32, **more}),
     }
     return makers, X[100:160]
+
+
+class Called(TorchDispatchMode):
+    """Remembers which of PyTorch's functions are called."""
+
+    def __init__(self):
+        super().__init__()
+        self.names = set()
+
+    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
+        self.names.add(function._schema.name.removeprefix("aten::").strip("_"))
+        return function(*args, **(kwargs or {}))
+
+
+@pytest.mark.parametrize("name", ["cnn", "simclr"])
+@pytest.mark.parametrize("colours", [1, 3])
+def test_training_uses_no_function_that_depends_on_the_make_of_the_processor(digit_images, name, colours):
+    """MKL computes these, some by instructions whose last bits Intel and AMD do not share: sqrt is one."""
+    X, y = digit_images
+    X = np.repeat(X, colours, axis=1)
+    side = int(np.sqrt(X.shape[1] // colours))
+    small = {"epochs": 1, "image_shape": (side, side, colours)}
+    made = {
+        "cnn": CNNFeatures(X[:40], y[:40], **small),
+        "simclr": SimCLRFeatures(width=2, batch_size=20, **small),
+    }
+    with Called() as called:
+        made[name].fit(X[:40]).transform(X[:40])
+    assert {"convolution", "convolution_backward", "fused_adam"} <= called.names
+    by_mkl = {"acos", "asin", "atan", "cos", "cosh", "erf", "erfc", "exp", "expm1", "log", "log10", "log1p", "log2"}
+    by_mkl |= {"pow", "sin", "sinh", "sqrt", "tan", "tanh"}
+    assert not called.names & by_mkl
 
 
 @pytest.mark.parametrize("name", ["cnn", "simclr"])

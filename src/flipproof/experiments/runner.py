@@ -68,8 +68,10 @@ def reproduce(
     runs = [run for run in experiment.runs if run.name not in left_out]
     manifest.describe(experiment, work.sizes, seed, quick, work.described())
     manifest.leave_out(left_out)
-    for run in (*runs, *runs):  # once more, because features that one run had to make again are those of others, too
-        work.finish_run(run, rows, manifest)
+    for _ in range(2):  # once more, because features that one run had to make again are those of others, too
+        done = rows.runs()
+        for run in runs:
+            work.finish_run(run, done, rows, manifest)
     for name, recipe in work.recipes.items():
         if (kept := work.features.kept(name)) is not None:
             manifest.note_features(name, recipe, work.features.checksum(name), kept.made_with)
@@ -175,9 +177,9 @@ class Work:
         """Return the test rows of a run that have no row yet."""
         return np.setdiff1d(self.part.test, done[run.name].index) if run.name in done else self.part.test
 
-    def finish_run(self, run: Run, rows: RowFile, manifest: Manifest) -> None:
-        """Compute the rows of a run that are not there yet, or all of them if its features are others now."""
-        left = self.still_to_do(run, rows.runs())
+    def finish_run(self, run: Run, done: Mapping[str, RunRows], rows: RowFile, manifest: Manifest) -> None:
+        """Compute the rows of a run that are not done yet, or all of them if its features are others now."""
+        left = self.still_to_do(run, done)
         computed_from = manifest.runs[run.name]["features"] if run.name in manifest.runs else None
         if len(left) == 0 and self.features.checksum(run.features) in ("", computed_from):
             return
@@ -186,7 +188,7 @@ class Work:
         if computed_from != checksum:
             if computed_from is not None:
                 self.say(f"{run.name}: from the start, because its features are others now")
-            rows.keep_only([name for name in rows.runs() if name != run.name])
+                rows.keep_only([name for name in rows.runs() if name != run.name])
             manifest.start(run.name, settings_of(self.experiment, run), self.fingerprint(run), checksum)
             left = self.part.test
         y = self.data.y_train[self.part.train]

@@ -1,0 +1,78 @@
+"""Do networks come out the same on processors of different makes? Train some steps on this one and on emulated ones.
+
+    python benchmarks/processors.py [--full]
+
+Needs Linux on x86-64 and QEMU's user emulation (Debian: `apt-get install qemu-user`). Both networks of the reproduction
+are trained for a few steps with the kernels of `flipproof.processor`, here and under QEMU as an Intel Haswell, an Intel
+Skylake and an AMD EPYC, and a checksum of their weights and of their answers is printed. QEMU knows no AVX-512, which
+those kernels do not use. Its square roots and reciprocals by approximation are those of no make, so what rests on them
+shows. --full takes the sizes of the reproduction (a batch of 128 images takes minutes under QEMU).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+
+from flipproof.processor import SAME_KERNELS
+
+EMULATED = ("Haswell", "Skylake-Server", "EPYC")
+#: Images in all, images of a batch, channels of the first stage of the ResNet.
+SMALL, FULL = (24, 8, 4), (128, 128, 16)
+STEPS_OPTION = "--steps-here"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--full", action="store_true", help="sizes of the reproduction")
+    parser.add_argument(STEPS_OPTION, action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.steps_here:
+        some_steps(*(FULL if options.full else SMALL))
+        return 0
+    emulator = shutil.which("qemu-x86_64")
+    if emulator is None:
+        raise SystemExit("There is no qemu-x86_64: apt-get install qemu-user")
+    script = [os.path.realpath(sys.executable), __file__, STEPS_OPTION, *(["--full"] if options.full else [])]
+    processors = {"this one": [], **{model: [emulator, "-cpu", model] for model in EMULATED}}
+    environment = {**os.environ, **SAME_KERNELS, "PYTHONPATH": os.pathsep.join(sys.path)}
+    digests = set()
+    for name, prefix in processors.items():
+        ran = subprocess.run([*prefix, *script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        digest = ran.stdout.decode().strip()
+        digests.add(digest)
+        print(f"{name:15} {digest or 'failed'}", flush=True)
+    print("all the same" if len(digests) == 1 and "" not in digests else "NOT the same")
+    return 0 if len(digests) == 1 and "" not in digests else 1
+
+
+def some_steps(n_images, batch_size, width):
+    import numpy as np
+    from threadpoolctl import threadpool_limits
+
+    from flipproof.features import CNNFeatures, SimCLRFeatures
+    from flipproof.features.training import torch_for
+
+    torch_for("This benchmark")  # threads of what is imported later are not limited
+    rng = np.random.default_rng(0)
+    digits, classes = rng.integers(0, 256, (n_images, 28 * 28)), np.arange(n_images) % 8
+    photographs = rng.integers(0, 256, (n_images, 32 * 32 * 3))
+    networks = {
+        "CNN": (CNNFeatures(digits, classes, epochs=1, batch_size=min(64, batch_size)), digits),
+        "SimCLR": (SimCLRFeatures((32, 32, 3), width=width, epochs=1, batch_size=batch_size), photographs),
+    }
+    with threadpool_limits(limits=1):
+        for name, (network, images) in networks.items():
+            network.fit(images)
+            digest = hashlib.sha256(network.transform(images[:batch_size]).tobytes())
+            for part in sorted(network.weights_):
+                digest.update(network.weights_[part].tobytes())
+            print(f"{name} {digest.hexdigest()[:16]}", end="  ")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
