@@ -1,24 +1,33 @@
 """Label-free features compared: the tables of docs/features.md.
 
-    python benchmarks/features.py --data-dir DIR [--full]
+    python benchmarks/features.py --data-dir DIR [--full] [--simclr FILE]
 
 Certified accuracy of `CertifiedRidgeClassifier()`, exact, with its label-free lambda, at numbers of changed labels.
 --full adds the network on all other digits and, if `DIR/cifar10` holds the images of CIFAR10, the features of those,
-which include training a small SimCLR network (half an hour).
+which include training a small SimCLR network (half an hour). It is kept in FILE after every epoch, and gone on with
+from there. With the kernels and the one thread of `flipproof reproduce cifar10` it is the network of that.
 """
+
+# ruff: noqa: E402
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
 
+from flipproof.processor import use_same_kernels
+
+use_same_kernels()  # before anything numerical is loaded
+
 import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.pipeline import make_pipeline
+from threadpoolctl import threadpool_limits
 
 from flipproof import CertifiedRidgeClassifier, certified_accuracy
 from flipproof.datasets import load_cifar10, load_dogfish, load_imdb, load_mnist, load_mnist17
 from flipproof.features import RICA, CNNFeatures, SimCLRFeatures, WordVectors, ica_features, pca_features
+from flipproof.features.training import torch_for
 
 OTHER_DIGITS = (0, 2, 3, 4, 5, 6, 8, 9)
 
@@ -27,12 +36,15 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder of the data sets, one folder each")
     parser.add_argument("--full", action="store_true", help="also what takes long")
+    parser.add_argument("--simclr", type=Path, metavar="FILE", help="checkpoint of SimCLR")
     options = parser.parse_args()
-    digits(options.data_dir, options.full)
-    patches(options.data_dir)
-    words(options.data_dir)
-    if options.full:
-        photographs(options.data_dir)
+    torch_for("This benchmark")  # threads of what is imported later are not limited
+    with threadpool_limits(limits=1):
+        digits(options.data_dir, options.full)
+        patches(options.data_dir)
+        words(options.data_dir)
+        if options.full:
+            photographs(options.data_dir, options.simclr)
 
 
 def digits(data_dir, full):
@@ -74,7 +86,7 @@ def words(data_dir):
         line(weighting, features, data.X_train, data.y_train, data.X_test[::10], data.y_test[::10], flips)
 
 
-def photographs(data_dir):
+def photographs(data_dir, checkpoint):
     data = load_cifar10(data_home=data_dir, download_if_missing=False)
     X, y, Z, truth = data.X_train[:10000], data.y_train[:10000], data.X_test[:2000], data.y_test[:2000]
     flips = (0, 1, 10, 25, 50)
@@ -83,9 +95,10 @@ def photographs(data_dir):
     maps = {
         "PCA of the pixels, 30": PCA(30, random_state=0),
         "PCA of the pixels, 128": PCA(128, random_state=0),
+        "RICA, then PCA, 30": make_pipeline(rica, PCA(30, random_state=0)),
         "RICA, then PCA, 128": make_pipeline(rica, PCA(128, random_state=0)),
         "`SimCLRFeatures`, width 16, 12 epochs": SimCLRFeatures(
-            data.image_shape, width=16, epochs=12, batch_size=128, verbose=1
+            data.image_shape, width=16, epochs=12, batch_size=128, checkpoint=checkpoint, verbose=1
         ),
     }
     for name, features in maps.items():
