@@ -42,12 +42,13 @@ def main():
     environment = {**os.environ, **SAME_KERNELS, "PYTHONPATH": os.pathsep.join(sys.path)}
     digests = set()
     for name, prefix in processors.items():
-        ran = subprocess.run([*prefix, *script], env=environment, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
-        digest = ran.stdout.decode().strip()
-        digests.add(digest)
-        print(f"{name:15} {digest or 'failed'}", flush=True)
-    print("all the same" if len(digests) == 1 and "" not in digests else "NOT the same")
-    return 0 if len(digests) == 1 and "" not in digests else 1
+        ran = subprocess.run([*prefix, *script], env=environment, capture_output=True, text=True)
+        if ran.returncode:
+            raise SystemExit(f"{name}: failed\n{ran.stderr}")
+        digests.add(ran.stdout)
+        print(f"{name:15} {ran.stdout}", flush=True)
+    print("all the same" if len(digests) == 1 else "NOT the same")
+    return 0 if len(digests) == 1 else 1
 
 
 def some_steps(n_images, batch_size, width):

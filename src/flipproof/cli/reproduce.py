@@ -73,7 +73,7 @@ def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: boo
     if what == "figures":
         _draw(todo)
     else:
-        _compute(todo, data_dir, seed, quick, say)
+        _compute(todo, data_dir, seed, quick, say, verbose=0 if quiet else 1)
     written = {experiment.title: str(folder / TABLES) for experiment, folder in todo}
     if what in ("all", "figures") and not quick:
         together = present_together([experiment for experiment, _ in todo], out)
@@ -110,7 +110,12 @@ def _draw(todo: list[tuple[Experiment, Path]]) -> None:
 
 
 def _compute(
-    todo: list[tuple[Experiment, Path]], data_dir: Path | None, seed: int, quick: bool, say: Callable[[str], None]
+    todo: list[tuple[Experiment, Path]],
+    data_dir: Path | None,
+    seed: int,
+    quick: bool,
+    say: Callable[[str], None],
+    verbose: int,
 ) -> None:
     """Run experiments, if the data of all is there."""
     from flipproof.cli.output import prepare_folder
@@ -122,4 +127,4 @@ def _compute(
             say(f"{experiment.title}: looking for the data")
             prepare(experiment, folder, data_dir, seed, quick)
     for experiment, folder in todo:
-        run_experiment(experiment, prepare_folder(folder), data_dir, seed, quick, say)
+        run_experiment(experiment, prepare_folder(folder), data_dir, seed, quick, say, verbose)

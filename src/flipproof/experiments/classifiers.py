@@ -16,7 +16,6 @@ from flipproof.attacks import smoothed_attack, undefended_attack
 from flipproof.attacks.interrupts import StopSign, set_by_interrupt
 from flipproof.experiments.spec import Run
 from flipproof.learners.cluster import CertifiedClusterClassifier
-from flipproof.learners.kernel import CertifiedKernelClassifier
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
 from flipproof.rounding import Integers
@@ -39,7 +38,6 @@ def _without_seed(kind: Callable[..., Any]) -> Callable[..., Any]:
 #: From a name in a spec to a learner.
 LEARNERS: Mapping[str, Callable[..., Any]] = {
     "ridge": _without_seed(CertifiedRidgeClassifier),
-    "kernel": _without_seed(CertifiedKernelClassifier),
     "neighbors": _without_seed(CertifiedNeighborsClassifier),
     "clusters": _clusters,
     "logistic": _without_seed(LogisticRegression),

@@ -17,8 +17,8 @@ from flipproof.noise import LabelFlip
 SIZE, DPI = (6.4, 4.2), 150
 #: Names of so many letters are too wide for a legend of three columns.
 LONG_NAME = 28
-#: A dash of a clean line, and the gap after it: where several of these lines are one, there are dashes of each.
-DASH, GAP = 3, 12
+#: A dash of a clean line, and the space after it: where several of these lines are one, there are dashes of each.
+DASH, SPACE = 3, 12
 #: The duality-gap pair of the paper.
 GAP_NOISE, GAP_FLIPS = 0.4, 60
 
@@ -45,9 +45,11 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
             style = "--" if figure.kind == "attacked" else "-"
             axes.plot(flips, attacked(of_run, "flips_needed", flips), color=colour, ls=style, label=f"{name}, attacked")
         else:
-            axes.plot(flips, certified(of_run, figure.method, flips), color=colour, label=name)
+            is_old_rule = figure.method == "exact" and run.group == "paper"
+            shown = f"the paper's rule, {name}" if is_old_rule else name
+            axes.plot(flips, certified(of_run, figure.method, flips), color=colour, label=shown)
         if figure.kind == "certified":
-            axes.axhline(clean, color=colour, ls=(place * DASH, (DASH, GAP)), lw=1.2)
+            axes.axhline(clean, color=colour, ls=(place * DASH, (DASH, SPACE)), lw=1.2)
         elif not run.is_undefended:
             axes.plot(flips, attacked(of_run, "flips_needed", flips), color=colour, ls="--")
     label = next(iter(rows.values())).label

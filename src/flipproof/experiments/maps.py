@@ -37,12 +37,15 @@ class Setting:
         Where networks are kept while they are trained.
     seed : int
         Of everything random.
+    verbose : int
+        1: networks say a line for every epoch.
     """
 
     data: Dataset
     data_dir: Path | None
     folder: Path
     seed: int
+    verbose: int
 
     def checkpoint(self, kind: str) -> Path:
         """Return where a network that is being trained is kept, so that a run that was stopped goes on with it."""
@@ -114,7 +117,8 @@ def _cnn_of_other_digits(setting: Setting, parameters: dict[str, Any]) -> Any:
     others = tuple(set(range(10)) - set(setting.data.classes))
     rest = datasets.load_mnist(digits=others, data_home=setting.data_dir)
     few = parameters.pop("rows", len(rest.y_train))
-    parameters |= {"random_state": setting.seed, "checkpoint": setting.checkpoint("cnn of other digits"), "verbose": 1}
+    checkpoint = setting.checkpoint("cnn of other digits")
+    parameters |= {"random_state": setting.seed, "checkpoint": checkpoint, "verbose": setting.verbose}
     return CNNFeatures(rest.X_train[:few], rest.y_train[:few], **parameters)
 
 
@@ -127,10 +131,9 @@ def _rica(setting: Setting, parameters: dict[str, Any]) -> Any:
 def _simclr(setting: Setting, parameters: dict[str, Any]) -> Any:
     from flipproof.features import SimCLRFeatures
 
-    shape = tuple(parameters.pop("image_shape"))
-    return SimCLRFeatures(
-        random_state=setting.seed, image_shape=shape, checkpoint=setting.checkpoint("simclr"), verbose=1, **parameters
-    )
+    shape, checkpoint = tuple(parameters.pop("image_shape")), setting.checkpoint("simclr")
+    parameters |= {"random_state": setting.seed, "checkpoint": checkpoint, "verbose": setting.verbose}
+    return SimCLRFeatures(image_shape=shape, **parameters)
 
 
 #: Kinds that are trained by PyTorch.

@@ -37,6 +37,7 @@ def reproduce(
     seed: int = 0,
     quick: bool = False,
     say: Say = lambda text: None,
+    verbose: int = 0,
 ) -> None:
     """Fill ``out`` with the rows of an experiment, and what is made from them.
 
@@ -58,10 +59,12 @@ def reproduce(
         A few rows only.
     say : callable
         Told what is going on.
+    verbose : int
+        1: networks say a line on stderr for every epoch.
     """
-    out.mkdir(parents=True, exist_ok=True)
     say(f"{experiment.title}: loading")
-    work = prepare(experiment, out, data_dir, seed, quick, say)
+    work = prepare(experiment, out, data_dir, seed, quick, say, verbose)
+    out.mkdir(parents=True, exist_ok=True)
     rows, manifest = RowFile(out), Manifest(out)
     work.forget_what_changed(rows, manifest)
     left_out = work.left_out(rows.runs())
@@ -81,7 +84,13 @@ def reproduce(
 
 
 def prepare(
-    experiment: Experiment, out: Path, data_dir: Path | None, seed: int, quick: bool, say: Say = lambda text: None
+    experiment: Experiment,
+    out: Path,
+    data_dir: Path | None,
+    seed: int,
+    quick: bool,
+    say: Say = lambda text: None,
+    verbose: int = 0,
 ) -> Work:
     """Load the data of an experiment, or raise the error that says what is missing, before anything takes long.
 
@@ -90,7 +99,7 @@ def prepare(
     pyplot()  # figures come last, and must not fail then
     data = load(experiment, data_dir)
     part = slice_of(experiment, data, quick, seed)
-    features = FeatureStore(experiment, data, part, out / "features", data_dir, seed, say)
+    features = FeatureStore(experiment, data, part, out / "features", data_dir, seed, say, verbose)
     recipes = {name: features.recipe(name) for name in experiment.features}
     work = Work(experiment, data, part, features, recipes, seed, say)
     done = work.unchanged(RowFile(out), Manifest(out))

@@ -20,7 +20,7 @@ from flipproof.experiments.feature_files import FeatureFile, Rows, digest, read_
 from flipproof.experiments.manifest import environment
 from flipproof.experiments.maps import BUILDERS, NETWORKS, Setting, check_installed, word_vectors
 from flipproof.experiments.spec import Experiment, FeatureSpec
-from flipproof.features.training import torch_for
+from flipproof.features.training import TRAINER, torch_for
 
 Say = Callable[[str], None]
 
@@ -69,9 +69,10 @@ class FeatureStore:
         data_dir: Path | None,
         seed: int,
         say: Say,
+        verbose: int = 0,
     ) -> None:
         self.experiment, self.part, self.say = experiment, part, say
-        self._setting = Setting(data, data_dir, folder, seed)
+        self._setting = Setting(data, data_dir, folder, seed, verbose)
         self._forms: dict[str, Dataset | FileNotFoundError] = {}
         self._known: dict[str, Rows] = {}
 
@@ -83,12 +84,15 @@ class FeatureStore:
         return self._known[name]
 
     def recipe(self, name: str) -> str:
-        """Return what determines the features, as text: the maps, the data, the rows of it, the seed.
+        """Return what determines the features, as text: the maps, how networks are trained, the data, rows, the seed.
 
         Other forms of the data, such as images, are not named: their loaders take nothing but the published files.
         """
         chain = map(self._for_this_run, self.experiment.chain(name))
-        maps = [[spec.kind, dict(spec.parameters), "16 bits" if spec.keep else "as they are"] for spec in chain]
+        maps = [
+            [_with_trainer(spec.kind), dict(spec.parameters), "16 bits" if spec.keep else "as they are"]
+            for spec in chain
+        ]
         sizes = [len(self.part.train), len(self.part.test)]
         data = {**self._setting.data.checksums, **self.word_vectors(name)}
         return json.dumps({"maps": maps, "data": data, "rows": sizes, "seed": self._setting.seed}, sort_keys=True)
@@ -190,6 +194,10 @@ class FeatureStore:
         if isinstance(form, FileNotFoundError):
             raise form
         return form
+
+
+def _with_trainer(kind: str) -> str:
+    return f"{kind}, trainer {TRAINER}" if kind in NETWORKS else kind
 
 
 @contextmanager

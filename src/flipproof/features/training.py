@@ -24,6 +24,9 @@ from numpy.typing import NDArray
 
 from flipproof.files import write_whole
 
+#: Number of the way to train: another one wherever the same data and settings would come to another network.
+TRAINER = 2
+
 #: Devices for which PyTorch has a step of Adam in one piece.
 FUSED_ON = ("cpu", "cuda")
 
@@ -69,8 +72,8 @@ def own_randomness(torch: Any, seed: int) -> Any:
 
 
 def fingerprint(arrays: list[NDArray[Any]], settings: dict[str, Any]) -> str:
-    """Return what a checkpoint must have been made from to be gone on with: the data and the settings."""
-    digest = sha256(repr(sorted(settings.items())).encode())
+    """Return what a checkpoint must have been made from to be gone on with: the data, the settings, the trainer."""
+    digest = sha256(repr([TRAINER, *sorted(settings.items())]).encode())
     for array in arrays:
         digest.update(f"{array.dtype} {array.shape}".encode())
         digest.update(np.ascontiguousarray(array).data)
@@ -150,8 +153,8 @@ def _resume(torch: Any, network: Any, optimizer: Any, how: Training, made_from: 
     state = load_tensors(torch, how.checkpoint)
     if not isinstance(state, dict) or state.get("made_from") != made_from:
         raise ValueError(
-            f"The checkpoint {os.fspath(how.checkpoint)} belongs to other data or settings of {how.who}: "
-            "remove it, or choose another name."
+            f"The checkpoint {os.fspath(how.checkpoint)} belongs to other data or settings of {how.who}, or to another "
+            "version of it: remove it, or choose another name."
         )
     network.load_state_dict(state["network"])
     optimizer.load_state_dict(state["optimizer"])
