@@ -138,8 +138,10 @@ def test_a_package_that_is_not_there_is_named_first(name, package, extra, data_d
     assert RowFile(tmp_path / f"{name}-quick").runs() == {}
 
 
-def test_bad_input_gets_one_clear_line(tmp_path, capfd):
+def test_bad_input_gets_one_clear_line(data_dir, tmp_path, capfd):
+    (tmp_path / "file").touch()
     for arguments, message in (
+        (["reproduce", "imdb", "--data-dir", str(data_dir), "--out", str(tmp_path / "file")], "file' is not a folder"),
         (["reproduce", "imagenet"], "'imagenet' is not one of"),
         (["reproduce", "mnist", "--data-dir", str(tmp_path / "none")], "does not exist"),
         (["reproduce", "dogfish", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")], "dogfish"),

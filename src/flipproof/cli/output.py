@@ -28,7 +28,8 @@ def prepare_folder(folder: Path) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except (FileExistsError, NotADirectoryError):
-        raise OSError(f"cannot write to {str(folder)!r}: it is not a folder.") from None
+        file = next(path for path in (folder, *folder.parents) if path.exists())
+        raise OSError(f"cannot write to {str(folder)!r}: {str(file)!r} is not a folder.") from None
     except OSError as error:
         raise OSError(f"cannot write to {str(folder)!r}: {error.strerror}.") from error
     return folder

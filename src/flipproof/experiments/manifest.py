@@ -175,10 +175,8 @@ def misfit(value: Any, form: Any, where: str = "the record") -> str:
     elif isinstance(form, dict) and isinstance(value, dict):
         names = value if "*" in form else form
         parts = [(name, value.get(name), form.get("*", form.get(name))) for name in names]
-    elif form is type(value) or (form is float and type(value) is int):
-        if form is str or form is bool or abs(value) < LARGE:
-            return ""
-        return f"{where} is too large"
+    elif (form is type(value) or (form is float and type(value) is int)) and (form is str or abs(value) < LARGE):
+        parts = []
     else:
         return f"{where} is {value!r:.40}"
     return next(filter(None, (misfit(part, inner, f"{where}, {name}") for name, part, inner in parts)), "")
