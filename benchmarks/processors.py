@@ -6,7 +6,7 @@ Needs Linux on x86-64 and QEMU's user emulation (Debian: `apt-get install qemu-u
 are trained for a few steps with the kernels of `flipproof.processor`, here and under QEMU as an Intel Haswell, an Intel
 Skylake and an AMD EPYC, and a checksum of their weights and of their answers is printed. QEMU knows no AVX-512, which
 those kernels do not use. Its square roots and reciprocals by approximation are those of no make, so what rests on them
-shows. --full takes the sizes of the reproduction (a batch of 128 images takes minutes under QEMU).
+shows. --full takes the width of the reproduction and larger batches (some minutes for each processor).
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from flipproof.processor import SAME_KERNELS
 
 EMULATED = ("Haswell", "Skylake-Server", "EPYC")
 #: Images in all, images of a batch, channels of the first stage of the ResNet.
-SMALL, FULL = (24, 8, 4), (128, 128, 16)
+SMALL, FULL = (24, 8, 4), (64, 32, 16)
 STEPS_OPTION = "--steps-here"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="sizes of the reproduction")
+    parser.add_argument("--full", action="store_true", help="a wider network, larger batches")
     parser.add_argument(STEPS_OPTION, action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.steps_here:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -98,7 +99,9 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def fit(self, X: Any, y: Any = None) -> UMAPFeatures:
         """Learn the map from rows; labels are ignored."""
         try:
-            umap = import_module("umap")
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ImportWarning)  # a part of it that is not used here wants TensorFlow
+                umap = import_module("umap")
         except ImportError as error:
             raise ImportError("UMAPFeatures needs umap-learn: pip install 'flipproof[umap]'.") from error
         X = validate_data(self, X, dtype=np.float32)
