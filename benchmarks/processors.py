@@ -1,12 +1,12 @@
 """Do networks come out the same on processors of different makes? Train some steps on this one and on emulated ones.
 
-    python benchmarks/processors.py [--full]
+    python benchmarks/processors.py
 
 Needs Linux on x86-64 and QEMU's user emulation (Debian: `apt-get install qemu-user`). Both networks of the reproduction
 are trained for a few steps with the kernels of `flipproof.processor`, here and under QEMU as an Intel Haswell, an Intel
 Skylake and an AMD EPYC, and a checksum of their weights and of their answers is printed. QEMU knows no AVX-512, which
 those kernels do not use. Its square roots and reciprocals by approximation are those of no make, so what rests on them
-shows. --full takes the width of the reproduction and larger batches (some minutes for each processor).
+shows. The networks are narrow and the batches small: QEMU takes a minute or two for each processor all the same.
 """
 
 from __future__ import annotations
@@ -22,22 +22,20 @@ from flipproof.processor import SAME_KERNELS
 
 EMULATED = ("Haswell", "Skylake-Server", "EPYC")
 #: Images in all, images of a batch, channels of the first stage of the ResNet.
-SMALL, FULL = (24, 8, 4), (64, 32, 16)
+N_IMAGES, BATCH_SIZE, WIDTH = 24, 8, 4
 STEPS_OPTION = "--steps-here"
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--full", action="store_true", help="a wider network, larger batches")
     parser.add_argument(STEPS_OPTION, action="store_true", help=argparse.SUPPRESS)
-    options = parser.parse_args()
-    if options.steps_here:
-        some_steps(*(FULL if options.full else SMALL))
+    if parser.parse_args().steps_here:
+        some_steps()
         return 0
     emulator = shutil.which("qemu-x86_64")
     if emulator is None:
         raise SystemExit("There is no qemu-x86_64: apt-get install qemu-user")
-    script = [os.path.realpath(sys.executable), __file__, STEPS_OPTION, *(["--full"] if options.full else [])]
+    script = [os.path.realpath(sys.executable), __file__, STEPS_OPTION]
     processors = {"this one": [], **{model: [emulator, "-cpu", model] for model in EMULATED}}
     environment = {**os.environ, **SAME_KERNELS, "PYTHONPATH": os.pathsep.join(sys.path)}
     digests = set()
@@ -51,7 +49,7 @@ def main():
     return 0 if len(digests) == 1 else 1
 
 
-def some_steps(n_images, batch_size, width):
+def some_steps():
     import numpy as np
     from threadpoolctl import threadpool_limits
 
@@ -60,16 +58,16 @@ def some_steps(n_images, batch_size, width):
 
     torch_for("This benchmark")  # threads of what is imported later are not limited
     rng = np.random.default_rng(0)
-    digits, classes = rng.integers(0, 256, (n_images, 28 * 28)), np.arange(n_images) % 8
-    photographs = rng.integers(0, 256, (n_images, 32 * 32 * 3))
+    digits, classes = rng.integers(0, 256, (N_IMAGES, 28 * 28)), np.arange(N_IMAGES) % 8
+    photographs = rng.integers(0, 256, (N_IMAGES, 32 * 32 * 3))
     networks = {
-        "CNN": (CNNFeatures(digits, classes, epochs=1, batch_size=min(64, batch_size)), digits),
-        "SimCLR": (SimCLRFeatures((32, 32, 3), width=width, epochs=1, batch_size=batch_size), photographs),
+        "CNN": (CNNFeatures(digits, classes, epochs=1, batch_size=BATCH_SIZE), digits),
+        "SimCLR": (SimCLRFeatures((32, 32, 3), width=WIDTH, epochs=1, batch_size=BATCH_SIZE), photographs),
     }
     with threadpool_limits(limits=1):
         for name, (network, images) in networks.items():
             network.fit(images)
-            digest = hashlib.sha256(network.transform(images[:batch_size]).tobytes())
+            digest = hashlib.sha256(network.transform(images[:BATCH_SIZE]).tobytes())
             for part in sorted(network.weights_):
                 digest.update(network.weights_[part].tobytes())
             print(f"{name} {digest.hexdigest()[:16]}", end="  ")
