@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from flipproof.experiments import claims
+from flipproof.experiments import claims, read_experiment
 from flipproof.experiments.classifiers import COLUMNS, NOTHING
 from flipproof.experiments.rows import RunRows
 
@@ -23,6 +23,11 @@ def test_the_gap_is_looked_for_where_no_further_row_is_broken_too():
     assert claims._gap_up_to(8)(rows) == ["0.0000", "0.0000"]
     all_broken = rows_of(flips_needed=[5, 11], tight=[4, 8], exact=[4, 10])
     assert claims._gap_up_to(None)(all_broken) == ["0.5000", "0.0000"]
+
+
+def test_the_figure_ends_where_the_claims_say():
+    (figure,) = (figure for figure in read_experiment("mnist17").figures if figure.kind == "attacked")
+    assert figure.most_flips == claims.FIGURE_FLIPS
 
 
 def test_half_is_half_and_more_than_chance_is_more():

@@ -21,7 +21,7 @@ from flipproof.files import write_whole
 
 #: What reading an archive that is damaged may end in.
 UNREADABLE = (
-    *(OSError, EOFError, ValueError, LookupError, AttributeError, TypeError, RuntimeError, NotImplementedError),
+    *(OSError, EOFError, ValueError, LookupError, AttributeError, TypeError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, MemoryError),
 )
 

@@ -51,6 +51,10 @@ class Setting:
         """Return where a network that is being trained is kept, so that a run that was stopped goes on with it."""
         return self.folder / f"{kind}.pt".replace(" ", "-")
 
+    def training(self, kind: str) -> dict[str, Any]:
+        """Return the parameters that all networks are trained with."""
+        return {"random_state": self.seed, "checkpoint": self.checkpoint(kind), "verbose": self.verbose}
+
 
 def check_installed(kind: str) -> None:
     """Raise the error that says what to install, if a feature map needs a package that is not there."""
@@ -117,9 +121,7 @@ def _cnn_of_other_digits(setting: Setting, parameters: dict[str, Any]) -> Any:
     others = tuple(set(range(10)) - set(setting.data.classes))
     rest = datasets.load_mnist(digits=others, data_home=setting.data_dir)
     few = parameters.pop("rows", len(rest.y_train))
-    checkpoint = setting.checkpoint("cnn of other digits")
-    parameters |= {"random_state": setting.seed, "checkpoint": checkpoint, "verbose": setting.verbose}
-    return CNNFeatures(rest.X_train[:few], rest.y_train[:few], **parameters)
+    return CNNFeatures(rest.X_train[:few], rest.y_train[:few], **setting.training("cnn of other digits"), **parameters)
 
 
 def _rica(setting: Setting, parameters: dict[str, Any]) -> Any:
@@ -131,9 +133,8 @@ def _rica(setting: Setting, parameters: dict[str, Any]) -> Any:
 def _simclr(setting: Setting, parameters: dict[str, Any]) -> Any:
     from flipproof.features import SimCLRFeatures
 
-    shape, checkpoint = tuple(parameters.pop("image_shape")), setting.checkpoint("simclr")
-    parameters |= {"random_state": setting.seed, "checkpoint": checkpoint, "verbose": setting.verbose}
-    return SimCLRFeatures(image_shape=shape, **parameters)
+    shape = tuple(parameters.pop("image_shape"))
+    return SimCLRFeatures(image_shape=shape, **setting.training("simclr"), **parameters)
 
 
 #: Kinds that are trained by PyTorch.
