@@ -22,14 +22,6 @@ def flips_to_change(labels, labellings, predictions, prediction):
     return changed.min() if changed.size else np.inf
 
 
-def flips_to_level(labels, labellings, scores, prediction):
-    """The least number of changed labels that lets some other class at least draw level."""
-    others = np.delete(scores, prediction, axis=1).max(axis=1)
-    distance = (labellings != labels).sum(axis=1)
-    level = distance[others >= scores[:, prediction]]
-    return level.min() if level.size else np.inf
-
-
 def possible_attacks(labels, n_classes, trusted=None, allowed=None, groups=None):
     """Every labelling that an adversary can bring about, and what it costs: labels changed, or annotators needed."""
     labellings = all_labellings(len(labels), n_classes)

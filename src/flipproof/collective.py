@@ -74,7 +74,7 @@ class CollectiveCertificate:
     n_predictions : int
         How many predictions the certificate is about.
     most_changed : int
-        No attack changes more of them. A tie counts as a change.
+        No attack changes more of them.
     pointwise_changed : int
         What follows from the radii alone: how many predictions an attack of their own could change.
     method : {"bound", "exact"}
@@ -243,7 +243,7 @@ def most_by_linear_programs(problem: CollectiveAttack, deadline: float) -> int:
 def solve(problem: CollectiveAttack, inequalities: Inequalities, deadline: float) -> FractionalAttack | None:
     """Solve the linear program; None if the solver does not."""
     seconds = deadline - time.monotonic()
-    n_pairs = len(problem.margins)
+    n_pairs = len(problem.leads)
     if n_pairs == 0 or seconds <= 0:
         return None
     matrix, upper = _program(problem, inequalities, relaxed_by=0.0)
@@ -289,7 +289,7 @@ def _program(problem: CollectiveAttack, inequalities: Inequalities, relaxed_by: 
     They are divided by their reach. `relaxed_by` is taken off it first, which is nothing to whole numbers if it is less
     than 1: so no tolerance of a solver can turn an attack away.
     """
-    changes, n_pairs, n_changes = problem.changes, len(problem.margins), len(problem.changes.label)
+    changes, n_pairs, n_changes = problem.changes, len(problem.leads), len(problem.changes.label)
     n_first, n_labels, n_units = len(inequalities.pair), len(changes.first_of_label), changes.n_units
     points, point_of_pair = np.unique(problem.point, return_inverse=True)
     pairs = np.arange(n_pairs) + n_changes + (n_units if problem.grouped else 0)
@@ -346,7 +346,7 @@ def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int
 
 def _branch_and_bound(problem: CollectiveAttack, deadline: float) -> tuple[int, NDArray[np.bool_]]:
     """Return how many predictions can be changed according to the solver, and the changes of its best attack."""
-    n_pairs, nothing = len(problem.margins), np.zeros(len(problem.changes.label), dtype=bool)
+    n_pairs, nothing = len(problem.leads), np.zeros(len(problem.changes.label), dtype=bool)
     # in whole numbers those with losses say it all; with sharper ones HiGHS is mostly slower
     matrix, upper = _program(problem, gains_and_losses(problem), relaxed_by=0.5)
     result = milp(

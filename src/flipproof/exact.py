@@ -2,16 +2,19 @@
 
 Changing one label lowers the margin of winner c over rival d by a *gain* that depends on that label alone: 2|k| if it
 now supports c with a positive vote, or d with a negative one; |k| if it names neither; 0 otherwise. Gains add up, so an
-attacker who wants d to draw level takes the largest gains first, and the shortest prefix that reaches the margin is the
-least number of flips. A tie counts as lost, whichever class would win it.
+attacker who wants d to win takes the largest gains first, and the shortest prefix whose sum is large enough is the
+least number of flips. How large that is depends on who wins a tie. `predict` gives ties to the class with the lowest
+code, so a rival that sorts before the winner needs only to draw level, and one that sorts after it must overtake: the
+gains must reach the *lead*, margin + [c < d] in grid units. The lead is at least 1, so no prediction changes by itself.
 
 An adversary with fewer powers has smaller gains: what label j can take off the margin is the most over the labels e
 that it may be changed to, ``max(0, max_e k_j (D(y_j) - D(e)))``, D(e) = [e = c] - [e = d]. That is 0, 1 or 2
 times |k_j|, and depends on y_j and the sign of k_j alone. Whoever owns whole groups of labels takes the gains of a
 group at once.
 
-Soundness: integers throughout (below 2**46 for 10**6 votes of 24 bits), hence no rounding. The attack that attains the
-number is the prefix itself, and no other set of that many labels has a larger sum of gains.
+Soundness: integers throughout (below 2**46 for 10**6 votes of 24 bits), hence no rounding. c keeps the prediction if
+and only if no rival's gains reach its lead; the attack that attains the number is the prefix itself, and no other set
+of that many labels has a larger sum of gains. So the radius is exact, both ways and ties included.
 """
 
 from __future__ import annotations
@@ -21,6 +24,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from flipproof.histograms import VoteHistogram
 from flipproof.rounding import Integers
@@ -28,6 +32,12 @@ from flipproof.votes import GroupVotes
 
 #: Flips needed where no labels at all can overturn the prediction.
 UNREACHABLE = np.iinfo(np.int64).max
+
+#: Share of all pairs of classes up to which a table of possible changes is multiplied as a sparse matrix.
+SPARSE_SHARE = 1 / 16
+
+#: Whole numbers up to this are exact in float32, whose products take half the time.
+EXACT_IN_FLOAT32 = 2**24
 
 
 @dataclass(frozen=True)
@@ -102,25 +112,35 @@ class Scope:
         return within
 
 
-def gain_factors(transitions: NDArray[np.bool_], winner: Integers) -> Integers:
-    """Return how many times its vote a label can take off a margin, shape (rows, rivals, labels, 2).
+def leads(scores: Integers, winner: Integers) -> Integers:
+    """Return what an attack must take off the winner's margin over each class for that class to win, (rows, classes).
 
-    Entry [row, d, a, 0] is for labels a with a positive vote, entry [row, d, a, 1] with a negative one; M10.
+    That is the margin where the class sorts before the winner, which a tie is enough for, and one more where it sorts
+    after it: at least 1 for every rival. In the winner's own column it is 0.
     """
-    n_classes = len(transitions)
-    c, d, a = winner[:, None, None], np.arange(n_classes)[:, None], np.arange(n_classes)
-    to_winner, to_rival = transitions[a, c], transitions[a, d]
-    to_others = transitions.sum(axis=1)[a] > to_winner.astype(np.int64) + to_rival
-    now = (a == c).astype(np.int64) - (a == d)
+    rows = np.arange(len(scores))
+    sorts_after = np.arange(scores.shape[1]) > winner[:, None]
+    return np.asarray(scores[rows, winner][:, None] - scores + sorts_after)
+
+
+def gain_factors(transitions: NDArray[np.bool_], winner: Integers, rival: int) -> Integers:
+    """Return how many times its vote a label can take off the winner's margin over one rival (M10), (rows, labels, 2).
+
+    Entry [row, a, 0] is for labels a with a positive vote, entry [row, a, 1] with a negative one.
+    """
+    a = np.arange(len(transitions))
+    to_winner, to_rival = transitions[:, winner].T, transitions[:, rival]
+    to_others = transitions.sum(axis=1) > to_winner.astype(np.int64) + to_rival
+    now = (a == winner[:, None]).astype(np.int64) - (a == rival)
     lowest = np.where(to_rival, -1, np.where(to_others, 0, np.where(to_winner, 1, now)))
     highest = np.where(to_winner, 1, np.where(to_others, 0, np.where(to_rival, -1, now)))
     return np.asarray(np.maximum(np.stack([now - lowest, highest - now], axis=-1), 0))
 
 
 def flips_to_overturn(
-    histogram: VoteHistogram, winner: Integers, margins: Integers, transitions: NDArray[np.bool_] | None = None
+    histogram: VoteHistogram, winner: Integers, lead: Integers, transitions: NDArray[np.bool_] | None = None
 ) -> Integers:
-    """Return the least number of label changes that lets each class draw level with the winner.
+    """Return the least number of label changes that lets each class win.
 
     Parameters
     ----------
@@ -128,8 +148,8 @@ def flips_to_overturn(
         Votes of the labels that can be changed, on a block of test rows.
     winner : integers of shape (rows,)
         The predicted classes.
-    margins : integers of shape (rows, classes)
-        Lead of the winner over every class under the deployed rule, with offsets and all labels; not negative.
+    lead : integers of shape (rows, classes)
+        What the changes must take off the winner's margin, see :func:`leads`; at least 1 but for the winner.
     transitions : booleans of shape (classes, classes), optional
         The possible changes, from the class of the row to that of the column; by default all of them.
 
@@ -138,33 +158,27 @@ def flips_to_overturn(
     integers of shape (rows, classes)
         UNREACHABLE where no number suffices, and in the winner's own column.
     """
-    if transitions is not None:
-        flips = _flips_by_sorting(histogram, winner, margins, gain_factors(transitions, winner))
-    elif histogram.has_all_levels:
-        flips = _flips_by_levels(histogram, winner, margins)
-    else:
-        flips = _flips_by_sorting(histogram, winner, margins, None)
+    walk = _flips_by_levels if histogram.has_all_levels else _flips_by_sorting
+    flips = walk(histogram, _Moves(transitions, winner, lead.shape[1]), lead)
     flips[np.arange(len(winner)), winner] = UNREACHABLE
     return flips
 
 
-def groups_to_overturn(
-    votes: GroupVotes, winner: Integers, margins: Integers, transitions: NDArray[np.bool_]
-) -> Integers:
-    """Return the least number of groups whose labels, changed at will, let each class draw level with the winner.
+def groups_to_overturn(votes: GroupVotes, winner: Integers, lead: Integers, transitions: NDArray[np.bool_]) -> Integers:
+    """Return the least number of groups whose labels, changed at will, let each class win.
 
     As :func:`flips_to_overturn`. The gains of a group's labels add up, so the largest groups by gain come first.
     """
-    factors = gain_factors(transitions, winner)
-    flips = np.full_like(margins, UNREACHABLE)
-    for rival in range(margins.shape[1]):
-        positive, negative = factors[:, rival, votes.label, 0], factors[:, rival, votes.label, 1]
-        by_cell = positive * votes.positive + negative * votes.negative
-        if by_cell.shape[1] == 0:
-            flips[:, rival] = np.where(margins[:, rival] <= 0, 0, UNREACHABLE)
-            continue
+    flips = np.full_like(lead, UNREACHABLE)
+    if len(votes.label) == 0:  # no label can be changed
+        return flips
+    for rival in range(lead.shape[1]):
+        factors = gain_factors(transitions, winner, rival)[:, votes.label]
+        by_cell = factors[:, :, 0] * votes.positive + factors[:, :, 1] * votes.negative
         gains = np.sort(np.add.reduceat(by_cell, votes.first_cell, axis=1), axis=1)[:, ::-1]
-        flips[:, rival] = _prefix_that_reaches(gains, margins[:, rival])
+        reach = np.cumsum(gains, axis=1)
+        needed = np.count_nonzero(reach < lead[:, rival, None], axis=1) + 1
+        flips[:, rival] = np.where(needed <= gains.shape[1], needed, UNREACHABLE)
     flips[np.arange(len(winner)), winner] = UNREACHABLE
     return flips
 
@@ -200,7 +214,7 @@ def most_useful_changes(
     Labels without a gain are not changed. Among equal gains the lowest row comes first.
     """
     n_classes = len(powers.transitions)
-    factors = gain_factors(powers.transitions, np.array([winner]))[0, rival]
+    factors = gain_factors(powers.transitions, np.array([winner]), rival)[0]
     gains = np.where(powers.changeable, factors[codes, (votes < 0).astype(np.int64)] * np.abs(votes), 0)
     useful = np.flatnonzero(gains > 0)
     if powers.groups is None:
@@ -234,86 +248,106 @@ def _largest_first(gains: Integers, count: int) -> Integers:
     return np.asarray(kept[np.lexsort((kept, -gains[kept]))])
 
 
-def _prefix_that_reaches(gains: Integers, margin: Integers) -> Integers:
-    """Return how many of the gains, given in falling order, add up to at least the margin; 0 for a margin of 0."""
-    reach = np.cumsum(gains, axis=1)
-    needed = np.where(margin <= 0, 0, np.count_nonzero(reach < margin[:, None], axis=1) + 1)
-    return np.where(reach[:, -1] >= margin, needed, UNREACHABLE)
-
-
 def radius_from_flips(flips: Integers, n_touchable: int) -> Integers:
-    """Return the radius: one less than the flips needed, at least 0, and all that can be touched if none suffice."""
-    return np.where(flips == UNREACHABLE, n_touchable, np.maximum(flips - 1, 0))
+    """Return the radius: one less than the flips needed, and all that can be touched if none suffice."""
+    return np.where(flips == UNREACHABLE, n_touchable, flips - 1)
 
 
-def _flips_by_sorting(
-    histogram: VoteHistogram, winner: Integers, margins: Integers, factors: Integers | None
-) -> Integers:
-    """Sort the gains downward and walk until they reach the margin, for one rival after the other."""
-    rows, size = np.arange(len(winner)), np.abs(histogram.values)
+class _Moves:
+    """Which labels can be moved, and how far, for all rivals at once: M10 rearranged so that rivals share sums.
+
+    Against rival d, positive votes are moved into d and negative ones into the winner c. A label gains twice its vote
+    if it is moved from c to d (negative: from d to c), and once if it is moved from a bystander. Where a label of c
+    cannot become d but some third class, it gains once: it is *drained* (negative: a label of d).
+    """
+
+    def __init__(self, transitions: NDArray[np.bool_] | None, winner: Integers, n_classes: int):
+        self.winner, self.is_restricted = winner, transitions is not None
+        if transitions is None:
+            self.winner_to_rival = self.rival_to_winner = np.arange(n_classes) != winner[:, None]
+            self.winner_drained = self.rival_drained = np.zeros((len(winner), n_classes), dtype=bool)
+            return
+        is_sparse = np.count_nonzero(transitions) <= SPARSE_SHARE * transitions.size
+        self._into = csr_array(transitions.T, dtype=np.float32) if is_sparse else transitions.T.astype(np.float32)
+        self.winner_to_rival, self.rival_to_winner = transitions[winner], transitions[:, winner].T
+        n_targets = transitions.sum(axis=1)
+        self.winner_drained = ~self.winner_to_rival & (n_targets[winner] > 0)[:, None]
+        self.rival_drained = ~self.rival_to_winner & (n_targets > 0)
+
+    def into_rivals(self, counts: Integers) -> Integers:
+        """Sum counts of shape (rows, classes, levels) over the classes that can be moved into each class.
+
+        Where all can, only the sum over all classes is returned, shape (rows, 1, levels): each class's own is to be
+        taken off.
+        """
+        if not self.is_restricted:
+            return np.asarray(counts.sum(axis=1, keepdims=True))
+        # exact: sums of whole numbers, none above the number of labels
+        kind = np.float32 if counts.sum(axis=(1, 2)).max(initial=0) <= EXACT_IN_FLOAT32 else np.float64
+        table = self._into.astype(kind)
+        return np.stack([table @ of_row for of_row in counts.astype(kind)]).astype(np.int64)
+
+    def into_winner(self, counts: Integers) -> Integers:
+        """Sum the counts over the classes that can be moved into the winner, shape (rows, levels)."""
+        return np.asarray(np.einsum("ra,ral->rl", self.rival_to_winner, counts, dtype=np.int64, casting="unsafe"))
+
+
+def _flips_by_sorting(histogram: VoteHistogram, moves: _Moves, lead: Integers) -> Integers:
+    """Sort the gains downward and walk until they reach the lead, for one rival after the other."""
+    winner, counts, size = moves.winner, histogram.counts, np.abs(histogram.values)
+    rows, is_positive = np.arange(len(winner)), histogram.values > 0
     in_any_order = np.concatenate([2 * size, size], axis=-1)
     order = np.argsort(-in_any_order, axis=-1, kind="stable")
     shape = len(winner), in_any_order.shape[1]
     gains = np.broadcast_to(np.take_along_axis(in_any_order, order, axis=-1), shape)
     order = np.broadcast_to(order, shape)
-    flips = np.empty_like(margins)
-    for rival in range(margins.shape[1]):
-        margin = margins[:, rival]
-        twice_and_once = _labels_by_gain(histogram, winner, rival, None if factors is None else factors[:, rival])
-        labels = np.take_along_axis(np.concatenate(twice_and_once, axis=-1), order, axis=-1)
+    of_winner, into_rivals, into_winner = counts[rows, winner], moves.into_rivals(counts), moves.into_winner(counts)
+    flips = np.empty_like(lead)
+    for rival in range(lead.shape[1]):
+        of_rival, needed = counts[:, rival], lead[:, rival]
+        into_rival = into_rivals[:, rival] if moves.is_restricted else into_rivals[:, 0] - of_rival
+        up, down = moves.winner_to_rival[:, rival, None], moves.rival_to_winner[:, rival, None]
+        drained_up, drained_down = moves.winner_drained[:, rival, None], moves.rival_drained[:, rival, None]
+        twice = np.where(is_positive, up * of_winner, down * of_rival)
+        once = np.where(is_positive, into_rival + drained_up * of_winner, into_winner + drained_down * of_rival) - twice
+        labels = np.take_along_axis(np.concatenate([twice, once], axis=-1), order, axis=-1)
         reach = np.cumsum(gains * labels, axis=-1)
-        at = rows, np.argmax(reach >= margin[:, None], axis=-1)
+        at = rows, np.argmax(reach >= needed[:, None], axis=-1)
         gain, count = gains[at], labels[at]
-        missing = margin - (reach[at] - gain * count)
-        needed = np.cumsum(labels, axis=-1)[at] - count + _ceiling(missing, gain)
-        flips[:, rival] = np.where(reach[:, -1] >= margin, needed, UNREACHABLE)
+        missing = needed - (reach[at] - gain * count)
+        fewest = np.cumsum(labels, axis=-1)[at] - count + _ceiling(missing, gain)
+        flips[:, rival] = np.where(reach[:, -1] >= needed, fewest, UNREACHABLE)
     return flips
 
 
-def _labels_by_gain(
-    histogram: VoteHistogram, winner: Integers, rival: int, factors: Integers | None
-) -> tuple[Integers, Integers]:
-    """Return, per row and level, how many labels gain twice and how many gain once their vote against one rival."""
-    counts, values = histogram.counts, histogram.values
-    if factors is None:
-        for_winner, for_rival = counts[np.arange(len(winner)), winner], counts[:, rival]
-        double = np.where(values > 0, for_winner, 0) + np.where(values < 0, for_rival, 0)
-        return double, histogram.all_counts - for_winner - for_rival
-
-    def labels_with(factor: int) -> Integers:
-        positive, negative = (np.einsum("ra,ral->rl", factors[:, :, side] == factor, counts) for side in (0, 1))
-        return np.where(values > 0, positive, np.where(values < 0, negative, 0))
-
-    return labels_with(2), labels_with(1)
-
-
-def _flips_by_levels(histogram: VoteHistogram, winner: Integers, margins: Integers) -> Integers:
-    """Find, for all rivals at once and by bisection, the gain at which the walk down the levels reaches the margin.
+def _flips_by_levels(histogram: VoteHistogram, moves: _Moves, lead: Integers) -> Integers:
+    """Find, for all rivals at once and by bisection, the gain at which the walk down the levels reaches the lead.
 
     What the labels with a gain of at least g take off a margin is a sum over levels from the top, and splits into the
     same few sums per class for every rival; :class:`_FromTheTop` makes them once.
     """
-    tops = _FromTheTop(histogram, winner)
-    # the largest gain whose labels, with all larger ones, reach the margin: at least `low`, below `high`
-    low, high = np.zeros_like(margins), np.full_like(margins, 2 * tops.half + 1)
+    tops = _FromTheTop(histogram, moves)
+    # the largest gain whose labels, with all larger ones, reach the lead: at least `low`, below `high`
+    low, high = np.zeros_like(lead), np.full_like(lead, 2 * tops.half + 1)
     while np.any(high - low > 1):
         middle = (low + high) // 2
-        enough = tops.reach(middle) >= margins
+        enough = tops.reach(middle) >= lead
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    flips = tops.labels(low + 1) + _ceiling(margins - tops.reach(low + 1), low)
-    return np.where(margins <= 0, 0, np.where(low > 0, flips, UNREACHABLE))
+    flips = tops.labels(low + 1) + _ceiling(lead - tops.reach(low + 1), low)
+    return np.where(low > 0, flips, UNREACHABLE)
 
 
 class _FromTheTop:
     """Labels, and sums of their votes, from the largest votes down to a level: per class, and for either sign."""
 
-    def __init__(self, histogram: VoteHistogram, winner: Integers):
+    def __init__(self, histogram: VoteHistogram, moves: _Moves):
         self.half = histogram.values.shape[1] // 2
-        self._winner = winner
+        self._moves = moves
         positive = histogram.counts[:, :, self.half :]
         negative = histogram.counts[:, :, self.half :: -1]  # votes 0, -1, -2, ...
-        self._counts = [self._summed(side, weigh=False) for side in (positive, negative)]
-        self._votes = [self._summed(side, weigh=True) for side in (positive, negative)]
+        sides = positive, negative, moves.into_rivals(positive), moves.into_winner(negative)[:, None]
+        self._counts = [self._summed(side, weigh=False) for side in sides]
+        self._votes = [self._summed(side, weigh=True) for side in sides]
 
     def reach(self, gain: Integers) -> Integers:
         """Return what the labels with at least this gain take off the margin against each class."""
@@ -324,26 +358,31 @@ class _FromTheTop:
         return self._combined(self._counts, gain, double=1)
 
     def _summed(self, side: Integers, weigh: bool) -> Integers:
-        """Sum from the top: entry [row, class, v] is over votes of size v and more; the last class is all classes."""
+        """Sum from the top: entry [row, class, v] is over votes of size v and more."""
         rows, n_classes, levels = side.shape
-        sums = np.zeros((rows, n_classes + 1, self.half + 2), dtype=np.int64)
+        sums = np.zeros((rows, n_classes, self.half + 2), dtype=np.int64)
         terms = side * np.arange(levels) if weigh else side
-        np.cumsum(terms[:, :, ::-1], axis=-1, out=sums[:, :n_classes, levels - 1 :: -1])
-        sums[:, n_classes] = sums[:, :n_classes].sum(axis=1)
+        np.cumsum(terms[:, :, ::-1], axis=-1, out=sums[:, :, levels - 1 :: -1])
         return sums
 
     def _combined(self, sides: list[Integers], gain: Integers, double: int) -> Integers:
         """Add up labels that gain twice their vote (from gain / 2 on) and those that gain it once (from gain on)."""
-        positive, negative = sides
-        rows, rivals = np.arange(len(gain))[:, None], np.arange(gain.shape[1])[None, :]
-        winner, everyone = self._winner[:, None], gain.shape[1]
+        positive, negative, into_rivals, into_winner = sides
+        moves, rows, rivals = self._moves, np.arange(len(gain))[:, None], np.arange(gain.shape[1])[None, :]
+        winner = moves.winner[:, None]
         half_way = np.minimum((gain + 1) // 2, self.half + 1)
         all_the_way = np.minimum(gain, self.half + 1)
-        twice = positive[rows, winner, half_way] + negative[rows, rivals, half_way]
-        once = sum(
-            side[rows, everyone, all_the_way] - side[rows, winner, all_the_way] - side[rows, rivals, all_the_way]
-            for side in sides
-        )
+        twice = moves.winner_to_rival * positive[rows, winner, half_way]
+        twice += moves.rival_to_winner * negative[rows, rivals, half_way]
+        once = into_winner[rows, 0, all_the_way]
+        if moves.is_restricted:
+            once += into_rivals[rows, rivals, all_the_way]
+        else:
+            once += into_rivals[rows, 0, all_the_way] - positive[rows, rivals, all_the_way]
+        # moved all the way where that is possible, hence not counted once more
+        of_winner, of_rival = positive[rows, winner, all_the_way], negative[rows, rivals, all_the_way]
+        once += np.where(moves.winner_to_rival, -of_winner, moves.winner_drained * of_winner)
+        once += np.where(moves.rival_to_winner, -of_rival, moves.rival_drained * of_rival)
         return np.asarray(double * twice + once)
 
 

@@ -3,18 +3,19 @@
 **The attack.** A *change* t gives a label j a new class e. It takes ``g = k_ij (D(y_j) - D(e))`` off the margin of test
 row i over rival d, D(e) = [e = c] - [e = d]: an integer, maybe negative. A *unit* is what the adversary has r of: a
 label with its changes, or an annotator with all of their labels. Let x_t in {0, 1}, with at most one change per label
-and r units; let b_id = 1 for at most one rival of each test row, and only if that rival draws level (the sum of g x is
-at least the margin: a tie counts as lost). The most predictions that one attack can change is the largest sum of b.
+and r units; let b_id = 1 for at most one rival of each test row, and only if that rival wins, or would but for a third
+class (the sum of g x reaches the *lead*, margin + [c < d], as in :mod:`flipproof.exact`). The most predictions that one
+attack can change is the largest sum of b.
 
 **Inequalities.** All attacks satisfy inequalities ``sum a_t x_t + raised >= reach * b`` in whole numbers:
 
-- *Gains*: a = max(g, 0), raised = 0, reach = margin.
+- *Gains*: a = max(g, 0), raised = 0, reach = lead.
 - *Gains and losses*: a = g. Changes that raise the margin count against the attack. But an attack that does not care
-  for this row may raise its margin, by the r units that raise it most and no more: this is `raised`. Reach = margin +
+  for this row may raise its margin, by the r units that raise it most and no more: this is `raised`. Reach = lead +
   raised.
 - *Gains beyond theta*, for any theta >= 0 and any set F of units: a = max(g - theta, 0), but 0 in F; raised = 0. An
-  attack on the row takes at most r units, so the sum of g - theta over them is at least margin - r theta. Without its
-  negative terms it is no smaller, and F adds at most its best changes: reach = margin - r theta - sum over F of
+  attack on the row takes at most r units, so the sum of g - theta over them is at least lead - r theta. Without its
+  negative terms it is no smaller, and F adds at most its best changes: reach = lead - r theta - sum over F of
   max(g - theta, 0). Where a unit has many labels, g is the most that all of them can do, and x tells whether the unit
   is taken at all.
 
@@ -41,7 +42,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.exact import Powers
+from flipproof.exact import Powers, leads
 from flipproof.rounding import Floats, Integers
 from flipproof.votes import one_hot
 
@@ -136,9 +137,9 @@ class VoteTable:
         return np.asarray(np.argmax(self.scores, axis=1))
 
     @cached_property
-    def margins(self) -> Integers:
-        """The winner's lead over every class, shape (m, K)."""
-        return np.asarray(self.scores.max(axis=1, keepdims=True) - self.scores)
+    def leads(self) -> Integers:
+        """What an attack must take off the winner's margin over every class, shape (m, K)."""
+        return leads(self.scores, self.winner)
 
     def gains(self, changes: Changes, point: Integers, rival: Integers) -> Integers:
         """Return what each change takes off the winner's lead over a rival, one line for each point and its rival."""
@@ -148,12 +149,12 @@ class VoteTable:
         return np.asarray(self.votes[:, changes.label].astype(np.int64)[point] * taken_off)
 
     def within_reach(self, changes: Changes, budget: int) -> NDArray[np.bool_]:
-        """Tell which rivals can draw level, or are, shape (m, K)."""
+        """Tell which rivals can win, shape (m, K)."""
         reached = np.zeros(self.offsets.shape, dtype=bool)
         for rival in range(self.offsets.shape[1]):
             points = np.flatnonzero(self.winner != rival)
             gains = self.gains(changes, points, np.full(len(points), rival))
-            reached[points, rival] = largest(changes.of_units(gains), budget) >= self.margins[points, rival]
+            reached[points, rival] = largest(changes.of_units(gains), budget) >= self.leads[points, rival]
         return reached
 
     def rows(self, which: Integers) -> VoteTable:
@@ -168,9 +169,9 @@ class CollectiveAttack:
     Attributes
     ----------
     gains : integers of shape (pairs, changes)
-        A pair is a test row and a rival that r units can bring level.
-    margins : integers of shape (pairs,)
-        0 where the rival is level from the start: an attack may also undo a tie.
+        A pair is a test row and a rival that r units can make win.
+    leads : integers of shape (pairs,)
+        What an attack must take off the margin; at least 1.
     point : integers of shape (pairs,)
         The test row of each pair.
     changes : Changes
@@ -182,7 +183,7 @@ class CollectiveAttack:
     """
 
     gains: Integers
-    margins: Integers
+    leads: Integers
     point: Integers
     changes: Changes
     budget: int
@@ -200,7 +201,7 @@ class CollectiveAttack:
         useful = np.any(gains > 0, axis=0)
         return cls(
             gains=gains[:, useful],
-            margins=table.margins[point, rival],
+            leads=table.leads[point, rival],
             point=point,
             changes=changes.only(useful),
             budget=budget,
@@ -218,9 +219,9 @@ class CollectiveAttack:
         return len(np.unique(label)) == len(label) and len(np.unique(unit)) <= self.budget
 
     def changed_by(self, chosen: NDArray[np.bool_]) -> int:
-        """Count the predictions that these changes change, ties included."""
-        level = self.gains[:, chosen].sum(axis=1) >= self.margins
-        return len(np.unique(self.point[level]))
+        """Count the predictions that these changes change."""
+        overturned = self.gains[:, chosen].sum(axis=1) >= self.leads
+        return len(np.unique(self.point[overturned]))
 
 
 @dataclass(frozen=True)
@@ -247,18 +248,18 @@ class Inequalities:
 
 
 def gains_only(problem: CollectiveAttack) -> Inequalities:
-    """Return those of gains, for all pairs but ties."""
-    gains = np.clip(problem.gains, 0, problem.margins[:, None])
-    pair, raised = np.arange(len(gains)), np.zeros_like(problem.margins)
-    return Inequalities(pair, _with_units(problem, gains), raised, problem.margins).only(problem.margins > 0)
+    """Return those of gains, for all pairs."""
+    gains = np.clip(problem.gains, 0, problem.leads[:, None])
+    pair, raised = np.arange(len(gains)), np.zeros_like(problem.leads)
+    return Inequalities(pair, _with_units(problem, gains), raised, problem.leads)
 
 
 def gains_and_losses(problem: CollectiveAttack) -> Inequalities:
-    """Return those of gains and losses, for all pairs but ties that cannot be undone."""
+    """Return those of gains and losses, for all pairs."""
     raised = largest(problem.changes.of_units(-problem.gains), problem.budget)
-    reach = problem.margins + raised
+    reach = problem.leads + raised
     both = np.minimum(problem.gains, reach[:, None])
-    return Inequalities(np.arange(len(both)), _with_units(problem, both), raised, reach).only(reach > 0)
+    return Inequalities(np.arange(len(both)), _with_units(problem, both), raised, reach)
 
 
 def gains_beyond(problem: CollectiveAttack, theta: Integers, free: NDArray[np.bool_]) -> Inequalities:
@@ -273,7 +274,7 @@ def gains_beyond(problem: CollectiveAttack, theta: Integers, free: NDArray[np.bo
     else:
         beyond = np.maximum(gains - theta[:, None], 0)
         of_units = changes.of_units(beyond)
-    reach = problem.margins - problem.budget * theta - np.sum(of_units, axis=1, where=free)
+    reach = problem.leads - problem.budget * theta - np.sum(of_units, axis=1, where=free)
     beyond = np.where(free if problem.grouped else free[:, changes.unit], 0, np.minimum(beyond, reach[:, None]))
     if problem.grouped:
         beyond = np.hstack([np.zeros_like(gains), beyond])
@@ -306,7 +307,7 @@ def proved_bound(problem: CollectiveAttack, inequalities: Inequalities, multipli
     if problem.grouped:
         units = units + values[n_changes:]
     # what remains of each pair's b, and of it the most per test row
-    covered = np.zeros(len(problem.margins), dtype=np.int64)
+    covered = np.zeros(len(problem.leads), dtype=np.int64)
     np.add.at(covered, inequalities.pair, times * reach)
     left = np.zeros(int(problem.point.max(initial=-1)) + 1, dtype=np.int64)
     np.maximum.at(left, problem.point, 2**bits - covered)

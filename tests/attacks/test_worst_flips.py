@@ -35,18 +35,17 @@ def test_no_smaller_attack_exists_and_this_one_works(seed):
         for i in range(len(Z)):
             scores = scores_after(labellings, alpha[i], offsets[i])
             winner = certificates.prediction[i]
-            level = cost[np.delete(scores, winner, axis=1).max(axis=1) >= scores[:, winner]]
-            assert result.flips_needed[i] == (level.min() if level.size else -1)
-            assert result.success[i] == (level.size > 0)
-            kinds.add((level.size > 0, int(level.min()) if level.size else -1))
+            overturned = cost[scores.argmax(axis=1) != winner]
+            assert result.flips_needed[i] == (overturned.min() if overturned.size else -1)
+            assert result.success[i] == (overturned.size > 0)
+            kinds.add((overturned.size > 0, int(overturned.min()) if overturned.size else -1))
             poisoned = result.poisoned(y, i)
             assert tuple(poisoned) in possible
             assert np.array_equal(np.flatnonzero(poisoned != y), np.sort(result.rows[i]))
             if result.success[i]:
                 after = scores_after(poisoned[None], alpha[i], offsets[i])[0]
-                assert np.delete(after, winner).max() >= after[winner]
-                if certificates.margin[i] > 0:
-                    assert result.flips_needed[i] == certificates.radius[i] + 1
+                assert after.argmax() != winner
+                assert result.flips_needed[i] == certificates.radius[i] + 1
     assert {(False, -1), (True, 1), (True, 2)} <= kinds
 
 
@@ -56,12 +55,11 @@ def test_refitting_on_the_attacked_labels_changes_the_prediction():
     Z = X[1000:1030]
     result = worst_flips(model, Z)
     certificates = model.certify(Z)
-    np.testing.assert_array_equal(result.flips_needed, np.where(certificates.margin > 0, certificates.radius + 1, 0))
+    np.testing.assert_array_equal(result.flips_needed, certificates.radius + 1)
     assert result.success.all()
     for i in range(len(Z)):
-        scores = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], result.poisoned(y[:1000], i))
-        after = scores.decision_function(Z[i : i + 1])[0]
-        assert after[certificates.prediction[i]] <= np.delete(after, certificates.prediction[i]).max()
+        refitted = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], result.poisoned(y[:1000], i))
+        assert refitted.predict(Z[i : i + 1])[0] != certificates.prediction[i]
         fewer = y[:1000].copy()
         fewer[result.rows[i][:-1]] = result.new_labels[i][:-1]
         assert model.fit(X[:1000], fewer).predict(Z[i : i + 1])[0] == certificates.prediction[i]

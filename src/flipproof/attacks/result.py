@@ -21,8 +21,8 @@ class AttackResult:
     Attributes
     ----------
     flips_needed : integers of shape (m,)
-        How many labels (or annotators) the attack needs: 0 where the prediction was a tie to begin with, -1 where no
-        attack was found.
+        How many labels (or annotators) the attack needs; -1 where no attack was found. It is 0 where an undefended
+        model predicts another class as soon as it is fitted again, to the very same labels.
     rows : tuple of m integer arrays
         The training rows that are changed, in the order of the attack.
     new_labels : tuple of m arrays
@@ -88,7 +88,7 @@ class AttackResult:
 def standing_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, flips: ArrayLike) -> Floats:
     """Return the share of test rows that are correct and need more than `flips` changes to be lost.
 
-    At 0 flips nobody attacks, so a tie counts as it is predicted, as it does in certified accuracy.
+    At 0 flips nobody attacks: what is predicted counts, even where fitting the same labels again would change it.
     """
     truth = np.asarray(y_true)
     if truth.shape != prediction.shape or truth.size == 0:

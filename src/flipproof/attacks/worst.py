@@ -24,8 +24,7 @@ def worst_flips(model: Any, X: Any, adversary: Adversary | None = None, max_flip
     """Find the smallest set of label changes that overturns each prediction, in the order an attacker would use.
 
     The rival that is the easiest to lift takes the labels with the largest gains first (M6, M10). No smaller set
-    exists: wherever the prediction is not a tie to begin with, ``flips_needed`` is the exact radius plus one. After the
-    attack another class has drawn level or is ahead.
+    exists: ``flips_needed`` is the exact radius plus one, and a refit on the changed labels predicts another class.
 
     Parameters
     ----------
@@ -70,10 +69,9 @@ def _worst_flips(
 
 
 def flips_needed(certificates: Certificates) -> Integers:
-    """Return the flips that overturn each prediction: 0 for a tie, -1 if no changes at all do."""
+    """Return the flips that overturn each prediction: one more than the exact radius, -1 if no changes at all do."""
     impossible = certificates.radius >= certificates.n_touchable
-    needed = np.where(impossible, NO_ATTACK, certificates.radius + 1)
-    return np.where(certificates.margin == 0, 0, needed)
+    return np.where(impossible, NO_ATTACK, certificates.radius + 1)
 
 
 def useful_changes(

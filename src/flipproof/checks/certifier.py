@@ -350,13 +350,13 @@ def _false_promise(
 
 
 def _inexact(problem: Problem, scores: Floats, prices: Floats, certificates: Certificates) -> tuple[str, int] | None:
-    """Compare an exact radius with the cheapest labelling that lets another class at least draw level."""
+    """Compare an exact radius with the cheapest labelling that makes another class win."""
     for row, radius in enumerate(certificates.radius):
-        mine = problem.classes == certificates.prediction[row]
-        level = scores[:, row, ~mine].max(axis=1) >= scores[:, row, mine][:, 0]
-        cheapest = prices[level].min(initial=np.inf)
+        code = int(np.flatnonzero(problem.classes == certificates.prediction[row])[0])
+        overturned = scores[:, row].argmax(axis=1) != code  # the first of equal scores, as in `predict`
+        cheapest = prices[overturned].min(initial=np.inf)
         # where nothing can overturn the prediction, the radius is all that can be touched
-        exact = prices[np.isfinite(prices)].max() if cheapest == np.inf else max(cheapest - 1, 0)
+        exact = prices[np.isfinite(prices)].max() if cheapest == np.inf else cheapest - 1
         if radius != exact:
             how = "too large" if radius > exact else "not attained"
             return f"has an exact radius that is {how}: {radius} for test row {row}, which should be {exact:.0f}", row

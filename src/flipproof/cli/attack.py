@@ -179,8 +179,6 @@ def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str,
     if needed < 0:
         limit = "no changes of labels" if max_flips is None else f"no {max_flips} changes or fewer"
         return f"{predicted}, and {limit} would overturn it."
-    if needed == 0:
-        return f"{predicted}, by a tie: it takes no change at all."
     if unit == "annotators":
         return f"{predicted}. It takes {_counted(needed, 'annotator')}, and {_counted(n_labels, 'label')} of theirs."
     return f"{predicted}. It takes {_counted(needed, 'changed label')} to overturn it."

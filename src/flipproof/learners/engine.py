@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.exact import Scope, flips_to_overturn, groups_to_overturn, radius_from_flips
+from flipproof.exact import Scope, flips_to_overturn, groups_to_overturn, leads, radius_from_flips
 from flipproof.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.histograms import VoteHistogram
 from flipproof.noise import LabelFlip
@@ -44,7 +44,7 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> 
     transitions = None if scope.can_change_to_anything else scope.transitions
     return _exact_certificates(
         histogram.scores + offsets,
-        lambda winner, margins: flips_to_overturn(histogram, winner, margins, transitions),
+        lambda winner, lead: flips_to_overturn(histogram, winner, lead, transitions),
         scope.n_touchable,
     )
 
@@ -53,7 +53,7 @@ def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) ->
     """Certify a block against whole groups of labels, by the exact radius (M10); `scores` are those of all labels."""
     return _exact_certificates(
         scores,
-        lambda winner, margins: groups_to_overturn(votes, winner, margins, scope.transitions),
+        lambda winner, lead: groups_to_overturn(votes, winner, lead, scope.transitions),
         scope.n_touchable,
     )
 
@@ -63,14 +63,13 @@ def _exact_certificates(
 ) -> BlockCertificates:
     winner = winners(scores)
     rows = np.arange(len(winner))
-    margins = scores[rows, winner][:, None] - scores
-    needed = to_overturn(winner, margins)
+    needed = to_overturn(winner, leads(scores, winner))
     rival = _most_dangerous(-needed.astype(np.float64), winner)
     return BlockCertificates(
         winner=winner,
         rival=rival,
         radius=radius_from_flips(needed[rows, rival], n_touchable),
-        margin=margins[rows, rival],
+        margin=scores[rows, winner] - scores[rows, rival],
         log_failure=np.full(len(winner), np.nan),
         witness=np.full(scores.shape, np.nan),
         noise=np.full(len(winner), np.nan),

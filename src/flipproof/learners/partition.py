@@ -36,7 +36,8 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
     `n_partitions` parts by their features alone, a clone of `estimator` is fitted to each part, and the class that most
     of them predict wins, ties going to the class that sorts lowest. A changed label changes a single base learner, and
     with it at most one vote: from the predicted class to a rival it moves the lead by 2. So with two classes and a lead
-    of `gap` votes, any ``ceil(gap / 2) - 1`` labels may be changed; a tie counts as lost.
+    of `gap` votes, any ``floor(gap / 2)`` labels may be changed if the predicted class sorts first and wins ties, and
+    ``ceil(gap / 2) - 1`` if it does not.
 
     Nothing is asked of the base learner but that it always comes out the same from the same rows and labels. It may
     read labels as it likes, even tune itself on its part (GridSearchCV), so this learner is often the most accurate

@@ -104,8 +104,6 @@ def changes_words(attack: Mapping[str, Any], unit: str) -> str:
     """Say how much an attack changes."""
     if attack["needed"] is None:
         return "not searched for"
-    if attack["needed"] == 0:
-        return "none: a tie as it is"
     labels = f"{attack['n_labels']:,} label{'' if attack['n_labels'] == 1 else 's'}"
     if unit == "annotators":
         return f"{attack['needed']:,} annotator{'' if attack['needed'] == 1 else 's'}, {labels}"
