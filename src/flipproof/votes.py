@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from flipproof.invariants import check_finite, check_votes
 from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers, grid_exponent, scale, to_grid
 
 #: The most bits that a vote may have.
@@ -60,6 +61,9 @@ class ProductVotes:
     basis: NDArray[np.float32]
     exponent: Integers
 
+    def __post_init__(self) -> None:
+        check_finite(self.coefficients)
+
     @property
     def n_train(self) -> int:
         """Number of training rows."""
@@ -101,6 +105,9 @@ class DenseVotes:
     exponent: Integers
     offsets: Floats | None = None
 
+    def __post_init__(self) -> None:
+        check_votes(self.votes, LARGEST_PRECISION)
+
     @property
     def n_train(self) -> int:
         """Number of training rows."""
@@ -132,6 +139,9 @@ class SparseVotes:
     most_per_row: int
     offsets: Floats | None = None
 
+    def __post_init__(self) -> None:
+        check_votes(self.votes.data, LARGEST_PRECISION)
+
     @property
     def n_train(self) -> int:
         """Number of training rows."""
@@ -150,6 +160,7 @@ def dense_votes(weights: Floats, precision: int, offsets: Floats | None = None) 
 
 def sparse_votes(weights: csr_array, precision: int, most_per_row: int, offsets: Floats | None = None) -> SparseVotes:
     """Round sparse weights to votes, by the largest weight of each test row; zeros need not be stored."""
+    check_finite(weights.data)
     row_of_each = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
     largest = np.zeros(weights.shape[0])
     np.maximum.at(largest, row_of_each, np.abs(weights.data))
@@ -165,6 +176,7 @@ def _on_grid(offsets: Floats | None, exponent: Integers) -> Floats | None:
 
 def _row_exponent(largest: Floats, precision: int) -> Integers:
     """Return the grid on which the largest weight of a row uses all bits; any one will do for a row of zeros."""
+    check_finite(largest)
     return np.where(largest > 0, grid_exponent(largest, precision), 0)
 
 

@@ -359,7 +359,7 @@ def test_no_attack_on_the_rows_succeeds_within_the_radius(n, n_classes, seed, le
             for method in ("exact", "tight", "kl"):
                 certificates = models[base].certify(Z, method, Adversary(**powers) if powers else None)
                 np.testing.assert_array_equal(certificates.prediction, predictions[base])
-                assert_true_radii(certificates, predictions[after], scores[after], cost, touchable(y, **powers))
+                assert_true_radii(certificates, predictions[after], cost, touchable(y, **powers))
 
 
 class TestRefusals:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from best_attack import assert_radius_is_exact
-from enumeration import flips_to_level, possible_attacks, scores_after
+from enumeration import flips_to_change, possible_attacks, scores_after
 from every_attack import assert_no_attack_succeeds
 from real_data import mnist, spambase
 from sklearn.base import BaseEstimator, ClusterMixin, clone
@@ -75,8 +75,9 @@ def test_three_classes_and_three_clusters_by_brute_force():
         alpha, offsets = model.weights(Z)
         certificates = model.certify(Z)
         for i, prediction in enumerate(model.predict(Z)):
-            level = flips_to_level(y, labellings, scores_after(labellings, alpha[i], offsets[i]), prediction)
-            assert certificates.radius[i] == (6 if level == np.inf else max(level - 1, 0))
+            scores = scores_after(labellings, alpha[i], offsets[i])
+            needed = flips_to_change(y, labellings, scores.argmax(axis=1), prediction)
+            assert certificates.radius[i] == (6 if needed == np.inf else needed - 1)
 
 
 # ---- who votes

@@ -6,7 +6,7 @@ import sys
 import numpy as np
 import pytest
 from best_attack import assert_radius_is_exact
-from enumeration import flips_to_level, possible_attacks, scores_after
+from enumeration import flips_to_change, possible_attacks, scores_after
 from every_attack import assert_no_attack_succeeds
 from real_data import spambase
 from sklearn.base import clone
@@ -51,8 +51,9 @@ def test_the_exact_radius_is_attained(precision):
         alpha, offsets = model.weights(Z)
         certificates = model.certify(Z)
         for i, prediction in enumerate(model.predict(Z)):
-            level = flips_to_level(y, labellings, scores_after(labellings, alpha[i], offsets[i]), prediction)
-            assert certificates.radius[i] == (6 if level == np.inf else max(level - 1, 0))
+            scores = scores_after(labellings, alpha[i], offsets[i])
+            needed = flips_to_change(y, labellings, scores.argmax(axis=1), prediction)
+            assert certificates.radius[i] == (6 if needed == np.inf else needed - 1)
             seen.add(int(certificates.radius[i]))
     assert {0, 1} <= seen
 
@@ -270,7 +271,7 @@ def test_rows_that_are_all_alike_make_one_leaf(precision):
     for method in METHODS:
         certificates = model.certify(rows, method)
         np.testing.assert_array_equal(certificates.prediction, 0)
-        np.testing.assert_array_equal(certificates.radius, 3 if method == "exact" else 0)
+        np.testing.assert_array_equal(certificates.radius, 4 if method == "exact" else 0)
     np.testing.assert_allclose(model.weights(rows)[0], 1 / 16, atol=2.0**-precision / 4)
 
 

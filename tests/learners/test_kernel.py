@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from enumeration import possible_attacks, scores_after, touchable
+from enumeration import least_cost, possible_attacks, scores_after, touchable
 from real_data import spambase
 from scipy.spatial.distance import cdist
 from sklearn.base import clone
@@ -16,9 +16,10 @@ from sklearn.preprocessing import KernelCenterer, StandardScaler
 from threadpoolctl import threadpool_limits
 
 from flipproof import Adversary, CertifiedKernelClassifier, CertifiedRidgeClassifier, certified_accuracy
+from flipproof.attacks import worst_flips
 from flipproof.learners import kernel as kernel_module
 from flipproof.learners.base import MEMORY_BUDGET
-from flipproof.learners.kernel_values import KERNELS, kernel_values
+from flipproof.learners.kernel_values import KERNELS, default_gamma, kernel_values
 
 METHODS = ("exact", "tight", "kl")
 SETTINGS = {
@@ -82,10 +83,6 @@ def random_problem(rng, largest_n):
     return model, X, rng.integers(K, size=n), Z, K, random_adversary(rng, n, K)
 
 
-def least_cost(cost, happened):
-    return cost[happened].min() if happened.any() else np.inf
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed):
     rng = np.random.default_rng(seed)
@@ -98,13 +95,12 @@ def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed
         labellings, cost = possible_attacks(y, K, **powers)
         for i, prediction in enumerate(model.predict(Z)):
             scores = scores_after(labellings, alpha[i], offsets[i])
+            needed = least_cost(cost, scores.argmax(axis=1) != prediction)
             for certificate in certificates:
                 assert certificate.prediction[i] == prediction
-                assert certificate.radius[i] < least_cost(cost, scores.argmax(axis=1) != prediction)
-            others = np.delete(scores, prediction, axis=1).max(axis=1)
-            level = least_cost(cost, others >= scores[:, prediction])
+                assert certificate.radius[i] < needed
             exact = int(certificates[0].radius[i])
-            assert exact == (touchable(y, **powers) if level == np.inf else max(level - 1, 0))
+            assert exact == (touchable(y, **powers) if needed == np.inf else needed - 1)
             largest = max(largest, exact)
         seen.add((model.n_components is None, *powers))
     assert largest >= 2
@@ -343,7 +339,7 @@ def test_constant_features_predict_the_majority(kernel, n_components, value):
     model = CertifiedKernelClassifier(kernel, n_components=n_components).fit(np.full((40, 2), value), y)
     certificates = model.certify(np.full((1, 2), value))
     assert certificates.prediction[0] == 0
-    assert certificates.radius[0] == 6  # 27 against 13: the seventh flip makes it 20 against 20
+    assert certificates.radius[0] == 7  # 27 against 13: the seventh flip makes it 20 against 20, which class 0 wins
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -510,3 +506,55 @@ def test_spam_is_certified_better_than_by_ridge_and_the_radius_is_exact(n_compon
         again = CertifiedKernelClassifier("laplacian", n_components=n_components, **settings)
         assert again.fit(X[train], held).predict(row) == winner
         assert again.fit(X[train], fallen).predict(row) != winner or again.certify(row).margin == 0
+
+
+# ---- scales at which squares, products and their reciprocals leave the range of float64
+
+TINY = [-324, -316, -309, -308, -164, -162, -161, -160, -158, -155, -154, -110, -101, -99]
+
+
+@pytest.mark.parametrize("kernel", SETTINGS)
+@both_ways
+@pytest.mark.parametrize("settings", [{}, {"gamma": 1.0}, {"regularization": 1e-300}], ids=str)
+def test_features_of_any_small_scale_are_certified_soundly(kernel, n_components, settings):
+    rng = np.random.default_rng(0)
+    X, Z, y = rng.normal(size=(12, 2)), rng.normal(size=(4, 2)), np.arange(12) % 2
+    for exponent in TINY:
+        # two factors, since 1e-324 is no float
+        small_X, small_Z = (rows * 10.0 ** (exponent // 2) * 10.0 ** (exponent - exponent // 2) for rows in (X, Z))
+        model = CertifiedKernelClassifier(kernel, n_components=n_components, classes=[0, 1], **settings)
+        model.fit(small_X, y)
+        assert np.isfinite([model.gamma_, model.regularization_]).all()
+        for rows in (small_Z, Z, 1e300 * np.sign(Z)):
+            attack = worst_flips(model, rows)
+            certificates = model.certify(rows)
+            np.testing.assert_array_equal(certificates.prediction, model.predict(rows))
+            assert np.isfinite(model.weights(rows)[0]).all()
+            assert ((certificates.radius >= 0) & (certificates.radius <= 12)).all()
+            for row in np.flatnonzero(attack.success)[:1]:
+                assert len(attack.rows[row]) == certificates.radius[row] + 1
+                refitted = clone(model).fit(small_X, attack.poisoned(y, row))
+                assert refitted.predict(rows[row : row + 1])[0] != certificates.prediction[row]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@both_ways
+def test_a_small_power_of_two_changes_no_vote(kernel, n_components):
+    X, y, Z = toy()
+    votes = []
+    for size in (1.0, 2.0**-400):
+        settings = {"coef0": 0.0, "gamma": 1 / size**2} if kernel in ("poly", "polynomial") else {}
+        model = CertifiedKernelClassifier(kernel, n_components=n_components, classes=range(3), **settings)
+        votes.append(model.fit(size * X, y).weights(size * Z)[0])
+    np.testing.assert_allclose(*votes, atol=1e-6)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.1, 1 / 3, 1e9])
+def test_the_default_gamma_of_a_constant_column_is_not_made_of_rounding_errors(value):
+    assert default_gamma("laplacian", np.full((40, 2), value)) == 1.0
+
+
+def test_the_default_gamma_of_the_laplacian_kernel_is_that_of_all_pairs():
+    X = np.random.default_rng(0).normal(size=(30, 3))
+    pairs = np.abs(X[:, None] - X).sum(axis=2)
+    assert default_gamma("laplacian", X) == pytest.approx(1 / (2 * pairs.mean()))

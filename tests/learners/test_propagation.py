@@ -71,15 +71,14 @@ def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed
         labellings, cost = possible_attacks(y, K, **judged)
         for i, prediction in enumerate(model.predict(Z)):
             scores = scores_after(labellings, alpha[i], offsets[i])
+            needed = least_cost(cost, scores.argmax(axis=1) != prediction)
             for certificate in certificates:
                 assert certificate.prediction[i] == prediction
-                assert certificate.radius[i] < least_cost(cost, scores.argmax(axis=1) != prediction)
+                assert certificate.radius[i] < needed
                 assert certificate.n_touchable == touchable(y, **judged)
                 assert certificate.n_train == np.count_nonzero(~unlabeled)
-            others = np.delete(scores, prediction, axis=1).max(axis=1)
-            level = least_cost(cost, others >= scores[:, prediction])
             exact = int(certificates[0].radius[i])
-            assert exact == (touchable(y, **judged) if level == np.inf else max(level - 1, 0))
+            assert exact == (touchable(y, **judged) if needed == np.inf else needed - 1)
             radii.append(exact)
         adversaries.add((frozenset(powers), bool(unlabeled.any())))
     assert max(radii) >= 2
@@ -261,7 +260,8 @@ def test_where_no_label_reaches_nobody_votes(rule, way):
     for method in METHODS:
         certificates = model.certify([[10.1]], method)
         assert certificates.prediction == ["a"]
-        assert certificates.radius == [0]
+        # a tie that no label can undo; noise counts a tie as lost
+        assert certificates.radius == [3 if method == "exact" else 0]
 
 
 @pytest.mark.parametrize("alpha", [0.9, 0.99])

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from enumeration import all_labellings, flips_to_level, scores_after
+from enumeration import all_labellings, flips_to_change, scores_after
 from scipy.sparse import csr_array
 
 from flipproof.learners.base import LabelLinearClassifier
@@ -75,5 +75,6 @@ def test_every_attack_on_a_sparse_learner():
         labellings = all_labellings(n, K)
         certificates = model.certify(Z)
         for i, prediction in enumerate(model.predict(Z)):
-            level = flips_to_level(y, labellings, scores_after(labellings, alpha[i], offsets[i]), prediction)
-            assert certificates.radius[i] == (n if level == np.inf else max(level - 1, 0))
+            scores = scores_after(labellings, alpha[i], offsets[i])
+            needed = flips_to_change(y, labellings, scores.argmax(axis=1), prediction)
+            assert certificates.radius[i] == (n if needed == np.inf else needed - 1)

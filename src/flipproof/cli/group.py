@@ -9,13 +9,14 @@ from collections.abc import Sequence
 import click
 
 from flipproof import __version__
-from flipproof.cli import EXIT_BROKEN_PIPE, EXIT_INTERRUPTED, EXIT_USAGE
+from flipproof.cli import EXIT_BROKEN_PIPE, EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from flipproof.cli.attack import attack
 from flipproof.cli.certify import certify
 from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
 from flipproof.cli.report import report
 from flipproof.cli.reproduce import reproduce
+from flipproof.invariants import InvariantError
 
 EXAMPLES = """\b
 Start with: flipproof demo
@@ -69,6 +70,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except MemoryError:
         return _stop("error: there is not enough memory.", EXIT_USAGE)
+    except InvariantError as error:
+        return _stop(f"error: {error}", EXIT_BUG)
     except (ValueError, ImportError, OSError) as error:
         return _stop(f"error: {error}", EXIT_USAGE)
     return outcome if isinstance(outcome, int) else 0

@@ -277,6 +277,7 @@ class RowsInBlocks(LabelLinearClassifier):
         parts = []
         for start, stop in tiles(len(Z), self._rows_per_pass(known, method)):
             parts += self._certify_in_a_pass(self._products(Z[start:stop]), method, known, rows)
+        self._check_parts(parts, Z, known.scope)
         limits = known.in_words(method)
         return self._certificates(parts, np.arange(len(Z)), method, adversary, known.scope, limits)
 

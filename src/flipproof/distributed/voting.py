@@ -46,7 +46,7 @@ class Voters:
         codes = codes_of(block, self.classes)
         basis, sums = basis_and_sums(block, codes, self.whitening, self.classes)
         # the largest leverage has a margin for the rounding errors of any worker
-        if sums.leverage > self.whitening.largest_leverage:
+        if not sums.leverage <= self.whitening.largest_leverage:  # NaN is not, either
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
         return self.votes.of(basis), codes, sums
 

@@ -14,6 +14,7 @@ from flipproof.certificates import Adversary, Certificates, check_method
 from flipproof.exact import Powers, Scope
 from flipproof.histograms import VoteHistogram, block_rows, changeable_histogram
 from flipproof.inequalities import VoteTable
+from flipproof.invariants import check_counts, require
 from flipproof.learners.adversaries import adversary_assumptions
 from flipproof.learners.certified import CertifiedClassifier, is_whole
 from flipproof.learners.engine import (
@@ -186,16 +187,21 @@ class LabelLinearClassifier(CertifiedClassifier):
         decide the rest. The answer is always that of the votes.
         """
         Z = self._test_features(X)
-        winner, is_decided = np.empty(len(Z), dtype=np.int64), np.zeros(len(Z), dtype=bool)
+        winner, is_decided = self._estimated_winners(Z)
+        open_rows = np.flatnonzero(~is_decided)
+        if open_rows.size:
+            winner[open_rows] = winners(self._scores(Z[open_rows])[0])
+        return np.asarray(self.classes_[winner])
+
+    def _estimated_winners(self, Z: Floats) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return the class that the estimated scores name for each row, and whether the votes can name no other."""
+        winner, is_decided = np.zeros(len(Z), dtype=np.int64), np.zeros(len(Z), dtype=bool)
         for start in range(0, len(Z), ESTIMATED_ROWS):
             rows = np.arange(start, min(start + ESTIMATED_ROWS, len(Z)))
             estimate = self._estimated_scores(Z[rows])
             if estimate is not None:
                 winner[rows], is_decided[rows] = self._with_offsets(estimate).decided()
-        open_rows = np.flatnonzero(~is_decided)
-        if open_rows.size:
-            winner[open_rows] = winners(self._scores(Z[open_rows])[0])
-        return np.asarray(self.classes_[winner])
+        return winner, is_decided
 
     def decision_function(self, X: Any) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
@@ -243,8 +249,17 @@ class LabelLinearClassifier(CertifiedClassifier):
             with threadpool_limits(limits=1, user_api="blas"):
                 work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
+        self._check_parts(parts, Z, powers.scope)
         limits = adversary_assumptions(adversary, powers.scope, method)
         return self._certificates(parts, like, method, adversary, powers.scope, limits)
+
+    def _check_parts(self, parts: list[tuple[BlockCertificates, Integers]], Z: Floats, scope: Scope) -> None:
+        """Make sure that certificates do not contradict themselves, nor what `predict` says of the same rows."""
+        for block, _ in parts:
+            block.check(scope.n_touchable)
+        certified = np.concatenate([block.winner for block, _ in parts])
+        predicted, is_decided = self._estimated_winners(Z)
+        require(np.all((certified == predicted) | ~is_decided), "certify and predict name different classes")
 
     def _certify_block(self, Z: Floats, method: str, powers: Powers) -> tuple[BlockCertificates, Integers]:
         source, n_classes = self._votes(Z), len(self.classes_)
@@ -260,6 +275,7 @@ class LabelLinearClassifier(CertifiedClassifier):
         self, free: VoteHistogram, fixed: Integers, source: VoteSource, method: str, scope: Scope
     ) -> BlockCertificates:
         """Certify from the counted votes of changeable labels, and the sums of those of all others by class."""
+        check_counts(free.counts.sum(axis=2), scope.n_changeable)
         offsets = fixed + self._offsets(source, (free.scores + fixed).sum(axis=1))
         if method == "exact":
             return certify_exact(free, offsets, scope)

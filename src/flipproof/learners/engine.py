@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from flipproof.exact import Scope, flips_to_overturn, groups_to_overturn, leads, radius_from_flips
 from flipproof.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.histograms import VoteHistogram
+from flipproof.invariants import check_certificates, check_winners
 from flipproof.noise import LabelFlip
 from flipproof.rounding import Floats, Integers
 from flipproof.tails import find_witness, log_failures_upper, mean_offset_lower
@@ -29,6 +30,10 @@ class BlockCertificates:
     log_failure: Floats
     witness: Floats
     noise: Floats
+
+    def check(self, n_touchable: int) -> None:
+        """Make sure that these certificates do not contradict themselves."""
+        check_certificates(self.winner, self.rival, self.radius, self.margin, self.log_failure, n_touchable)
 
 
 def winners(scores: Integers) -> Integers:
@@ -62,8 +67,9 @@ def _exact_certificates(
     scores: Integers, to_overturn: Callable[[Integers, Integers], Integers], n_touchable: int
 ) -> BlockCertificates:
     winner = winners(scores)
-    rows = np.arange(len(winner))
-    needed = to_overturn(winner, leads(scores, winner))
+    rows, lead = np.arange(len(winner)), leads(scores, winner)
+    check_winners(lead, winner)
+    needed = to_overturn(winner, lead)
     rival = _most_dangerous(-needed.astype(np.float64), winner)
     return BlockCertificates(
         winner=winner,
@@ -109,6 +115,7 @@ def _certify_with_noise(
 ) -> BlockCertificates:
     scores = histogram.scores + offsets
     winner = winners(scores)
+    check_winners(leads(scores, winner), winner)
     bounds, witness = log_failures(histogram, offsets, winner, noise)
     rival = _most_dangerous(bounds, winner)
     at_rival = np.arange(len(winner)), rival

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from flipproof.learners.kernel_values import (
     KERNELS,
     LARGEST_NUMBER,
     ROWS_AT_A_TIME,
+    SMALLEST_NUMBER,
     Kernel,
     default_gamma,
     exact_product,
@@ -24,7 +26,7 @@ from flipproof.learners.kernel_values import (
 from flipproof.learners.one_thread import on_one_thread
 from flipproof.learners.ridge import ridge_products
 from flipproof.learners.whitening import whiten
-from flipproof.rounding import Floats, Integers
+from flipproof.rounding import Floats, Integers, exponent_above, scale
 from flipproof.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, dense_votes, estimate_scores, tiles
 
 #: Up to this many training rows, n x n matrices are made: at most three at a time, of 0.8 GB each.
@@ -35,6 +37,11 @@ DEFAULT_COMPONENTS = 1_000
 
 #: Landmarks are drawn with this seed, so that a refit draws the same.
 SEED = 0
+
+#: A lambda beyond which nothing but the intercept votes, and one below which it might as well be 0: within these
+#: limits neither lambda nor its reciprocal, times a kernel value, leaves the range of float64.
+LARGEST_LAMBDA = 1e200
+SMALLEST_LAMBDA = 1e-200
 
 #: Eigenvalues below this part of the largest one, times the number of rows, are rounding error: kernel values are on a
 #: grid of FEATURE_BITS bits.
@@ -213,11 +220,18 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
         self._kernel = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
         K = self._kernel.matrix(landmarks)
         check_size(K, "Kernel values of training rows")
+        largest = max(float(K.max()), -float(K.min()))
+        if 0 < largest < SMALLEST_NUMBER:
+            self._kernel = replace(self._kernel, shift=-int(exponent_above(largest)))
+            K = scale(K, self._kernel.shift)
         if self.regularization == "label-free":
             # eigenvalues grow in proportion to the number of rows
-            self.regularization_ = _self_weighted_mean_eigenvalue(K) * n / len(K)
+            self._lambda = _self_weighted_mean_eigenvalue(K) * n / len(K)
         else:
-            self.regularization_ = float(self.regularization)
+            with np.errstate(over="ignore"):
+                given = float(scale(float(self.regularization), self._kernel.shift))
+            self._lambda = min(given, LARGEST_LAMBDA) if given > SMALLEST_LAMBDA else 0.0
+        self.regularization_ = float(scale(self._lambda, -self._kernel.shift))
         return K
 
     def _solve_exactly(self, K: Floats) -> Floats:
@@ -226,7 +240,7 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
         if self.fit_intercept:
             self._mean, self._intercept = K.mean(axis=0), 1 / len(K)
             _center(K)
-        inverse = on_one_thread(lambda: _inverse(K, self.regularization_))
+        inverse = on_one_thread(lambda: _inverse(K, self._lambda))
         if self.fit_intercept:
             _center(inverse)
         return inverse
@@ -243,7 +257,7 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
     def _settle_shrinkage(self) -> None:
         """Shrink each coordinate as ridge regression does."""
         eigenvalues = self._whitening.eigenvalues
-        self._shrinkage = eigenvalues / (eigenvalues + self._whitening.in_grid_units(self.regularization_))
+        self._shrinkage = eigenvalues / (eigenvalues + self._whitening.in_grid_units(self._lambda))
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Sum up each class, for quick predictions."""
@@ -300,7 +314,7 @@ def _is_number(value: Any, above: float = -np.inf) -> bool:
 def check_size(values: Floats, what: str) -> None:
     """Refuse numbers whose squares, and sums of them, might not be finite."""
     largest = max(float(values.max()), -float(values.min()))
-    if largest >= LARGEST_NUMBER:
+    if not largest < LARGEST_NUMBER:  # NaN is not, either
         raise ValueError(
             f"{what} must be between -{LARGEST_NUMBER:g} and {LARGEST_NUMBER:g}. Got {largest:g} instead: rescale the "
             "features, or see what is wrong with them."

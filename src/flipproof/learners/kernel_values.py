@@ -31,6 +31,12 @@ PRODUCTS = ("poly", "polynomial", "linear", "cosine")
 #: squares, and sums of them, stay finite.
 LARGEST_NUMBER = 1e100
 
+#: Kernel values that are all below this are scaled up: reciprocals of their eigenvalues stay finite.
+SMALLEST_NUMBER = 1e-100
+
+#: The largest default of gamma.
+LARGEST_GAMMA = float(np.finfo(np.float64).max)
+
 #: Training rows whose kernel values are computed at a time.
 ROWS_AT_A_TIME = 512
 
@@ -49,6 +55,8 @@ class KernelValues:
         The rows that all others are compared with.
     factor : Rotation or None
         The landmarks (of length 1 for the cosine) as columns, for kernels that need dot products.
+    shift : int
+        Kernel values are multiplied by ``2**shift``, which changes no vote if lambda is, too.
     """
 
     kernel: Kernel
@@ -57,6 +65,7 @@ class KernelValues:
     coef0: float
     landmarks: Floats
     factor: Rotation | None
+    shift: int = 0
 
     def rows(self, Z: Floats) -> Floats:
         """Return the kernel values of each row with all landmarks, shape (len(Z), m), in any company the same."""
@@ -84,7 +93,11 @@ class KernelValues:
                 values = np.exp(-self.gamma * cdist(Z, self.landmarks, "cityblock"))
             else:
                 values = self._of_products(Z)
-        return np.asarray(np.clip(values, -LARGEST_NUMBER, LARGEST_NUMBER))
+        return self._in_range(values)
+
+    def _in_range(self, values: Floats) -> Floats:
+        with np.errstate(over="ignore"):
+            return np.asarray(np.clip(scale(values, self.shift), -LARGEST_NUMBER, LARGEST_NUMBER))
 
     def _of_products(self, Z: Floats) -> Floats:
         assert self.factor is not None
@@ -109,7 +122,7 @@ class KernelValues:
             raise ValueError(
                 "The 'kernel' parameter of CertifiedKernelClassifier must give finite values. Got NaN or infinity."
             )
-        return np.clip(values, -LARGEST_NUMBER, LARGEST_NUMBER)
+        return self._in_range(values)
 
 
 def kernel_values(kernel: Kernel, gamma: float, degree: int, coef0: float, landmarks: Floats) -> KernelValues:
@@ -127,9 +140,9 @@ def default_gamma(kernel: Kernel, X: Floats) -> float:
     and the mean squared length of a row for kernels of dot products.
     """
     n = len(X)
-    if kernel == "laplacian":  # of sorted numbers, the i-th is the larger in i pairs and the smaller in n - 1 - i
-        typical = 2 * (np.sort(X, axis=0) * (2 * np.arange(n) - n + 1)[:, None] / n**2).sum()
-        return _gamma(float(typical))
+    if kernel == "laplacian":  # of sorted numbers, the step after the i-th lies between the two of i (n - i) pairs
+        pairs = np.arange(1, n) * np.arange(n - 1, 0, -1)
+        return _gamma(float(2 * (np.diff(np.sort(X, axis=0), axis=0) * (pairs / n**2)[:, None]).sum()))
     return gamma_in_passes(kernel, in_memory(X))
 
 
@@ -144,7 +157,8 @@ def gamma_in_passes(kernel: Kernel, total: Total, ranges: ColumnRanges | None = 
 
 
 def _gamma(typical: float) -> float:
-    return 1 / (2 * typical) if typical > 0 else 1.0
+    """Return ``1 / (2 typical)``, but a finite number: infinity times a distance of 0 would be no number at all."""
+    return min(0.5 / typical, LARGEST_GAMMA) if typical > 0 else 1.0
 
 
 def exact_product(rows: Floats, matrix: Rotation) -> Floats:

@@ -194,6 +194,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
             within = powers.scope.groups_within(found.radius)
             found = self._certify_groups(votes, powers, powers.groups)
             found = replace(found, radius=np.maximum(found.radius, within))
+        found.check(powers.scope.n_touchable)
         return Certificates(
             prediction=self.classes_[found.winner],
             radius=found.radius,

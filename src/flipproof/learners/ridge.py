@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from flipproof.invariants import check_finite
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.exact_products import HALF_BITS
 from flipproof.learners.whitening import Whitening, whiten
@@ -225,6 +226,7 @@ def ridge_products(whitening: Whitening, shrinkage: Floats, Z: Floats, precision
     rounded = np.abs(scale(integers, whitening.basis_exponent - fine[:, None]))
     bound = np.sqrt(whitening.largest_leverage) * _length_above(rounded[:, : whitening.rank])
     bound = above(bound + rounded[:, whitening.rank :].sum(axis=1))
+    check_finite(bound)
     exponent = grid_exponent(bound, precision)
     exponent -= scale(bound, exponent) > 2.0**precision - 1
     no_rows = np.empty((0, columns.shape[1]), dtype=np.float32)
