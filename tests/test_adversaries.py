@@ -1,8 +1,10 @@
 """Adversaries with fewer powers, or with whole groups of labels: every attack that they can make, on small problems."""
 
 import itertools
+from decimal import Decimal
 
 import numpy as np
+import pandas as pd
 import pytest
 from enumeration import least_cost, possible_attacks, random_powers, scores_after, touchable
 from hypothesis import given, settings
@@ -230,9 +232,9 @@ def test_assumptions_say_what_the_adversary_cannot_do():
     [
         ({"trusted": [0, 1, 0]}, r"trusted=\.\.\.\) must be a mask of booleans.*Got int64 of shape \(3,\)"),
         ({"trusted": [[True]]}, r"must be a mask of booleans.*shape \(1, 1\)"),
-        ({"groups": ["a", None]}, "must not have missing names"),
-        ({"groups": [1.0, np.nan]}, "must not have missing names"),
-        ({"groups": np.array([1, "a"], dtype=object)}, "all numbers or all strings"),
+        ({"groups": ["a", None]}, "must not be missing"),
+        ({"groups": [1.0, np.nan]}, "must not be missing"),
+        ({"groups": np.array([1, "a"], dtype=object)}, "of one kind"),
         ({"groups": [[1], [2]]}, "one name per training row"),
         ({"allowed": []}, "Got none at all: None stands for any change"),
         ({"allowed": [(1, 1)]}, r"two different classes.*Got \(1, 1\)"),
@@ -274,3 +276,45 @@ def test_a_description_is_frozen_and_keeps_its_own_copy():
         who.trusted = None
     assert repr(Adversary()) == "<Adversary: may change any label to anything>"
     assert repr(who) == "<Adversary: 1 labels trusted>"
+
+
+@pytest.mark.parametrize("unknown", [np.ma.masked, None, pd.NA, float("nan")], ids=["masked", "None", "NA", "NaN"])
+@pytest.mark.parametrize("name", ["trusted", "groups"])
+def test_what_is_not_known_of_a_row_is_refused(name, unknown):
+    given = [True, True, False, False] if name == "trusted" else ["a", "b", "a", "b"]
+    if unknown is np.ma.masked:
+        hidden = np.ma.array(given, mask=[False, True, False, False])
+    elif unknown is pd.NA:
+        hidden = pd.Series(given, dtype="boolean" if name == "trusted" else "string")
+        hidden[1] = unknown
+    else:
+        hidden = [given[0], unknown, *given[2:]]
+    with pytest.raises(ValueError, match=rf"Adversary\({name}=\.\.\.\) must not be missing"):
+        Adversary(**{name: hidden})
+    known = Adversary(**{name: np.ma.array(given, mask=False)})
+    assert getattr(known, name).tolist() == given
+    assert type(getattr(known, name)) is np.ndarray
+
+
+def test_annotators_beyond_64_bits():
+    rng = np.random.default_rng(2)
+    X, y, who = rng.normal(size=(40, 3)), rng.integers(3, size=40), rng.integers(7, size=40)
+    model, Z = CertifiedRidgeClassifier().fit(X, y), rng.normal(size=(9, 3))
+    wanted = model.certify(Z, adversary=Adversary(groups=who))
+    for names in ([2**70 + int(one) for one in who], [2**63 - 3 + int(one) for one in who], (who - 3.0).tolist()):
+        adversary = Adversary(groups=names)
+        np.testing.assert_array_equal(model.certify(Z, adversary=adversary).radius, wanted.radius)
+        assert "labels of 7 annotators" in repr(adversary)
+
+
+def test_what_is_given_may_change_later():
+    names, trusted = np.array(["a", "b"], dtype=object), np.array([True, False])
+    adversary = Adversary(trusted=trusted, groups=names)
+    names[:], trusted[:] = "c", True
+    assert (adversary.groups.tolist(), adversary.trusted.tolist()) == (["a", "b"], [True, False])
+
+
+@pytest.mark.parametrize("pair", [(1, 1.0), (True, 1), (Decimal("1.0"), np.uint8(1)), (0.0, -0.0)])
+def test_a_class_is_not_changed_into_itself_in_another_type(pair):
+    with pytest.raises(ValueError, match="two different classes"):
+        Adversary(allowed=[pair])

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.rounding import Floats, Integers
+from flipproof.values import as_mask, as_names, as_values, distinct
 
 METHODS = ("exact", "tight", "kl")
 
@@ -33,7 +34,8 @@ class Adversary:
         True for training rows whose labels nobody can change.
     groups : array of shape (n,), optional
         Who labelled each training row. The radius then counts malicious annotators, each of whom may change all of
-        their labels: numbers or strings, none missing.
+        their labels: numbers, strings, bytes or booleans, none missing. They are compared by value: 1 and 1.0 are one
+        annotator, and so are strings in arrays of any width.
     allowed : iterable of pairs of classes, optional
         The changes that are possible at all, as (old, new): ``[("ham", "spam")]`` says that ham may be labelled as
         spam, and nothing else.
@@ -59,7 +61,7 @@ class Adversary:
         if self.trusted is not None:
             parts.append(f"{np.count_nonzero(self.trusted)} labels trusted")
         if self.groups is not None:
-            parts.append(f"labels of {len(np.unique(self.groups))} annotators")
+            parts.append(f"labels of {len(distinct(self.groups)[0])} annotators")
         if self.allowed is not None:
             parts.append(f"changes {', '.join(f'{old} -> {new}' for old, new in self.allowed)} only")
         return f"<Adversary: {', '.join(parts) or 'may change any label to anything'}>"
@@ -250,30 +252,13 @@ def _rounded_down(radius: float) -> str:
 
 
 def _trusted_mask(given: Any) -> NDArray[np.bool_]:
-    mask = np.asarray(given)
-    if mask.dtype != bool or mask.ndim != 1:
-        raise ValueError(
-            "Adversary(trusted=...) must be a mask of booleans, one per training row. "
-            f"Got {mask.dtype} of shape {mask.shape} instead: for row numbers, np.isin(np.arange(n), rows) makes one."
-        )
-    return _frozen(mask)
+    wanted = "a mask of booleans, one per training row: for row numbers, np.isin(np.arange(n), rows) makes one."
+    return _frozen(as_mask(given, "Adversary(trusted=...)", wanted))
 
 
 def _group_names(given: Any) -> NDArray[Any]:
-    names = np.asarray(given)
-    if names.ndim != 1:
-        raise ValueError(f"Adversary(groups=...) must be one name per training row. Got shape {names.shape} instead.")
-    if names.dtype.kind in "fcOT":
-        each = names.tolist()
-        if any(name is None or name != name for name in each):
-            raise ValueError(
-                "Adversary(groups=...) must not have missing names. Got None or NaN among them: give labels of unknown "
-                "origin a name each, or one in common."
-            )
-        names = np.asarray(each)
-        if names.dtype.kind == "O" or len({isinstance(name, str) for name in each}) > 1:
-            raise ValueError("Adversary(groups=...) must be all numbers or all strings. Got a mix instead.")
-    return _frozen(names)
+    remedy = "give labels of unknown origin a name each, or one in common."
+    return _frozen(as_names(given, "Adversary(groups=...)", remedy))
 
 
 def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
@@ -284,13 +269,13 @@ def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
     if not pairs:
         raise ValueError(f"{wanted}. Got none at all: None stands for any change.")
     for pair in pairs:
-        if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2 or pair[0] == pair[1]:
+        if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(f"{wanted}. Got {pair!r} among them.")
-    return tuple((_plain(old), _plain(new)) for old, new in pairs)
-
-
-def _plain(label: Any) -> Any:
-    return label.item() if isinstance(label, np.generic) else label
+    plain = [tuple(as_values([one], "Adversary(allowed=...)").tolist()[0] for one in pair) for pair in pairs]
+    for pair, (old, new) in zip(pairs, plain, strict=True):
+        if old == new:
+            raise ValueError(f"{wanted}. Got {pair!r} among them.")
+    return tuple((old, new) for old, new in plain)
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

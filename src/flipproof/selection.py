@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_consistent_length
 
 from flipproof.certificates import Adversary, Certificates
 from flipproof.learners.certified import CertifiedClassifier
-from flipproof.learners.labels import check_label_kinds
+from flipproof.learners.labels import label_values
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.metrics import certified_accuracy
 from flipproof.rounding import Integers
+from flipproof.values import as_mask
 
 Folds = list[tuple[Integers, Integers]]
 
@@ -184,12 +185,12 @@ def _checked(
             "The 'estimator' parameter of select_on_trusted must be a flipproof learner or a scikit-learn Pipeline "
             f"that ends in one. Got {estimator!r} instead."
         )
-    check_label_kinds(y, "The labels y")
-    mask, labels = np.asarray(trusted), np.asarray(y)
-    if mask.dtype != bool or mask.shape != labels.shape or labels.ndim != 1:
+    labels, wanted = np.asarray(label_values(y)), "a mask of booleans, one for each label."
+    mask = as_mask(trusted, "The 'trusted' parameter of select_on_trusted", wanted)
+    if mask.shape != labels.shape:
         raise ValueError(
-            "The 'trusted' parameter of select_on_trusted must be a mask of booleans, one for each label. "
-            f"Got {mask.dtype} of shape {mask.shape} for labels of shape {labels.shape} instead."
+            f"The 'trusted' parameter of select_on_trusted must be {wanted} Got {mask.dtype} of shape {mask.shape} "
+            f"for labels of shape {labels.shape} instead."
         )
     for name, value, least in (("flips", flips, 0), ("cv", cv, 2)):
         if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:

@@ -202,8 +202,8 @@ def test_files_that_do_not_fit_are_named(tmp_path):
             r"y must have one file for each of the 2 files of X\. Got 1 in '.*part-0\.npy' instead",
         ),
         ((X, X), r"'.*X.part-0\.npy' must have one entry for each of the 5 rows of .*Got an array of shape \(5, 3\)"),
-        ((X, y, y), r"'.*y.part-0\.npy' must be a mask of booleans, one per row\. Got int64 instead"),
-        ((X, y, whole[1]), r"trusted must be a mask of booleans, one per row\. Got int64 instead"),
+        ((X, y, y), r"'.*y.part-0\.npy' must be a mask of booleans, one per row\. Got int64"),
+        ((X, y, whole[1]), r"trusted must be a mask of booleans, one per row\. Got int64"),
         ((y, y), r"'.*y.part-0\.npy' must have rows and columns\. Got an array of shape \(5,\) instead"),
     ]:
         with pytest.raises(ValueError, match=message):

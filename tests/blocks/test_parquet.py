@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+from decimal import Decimal
 
 import numpy as np
 import pandas as pd
@@ -169,6 +170,9 @@ def test_names_with_dots(tmp_path):
         ([1.0, 0.0], "i", [1, 0]),
         ([-(2.0**63), 2.0**62], "i", [-(2**63), 2**62]),
         (pa.array([0, 2**63 - 1], pa.uint64()), "i", [0, 2**63 - 1]),
+        (pa.array([2**64 - 2, 2**64 - 1], pa.uint64()), "u", [2**64 - 2, 2**64 - 1]),
+        ([2.0**63, 0.0], "u", [2**63, 0]),
+        ([Decimal("7.00"), Decimal("-1.00")], "i", [7, -1]),
         ([True, False], "b", [True, False]),
     ],
 )
@@ -184,6 +188,9 @@ def test_kinds_of_labels(tmp_path, column, kind, expected):
         (["ann", "bob"], ["ann", "bob"]),
         ([7, 8], [7, 8]),
         ([True, False], [True, False]),
+        ([b"ann", b"bob"], [b"ann", b"bob"]),
+        ([Decimal("7.00"), Decimal("8.50")], [7, 8.5]),
+        ([Decimal(2**70), Decimal(2**70 + 1)], [2**70, 2**70 + 1]),
         (pa.array([0, 1], pa.date32()), ["1970-01-01", "1970-01-02"]),
     ],
 )
@@ -366,10 +373,11 @@ def test_columns_that_do_not_fit_are_refused_at_once(tmp_path, first, second, gi
         ({"y": [0, 1, 0.5, 1]}, r"column 'y' of '.*a\.parquet' holds fractions: labels must be classes"),
         ({"y": [0, 1, 1, np.inf]}, r"^column 'y' of '.*a\.parquet' holds inf in row 3: labels must be words, or whole"),
         ({"y": [0, 1, -1e300, 1e300]}, r"^column 'y' of '.*a\.parquet' holds -1e\+300 in row 2: labels must be words"),
-        ({"y": [0, 1, 1, 2.0**63]}, r"^column 'y' of '.*a\.parquet' holds 9\.2.*e\+18 in row 3: labels must be words"),
+        ({"y": [0, 1, 1, 2.0**64]}, r"^column 'y' of '.*a\.parquet' holds 1\.8.*e\+19 in row 3: labels must be words"),
+        ({"y": [0, 1, -1, 2.0**63]}, r"^column 'y' of '.*a\.parquet' holds negative numbers and others of 2\*\*63 or"),
         (
-            {"y": pa.array([0, 1, 2**63, 1], pa.uint64())},
-            r"^column 'y' of '.*a\.parquet' holds 9223372036854775808 in row 2: labels must be words, or whole numbers",
+            {"y": pa.array([0, 1, 2**64, 1], pa.decimal128(38, 0))},
+            r"^column 'y' of '.*a\.parquet' holds 18446744073709551616 in row 2: labels must be words",
         ),
         ({"ok": [1, 0, 2, 2]}, r"column 'ok' of '.*a\.parquet' must say who is trusted.* Got 2 in row 2 instead"),
         ({"ok": ["yes", "No ", "so so", "no"]}, r"must say who is trusted.* Got 'so so' in row 2 instead"),

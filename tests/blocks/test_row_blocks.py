@@ -166,9 +166,10 @@ def test_arrays_that_do_not_fit_are_refused_at_once(arguments, message):
         RowBlocks.from_arrays(*arguments)
 
 
-def test_labels_of_mixed_type_stay_what_they_are():
-    labels = gathered(RowBlocks.from_arrays(np.ones((3, 1)), ["a", 1, None]))[1]
-    assert labels.tolist() == ["a", 1, None]
+@pytest.mark.parametrize(("labels", "message"), [(["a", 1, 2], "of one kind"), (["a", "b", None], "not be missing")])
+def test_labels_that_an_array_would_make_strings_of(labels, message):
+    with pytest.raises(ValueError, match=message):
+        RowBlocks.from_arrays(np.ones((3, 1)), labels)
 
 
 @pytest.mark.parametrize("sizes", [[3], [5, 0, 2], [1, 9, 1]])

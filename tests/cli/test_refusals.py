@@ -160,7 +160,7 @@ def test_labels_that_are_too_large(refused, tmp_path, label, name):
         labels = np.arange(n) % 2.0
         labels[3] = label if one == name else labels[3]
         write(mails(n, seed).set_column(4, "kind", [labels]), tmp_path / f"{one}.parquet")
-    assert f"{name}.parquet' holds {label!r} in row 3: labels must be words, or whole numbers below" in refused(*files)
+    assert f"{name}.parquet' holds {label!r} in row 3: labels must be words, or whole numbers" in refused(*files)
 
 
 def test_labels_of_another_kind_in_the_test_rows(files, refused, tmp_path):

@@ -416,9 +416,9 @@ def last(value):
 
 
 BAD_LABELS = {
-    "numbers as a mask": (Y, np.zeros(12, dtype=int), "mask of 12 booleans.* Got an array of int64"),
+    "numbers as a mask": (Y, np.zeros(12, dtype=int), "mask of 12 booleans.* Got int64"),
     "row numbers": (Y, [3, 4], "mask of 12 booleans, one per training row, True where there is no label"),
-    "mask too short": (Y, np.zeros(11, dtype=bool), r"mask of 12 booleans.* shape \(11,\) instead"),
+    "mask too short": (Y, np.zeros(11, dtype=bool), r"mask of 12 booleans.* Got 11 instead"),
     "mask of two dimensions": (Y, np.zeros((12, 1), dtype=bool), r"mask of 12 booleans.* shape \(12, 1\) instead"),
     "mask of nothing": (Y, "none", "mask of 12 booleans"),
     "no label at all": (Y, np.ones(12, dtype=bool), "True for every training row: at least one label is needed"),

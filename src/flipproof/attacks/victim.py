@@ -23,7 +23,7 @@ from flipproof.certificates import Adversary
 from flipproof.exact import Powers
 from flipproof.learners.adversaries import powers_of
 from flipproof.learners.certified import with_fixed_random_state
-from flipproof.learners.labels import check_label_kinds
+from flipproof.learners.labels import label_values
 from flipproof.rounding import Integers
 
 #: Solvers of LogisticRegression that use its random state.
@@ -216,8 +216,7 @@ def _draws_random_numbers(model: Any) -> bool:
 
 
 def _labels_of(model: Any, y: Any) -> NDArray[Any]:
-    check_label_kinds(y, "The labels y")
-    labels = np.asarray(y)
+    labels = np.asarray(label_values(y))
     if labels.ndim != 1:
         raise ValueError(f"y must be one label per training row. Got an array of shape {labels.shape} instead.")
     known, given = np.asarray(model.classes_).tolist(), np.unique(labels).tolist()

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.blocks.block import Block, rows_at_a_time
-from flipproof.blocks.checking import as_entries, check_entries, check_features, check_mask, rows_in_words
+from flipproof.blocks.checking import as_entries, check_entries, check_features, rows_in_words
 from flipproof.blocks.paths import NPY, Paths, are_paths, found_files
 
 #: Rows of a file that one task visits, at most: several tasks can share a large file.
@@ -130,7 +130,7 @@ def array_parts(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> tupl
     check_features(X, "X")
     _check_given(y)
     whole = ArrayPart(
-        stored(X),
+        stored(np.asarray(X)),
         _entries("y", y, len(X)),
         None if trusted is None else _entries("trusted", trusted, len(X)),
         None if groups is None else _entries("groups", groups, len(X)),
@@ -189,10 +189,8 @@ def _entries(name: str, given: Any, n_rows: int) -> Source:
     """Return labels or the like of arrays."""
     if isinstance(given, (str, os.PathLike)):
         raise ValueError(f"{name} must be an array, as X is. Got the path {str(given)!r} instead.")
-    entries = stored(as_entries(given))
+    entries = stored(as_entries(name, given))
     check_entries(entries, name, n_rows)
-    if name == "trusted":
-        check_mask(entries, name)
     return entries
 
 
@@ -215,8 +213,8 @@ def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]])
     columns = [_stored_npy(path) for path in found]
     for path, column, (rows, array) in zip(found, columns, files, strict=True):
         check_entries(column, repr(str(path)), len(array), of=f" of {rows!r}")
-        if name == "trusted":
-            check_mask(column, repr(str(path)))
+        if name == "trusted" and column.dtype != bool:
+            raise ValueError(f"{str(path)!r} must be a mask of booleans, one per row. Got {column.dtype} instead.")
     return columns
 
 

@@ -11,10 +11,12 @@ from numpy.typing import NDArray
 from scipy.sparse import issparse
 
 from flipproof.blocks.block import Block, rows_at_a_time
+from flipproof.values import as_mask, as_names, as_values, check_nothing_masked
 
 
 def check_features(X: Any, name: str) -> None:
-    """Refuse what is no matrix of numbers; values are not looked at."""
+    """Refuse what is no matrix of numbers; values are not looked at, but none may be masked."""
+    check_nothing_masked(X, name)
     if len(X.shape) != 2:
         raise ValueError(f"{name} must have rows and columns. Got an array of shape {X.shape} instead.")
     if X.dtype.kind not in "biuf":
@@ -28,6 +30,7 @@ def as_features(X: Any, name: str) -> NDArray[Any]:
     if hasattr(getattr(X, "dtypes", None), "items"):
         numbers = numbers_of_frame(X, name)
     else:
+        check_nothing_masked(X, name)
         try:
             numbers = np.asarray(X)
         except ValueError as error:  # rows of several lengths
@@ -85,19 +88,21 @@ def check_entries(entries: Any, name: str, n_rows: int, of: str = "") -> None:
         raise ValueError(f"{name} must have one entry for each of the {n_rows} rows{of}. Got {got} instead.")
 
 
-def check_mask(trusted: Any, name: str) -> None:
-    """Refuse a mask of trusted rows that holds numbers, which may be meant as row numbers."""
-    if trusted.dtype != bool:
-        raise ValueError(f"{name} must be a mask of booleans, one per row. Got {trusted.dtype} instead.")
+def as_entries(purpose: str, given: Any, block: str = "") -> NDArray[Any]:
+    """Return labels ("y"), "trusted" or "groups" by value, as an array; `block` is which ones, for errors.
 
-
-def as_entries(values: Any) -> NDArray[Any]:
-    """Return labels or the like as an array; those of mixed type as they are, not as strings."""
-    if isinstance(values, (list, tuple)) and len(set(map(type, values))) > 1:
-        mixed = np.empty(len(values), dtype=object)
-        mixed[:] = values
-        return mixed
-    return np.asarray(values)
+    Values of an array that may be mapped from a file are not looked at, and it stays so.
+    """
+    name = f"{block}: {purpose}" if block else purpose
+    plain = "b" if purpose == "trusted" else "biufUS"
+    if isinstance(given, np.ndarray) and given.dtype.kind in plain and given.dtype != np.longdouble:
+        check_nothing_masked(given, name)
+        return np.asarray(given)
+    if purpose == "trusted":
+        return as_mask(given, name, "a mask of booleans, one per row.")
+    if purpose == "groups":
+        return as_names(given, f"The annotators of {block}" if block else name)
+    return as_values(given, f"The labels of {block}" if block else name)
 
 
 def checked_block(name: str, X: Any, labels: Any, trusted: Any = None, groups: Any = None) -> Block:
@@ -108,14 +113,13 @@ def checked_block(name: str, X: Any, labels: Any, trusted: Any = None, groups: A
     ValueError
         That names the block, if it is none.
     """
-    X, labels = as_features(X, f"{name}: X"), as_entries(labels)
+    X, labels = as_features(X, f"{name}: X"), as_entries("y", labels, name)
     check_entries(labels, f"{name}: y", len(X))
     if trusted is not None:
-        trusted = np.asarray(trusted)
+        trusted = as_entries("trusted", trusted, name)
         check_entries(trusted, f"{name}: trusted", len(X))
-        check_mask(trusted, f"{name}: trusted")
     if groups is not None:
-        groups = as_entries(groups)
+        groups = as_entries("groups", groups, name)
         check_entries(groups, f"{name}: groups", len(X))
     return Block(name, X, labels, trusted, groups)
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
 
-from flipproof.tables.columns import index_columns, type_kind
+from flipproof.tables.columns import index_columns, type_kind, type_kind_of_values
 
 #: Characters of an error of somebody else's that are repeated.
 LONGEST_REASON = 200
@@ -58,7 +58,7 @@ class Footer:
         try:
             return type_kind(name, kind)
         except ValueError:
-            return "nothing" if pa.types.is_null(kind) else str(kind)
+            return "nothing" if pa.types.is_null(kind) else type_kind_of_values(kind) or str(kind)
 
 
 def named_twice(names: Sequence[str]) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from flipproof.blocks.arrays import array_parts, npy_parts
 from flipproof.blocks.block import Block, Part
-from flipproof.blocks.checking import check_entries, made_features
+from flipproof.blocks.checking import as_entries, check_entries, made_features
 from flipproof.blocks.given import GivenBlocks, given_parts
 from flipproof.blocks.paths import NPY, PARQUET, Paths, are_paths, found_files
 
@@ -174,8 +174,9 @@ class RowBlocks:
             if given is None:
                 columns.append([None] * len(self.parts))
                 continue
-            check_entries(np.asarray(given), name, n_rows)
-            columns.append(np.split(np.asarray(given), ends))
+            entries = as_entries(name, given)
+            check_entries(entries, name, n_rows)
+            columns.append(np.split(entries, ends))
         first_rows = [0, *ends.tolist()]
         parts = tuple(NumberedPart(*one) for one in zip(self.parts, first_rows, *columns, strict=True))
         return replace(

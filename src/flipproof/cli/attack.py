@@ -128,6 +128,7 @@ def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) 
     import pyarrow as pa
 
     from flipproof.attacks import worst_flips
+    from flipproof.cli.output import column_of
 
     found = worst_flips(fitted.learner, fitted.X_test[rows], fitted.adversary, max_flips)
     if not found.attempted.all():
@@ -146,7 +147,10 @@ def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) 
         columns["train_id"] += [fitted.train.ids[one] for one in changed]
         columns["old_label"] += [labels[one].item() for one in changed]  # type: ignore[index]
         columns["new_label"] += found.new_labels[place].tolist()
-    return pa.table(columns), {"sentences": sentences, "unit": found.unit}
+    return pa.table({name: column_of(one) for name, one in columns.items()}), {
+        "sentences": sentences,
+        "unit": found.unit,
+    }
 
 
 def audit_table(fitted: FittedInMemory, top: int) -> tuple[pa.Table, dict[str, Any]]:
@@ -154,13 +158,14 @@ def audit_table(fitted: FittedInMemory, top: int) -> tuple[pa.Table, dict[str, A
     import pyarrow as pa
 
     from flipproof.attacks import labels_to_audit
+    from flipproof.cli.output import column_of
 
     audit = labels_to_audit(fitted.learner, fitted.X_test, fitted.adversary, top)
     labels = fitted.train.labels
     table = pa.table(
         {
-            "train_id": pa.array([fitted.train.ids[row] for row in audit.rows]),
-            "label": pa.array([labels[row].item() for row in audit.rows]),  # type: ignore[index]
+            "train_id": column_of([fitted.train.ids[row] for row in audit.rows]),
+            "label": column_of([labels[row].item() for row in audit.rows]),  # type: ignore[index]
             "n_predictions": audit.n_predictions,
             "share": audit.share,
         }

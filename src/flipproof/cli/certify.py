@@ -247,8 +247,10 @@ def attacks_for_report(fitted: FittedInMemory, main: Certificates) -> tuple[Atta
 def _method_table(fitted: Fitted, one: Certificates) -> pa.Table:
     import pyarrow as pa
 
+    from flipproof.cli.output import column_of
+
     columns: dict[str, Any] = {
-        "id": pa.array(fitted.test.ids),
+        "id": column_of(fitted.test.ids),
         "prediction": one.prediction,
         "radius": one.radius,
         "rival": one.rival,

@@ -150,7 +150,9 @@ def read_rows(choice: DataChoice, others: Sequence[str] = ()) -> tuple[Rows, Row
 
     if (choice.test is None) == (choice.holdout is None):
         raise click.UsageError("Give either --test FILE or --holdout SHARE.")
-    table = read_table(choice.train, _layout(choice), part="train", as_words=choice.text)
+    table = read_table(
+        choice.train, _layout(choice), part="train", as_words=choice.text, purposes=_purposes(choice, others)
+    )
     names = feature_names(choice, table.column_names, others, index_columns(table.schema))
     refuse_copies_of_the_label(table.select(names), table[choice.label], choice.label)
     if choice.holdout is not None:
@@ -165,8 +167,15 @@ def read_test_rows(choice: DataChoice, names: Sequence[str], schema: pa.Schema, 
     from flipproof.tables import read_table
 
     written = [field.name for field in schema if _is_words(field.type)]
-    table = read_table(choice.test or "", _layout(choice), part="test", as_words=written)
+    purposes = {name: purpose for name, purpose in _purposes(choice).items() if name not in written}
+    table = read_table(choice.test or "", _layout(choice), part="test", as_words=written, purposes=purposes)
     return _rows(table, choice, names, (), str(choice.test), train_labels)
+
+
+def _purposes(choice: DataChoice, others: Sequence[str] = ()) -> dict[str, str]:
+    """Return what columns are for that are no features; `others` are those of trust and of annotators."""
+    named: dict[str, str] = {choice.id_column or "": "ids", **dict.fromkeys(others[1:], "names"), choice.label: "label"}
+    return {name: purpose for name, purpose in named.items() if name and name not in choice.text}
 
 
 def _layout(choice: DataChoice) -> TextLayout:
@@ -250,8 +259,22 @@ def _is_words(kind: pa.DataType) -> bool:
 def refuse_copies_of_the_label(features: pa.Table, labels: pa.ChunkedArray, label: str) -> None:
     """Refuse a feature that is the label once more: it would not change with the label."""
     for name in features.column_names:
-        if features[name].type == labels.type and features[name].equals(labels):
+        if _is_copy(features[name], labels):
             raise ValueError(f"column {name!r} is a copy of the label column {label!r}: leave it out.")
+
+
+def _is_copy(feature: pa.ChunkedArray, labels: pa.ChunkedArray) -> bool:
+    """Whether a column holds the labels, in their type or in another one."""
+    import numpy as np
+
+    from flipproof.tables.columns import plain_numbers, type_kind_of_values
+
+    if feature.type == labels.type:
+        return bool(feature.equals(labels))
+    numeric = ("numbers", "booleans")
+    if not all(type_kind_of_values(one.type) in numeric for one in (feature, labels)):
+        return False
+    return bool(np.array_equal(plain_numbers(feature), plain_numbers(labels)))
 
 
 def _held_out(table: pa.Table, share: float, seed: int) -> list[pa.Table]:

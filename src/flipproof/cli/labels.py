@@ -11,10 +11,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from flipproof.tables.columns import as_labels
+from flipproof.tables.columns import as_labels, whole_number
+from flipproof.values import distinct, positions
 
 #: Rows from which on a column with a label of its own for every other row is taken for a mistake.
 ENOUGH_ROWS = 20
+
+#: How booleans are typed.
+TRUTH = {"true": True, "false": False}
 
 
 def label_array(
@@ -38,7 +42,8 @@ def label_array(
     labels = as_labels(name, column, repr(str(path)))
     if like is not None and (labels.dtype.kind == "U") != (like.dtype.kind == "U"):
         if like.dtype.kind == "U":
-            return labels.astype(str)
+            found, codes = distinct(labels)
+            return np.array([str(one) for one in found.tolist()], dtype=str)[codes]
         raise ValueError(
             f"column {name!r} holds {_kind(like)} in the training rows, but {_kind(labels)} in {str(path)!r}: "
             f"{labels[0].item()!r}."
@@ -48,7 +53,7 @@ def label_array(
 
 def check_classes(labels: NDArray[Any], name: str, classes: Sequence[Any]) -> None:
     """Refuse labels of one class, unless the classes were named, and what looks like no label."""
-    found = np.unique(labels)
+    found = distinct(labels)[0]
     if len(found) < 2 and not classes:
         raise ValueError(
             f"all labels in column {name!r} are {found[0].item()!r}: there is nothing to tell apart. "
@@ -62,7 +67,7 @@ def check_test_labels(labels: NDArray[Any] | None, classes: NDArray[Any], name: 
     """Refuse true labels none of which is a class that can be predicted, and warn of single ones."""
     if labels is None:
         return
-    unknown = ~np.isin(labels, classes)
+    unknown = ~positions(classes, labels)[1]
     if not unknown.any():
         return
     example = labels[unknown][0].item()
@@ -80,37 +85,58 @@ def check_test_labels(labels: NDArray[Any] | None, classes: NDArray[Any], name: 
 
 def typed_class(text: str, classes: NDArray[Any], option: str) -> Any:
     """Return the class that somebody typed, in the type of the labels."""
-    for one in classes.tolist():
-        if str(one) == text:
-            return one
-    raise ValueError(f"{option}: there is no class {text!r}, but {', '.join(map(str, classes.tolist()[:10]))}.")
+    found = _class_of(text, classes)
+    if found is None:
+        raise ValueError(f"{option}: there is no class {text!r}, but {', '.join(map(str, classes.tolist()[:10]))}.")
+    return found
 
 
 def typed_classes(texts: Sequence[str], labels: NDArray[Any]) -> list[Any]:
     """Return all classes that somebody typed, in the type of the labels."""
     if labels.dtype.kind == "U":
         return list(texts)
-    try:
-        if labels.dtype.kind == "b":
-            return [{"true": True, "false": False}[text.lower()] for text in texts]
-        return [int(text) for text in texts]
-    except (KeyError, ValueError):
-        raise ValueError(f"--classes: the labels are {_kind(labels)}, but got {', '.join(texts)}.") from None
+    typed = [TRUTH.get(text.lower()) if labels.dtype.kind == "b" else whole_number(text) for text in texts]
+    if None in typed:
+        raise ValueError(f"--classes: the labels are {_kind(labels)}, but got {', '.join(texts)}.")
+    return typed
 
 
 def allowed_changes(texts: Sequence[str], classes: NDArray[Any]) -> list[tuple[Any, Any]]:
-    """Return the changes of labels that somebody typed as OLD:NEW; class names may hold colons."""
+    r"""Return the changes of labels that somebody typed as OLD:NEW.
+
+    Class names may hold colons: where a change could be read in two ways, it is refused, and ``\:`` stands for a colon
+    of a name.
+    """
     pairs = []
     for text in texts:
         splits = [(text[:i], text[i + 1 :]) for i, sign in enumerate(text) if sign == ":"]
         if not splits:
             raise ValueError(f"--allow: {text!r} must be OLD:NEW, two classes.")
-        names = {str(one) for one in classes.tolist()}
-        old, new = next((pair for pair in splits if set(pair) <= names), splits[0])
+        marked = [(old.replace(r"\:", ":"), new.replace(r"\:", ":")) for old, new in splits if not old.endswith("\\")]
+        readings = [
+            pair for pair in dict.fromkeys(splits + marked) if all(_class_of(one, classes) is not None for one in pair)
+        ]
+        if len(readings) > 1:
+            ways = " or ".join(f"{_marked(old)}:{_marked(new)}" for old, new in readings)
+            raise ValueError(f"--allow: {text!r} can be read in {len(readings)} ways. Mark colons of names: {ways}.")
+        old, new = (typed_class(one, classes, "--allow") for one in (readings or splits)[0])
         if old == new:
             raise ValueError(f"--allow: {text!r} must be OLD:NEW, two different classes.")
-        pairs.append((typed_class(old, classes, "--allow"), typed_class(new, classes, "--allow")))
+        pairs.append((old, new))
     return pairs
+
+
+def _marked(name: str) -> str:
+    return name.replace(":", r"\:")
+
+
+def _class_of(text: str, classes: NDArray[Any]) -> Any:
+    """Return the class that a text stands for, numbers by their value; None if there is none."""
+    for one in classes.tolist():
+        if str(one) == text:
+            return one
+    number = whole_number(text) if classes.dtype.kind in "iuf" else None
+    return None if number is None else next((one for one in classes.tolist() if one == number), None)
 
 
 def _kind(labels: NDArray[Any]) -> str:

@@ -24,6 +24,7 @@ from flipproof.tables.columns import (
     type_kind,
     without_dictionary,
 )
+from flipproof.values import joined
 
 #: Rows of a sample, at most.
 ROWS_IN_SAMPLE = 100_000
@@ -84,9 +85,10 @@ def draw_sample(footers: Sequence[Footer], features: Sequence[str], label: str, 
                 line.show(done, "row groups", is_last=done == n_groups)
     finally:
         line.close()
-    columns = {name: _joined(name, [table[name] for table in found], footers) for name in names}
-    labels = columns.pop(label)
-    return Sample(pa.table(columns), labels, n_rows)
+    columns = {name: _joined(name, [table[name] for table in found], footers) for name in features}
+    # by value: as floats, large numbers of several types would be the same
+    labels = joined([as_labels(label, table[label], "the files") for table in found])
+    return Sample(pa.table(columns), pa.chunked_array([labels]), n_rows)
 
 
 def fingerprint(files: Sequence[Path]) -> str:

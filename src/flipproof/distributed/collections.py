@@ -12,8 +12,9 @@ from dask.utils import is_dataframe_like
 
 from flipproof.blocks.arrays import ArrayPart
 from flipproof.blocks.block import Block
-from flipproof.blocks.checking import check_features, check_mask, numbers_of_frame
+from flipproof.blocks.checking import as_entries, check_features, numbers_of_frame
 from flipproof.blocks.rows import RowBlocks
+from flipproof.values import check_nothing_masked
 
 COLUMNS = ("y", "trusted", "groups")
 
@@ -43,17 +44,19 @@ class Partition:
         """Yield the rows, block after block."""
         X = self._features()
         check_features(X, self.name)
-        entries = {name: _entries(self.X, given) for name, given in self.columns.items()}
-        for name, one in entries.items():
+        given = {name: self.X[one] if isinstance(one, str) else one for name, one in self.columns.items()}
+        for name, one in given.items():
             if len(one) != len(X):
                 raise ValueError(f"{self.name} has {len(X)} rows, but {name} has {len(one)} entries there.")
-        if len(X) and "trusted" in entries:
-            check_mask(entries["trusted"], f"{self.name}: trusted")
+        if len(X) == 0:  # empty partitions may be of any type
+            return
+        entries = {name: as_entries(name, one, self.name) for name, one in given.items()}
         columns = entries["y"], entries.get("trusted"), entries.get("groups")
         yield from ArrayPart(X, *columns, source=f"{self.name}, ").blocks()
 
     def _features(self) -> Any:
         if self.feature_names is None:
+            check_nothing_masked(self.X, f"{self.name}: X")
             return np.asarray(self.X)
         missing = [name for name in (*self.feature_names, *self._taken()) if name not in self.X.columns]
         strange = [name for name in self.X.columns if name not in (*self.feature_names, *self._taken())]
@@ -78,11 +81,6 @@ class DaskRows(RowBlocks):
     keeper: Any = None
 
     is_in_dask: ClassVar[bool] = True
-
-
-def _entries(frame: Any, given: Any) -> Any:
-    column = frame[given] if isinstance(given, str) else given
-    return column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
 
 
 def dask_rows(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
@@ -143,7 +141,7 @@ def _pieces(
     elif lengths is None:
         raise ValueError(f"{name} must be in Dask, too, where it is not known how many rows a partition of X has.")
     else:
-        entries = np.asarray(given)
+        entries = as_entries(name, given)
         if entries.shape != (sum(lengths),):
             raise ValueError(f"{name} must have one entry per row of X, {sum(lengths)}. Got shape {entries.shape}.")
         pieces = np.split(entries, np.cumsum(lengths)[:-1])

@@ -13,8 +13,8 @@ from flipproof.certificates import Adversary
 from flipproof.distributed.summaries import Census
 from flipproof.exact import Scope
 from flipproof.learners.adversaries import limits_in_words, possible_changes
-from flipproof.learners.labels import plain_labels
 from flipproof.rounding import Integers
+from flipproof.values import as_names, positions
 
 
 @dataclass(frozen=True)
@@ -62,20 +62,12 @@ class BlockPowers:
         assert self.cells is not None
         assert block.groups is not None
         members = np.flatnonzero(self.changeable(block, codes))
-        names = plain_labels(block.groups)[members]
-        group, is_known = _positions(self.names, names)
-        cells, is_counted = _positions(self.cells, group * len(self.transitions) + codes[members])
+        names = as_names(block.groups, f"The annotators of {block.name}")[members]
+        group, is_known = positions(self.names, names)
+        cells, is_counted = positions(self.cells, group * len(self.transitions) + codes[members])
         if not (is_known & is_counted).all():
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
         return members, cells
-
-
-def _positions(rising: NDArray[Any], values: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return where values are in an array that rises, and whether they are there at all."""
-    if len(rising) == 0:
-        return np.zeros(len(values), dtype=np.int64), np.zeros(len(values), dtype=bool)
-    position = np.minimum(np.searchsorted(rising, values), len(rising) - 1)
-    return position, rising[position] == values
 
 
 @dataclass(frozen=True)

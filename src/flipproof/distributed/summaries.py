@@ -17,12 +17,11 @@ from numpy.typing import NDArray
 from flipproof.blocks.block import Block, Part
 from flipproof.distributed.checksums import features_checksum, scattered
 from flipproof.learners.column_sums import ColumnRanges
-from flipproof.learners.labels import check_label_kinds, encode_labels, plain_labels
+from flipproof.learners.labels import encode_labels, label_values
 from flipproof.learners.whitening import Whitening
 from flipproof.rounding import Floats, Integers
+from flipproof.values import are_whole, as_names, distinct, joined, kind_of, union
 from flipproof.votes import class_sums
-
-KINDS = {"U": "words", "b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers"}
 
 
 @dataclass(frozen=True)
@@ -37,11 +36,10 @@ class SurveyedRows:
         mine, others = len(self.ranges.low), len(other.ranges.low)
         if mine != others:
             raise ValueError(f"{other.name} has {others} columns, but {self.name} has {mine}.")
-        kinds = KINDS[self.labels.dtype.kind], KINDS[other.labels.dtype.kind]
+        kinds = kind_of(self.labels), kind_of(other.labels)
         if kinds[0] != kinds[1]:
             raise ValueError(f"The labels of {other.name} are {kinds[1]}, but those of {self.name} are {kinds[0]}.")
-        labels = np.unique(np.concatenate([self.labels, other.labels]))
-        return SurveyedRows(self.name, self.ranges + other.ranges, labels)
+        return SurveyedRows(self.name, self.ranges + other.ranges, union(self.labels, other.labels))
 
 
 def survey(block: Block) -> SurveyedRows:
@@ -58,10 +56,7 @@ def survey(block: Block) -> SurveyedRows:
             f"{block.name} holds {what} in row {row} of it, column {column}: leave such rows out, or fill in a number."
         )
     if block.groups is not None:
-        check_label_kinds(block.groups, f"The annotators of {block.name}")
-        if np.any(block.groups != block.groups):
-            row = np.argmax(block.groups != block.groups)
-            raise ValueError(f"{block.name} does not say who labelled row {row} of it.")
+        as_names(block.groups, f"The annotators of {block.name}")
     return SurveyedRows(block.name, ColumnRanges.of(X), _labels_of(block))
 
 
@@ -75,17 +70,16 @@ def features_of(block: Block) -> Floats:
 
 def _labels_of(block: Block) -> NDArray[Any]:
     """Return the labels that occur in a block."""
-    check_label_kinds(block.labels, f"The labels of {block.name}")
-    labels = plain_labels(block.labels)
-    if labels.dtype.kind not in KINDS:
-        raise ValueError(f"The labels of {block.name} must be numbers, strings or booleans. Got {labels.dtype}.")
-    is_whole = np.isfinite(labels) & (labels == np.rint(labels)) if labels.dtype.kind == "f" else np.array(True)
+    labels = label_values(block.labels, f"The labels of {block.name}")
+    if labels.dtype.kind == "S":
+        raise ValueError(f"The labels of {block.name} must be numbers, strings or booleans. Got bytes: decode them.")
+    is_whole = are_whole(labels)
     if not is_whole.all():
         strange = labels[~is_whole][0]
         raise ValueError(
             f"The labels of {block.name} must be classes, that is whole numbers. Got {strange} among them."
         )
-    return np.unique(labels)
+    return distinct(labels)[0]
 
 
 def codes_of(block: Block, classes: NDArray[Any]) -> Integers:
@@ -145,12 +139,12 @@ class Census:
         trusted = None if self.trusted is None or other.trusted is None else self.trusted + other.trusted
         if self.names is None or other.names is None or self.of_group is None or other.of_group is None:
             return Census(self.counts + other.counts, trusted, None, None, marks)
-        kinds = [KINDS.get(names.dtype.kind, str(names.dtype)) for names in (self.names, other.names)]
+        kinds = [kind_of(names) for names in (self.names, other.names)]
         if kinds[0] != kinds[1]:
             raise ValueError(
                 f"Annotators must be all numbers or all words. Got {kinds[0]} in some blocks, {kinds[1]} in others."
             )
-        names, position = np.unique(np.concatenate([self.names, other.names]), return_inverse=True)
+        names, position = distinct(joined([self.names, other.names]))
         of_group = np.zeros((len(names), len(self.counts)), dtype=np.int64)
         np.add.at(of_group, position, np.concatenate([self.of_group, other.of_group]))
         return Census(self.counts + other.counts, trusted, names, of_group, marks)
@@ -195,8 +189,8 @@ def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -
         said += block.trusted.astype(np.uint64) << np.uint64(32)
     names, of_group = None, None
     if block.groups is not None:
-        names, group = np.unique(plain_labels(block.groups), return_inverse=True)
-        hashes = np.array([zlib.crc32(str(name).encode()) for name in names.tolist()], dtype=np.uint64)
+        names, group = distinct(as_names(block.groups, f"The annotators of {block.name}"))
+        hashes = np.array([zlib.crc32(repr(name).encode()) for name in names.tolist()], dtype=np.uint64)
         said += hashes[group] << np.uint64(33)
         cells = np.bincount((group * n_classes + codes)[can_change], minlength=len(names) * n_classes)
         of_group = cells.reshape(len(names), n_classes)

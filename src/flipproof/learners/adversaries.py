@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from flipproof.certificates import Adversary
 from flipproof.exact import Powers, Scope
 from flipproof.rounding import Integers
+from flipproof.values import as_values, distinct, positions
 
 
 def powers_of(
@@ -27,7 +28,7 @@ def powers_of(
     changeable = labeled & np.asarray(transitions.any(axis=1))[codes]
     if adversary.trusted is not None:
         changeable &= ~adversary.trusted
-    groups = None if adversary.groups is None else np.unique(adversary.groups, return_inverse=True)[1].astype(np.int64)
+    groups = None if adversary.groups is None else distinct(adversary.groups)[1]
     return Powers(changeable, transitions, groups)
 
 
@@ -80,12 +81,12 @@ def possible_changes(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]
     """Return which changes from one class to another are among the allowed pairs."""
     possible = np.zeros((len(classes), len(classes)), dtype=bool)
     for pair in allowed:
-        code = [np.flatnonzero(classes == one) for one in pair]
-        for one, found in zip(pair, code, strict=True):
-            if found.size == 0:
+        found = [positions(classes, as_values([one], "Adversary(allowed=...)")) for one in pair]
+        for one, (_, is_known) in zip(pair, found, strict=True):
+            if not is_known[0]:
                 raise ValueError(
                     f"Adversary(allowed=...) names the class {one!r}, which the learner does not know: it knows "
                     f"{classes.tolist()}."
                 )
-        possible[code[0][0], code[1][0]] = True
+        possible[found[0][0][0], found[1][0][0]] = True
     return possible

@@ -17,8 +17,9 @@ from flipproof.blocks import RowBlocks
 from flipproof.certificates import Adversary, Certificates
 from flipproof.exact import Powers
 from flipproof.learners.adversaries import powers_of
-from flipproof.learners.labels import check_label_kinds, encode_labels
+from flipproof.learners.labels import encode_labels, label_values
 from flipproof.rounding import Floats, Integers
+from flipproof.values import as_mask, check_nothing_masked
 
 #: What features are converted to: the first, unless they are of the other already.
 FEATURE_TYPES = [np.float64, np.float32]
@@ -44,15 +45,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
         """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
         self._check_parameters()
+        check_nothing_masked(X, "X")
         if unlabeled is None or y is None:
-            check_label_kinds(y, "The labels y")
-            X, labels = self._training_arrays(X, y)
+            X, labels = self._training_arrays(X, label_values(y))
             self._labeled = np.ones(len(labels), dtype=bool)
         else:
             self._labeled = _labeled_rows(unlabeled, len(y))
-            given = _given_labels(y, self._labeled)
-            check_label_kinds(given, "The labels y")
-            labels = column_or_1d(given)
+            labels = column_or_1d(label_values(_given_labels(y, self._labeled)))
             assert_all_finite(labels, input_name="y")
             # whatever stands in for the missing labels is not looked at
             X, _ = self._training_arrays(X, np.zeros(len(self._labeled)))
@@ -156,12 +155,10 @@ def with_fixed_random_state(estimator: Any) -> Any:
 
 def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:
     """Return the mask of rows that have a label."""
-    mask = np.asarray(unlabeled)
-    if mask.dtype != bool or mask.shape != (n,):
-        raise ValueError(
-            f"unlabeled must be a mask of {n} booleans, one per training row, True where there is no label. "
-            f"Got an array of {mask.dtype} and shape {mask.shape} instead."
-        )
+    wanted = f"a mask of {n} booleans, one per training row, True where there is no label."
+    mask = as_mask(unlabeled, "unlabeled", wanted)
+    if len(mask) != n:
+        raise ValueError(f"unlabeled must be {wanted} Got {len(mask)} instead.")
     if mask.all():
         raise ValueError("unlabeled is True for every training row: at least one label is needed.")
     return np.asarray(~mask)
@@ -171,5 +168,5 @@ def _given_labels(y: Any, labeled: NDArray[np.bool_]) -> Any:
     """Return the labels of the rows that have one, as they would be if there were no other rows."""
     if isinstance(y, (list, tuple)):  # before an array makes one kind of all, or None an object array
         return [label for label, is_given in zip(y, labeled, strict=True) if is_given]
-    given = np.asarray(y)[labeled]
-    return given.tolist() if given.dtype.kind == "O" else given
+    keeps_types = hasattr(y, "isna") or isinstance(y, np.ma.MaskedArray)
+    return (y if keeps_types else np.asarray(y))[labeled]

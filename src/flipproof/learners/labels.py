@@ -8,27 +8,28 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.rounding import Integers
+from flipproof.values import are_whole, as_values, distinct, positions
 
 
-def check_label_kinds(labels: Any, name: str) -> None:
-    """Refuse missing labels and labels of mixed type, which conversion to an array would silently turn into strings."""
-    if isinstance(labels, (list, tuple)):
-        each: Any = labels
-    elif getattr(getattr(labels, "dtype", None), "kind", None) == "O":
-        each = np.asarray(labels).ravel()
-    else:
-        return
-    kinds = {_kind(one) for one in set(map(type, each))}
-    # NaN is a float that is not itself; only a mix with strings, an error in any case, is worth a look at every label
-    if "None" in kinds or ({"strings", "numbers"} <= kinds and any(one != one for one in each)):
+def label_values(y: Any, name: str = "The labels y") -> Any:
+    """Return labels by value, as an array; what is not one label after another as it is, for others to refuse.
+
+    Raises
+    ------
+    ValueError
+        If labels are missing, of several kinds, or of another one.
+    """
+    if y is None or isinstance(y, str):
+        return y
+    if hasattr(y, "iloc") and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:  # a frame's types would be lost
+        return label_values(y.iloc[:, 0], name)[:, None]
+    labels = as_values(y, name)
+    if labels.dtype.kind == "O" and labels.ndim == 1:
         raise ValueError(
-            f"{name} must not be missing. Got None or NaN among them: leave those rows out, or label them."
+            f"{name} must be strings, or whole numbers that 64 bits hold. Got {_first_beyond(labels)!r} among them: "
+            "convert them to strings."
         )
-    if len(kinds) > 1:
-        raise ValueError(
-            f"{name} must all be of one kind. Got a mix of {' and '.join(sorted(kinds))} instead: "
-            "convert them to numbers, strings or booleans first."
-        )
+    return labels
 
 
 def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[Any], Integers]:
@@ -36,41 +37,28 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
 
     With `classes` given, labels may leave some of them out, or even be all the same.
     """
+    labels = label_values(y)
     if classes is None:
-        found, codes = np.unique(y, return_inverse=True)
+        found, codes = distinct(labels)
         if len(found) < 2:
             raise ValueError(
                 f"The training labels hold only one class, {found.tolist()[0]!r}; at least two are needed. "
                 "If other classes exist but do not occur here, name them all with classes=[...]."
             )
-        return found, codes.astype(np.int64)
-    check_label_kinds(classes, "The 'classes'")
-    known = plain_labels(classes)
-    if known.ndim != 1 or len(np.unique(known)) < 2:
+        return found, codes
+    known = label_values(classes, "The 'classes'")
+    if known.ndim != 1 or len(distinct(known)[0]) < 2:
         raise ValueError(f"The 'classes' parameter must be a list of at least two classes. Got {classes!r} instead.")
-    if known.dtype.kind == "f" and not np.all(known == np.rint(known)):
+    if not are_whole(known).all():
         raise ValueError(f"The 'classes' must be whole numbers if they are numbers. Got {known.tolist()} instead.")
-    known, labels = np.unique(known), plain_labels(y)
-    comparable = (known.dtype.kind == "U") == (labels.dtype.kind == "U")
-    position = np.minimum(np.searchsorted(known, labels), len(known) - 1) if comparable else np.zeros(len(labels), int)
-    unknown = np.broadcast_to(known[position] != labels, labels.shape)
-    if unknown.any():
-        strange = np.unique(labels[unknown])[:3].tolist()
+    known = distinct(known)[0]
+    codes, is_known = positions(known, labels)
+    if not is_known.all():
+        strange = distinct(labels[~is_known])[0][:3].tolist()
         raise ValueError(f"The labels y hold {strange}, which 'classes' does not name: it names {known.tolist()}.")
-    return known, position.astype(np.int64)
+    return known, codes.astype(np.int64)
 
 
-def plain_labels(values: Any) -> NDArray[Any]:
-    """Return an array of numbers, booleans or fixed-width strings, from whatever holds them."""
-    array = np.asarray(values)
-    return np.asarray(array.tolist()) if array.dtype.kind in {"O", "T"} else array
-
-
-def _kind(one: type) -> str:
-    if issubclass(one, (bool, np.bool_)):
-        return "booleans"
-    if issubclass(one, (int, float, np.number)):
-        return "numbers"
-    if issubclass(one, str):
-        return "strings"
-    return "None" if one is type(None) else one.__name__
+def _first_beyond(labels: NDArray[Any]) -> Any:
+    limits = np.iinfo(np.int64).min, np.iinfo(np.uint64).max
+    return next((one for one in labels.tolist() if not limits[0] <= one <= limits[1] or one != int(one)), labels[0])

@@ -26,7 +26,7 @@ from flipproof.certificates import Adversary
 from flipproof.exact import Powers
 from flipproof.learners.base_learners import check_base_learner
 from flipproof.learners.certified import CertifiedClassifier
-from flipproof.learners.labels import check_label_kinds, encode_labels
+from flipproof.learners.labels import encode_labels, label_values
 from flipproof.noise import FeatureNoise, JointNoise
 from flipproof.rounding import Floats, Integers
 from flipproof.smoothing.fits import NoisyFits, all_models, count_votes, draws_of, fresh, seed_from
@@ -36,6 +36,7 @@ from flipproof.smoothing.radii import certified_radius, check_count, error_rate
 from flipproof.smoothing.result import SmoothedCertificates
 from flipproof.smoothing.votes import VoteBounds, bound_votes, selected_classes
 from flipproof.smoothing.words import abstention_reasons, adversary_words, assumptions, reach
+from flipproof.values import check_nothing_masked
 
 #: What the confidence may be about.
 SCOPES = ("prediction", "batch")
@@ -195,8 +196,8 @@ class SmoothedClassifier(CertifiedClassifier):
         self
         """
         self._check_parameters()
-        check_label_kinds(y, "The labels y")
-        X, labels = self._read_features(X, y)
+        check_nothing_masked(X, "X")
+        X, labels = self._read_features(X, label_values(y))
         self.classes_, self._codes = encode_labels(labels, self.classes)
         self._labeled = np.ones(len(self._codes), dtype=bool)
         self.noise_ = resolved_noise(self.noise, len(self.classes_), type(self).__name__)

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
+
+from flipproof import values
 
 #: Different words from which on a column, most of which is numbers, was meant to be numbers.
 MANY_WORDS = 20
@@ -17,6 +22,12 @@ ANSWERS = {
     **dict.fromkeys(("true", "yes", "y", "1", "1.0"), 1),
     **dict.fromkeys(("false", "no", "n", "0", "0.0"), 0),
 }
+
+#: A number as it is written, with or without an exponent.
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
+
+#: Booleans as files of text write them; 1 and 0 only beside these.
+TRUTH = {**dict.fromkeys(("true", "True", "TRUE", "1"), True), **dict.fromkeys(("false", "False", "FALSE", "0"), False)}
 
 #: Different words from which on a column of words may be a text, or a name for each row.
 MANY_CATEGORIES = 100
@@ -70,10 +81,10 @@ def index_columns(schema: pa.Schema) -> list[str]:
 
 def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Return numbers or booleans as floats, NaN where they are missing; refuse infinite ones."""
-    values = plain_numbers(column)
-    if np.isinf(values).any():
-        raise ValueError(f"column {name!r} holds infinity in row {int(np.flatnonzero(np.isinf(values))[0])}.")
-    return values
+    numbers = plain_numbers(column)
+    if np.isinf(numbers).any():
+        raise ValueError(f"column {name!r} holds infinity in row {int(np.flatnonzero(np.isinf(numbers))[0])}.")
+    return numbers
 
 
 def plain_numbers(column: pa.ChunkedArray, dtype: Any = np.float64) -> NDArray[Any]:
@@ -161,25 +172,32 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
             f"{source} has missing labels in column {name!r}, the first in row {first_row + row}: "
             "leave those rows out, or label them."
         )
-    if is_words(column.type):
-        return np.array(column.to_pylist(), dtype=str)
-    if pa.types.is_boolean(column.type):
-        return np.array(column.to_pylist(), dtype=bool)
-    if pa.types.is_integer(column.type):
-        numbers = column.to_numpy()
-        _check_range(name, numbers, numbers > np.iinfo(np.int64).max, source, first_row)
-        return np.asarray(numbers.astype(np.int64))
-    if pa.types.is_floating(column.type):
-        values = column.to_numpy().astype(np.float64)
-        if not np.array_equal(values, np.rint(values)):
+    if type_kind_of_values(column.type) not in ("words", "booleans", "numbers"):
+        raise ValueError(f"column {name!r} of {source} holds {column.type}: labels must be words or whole numbers.")
+    labels, codes = _different(column, f"column {name!r} of {source}")
+    if labels.dtype.kind not in "iufO":
+        return labels[codes]
+    numbers = labels.tolist()
+    strange = next((code for code, one in enumerate(numbers) if not _fits_64_bits(one)), None)
+    if strange is not None:
+        if np.isfinite(float(numbers[strange])) and numbers[strange] != int(numbers[strange]):
             raise ValueError(f"column {name!r} of {source} holds fractions: labels must be classes.")
-        _check_range(name, values, (values < -(2.0**63)) | (values >= 2.0**63), source, first_row)
-        return np.asarray(values.astype(np.int64))
-    raise ValueError(f"column {name!r} of {source} holds {column.type}: labels must be words or whole numbers.")
+        row = int(np.argmax(codes == strange))
+        raise ValueError(
+            f"column {name!r} of {source} holds {numbers[strange]} in row {first_row + row}: labels must be words, "
+            "or whole numbers that 64 bits hold."
+        )
+    whole = values.as_values([int(one) for one in numbers], f"The labels in column {name!r} of {source}")
+    if whole.dtype.kind == "O":
+        raise ValueError(
+            f"column {name!r} of {source} holds negative numbers and others of 2**63 or more: no type of 64 bits holds "
+            "both. Make words of them."
+        )
+    return whole[codes]
 
 
 def as_names(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[Any]:
-    """Return who labelled each row: numbers and booleans as they are, anything else as strings."""
+    """Return who labelled each row, by value: numbers, booleans, words and bytes; anything else as strings."""
     column = without_dictionary(column)
     row = _first_missing(column)
     if row is not None:
@@ -187,8 +205,11 @@ def as_names(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0
     if pa.types.is_nested(column.type):
         raise ValueError(f"column {name!r} of {source} must hold a name for each row. Got {column.type} instead.")
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
-        return np.asarray(column.to_numpy())
-    return np.array([str(value) for value in column.to_pylist()], dtype=str)
+        return values.as_names(column.to_numpy(), f"The annotators in column {name!r} of {source}")
+    if type_kind_of_values(column.type) is None:  # of the same type in all files
+        return np.array([str(value) for value in column.to_pylist()], dtype=str)
+    names, codes = _different(column, f"The annotators in column {name!r} of {source}")
+    return values.as_names(names[codes], f"The annotators in column {name!r} of {source}")
 
 
 def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[np.bool_]:
@@ -199,16 +220,88 @@ def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0)
         raise ValueError(f"column {name!r} of {source} does not say whether row {first_row + missing} is trusted.")
     expected = f"column {name!r} of {source} must say who is trusted: yes or no, true or false, 1 or 0."
     if is_words(column.type):
-        values = np.array([ANSWERS.get(word.strip().lower(), np.nan) for word in column.to_pylist()], dtype=np.float64)
+        said = np.array([ANSWERS.get(word.strip().lower(), np.nan) for word in column.to_pylist()], dtype=np.float64)
     elif pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
-        values = plain_numbers(column)
+        said = plain_numbers(column)
     else:
         raise ValueError(f"{expected} Got {column.type} instead.")
-    strange = np.flatnonzero((values != 0) & (values != 1))
+    strange = np.flatnonzero((said != 0) & (said != 1))
     if strange.size:
         row = int(strange[0])
         raise ValueError(f"{expected} Got {column[row].as_py()!r} in row {first_row + row} instead.")
-    return np.asarray(values == 1)
+    return np.asarray(said == 1)
+
+
+def whole_number(text: str) -> int | None:
+    """Return the whole number that a text is, if it is one; 1.0 and 1e0 are, too."""
+    number = _number(text.strip())
+    return int(number) if number is not None and number == int(number) else None
+
+
+def spelled_labels(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the labels of a file of text, which come as words, as numbers or booleans if all of them are.
+
+    Raises
+    ------
+    ValueError
+        If one number or boolean is spelled in two ways: it may be one class, or two.
+    """
+    words = column.drop_null().unique().to_pylist()
+    check_spellings(name, words)
+    numbers = [_number(word) for word in words]
+    if words and all(number is not None for number in numbers):
+        is_whole = all(number == int(number) for number in numbers if number is not None)
+        made = values.as_values(numbers, "labels") if is_whole else np.array(numbers, dtype=np.float64)
+    elif words and all(word in TRUTH for word in words):
+        made = np.array([TRUTH[word] for word in words])
+    else:
+        return column
+    if made.dtype.kind == "O":  # no type of 64 bits holds them: as words they are the same classes
+        return column
+    codes = pc.index_in(column, pa.array(words, column.type))
+    return pa.chunked_array([pa.array(made).take(codes.combine_chunks())])
+
+
+def spelled_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Return the ids of a file of text, which come as words, as integers if that is how all of them are written."""
+    words = column.drop_null().unique().to_pylist()
+    try:
+        return column.cast(pa.int64()) if words and all(str(int(word)) == word for word in words) else column
+    except (ValueError, pa.ArrowInvalid):
+        return column
+
+
+def check_spellings(name: str, words: Sequence[str]) -> None:
+    """Refuse a number that is spelled in two ways, and booleans likewise: nobody knows whether one or two are meant.
+
+    Parameters
+    ----------
+    name : str
+        What the column is called, for errors.
+    words : sequence of str
+        The different words in it. If some are no numbers, those with exponents may be names, and are none, too.
+    """
+    numbers = {word: _number(word) for word in words}
+    if None in numbers.values():
+        numbers = {word: _number(word) for word in words if "e" not in word.lower()}
+    known: dict[Any, str] = {}
+    for word, number in numbers.items():
+        other = word if number is None else known.setdefault(number, word)
+        if other != word:
+            raise ValueError(
+                f"column {name!r} holds {other!r} and {word!r}, one number in two spellings: write it in one way, or "
+                "put a letter before each if they are not the same."
+            )
+    if not words or any(word not in TRUTH for word in words):
+        return
+    for word in words:
+        other = known.setdefault(TRUTH[word], word)
+        if other != word:
+            raise ValueError(f"column {name!r} holds {other!r} and {word!r}: write {TRUTH[word]} in one way.")
+
+
+def _number(word: str) -> Decimal | None:
+    return Decimal(word) if NUMBER.fullmatch(word) else None
 
 
 def check_categories(name: str, words: NDArray[np.object_]) -> None:
@@ -232,14 +325,46 @@ def check_categories(name: str, words: NDArray[np.object_]) -> None:
         )
 
 
-def _check_range(name: str, values: NDArray[Any], is_beyond: NDArray[np.bool_], source: str, first_row: int) -> None:
-    """Refuse labels that int64 does not hold: all of them would become one class."""
-    if is_beyond.any():
-        row = int(np.flatnonzero(is_beyond)[0])
-        raise ValueError(
-            f"column {name!r} of {source} holds {values[row].item()!r} in row {first_row + row}: labels must be words, "
-            "or whole numbers below 2**63."
-        )
+def type_kind_of_values(kind: pa.DataType) -> str | None:
+    """Return what labels or names of a type are: "numbers", "booleans", "words" or "bytes"; None if anything else."""
+    if pa.types.is_dictionary(kind):
+        kind = kind.value_type
+    if isinstance(kind, pa.BaseExtensionType):
+        kind = kind.storage_type
+    if pa.types.is_boolean(kind):
+        return "booleans"
+    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        return "numbers"
+    if is_words(kind):
+        return "words"
+    # of fixed size, or as long as each is
+    is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return "bytes" if is_bytes or pa.types.is_binary_view(kind) else None
+
+
+def _different(column: pa.ChunkedArray, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
+    """Return the different values of a column, and the position of each row's value among them."""
+    if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
+        return values.distinct(column.to_numpy())
+    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:  # of which pyarrow makes no dictionary
+        column = column.cast(pa.decimal128(38, column.type.scale))
+    encoded = column.combine_chunks().dictionary_encode()
+    if isinstance(encoded, pa.ChunkedArray):  # of no rows, or of more than one array holds
+        encoded = encoded.unify_dictionaries()
+        dictionary = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
+        indices = [chunk.indices.to_numpy() for chunk in encoded.chunks]
+        codes = np.concatenate([np.zeros(0, dtype=np.int64), *indices])
+    else:
+        dictionary, codes = encoded.dictionary, encoded.indices.to_numpy()
+    each = dictionary.to_pylist()
+    if not each:
+        return np.empty(0, {"words": str, "bytes": bytes}.get(type_kind_of_values(column.type) or "", np.int64)), codes
+    return values.as_values(each, name), codes
+
+
+def _fits_64_bits(number: Any) -> bool:
+    """Whether a number is whole, and one that a type of 64 bits holds."""
+    return bool(np.iinfo(np.int64).min <= number <= np.iinfo(np.uint64).max and number == int(number))
 
 
 def _first_missing(column: pa.ChunkedArray) -> int | None:
@@ -250,7 +375,9 @@ def _first_missing(column: pa.ChunkedArray) -> int | None:
 
 
 def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column whose values stand in it, not in a dictionary beside it."""
+    """Return a column whose values stand in it, not in a dictionary beside it, and are of no type of their own."""
+    if isinstance(column.type, pa.BaseExtensionType):
+        column = column.cast(column.type.storage_type)
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import zipfile
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +16,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyarrow import csv, ipc, parquet
 
+from flipproof.tables.columns import check_spellings, spelled_ids, spelled_labels
 from flipproof.tables.contents import KINDS, first_line, kind_of_file, read_content
 
 #: What stands for a value that is not there, in files of text.
@@ -62,6 +63,7 @@ def read_table(
     *,
     part: str | None = None,
     as_words: Collection[str] = (),
+    purposes: Mapping[str, str] | None = None,
 ) -> pa.Table:
     """Read a table from a file, by its ending: .csv, .tsv, .parquet, .arrow, .feather, .npz, .npy; also .gz, .xz, .bz2.
 
@@ -75,6 +77,10 @@ def read_table(
         Which arrays of an NPZ file: for "train", ``X_train`` is the column X, and ``X_test`` is left out.
     as_words : collection of str
         Columns of a file of text that hold words, even if all of them look like numbers.
+    purposes : mapping of str, optional
+        What columns of a file of text are for: "label", "names" or "ids". Labels become numbers or booleans only if all
+        of them are, names stay words, and neither may hold one number in two spellings. Ids become integers only if
+        they are written as such.
 
     Returns
     -------
@@ -95,8 +101,8 @@ def read_table(
     if not content:
         raise ValueError(f"cannot read {str(path)!r}: the file is empty.")
     readers: dict[str, Callable[[], pa.Table]] = {
-        "csv": lambda: _read_text(content, layout, layout.separator or _separator(content), as_words),
-        "tsv": lambda: _read_text(content, layout, layout.separator or "\t", as_words),
+        "csv": lambda: _read_text(content, layout, layout.separator or _separator(content), as_words, purposes or {}),
+        "tsv": lambda: _read_text(content, layout, layout.separator or "\t", as_words, purposes or {}),
         "parquet": lambda: parquet.read_table(pa.BufferReader(content)),
         "arrow": lambda: _read_arrow(content),
         "npz": lambda: _read_npz(content, part),
@@ -126,7 +132,9 @@ def _separator(content: bytes) -> str:
     return ";" if b";" in line and b"," not in line else ","
 
 
-def _read_text(content: bytes, layout: TextLayout, separator: str, as_words: Collection[str]) -> pa.Table:
+def _read_text(
+    content: bytes, layout: TextLayout, separator: str, as_words: Collection[str], purposes: Mapping[str, str]
+) -> pa.Table:
     if len(separator) != 1:
         raise ValueError(f"a separator is one character, not {separator!r}.")
     read = csv.ReadOptions(
@@ -138,13 +146,13 @@ def _read_text(content: bytes, layout: TextLayout, separator: str, as_words: Col
         delimiter=separator, quote_char='"' if layout.quotes else False, newlines_in_values=layout.quotes
     )
     convert = csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True)
-    if as_words:
+    if as_words or purposes:
         first = csv.ReadOptions(
             column_names=read.column_names, autogenerate_column_names=read.autogenerate_column_names
         )
         with csv.open_csv(pa.BufferReader(content), first, parse, convert) as opened:
             written = opened.schema.names
-        convert.column_types = {name: pa.string() for name in written if name.strip() in as_words}
+        convert.column_types = {name: pa.string() for name in written if name.strip() in {*as_words, *purposes}}
     table = csv.read_csv(pa.BufferReader(content), read, parse, convert)
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
@@ -152,7 +160,17 @@ def _read_text(content: bytes, layout: TextLayout, separator: str, as_words: Col
             raise ValueError(f"column {name.strip()!r} is not UTF-8: convert the file to that.")
         columns[name] = pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
     named = [name for name in table.column_names if name.strip()]
-    return pa.Table.from_arrays([columns[name] for name in named], names=[name.strip() for name in named])
+    settled = [_settled(name.strip(), columns[name], purposes.get(name.strip())) for name in named]
+    return pa.Table.from_arrays(settled, names=[name.strip() for name in named])
+
+
+def _settled(name: str, column: pa.ChunkedArray, purpose: str | None) -> pa.ChunkedArray:
+    """Return a column as what it is for."""
+    if purpose == "label":
+        return spelled_labels(name, column)
+    if purpose == "names":
+        check_spellings(name, column.drop_null().unique().to_pylist())
+    return spelled_ids(column) if purpose == "ids" else column
 
 
 def _read_arrow(content: bytes) -> pa.Table:
