@@ -78,3 +78,11 @@ def test_there_is_no_accuracy_of_nothing(certificates):
     fields = {name: value[:0] if name in arrays else value for name, value in vars(certificates).items()}
     with pytest.raises(ValueError, match="y_true is empty"):
         certified_accuracy([], Certificates(**fields), flips=[0])
+
+
+def test_true_labels_behind_a_mask_are_refused(certificates):
+    hidden = np.ma.array(TRUTH, mask=False)
+    assert certified_accuracy(hidden, certificates, [0]) == certified_accuracy(TRUTH, certificates, [0])
+    hidden[1] = np.ma.masked
+    with pytest.raises(ValueError, match="y_true must not be missing"):
+        certified_accuracy(hidden, certificates, [0])

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof.certificates import Certificates
 from flipproof.rounding import Floats
+from flipproof.values import check_nothing_masked
 
 
 def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Floats:
@@ -57,6 +58,7 @@ def _share_safe(correct: NDArray[np.bool_], certificates: Certificates, flips: F
 
 
 def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> tuple[NDArray[Any], Floats]:
+    check_nothing_masked(y_true, "y_true")
     truth = np.asarray(y_true)
     if truth.shape != certificates.prediction.shape:
         raise ValueError(
