@@ -19,7 +19,7 @@ def label_values(y: Any, name: str = "The labels y") -> Any:
     ValueError
         If labels are missing, of several kinds, or of another one.
     """
-    if y is None or isinstance(y, str):
+    if y is None:
         return y
     if hasattr(y, "iloc") and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:  # a frame's types would be lost
         return label_values(y.iloc[:, 0], name)[:, None]
