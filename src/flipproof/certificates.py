@@ -20,6 +20,9 @@ METHODS = ("exact", "tight", "kl")
 #: Units of which there is a number; radii in all others are measured.
 COUNTED_UNITS = ("labels", "annotators")
 
+#: Possible changes of labels that are listed one by one.
+CHANGES_IN_WORDS = 20
+
 #: Rows of the table that a notebook shows.
 ROWS_IN_NOTEBOOK = 5
 
@@ -63,7 +66,7 @@ class Adversary:
         if self.groups is not None:
             parts.append(f"labels of {len(distinct(self.groups)[0])} annotators")
         if self.allowed is not None:
-            parts.append(f"changes {', '.join(f'{old} -> {new}' for old, new in self.allowed)} only")
+            parts.append(f"changes {changes_in_words(self.allowed)} only")
         return f"<Adversary: {', '.join(parts) or 'may change any label to anything'}>"
 
 
@@ -271,11 +274,29 @@ def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
     for pair in pairs:
         if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(f"{wanted}. Got {pair!r} among them.")
-    plain = [tuple(as_values([one], "Adversary(allowed=...)").tolist()[0] for one in pair) for pair in pairs]
-    for pair, (old, new) in zip(pairs, plain, strict=True):
+    known: dict[Any, Any] = {}  # there may be many more pairs than classes
+
+    def plain(one: Any) -> Any:
+        key = type(one), one
+        if key not in known:
+            known[key] = as_values([one], "Adversary(allowed=...)").tolist()[0]
+        return known[key]
+
+    try:
+        changes = tuple((plain(old), plain(new)) for old, new in pairs)
+    except TypeError as error:  # a class that is no value, such as a list
+        raise ValueError(f"{wanted}. Got {error} instead.") from error
+    for pair, (old, new) in zip(pairs, changes, strict=True):
         if old == new:
             raise ValueError(f"{wanted}. Got {pair!r} among them.")
-    return tuple((old, new) for old, new in plain)
+    return changes
+
+
+def changes_in_words(allowed: Sequence[tuple[Any, Any]]) -> str:
+    """List the possible changes, or the first of very many."""
+    listed = ", ".join(f"{old} -> {new}" for old, new in allowed[:CHANGES_IN_WORDS])
+    more = len(allowed) - CHANGES_IN_WORDS
+    return f"{listed} and {more:,} more" if more > 0 else listed
 
 
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.certificates import Adversary
+from flipproof.certificates import Adversary, changes_in_words
 from flipproof.exact import Powers, Scope
 from flipproof.rounding import Integers
 from flipproof.values import as_values, distinct, positions
@@ -62,8 +62,7 @@ def limits_in_words(
     if trusted is not None:
         said.append(f"{trusted[0]} of the {trusted[1]} training labels are trusted: nobody can change them.")
     if allowed is not None:
-        changes = ", ".join(f"{old} -> {new}" for old, new in allowed)
-        said.append(f"Labels can be changed in these ways only: {changes}.")
+        said.append(f"Labels can be changed in these ways only: {changes_in_words(allowed)}.")
         if method in ("kl", "tight"):
             said.append(
                 f"The method {method!r} uses this only to leave out labels that cannot be changed at all; 'exact' uses "
@@ -79,14 +78,17 @@ def limits_in_words(
 
 def possible_changes(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which changes from one class to another are among the allowed pairs."""
+    # there may be many more pairs than classes; values of one kind that are equal are one key
+    named = list(dict.fromkeys(one for pair in allowed for one in pair))
+    place = {}
+    for one in named:
+        position, is_known = positions(classes, as_values([one], "Adversary(allowed=...)"))
+        if not is_known[0]:
+            raise ValueError(
+                f"Adversary(allowed=...) names the class {one!r}, which the learner does not know: it knows "
+                f"{classes.tolist()}."
+            )
+        place[one] = int(position[0])
     possible = np.zeros((len(classes), len(classes)), dtype=bool)
-    for pair in allowed:
-        found = [positions(classes, as_values([one], "Adversary(allowed=...)")) for one in pair]
-        for one, (_, is_known) in zip(pair, found, strict=True):
-            if not is_known[0]:
-                raise ValueError(
-                    f"Adversary(allowed=...) names the class {one!r}, which the learner does not know: it knows "
-                    f"{classes.tolist()}."
-                )
-        possible[found[0][0][0], found[1][0][0]] = True
+    possible[[place[old] for old, _ in allowed], [place[new] for _, new in allowed]] = True
     return possible
