@@ -463,7 +463,9 @@ def test_base_learners_work_alone_and_with_a_fixed_random_state(random_state):
         assert set(model.predict(Z[:3])) == {"z"}
     np.testing.assert_array_equal(Z, before)
     for number, base in enumerate(model.estimators_):
-        assert base.seen_ == [(1, 1), (1, 1, Z[0, 0]), (1, 1, Z[1, 0]), (1, 1, Z[2, 0])]
+        assert base.seen_[0] == (1, 1)
+        assert base.seen_[-3:] == [(1, 1, Z[0, 0]), (1, 1, Z[1, 0]), (1, 1, Z[2, 0])]
+        assert {(seen[:2], len(seen)) for seen in base.seen_[1:]} == {((1, 1), 3)}
         assert base.random_state == base.step.random_state == (5 if random_state == 5 else 0)
         rows = np.flatnonzero(model.partition_ == number)
         assert {tuple(row) for row in base.X_} == {tuple(row) for row in X[rows]}

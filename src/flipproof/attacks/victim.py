@@ -6,12 +6,11 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import clone, is_classifier
+from sklearn.base import is_classifier
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import Pipeline
@@ -22,7 +21,7 @@ from flipproof.attacks.result import NO_ATTACK, AttackResult
 from flipproof.certificates import Adversary
 from flipproof.exact import Powers
 from flipproof.learners.adversaries import powers_of
-from flipproof.learners.certified import with_fixed_random_state
+from flipproof.learners.clones import loose_random_states, own_clone, parts_of, with_seeds
 from flipproof.learners.labels import label_values
 from flipproof.rounding import Integers
 
@@ -112,15 +111,21 @@ class Victim:
         Some labels no classifier can be fitted to, such as labels of a single class.
         """
         labels = self.classes[flips.applied_to(self.codes)]
-        refitted = with_fixed_random_state(clone(self.model))
+        rows = self.X_test if row is None else _safe_indexing(self.X_test, [row])
+
+        def refit() -> Any:
+            model = own_clone(self.model)
+            model.fit(self.X, labels)
+            return model
+
         try:
-            refitted.fit(self.X, labels)
+            refitted = with_seeds(refit)
         except ValueError:
             if len(flips) == 0:  # it is not the attack's fault
                 raise
             return None
-        rows = self.X_test if row is None else _safe_indexing(self.X_test, [row])
-        return np.asarray(np.searchsorted(self.classes, refitted.predict(rows)), dtype=np.int64)
+        predicted = with_seeds(lambda: refitted.predict(rows))
+        return np.asarray(np.searchsorted(self.classes, predicted), dtype=np.int64)
 
     def overturned_by_a_refit(self) -> NDArray[np.bool_]:
         """Return which predictions change when the model is fitted again to the same labels: none, but for rounding.
@@ -203,15 +208,11 @@ def quiet_refits() -> Iterator[None]:
 
 def _draws_random_numbers(model: Any) -> bool:
     """Whether a model may come out otherwise when it is fitted again: some random state is not a number."""
-    parameters = model.get_params()
-    for name, value in parameters.items():
-        if name.endswith("random_state"):
-            owner = model if name == "random_state" else parameters.get(name.removesuffix("__random_state"))
-            is_idle = isinstance(owner, LogisticRegression) and owner.solver not in RANDOM_SOLVERS
-            if not isinstance(value, Integral) and not is_idle:
-                return True
-        elif not hasattr(value, "get_params") and not isinstance(getattr(value, "random_state", 0), Integral):
-            return True  # such as the folds of a search
+    for part in parts_of(model):
+        owner = part.value
+        is_idle = isinstance(owner, LogisticRegression) and owner.solver not in RANDOM_SOLVERS
+        if loose_random_states(part) and not is_idle:
+            return True
     return False
 
 

@@ -3,21 +3,22 @@
 A certificate about many small classifiers needs each of them to give the same answer whenever it is fitted to the same
 rows and asked about the same test row. Floating-point sums do not: their last bits change with the number of threads
 and with the rows that come along, and a last bit can turn a vote. So everything here runs on one thread, and a test row
-is asked about alone, unless its answer provably does not depend on its company.
+is asked about alone, unless its answer provably does not depend on its company. Random numbers are the same in each fit
+and for each test row; and since no list of their sources is complete, one classifier is fitted twice, and compared.
 """
 
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Callable
 from functools import lru_cache
-from numbers import Integral
 from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs, parallel_backend
 from numpy.typing import NDArray
-from sklearn.base import clone, is_regressor
+from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier, RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Perceptron, RidgeClassifier, SGDClassifier
@@ -27,6 +28,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from threadpoolctl import ThreadpoolController
 
+from flipproof.learners.clones import own_clone, start_anew, with_seeds
 from flipproof.learners.one_thread import on_one_thread
 from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers
 from flipproof.votes import EstimatedScores
@@ -50,6 +52,9 @@ NUMBERS_APART = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 #: Predictions by the highest of ``X @ coef_.T + intercept_``; with two classes, by its sign.
 LINEAR = (LogisticRegression, RidgeClassifier, LinearSVC, SGDClassifier, Perceptron)
+
+#: Rows of its own, and as many others, that a classifier is asked about to see whether it comes out the same.
+ROWS_COMPARED = 50
 
 
 def on_one_core(compute: Callable[[], Result]) -> Result:
@@ -100,12 +105,17 @@ def _fit_each(
     estimator: Any, X: Floats, labels: NDArray[Any], members: list[tuple[int, Integers]], n_partitions: int
 ) -> list[Any]:
     def fit_one(number: int, rows: Integers) -> Any:
-        X_part, y_part = X[rows].astype(np.float64, order="C"), labels[rows]
-        present = np.unique(y_part)
+        present = np.unique(labels[rows])
         if len(present) == 1:  # many classifiers refuse a single class; there is nothing to learn from it anyway
-            return DummyClassifier(strategy=ONE_CLASS).fit(X_part, y_part)
+            return DummyClassifier(strategy=ONE_CLASS).fit(X[rows], labels[rows])
+
+        def fit() -> Any:
+            model = own_clone(estimator)
+            model.fit(X[rows].astype(np.float64, order="C"), labels[rows])
+            return model
+
         try:
-            return _with_fixed_random_states(clone(estimator)).fit(X_part, y_part)
+            return with_seeds(fit)
         except Exception as error:
             raise ValueError(
                 f"The base learner {type(estimator).__name__} could not be fitted to partition {number} of "
@@ -115,14 +125,60 @@ def _fit_each(
     return on_one_core(lambda: [fit_one(number, rows) for number, rows in members])
 
 
-def _with_fixed_random_states(estimator: Any) -> Any:
-    """Set every random state that is not a number to 0: a generator moves on, and a refit would be another model."""
-    names = [
-        name
-        for name, value in estimator.get_params().items()
-        if name.endswith("random_state") and not isinstance(value, Integral)
-    ]
-    return estimator.set_params(**dict.fromkeys(names, 0))
+def check_comes_out_the_same(
+    estimator: Any, X: Floats, labels: NDArray[Any], members: list[Integers], models: list[Any]
+) -> None:
+    """Fit one of the models again, and refuse an estimator that comes out otherwise, or answers otherwise when asked.
+
+    The part with the most classes, and the most rows besides those of its largest class, is the one in which random
+    numbers have the most to decide. It is fitted after all others, so that whatever one fit leaves behind for the next
+    shows too. This costs one fit more, of as many as there are parts, and some three hundred answers.
+    """
+    telling = [_how_telling(labels[rows]) for rows in members]
+    number = max(range(len(members)), key=telling.__getitem__)
+    if telling[number][0] < 2:
+        return
+    rows, others = members[number], np.delete(np.arange(len(X)), members[number])
+    Z = X[np.concatenate([_some(rows), _some(others)])].astype(np.float64, order="C")
+
+    def observed(model: Any) -> NDArray[Any]:
+        return on_one_core(lambda: with_seeds(lambda: _observed(model, Z)))
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what there is to say has been said in the first fit, or is when it predicts
+        [again] = _fit_each(estimator, X, labels, [(number, rows)], len(members))
+        first, refitted, asked_again = (observed(model) for model in (models[number], again, models[number]))
+    for when, then in (("fitted again to the same rows and labels", refitted), ("asked again", asked_again)):
+        n_different = int(np.count_nonzero((first != then).any(axis=1)))
+        if n_different:
+            raise ValueError(
+                f"The base learner {type(estimator).__name__} does not predict the same when it is {when}: "
+                f"{n_different} of {len(Z)} rows differ. A certificate needs one that does. Give a number as "
+                "random_state or seed to it, and to all that it is made of, wherever random numbers are drawn; what "
+                "keeps something from one fit to the next cannot be certified."
+            )
+
+
+def _how_telling(labels: NDArray[Any]) -> tuple[int, int]:
+    counts = np.unique(labels, return_counts=True)[1]
+    return len(counts), int(counts.sum() - counts.max())
+
+
+def _some(rows: Integers) -> Integers:
+    """Return some of the rows, evenly spread."""
+    return rows[np.unique(np.linspace(0, len(rows) - 1, ROWS_COMPARED).astype(np.int64))] if len(rows) else rows
+
+
+def _observed(model: Any, Z: Floats) -> NDArray[Any]:
+    """Return what a model says about each row: its answer and, where there are some, its scores to the last bit."""
+    columns = [_answers(model, Z).astype(object)]
+    for name in ("decision_function", "predict_proba"):
+        try:
+            scores = np.asarray(getattr(model, name)(Z.copy()), dtype=np.float64).reshape(len(Z), -1)
+        except Exception:  # many have none, or not with these settings
+            continue
+        columns += list(scores.view(np.int64).T.astype(object))  # as bits, in which NaN equals NaN
+    return np.stack(columns, axis=1)
 
 
 def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats) -> NDArray[Any]:
@@ -134,7 +190,7 @@ def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats) -> ND
         for number, model in enumerate(models):
             votes[:, number] = _codes(_answers(model, Z), classes, model)
 
-    on_one_core(ask)
+    on_one_core(lambda: with_seeds(ask))
     return votes
 
 
@@ -144,11 +200,16 @@ def _answers(model: Any, Z: Floats) -> NDArray[Any]:
     if answers is not None and settled.all():
         return answers
     alone = np.flatnonzero(~settled)
-    asked = [np.asarray(model.predict(Z[row : row + 1].copy())).reshape(1) for row in alone]
+    asked = [_answer(model, Z[row : row + 1].copy()) for row in alone]
     if answers is None:
         return np.concatenate(asked)
     answers[alone] = np.concatenate(asked)
     return answers
+
+
+def _answer(model: Any, row: Floats) -> NDArray[Any]:
+    start_anew()  # random numbers for a row are the same, whatever rows were asked about before
+    return np.asarray(model.predict(row)).reshape(1)
 
 
 def _settled_answers(model: Any, Z: Floats) -> tuple[NDArray[Any] | None, NDArray[np.bool_]]:

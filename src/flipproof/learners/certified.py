@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
@@ -17,6 +17,7 @@ from flipproof.blocks import RowBlocks
 from flipproof.certificates import Adversary, Certificates
 from flipproof.exact import Powers
 from flipproof.learners.adversaries import powers_of
+from flipproof.learners.clones import fit_label_free, label_free_assumptions, parts_of, with_seeds
 from flipproof.learners.labels import encode_labels, label_values
 from flipproof.rounding import Floats, Integers
 from flipproof.values import as_mask, check_nothing_masked
@@ -79,10 +80,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
             raise ValueError(f"{wanted}. Got {self.features!r} instead.")
         try:
-            self.features_ = with_fixed_random_state(clone(self.features)).fit(X)
+            self.features_ = fit_label_free(self.features, X)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
-        X = check_array(self.features_.transform(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
+        X = check_array(self._transformed(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
         check_consistent_length(X, y)
         return np.asarray(X), y
 
@@ -91,7 +92,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.features_ is None:
             return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
         validate_data(self, X, skip_check_array=True, reset=False)
-        return np.asarray(check_array(self.features_.transform(X), dtype=FEATURE_TYPES, estimator=self))
+        return np.asarray(check_array(self._transformed(X), dtype=FEATURE_TYPES, estimator=self))
+
+    def _transformed(self, X: Any) -> Any:
+        """Return what the features step makes of rows; random numbers in it are the same at every call."""
+        step: Any = self.features_
+        return with_seeds(lambda: step.transform(X))
 
     @property
     def _n_rows(self) -> int:
@@ -124,11 +130,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 "fixed; give classes=... to drop this assumption."
             )
         if self.features is not None:
-            said.append(
-                f"The features step ({type(self.features).__name__}) was fitted without labels, and would come out the "
-                "same if fitted again; its own settings are taken as chosen without labels."
-            )
-            parts = (self.features, *self.features.get_params().values())
+            said += label_free_assumptions(self.features, "features step")
+            parts = (part.value for part in parts_of(self.features))
             said += [part.rests_on for part in parts if isinstance(getattr(part, "rests_on", None), str)]
         if self._n_labels < self._n_rows:
             said.append(
@@ -145,12 +148,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 def is_whole(value: Any, least: int) -> bool:
     """Tell whether a parameter is an integer of at least so much; True and False are none."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
-
-
-def with_fixed_random_state(estimator: Any) -> Any:
-    """Set every random state that is None to 0, so that a refit gives the same model."""
-    names = [name for name, value in estimator.get_params().items() if name.endswith("random_state") and value is None]
-    return estimator.set_params(**dict.fromkeys(names, 0))
 
 
 def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:

@@ -8,13 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, vstack
-from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.certified import with_fixed_random_state
+from flipproof.learners.clones import assumptions_about, own_clone, start_anew, with_seeds
 from flipproof.learners.one_thread import on_one_thread
 from flipproof.rounding import Floats, Integers
 from flipproof.votes import SparseVotes, tiles
@@ -162,24 +161,26 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """Fit the clusterer, and return the name of each training row's cluster; a negative one stands for noise."""
         wanted = f"The 'clusterer' parameter of {type(self).__name__} must be a clusterer with fit_predict"
         if self.clusterer is None:
-            clusterer = KMeans(min(CLUSTERS_PER_CLASS * len(self.classes_), len(X)), n_init=10, random_state=0)
+            given = KMeans(min(CLUSTERS_PER_CLASS * len(self.classes_), len(X)), n_init=10, random_state=0)
         elif not hasattr(self.clusterer, "fit_predict") or isinstance(self.clusterer, type):
             raise ValueError(f"{wanted}, as KMeans() is. Got {self.clusterer!r} instead.")
         else:
-            clusterer = with_fixed_random_state(clone(self.clusterer))
+            given = self.clusterer
 
-        def fit() -> Any:
+        def fit() -> tuple[Any, Any]:
             # OpenMP too on one thread: k-means adds up in the order in which threads finish
             with threadpool_limits(limits=1), warnings.catch_warnings():
                 if self.clusterer is None:  # fewer clusters, for rows that repeat, are as good
                     warnings.simplefilter("ignore", ConvergenceWarning)
-                return clusterer.fit_predict(X)
+                clusterer = own_clone(given)
+                return clusterer, clusterer.fit_predict(X)
 
         try:
-            labels = np.asarray(on_one_thread(fit))
+            clusterer, found = on_one_thread(lambda: with_seeds(fit))
+            labels = np.asarray(found)
         except (TypeError, ValueError) as error:
             raise ValueError(
-                f"{wanted} that can be fitted without labels to these rows. {type(clusterer).__name__} could not be: "
+                f"{wanted} that can be fitted without labels to these rows. {type(given).__name__} could not be: "
                 f"{error}"
             ) from error
         if labels.shape != (len(X),) or labels.dtype.kind not in "iu":
@@ -217,13 +218,18 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         Z = np.asarray(super()._test_features(X), dtype=np.float64)
         if self._centres is not None:
             return _nearest(Z, self._centres)
-        labels = on_one_thread(lambda: self._predict_one_by_one(Z))
+        labels = on_one_thread(lambda: with_seeds(lambda: self._predict_one_by_one(Z)))
         return _known_clusters(np.array(labels, dtype=np.int64), self._names)
 
     def _predict_one_by_one(self, Z: Floats) -> list[Any]:
         """Ask the clusterer for one row after the other: its answers might depend on company."""
+
+        def ask(row: Floats) -> Any:
+            start_anew()
+            return np.asarray(self.clusterer_.predict(row)).item()
+
         with threadpool_limits(limits=1):
-            return [np.asarray(self.clusterer_.predict(Z[i : i + 1])).item() for i in range(len(Z))]
+            return [ask(Z[i : i + 1]) for i in range(len(Z))]
 
     def _without_repeats(self, Z: Any) -> tuple[Any, Integers]:
         """All test rows of a cluster have the same votes."""
@@ -236,10 +242,11 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         return 5 * len(self._codes)
 
     def _learner_assumptions(self) -> list[str]:
-        return [
+        said = [
             f"The clusterer ({type(self.clusterer_).__name__}, {self.n_clusters_} clusters) was fitted without labels, "
             "and would come out the same if fitted again; its own settings are taken as chosen without labels."
         ]
+        return said if self.clusterer is None else said + assumptions_about(self.clusterer, "clusterer")
 
 
 def _known_clusters(labels: Integers, names: Integers) -> Integers:

@@ -17,6 +17,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
+from flipproof.learners.clones import start_anew, with_seeds
 from flipproof.learners.column_sums import LARGEST_TRAINING_FEATURE
 from flipproof.learners.one_thread import on_one_thread
 from flipproof.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
@@ -260,12 +261,16 @@ class IndexedSearch:
 
     def nearest(self, Z: Floats, k: int) -> Neighbors:
         """Return the k nearest of the training rows that the index names for each row of Z."""
-        found = on_one_thread(lambda: self._ask(Z, k))
+        found = on_one_thread(lambda: with_seeds(lambda: self._ask(Z, k)))
         return Neighbors(np.array([rows for rows, _ in found]), np.array([distances for _, distances in found]))
 
     def _ask(self, Z: Floats, k: int) -> list[tuple[Integers, Floats]]:
+        def ask(row: Floats) -> Any:
+            start_anew()
+            return self.index.transform(row)
+
         with threadpool_limits(limits=1):  # of OpenMP as well, which decides between equals
-            return [self._nearest_of_named(self.index.transform(Z[i : i + 1]), k) for i in range(len(Z))]
+            return [self._nearest_of_named(ask(Z[i : i + 1]), k) for i in range(len(Z))]
 
     def _nearest_of_named(self, answer: Any, k: int) -> tuple[Integers, Floats]:
         answer = csr_array(answer, dtype=np.float64)

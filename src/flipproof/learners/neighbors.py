@@ -9,10 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
-from sklearn.base import clone
 
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.certified import with_fixed_random_state
+from flipproof.learners.clones import fit_label_free, label_free_assumptions
 from flipproof.learners.nearest import (
     IndexedSearch,
     Neighbors,
@@ -221,9 +220,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         settings = self.index.get_params()
         if any(name.endswith("mode") and value == "connectivity" for name, value in settings.items()):
             raise ValueError(f"{wanted}. Got {self.index!r} instead: set its mode to 'distance'.")
-        index = with_fixed_random_state(clone(self.index))
         try:
-            self.index_ = index.fit(X)
+            self.index_ = fit_label_free(self.index, X)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{wanted} to these rows. {self.index!r} could not be: {error}") from error
         search = IndexedSearch(self.index_, len(X))
@@ -254,10 +252,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     def _learner_assumptions(self) -> list[str]:
         said = []
         if self.index_ is not None:
-            said.append(
-                f"The neighbour index ({type(self.index_).__name__}) was fitted without labels, and would come out the "
-                "same if fitted again; its own settings are taken as chosen without labels."
-            )
+            said += label_free_assumptions(self.index, "neighbour index")
         for name in ("weighting", "metric"):
             if callable(getattr(self, name)):
                 said.append(f"The {name} is your own function, and gives the same answer whenever it is asked again.")

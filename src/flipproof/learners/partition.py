@@ -17,8 +17,15 @@ from flipproof.certificates import Adversary, Certificates
 from flipproof.exact import Powers
 from flipproof.histograms import NUMBERS_AT_A_TIME, VoteHistogram
 from flipproof.learners.adversaries import adversary_assumptions
-from flipproof.learners.base_learners import ask_base_learners, check_base_learner, fit_base_learners, on_one_core
+from flipproof.learners.base_learners import (
+    ask_base_learners,
+    check_base_learner,
+    check_comes_out_the_same,
+    fit_base_learners,
+    on_one_core,
+)
 from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.clones import assumptions_about
 from flipproof.learners.engine import BlockCertificates, certify_exact, certify_groups_exactly, winners
 from flipproof.rounding import Floats, Integers
 from flipproof.votes import GroupVotes, tiles
@@ -50,13 +57,16 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
     ----------
     estimator : classifier, optional
         The base learner; it is cloned. By default logistic regression on standardised features. Its random states are
-        set to 0 unless they are numbers. Trees, forests and linear models of scikit-learn (also behind its scalers)
-        predict all test rows at once; any other is asked about one row at a time, which takes a quarter of a
-        millisecond or more for each of its `n_partitions` clones.
+        set to 0 unless they are numbers, also those of steps, folds and lists among its parameters, and so are the
+        generators that all code of a process shares, for the time of a fit. One of the `n_partitions` parts is fitted
+        twice, and a base learner that does not come out the same is refused. Trees, forests and linear models of
+        scikit-learn (also behind its scalers) predict all test rows at once; any other is asked about one row at a
+        time, which takes a quarter of a millisecond or more for each of its `n_partitions` clones.
     n_partitions : int, default=50
         Number of parts, at most that of the training rows. More of them allow larger radii, but learn from fewer rows.
     features : transformer, optional
-        Cloned and fitted on *all* training features, *without* labels. Its random states, where None, are set to 0.
+        Cloned and fitted on *all* training features, *without* labels. Its random states are set to 0 unless they are
+        numbers.
     classes : array of shape (K,), optional
         The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
     n_jobs : int, optional
@@ -148,7 +158,9 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         members = [in_order[number::n_partitions] for number in range(n_partitions)]
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
-        self.estimators_ = fit_base_learners(base, rows, self.classes_[self._codes], members, self.n_jobs)
+        labels = self.classes_[self._codes]
+        self.estimators_ = fit_base_learners(base, rows, labels, members, self.n_jobs)
+        check_comes_out_the_same(base, rows, labels, members, self.estimators_)
         n_alike = len(hashes) - len(np.unique(hashes))
         self._assumed = (*self._common_assumptions(), *self._learner_assumptions(n_alike))
         return self
@@ -271,6 +283,8 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
             "the same rows and labels: on one thread, with its random states fixed.",
             "The base learner, its own settings and the number of partitions were chosen without these labels.",
         ]
+        if self.estimator is not None:
+            said += assumptions_about(self.estimator, "base learner")
         if n_alike:
             said.append(
                 f"{n_alike} of the {len(self._codes)} training rows have the same features as an earlier one: they are "

@@ -9,6 +9,7 @@ from sklearn.pipeline import Pipeline
 
 from flipproof.certificates import Adversary, Certificates
 from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.clones import assumptions_about, keeps_all, name_of
 
 
 def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
@@ -49,7 +50,7 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     if not isinstance(model, Pipeline):
         return learner.certify(X, method=method, adversary=adversary)
     steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
-    named = ", ".join(f"{name!r} ({type(step).__name__})" for name, step in steps)
+    named = _named(steps)
     if steps and learner.covers_features:
         raise ValueError(
             f"Certificates against changed features cannot be had behind the pipeline's steps {named}: these were "
@@ -57,13 +58,21 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
         )
     transformed = model[:-1].transform(X) if len(model) > 1 else X
     certificates = certify(model[-1], transformed, method, adversary)
-    if not steps:
+    for name, step in steps:
+        for sentence in assumptions_about(step, f"pipeline's step {name!r}"):
+            certificates = _also_assuming(certificates, sentence)
+    fitted = [(name, step) for name, step in steps if not keeps_all(step)]
+    if not fitted:
         return certificates
     foreign = (
-        f"The pipeline's steps {named} did not use the labels when they were fitted; flipproof cannot see whether they "
-        f"did. {learner.step_remedy}"
+        f"The pipeline's steps {_named(fitted)} did not use the labels when they were fitted; flipproof cannot see "
+        f"whether they did. {learner.step_remedy}"
     )
     return _also_assuming(certificates, foreign)
+
+
+def _named(steps: list[tuple[str, Any]]) -> str:
+    return ", ".join(f"{name!r} ({name_of(step)})" for name, step in steps)
 
 
 def learner_in(model: Any) -> Any:

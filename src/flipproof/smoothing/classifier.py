@@ -8,7 +8,6 @@ import numpy as np
 from joblib import effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import issparse
-from sklearn.base import clone
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -26,6 +25,7 @@ from flipproof.certificates import Adversary
 from flipproof.exact import Powers
 from flipproof.learners.base_learners import check_base_learner
 from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.clones import assumptions_about, unshared_clone
 from flipproof.learners.labels import encode_labels, label_values
 from flipproof.noise import FeatureNoise, JointNoise
 from flipproof.rounding import Floats, Integers
@@ -59,7 +59,7 @@ class SmoothedClassifier(CertifiedClassifier):
     ----------
     estimator : classifier, optional
         The base learner; it is cloned. By default logistic regression on standardised features. Random states that are
-        not numbers are set by the seed of each draw.
+        not numbers, also in its steps and folds, are set by the seed of each draw.
     noise : float, LabelFlip, FeatureNoise, JointNoise or Measure, default=0.3
         What is noised. A number q is ``LabelFlip(q)``; samples certify little below 0.2.
         `FeatureNoise` and `JointNoise` take dense numbers only.
@@ -206,9 +206,10 @@ class SmoothedClassifier(CertifiedClassifier):
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
         # copies: what somebody does to the data or the learner later must not change the draws
-        self._fits = NoisyFits(clone(base), self.noise_, fresh(X), self._codes, self.classes_, self.seed_)
+        self._fits = NoisyFits(unshared_clone(base), self.noise_, fresh(X), self._codes, self.classes_, self.seed_)
         self._fits.try_once()
-        self._assumed = ()
+        is_noised = "labels" if getattr(self.noise_, "part", "both") == "labels" else "training data"
+        self._assumed = tuple(assumptions_about(base, "base learner", is_noised))
         self._n_select, self._n_samples = int(self.n_select), int(self.n_samples)
         self.models_ = self._fitted_models() if self.keep_models else None
         return self
@@ -323,7 +324,7 @@ class SmoothedClassifier(CertifiedClassifier):
         return reach(self._n_samples, self.confidence, self.noise_, guarantee, n_train, n_predictions)
 
     def _read_features(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
-        if self._noises_features():
+        if _noises_features(self.noise):
             self._refuse_sparse(X)
             X, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
         else:
@@ -337,7 +338,7 @@ class SmoothedClassifier(CertifiedClassifier):
         return X, labels
 
     def _test_rows(self, X: Any) -> Any:
-        if not self._noises_features():
+        if not _noises_features(self.noise_):
             if hasattr(self, "n_features_in_") and not hasattr(X, "iloc") and getattr(X, "ndim", 0) != 2:
                 X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)  # one row must be given as such
             validate_data(self, X, skip_check_array=True, reset=False)
@@ -346,9 +347,6 @@ class SmoothedClassifier(CertifiedClassifier):
             return X
         self._refuse_sparse(X)
         return validate_data(self, X, dtype=np.float64, reset=False)
-
-    def _noises_features(self) -> bool:
-        return isinstance(self.noise, (FeatureNoise, JointNoise))
 
     def _refuse_sparse(self, X: Any) -> None:
         if issparse(X):
@@ -374,6 +372,10 @@ class SmoothedClassifier(CertifiedClassifier):
         tags = super().__sklearn_tags__()
         if self.estimator is not None and hasattr(self.estimator, "__sklearn_tags__"):
             base = get_tags(self.estimator).input_tags
-            tags.input_tags.sparse = base.sparse and not self._noises_features()
-            tags.input_tags.allow_nan = base.allow_nan and not self._noises_features()
+            tags.input_tags.sparse = base.sparse and not _noises_features(self.noise)
+            tags.input_tags.allow_nan = base.allow_nan and not _noises_features(self.noise)
         return tags
+
+
+def _noises_features(noise: Any) -> bool:
+    return isinstance(noise, (FeatureNoise, JointNoise))

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import random
 import secrets
 import sys
 import warnings
-from collections.abc import Callable, Generator, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable, Generator
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Integral
@@ -17,13 +16,13 @@ import numpy as np
 from joblib import effective_n_jobs
 from joblib.parallel import get_active_backend
 from numpy.typing import NDArray
-from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 from threadpoolctl import ThreadpoolController
 
+from flipproof.learners.clones import own_clone, with_seeds
 from flipproof.noise import Measure
 from flipproof.rounding import Integers
 from flipproof.smoothing.progress import FitProgress
@@ -53,9 +52,9 @@ class NoisyFits:
     """How to make the model of any draw.
 
     Every draw has a generator of its own, keyed by the seed, the sample and the number of the draw. The noise is drawn
-    from it first, then the learner's random states; numpy's and Python's global generators, which a learner may use
-    without saying so, are seeded for each draw as well. So no draw depends on how many there are, on their order, or on
-    who fits them; and models of different draws are independent of each other.
+    from it first, then the learner's random states; the global generators of NumPy, Python and torch, which a learner
+    may use without saying so, are seeded for each draw as well. So no draw depends on how many there are, on their
+    order, or on who fits them; and models of different draws are independent of each other.
     """
 
     estimator: Any
@@ -72,19 +71,24 @@ class NoisyFits:
         function of the noisy labels like any other, so the theorem holds. Where some of several classes are missing,
         the learner sees the others.
         """
+        return with_seeds(lambda: self._model(draw), self._seeds(draw, FITTING))
+
+    def _model(self, draw: Draw) -> Any:
         rng = np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=(draw.sample, draw.number)))
         X, codes = self._noisy(draw, rng)
         try:
-            with self._global_randomness(draw, FITTING):
-                return fit_base_learner(self.estimator, X, self.classes[codes], rng)
+            return fit_base_learner(self.estimator, X, self.classes[codes], rng)
         except Exception as error:
             raise _failed_fit(self.estimator, draw, codes, error) from error
 
     def try_once(self) -> None:
         """Fit the base learner to the data as they are: what it cannot take is said at once."""
-        rng = np.random.default_rng(self.seed)
-        with self._global_randomness(Draw(TRIAL, 0), FITTING):
+
+        def fit() -> None:
+            rng = np.random.default_rng(self.seed)
             fit_base_learner(self.estimator, fresh(self.X), self.classes[self.codes], rng)
+
+        with_seeds(fit, self._seeds(Draw(TRIAL, 0), FITTING))
 
     def votes(self, draws: list[Draw], Z: Any) -> tuple[int, Integers]:
         """Fit the models of some draws of one sample and count their votes on test rows; keep none of them."""
@@ -103,8 +107,9 @@ class NoisyFits:
         return counts[SELECTION], counts[ESTIMATION]
 
     def _add_votes(self, counts: Integers, model: Any, Z: Any, draw: Draw) -> None:
-        with self._global_randomness(draw, PREDICTING):
-            add_votes(counts, model, self.classes, Z)
+        seeds = self._seeds(draw, PREDICTING)
+        voted = with_seeds(lambda: votes_on(model, self.classes, Z), seeds)
+        counts[np.arange(len(counts)), voted] += 1
 
     def models(self, draws: list[Draw]) -> list[tuple[Draw, Any]]:
         """Fit the models of some draws, and return them."""
@@ -132,47 +137,37 @@ class NoisyFits:
             )
         return X, codes
 
-    @contextmanager
-    def _global_randomness(self, draw: Draw, purpose: int) -> Iterator[None]:
-        """Seed the generators that all code of a process shares by the draw, and leave them as they were."""
-        seeds = np.random.SeedSequence(self.seed, spawn_key=(draw.sample, draw.number, purpose)).generate_state(2)
-        of_numpy, of_python = np.random.get_state(), random.getstate()  # noqa: NPY002 - learners use them
-        np.random.seed(seeds[0])  # noqa: NPY002
-        random.seed(int(seeds[1]))
-        try:
-            yield
-        finally:
-            np.random.set_state(of_numpy)  # noqa: NPY002
-            random.setstate(of_python)
+    def _seeds(self, draw: Draw, purpose: int) -> list[int]:
+        """Return seeds of a draw for the generators that all code of a process shares."""
+        sequence = np.random.SeedSequence(self.seed, spawn_key=(draw.sample, draw.number, purpose))
+        return [int(word) for word in sequence.generate_state(3)]
 
 
 def fit_base_learner(estimator: Any, X: Any, labels: NDArray[Any], rng: np.random.Generator) -> Any:
     """Fit a clone; its random states, unless they are numbers, come from `rng`."""
     if (labels == labels[0]).all():
         return DummyClassifier(strategy="most_frequent").fit(X, labels)
-    model = clone(estimator)
-    parameters = model.get_params()
-    names = [name for name in sorted(parameters) if name.endswith("random_state")]
-    names = [name for name in names if not isinstance(parameters[name], Integral)]
-    model.set_params(**{name: int(rng.integers(2**31 - 1)) for name in names})
-    return model.fit(X, labels)
+    model = own_clone(estimator, lambda: int(rng.integers(2**31 - 1)))
+    model.fit(X, labels)
+    return model
 
 
-def add_votes(counts: Integers, model: Any, classes: NDArray[Any], Z: Any) -> None:
-    """Ask a model about all test rows, and add its votes to the counts, shape (m, K)."""
+def votes_on(model: Any, classes: NDArray[Any], Z: Any) -> Integers:
+    """Ask a model about all test rows, and return the codes of the classes that it votes for."""
+    n_rows = _num_samples(Z)
     try:
         answers = np.asarray(model.predict(fresh(Z)))
     except Exception as error:
         said = " ".join(str(error).split())
         raise ValueError(f"The base learner {type(model).__name__} cannot predict the test rows: {said}") from error
     known = np.isin(answers, classes)
-    if answers.shape != (len(counts),) or not known.all():
+    if answers.shape != (n_rows,) or not known.all():
         strange = f"{answers[~known][0]!r}" if not known.all() else f"an array of shape {answers.shape}"
         raise ValueError(
             f"The base learner {type(model).__name__} must predict one of the classes {classes.tolist()} for each test "
             f"row. Got {strange} instead."
         )
-    counts[np.arange(len(counts)), np.searchsorted(classes, answers)] += 1
+    return np.searchsorted(classes, answers)
 
 
 def draws_of(n_select: int, n_samples: int) -> list[Draw]:

@@ -1,0 +1,378 @@
+"""Clones of other people's steps: fresh, with fixed random numbers; and what they bring with them all the same.
+
+A certificate is about what a refit on changed labels would predict. So a step that is fitted here must start from
+nothing, share nothing with other fits, and draw the same random numbers whenever it is fitted. scikit-learn's `clone`
+gives most of that. This module, the one place for it, gives the rest: random states that parameters hold, generators
+that all code of a process shares, steps whose clone is the step itself; and it says in words what must be taken on
+trust.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
+from dataclasses import dataclass
+from functools import cached_property, partial
+from numbers import Integral, Number
+from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
+from typing import Any, TypeVar
+
+import numpy as np
+from scipy.sparse import issparse
+from sklearn.base import BaseEstimator, clone
+from sklearn.frozen import FrozenEstimator
+
+Result = TypeVar("Result")
+
+#: Seed of everything that must come out the same again.
+FIXED_SEED = 0
+#: Seeds of the generators of NumPy, Python and torch that all code of a process shares.
+FIXED_SEEDS = tuple(np.random.SeedSequence(FIXED_SEED).generate_state(3).tolist())
+
+#: What neither holds other objects nor can have been fitted.
+PLAIN = (type(None), Number, str, bytes, type, ModuleType, np.dtype, np.generic, np.ufunc, slice, range)
+#: Packages whose tables are data, and packages whose functions and small objects are known not to have been fitted.
+TABLES = ("pandas", "polars", "pyarrow")
+LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sklearn", "joblib", "flipproof"})
+
+COLLECTIONS = (Mapping, list, tuple, set, frozenset, np.ndarray)
+
+_LOCK = threading.RLock()
+_outer_states: list[Callable[[], None]] = []
+_n_inside = 0
+
+
+@dataclass(frozen=True)
+class Part:
+    """An object that a step is made of, and its name as in `set_params`: ``pipeline__pca``; nothing for the step."""
+
+    path: str
+    value: Any
+
+    @cached_property
+    def settings(self) -> dict[str, Any] | None:
+        """Its parameters, without those of its own steps; None if it is no step."""
+        return _settings(self.value)
+
+    @property
+    def is_step(self) -> bool:
+        """Whether it has parameters, as estimators have."""
+        return self.settings is not None
+
+
+def own_clone(step: Any, next_seed: Callable[[], int] = lambda: FIXED_SEED) -> Any:
+    """Return a clone that shares nothing with the step but what is frozen, and whose random states are fixed.
+
+    Random states that are not numbers are set to `next_seed()`, wherever they are: in nested steps, in the folds of a
+    search, in lists and dicts. The step itself is left as it is, even if it says that it is its own clone.
+    """
+    made, own_parts = _unshared(step)
+    for part in own_parts:
+        _fix_random_states(part, next_seed)
+    return made
+
+
+def unshared_clone(step: Any) -> Any:
+    """Return a clone that shares nothing with the step but what is frozen; its random states are as they are."""
+    return _unshared(step)[0]
+
+
+def _unshared(step: Any) -> tuple[Any, list[Part]]:
+    """Return such a clone, and the parts of it that are its own."""
+    given = parts_of(step)  # held until the end, so that no other object gets the id of one of them
+    theirs = {id(part.value) for part in given}
+    made = _cloned(step)
+    parts = parts_of(made)
+    shared = [part.value for part in parts if id(part.value) in theirs and part.is_step]
+    frozen = [value for value in shared if _is_frozen(value)]
+    if len(frozen) < len(shared):  # a fit of one clone would be a fit of all
+        made = deepcopy(made, {id(value): value for value in frozen})
+        parts = parts_of(made)
+    return made, [part for part in parts if id(part.value) not in theirs]
+
+
+def _cloned(step: Any) -> Any:
+    try:
+        return clone(step)
+    except Exception as error:
+        raise ValueError(
+            f"{type(step).__name__} cannot be cloned, as it must be to be fitted anew: {error}. Something among its "
+            "parameters can be used only once, perhaps: give a list instead of a generator or an open file."
+        ) from error
+
+
+def fit_label_free(step: Any, X: Any) -> Any:
+    """Fit a step without labels, with the same random numbers whenever it is fitted; return it."""
+
+    def fit() -> Any:
+        fitted = own_clone(step)
+        if _is_frozen(fitted):
+            fitted.fit(X, None)  # wants y, and does nothing with it
+        else:
+            fitted.fit(X)
+        return fitted
+
+    return with_seeds(fit)
+
+
+def with_seeds(compute: Callable[[], Result], seeds: Sequence[int] = FIXED_SEEDS) -> Result:
+    """Return what `compute` returns if the generators that all code of a process shares start from these seeds.
+
+    They are left as they were, also where several threads do this at once: the last one sees to it. If `compute` was
+    the first to import torch, it is done again, since torch could not be seeded before.
+    """
+    global _n_inside, _outer_states
+    had_torch = _torch() is not None
+    with _LOCK:
+        restore = _restorers()
+        if _n_inside == 0:
+            _outer_states = restore
+        _n_inside += 1
+        start_anew(seeds)
+    try:
+        result = compute()
+    finally:
+        with _LOCK:
+            _n_inside -= 1
+            for put_back in restore if _n_inside else _outer_states:
+                put_back()
+    return result if had_torch or _torch() is None else with_seeds(compute, seeds)
+
+
+def start_anew(seeds: Sequence[int] = FIXED_SEEDS) -> None:
+    """Seed the shared generators: inside of `with_seeds`, between answers that must not depend on each other."""
+    of_numpy, of_python, of_torch = (int(seed) for seed in seeds)
+    np.random.seed(of_numpy)  # noqa: NPY002
+    random.seed(of_python)
+    torch = _torch()
+    if torch is not None:
+        torch.default_generator.manual_seed(of_torch)
+        if torch.cuda.is_initialized():  # before that, a seed would stay for whoever uses it first
+            torch.cuda.manual_seed_all(of_torch)
+
+
+def parts_of(step: Any) -> list[Part]:
+    """List the objects that a step is made of, itself first, as far as parameters reach; each of them once."""
+    found: dict[int, Part] = {}
+    waiting = [Part("", step)]
+    while waiting:
+        part = waiting.pop()
+        if id(part.value) in found or _is_plain(part.value):
+            continue
+        found[id(part.value)] = part
+        waiting += [Part(_joined(part.path, label), value) for label, value in _inside(part)][::-1]
+    return list(found.values())
+
+
+def loose_random_states(part: Part) -> dict[str, Any]:
+    """Return the random states of a part, without those of its own parts, that are no numbers."""
+    settings = part.settings
+    if settings is None:
+        own = getattr(part.value, "__dict__", {})
+        settings = {"random_state": own["random_state"]} if "random_state" in own else {}
+    states = {name: state for name, state in settings.items() if name.endswith("random_state")}
+    return {name: state for name, state in states.items() if not isinstance(state, Integral)}
+
+
+def label_free_assumptions(step: Any, role: str) -> list[str]:
+    """Say what certificates rest on if they rest on a step that was fitted without labels.
+
+    That it would come out the same again is not tried, as it is for base learners: a second fit of a network or of UMAP
+    could take as long as everything else. Its random numbers are fixed, and the rest is said to be assumed.
+    """
+    role, (kept, foreign) = f"{role} ({name_of(step)})", brought_along(step)
+    said = _assumed(kept, foreign, role, "labels")
+    if any(part.path == "" for part in kept):  # as it is, whole
+        return said
+    but = f", apart from {', '.join(repr(part.path) for part in kept)}" if kept else ""
+    fitted = (
+        f"The {role} was fitted without labels{but}, and would come out the same if fitted again; its own settings are "
+        "taken as chosen without labels."
+    )
+    return [fitted, *said]
+
+
+def assumptions_about(step: Any, role: str, data: str = "labels") -> list[str]:
+    """Say what a clone of the step brings with it that must not have been learnt from these labels (or other data)."""
+    return _assumed(*brought_along(step), f"{role} ({name_of(step)})", data)
+
+
+def _assumed(kept: list[Part], foreign: list[Part], role: str, data: str) -> list[str]:
+    said = []
+    for part in kept:
+        what = f"In the {role}, {part.path!r} ({name_of(part.value)})" if part.path else f"The {role}"
+        said.append(
+            f"{what} was fitted before, elsewhere: it is taken not to have read these {data}, and to stay as it is."
+        )
+    if foreign:
+        named = ", ".join(f"{part.path!r} ({name_of(part.value)})" for part in foreign)
+        said.append(
+            f"In the {role}, {named} is used as given: whatever it holds or knows is taken not to come from these "
+            f"{data}."
+        )
+    return said
+
+
+def brought_along(step: Any) -> tuple[list[Part], list[Part]]:
+    """Return what a clone of the step keeps of earlier fits, and what is none of scikit-learn's and may know anything.
+
+    Kept is what the clone shares with the step, as it does a FrozenEstimator; what is fitted before the clone is; and
+    what makes its own clones, which may keep anything.
+    The rest are functions, methods and objects of one's own among the parameters, which are copied as they are.
+    """
+    given = parts_of(step)
+    theirs = {id(part.value) for part in given}
+    kept: list[Part] = []
+    foreign: list[Part] = []
+    try:
+        made = clone(step)
+    except Exception:  # the last word on it is then that nobody can see what it holds
+        return kept, foreign
+    for part in parts_of(made):
+        if any(_is_below(part.path, outer.path) for outer in (*kept, *foreign)):
+            continue
+        if part.is_step:
+            if id(part.value) in theirs or _looks_fitted(part) or _clones_in_its_own_way(part.value):
+                kept.append(part)
+        elif _is_foreign(part.value):
+            foreign.append(part)
+    return kept, foreign
+
+
+def keeps_all(step: Any) -> bool:
+    """Tell whether a clone of the step is as fitted as the step itself."""
+    return any(part.path == "" for part in brought_along(step)[0])
+
+
+def name_of(value: Any) -> str:
+    """Return what a step or an object is, in a word or two."""
+    if isinstance(value, FrozenEstimator):
+        return f"{type(value).__name__} of {type(value.estimator).__name__}"
+    if isinstance(value, (MethodType, BuiltinFunctionType)):
+        return f"method {value.__name__} of {type(value.__self__).__name__}"
+    return f"function {value.__name__}" if isinstance(value, FunctionType) else type(value).__name__
+
+
+def _inside(part: Part) -> Iterator[tuple[str, Any]]:
+    """Yield what a part is made of, with labels."""
+    value = part.value
+    if _is_frozen(value):
+        return
+    if part.settings is not None:
+        for name, setting in part.settings.items():
+            if _are_named_steps(setting):
+                yield from ((named[0], one) for named in setting for one in named[1:])
+            else:
+                yield name, setting
+    elif isinstance(value, Mapping):
+        yield from ((f"[{key!r}]", one) for key, one in value.items())
+    elif isinstance(value, COLLECTIONS):
+        items = value.ravel() if isinstance(value, np.ndarray) else value
+        yield from ((f"[{number}]", one) for number, one in enumerate(items))
+    elif isinstance(value, partial):
+        yield from (("func", value.func), ("args", value.args), ("keywords", value.keywords))
+    elif isinstance(value, (MethodType, BuiltinFunctionType)):
+        yield "__self__", value.__self__
+    elif not isinstance(value, FunctionType):
+        yield from ((str(name), one) for name, one in getattr(value, "__dict__", {}).items())
+
+
+def _joined(path: str, label: str) -> str:
+    return f"{path}__{label}" if path and not label.startswith("[") else path + label
+
+
+def _is_below(path: str, outer: str) -> bool:
+    return outer == "" or path.startswith((f"{outer}__", f"{outer}["))
+
+
+def _are_named_steps(setting: Any) -> bool:
+    """Tell the steps of a Pipeline, of a ColumnTransformer and of their like: tuples that begin with a name."""
+    is_list = isinstance(setting, (list, tuple)) and len(setting) > 0
+    return is_list and all(isinstance(one, tuple) and one and isinstance(one[0], str) for one in setting)
+
+
+def _has_params(value: Any) -> bool:
+    return not isinstance(value, type) and hasattr(value, "get_params")
+
+
+def _settings(value: Any) -> dict[str, Any] | None:
+    if not _has_params(value):
+        return None
+    try:
+        return dict(value.get_params(deep=False))
+    except Exception:  # something else that goes by this name
+        return None
+
+
+def _is_frozen(value: Any) -> bool:
+    """Tell steps whose fit does nothing, so that many models can share them."""
+    return isinstance(value, FrozenEstimator) and type(value).fit is FrozenEstimator.fit
+
+
+def _looks_fitted(part: Part) -> bool:
+    names = [name for name in getattr(part.value, "__dict__", {}) if name.endswith("_") and not name.startswith("__")]
+    return any(name not in (part.settings or {}) for name in names)
+
+
+def _clones_in_its_own_way(value: Any) -> bool:
+    usual = BaseEstimator.__sklearn_clone__
+    return getattr(type(value), "__sklearn_clone__", usual) is not usual
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, PLAIN) or issparse(value) or _package(type(value)) in TABLES:
+        return True
+    if isinstance(value, np.ndarray):
+        return bool(value.dtype.kind != "O")
+    if isinstance(value, BuiltinFunctionType):
+        return value.__self__ is None or isinstance(value.__self__, (type, ModuleType))
+    return isinstance(value, FunctionType) and _package(value) in LIBRARIES
+
+
+def _is_foreign(value: Any) -> bool:
+    if isinstance(value, (FunctionType, MethodType, BuiltinFunctionType, partial)):
+        return True
+    return not isinstance(value, COLLECTIONS) and _package(type(value)) not in LIBRARIES
+
+
+def _package(value: Any) -> str:
+    return str(getattr(value, "__module__", "")).partition(".")[0]
+
+
+def _fix_random_states(part: Part, next_seed: Callable[[], int]) -> None:
+    fixed = {name: _fixed(given, next_seed(), part.is_step) for name, given in loose_random_states(part).items()}
+    if part.is_step and fixed:
+        part.value.set_params(**fixed)  # what it returns is not looked at: not all return themselves
+    elif fixed:
+        vars(part.value).update(fixed)
+
+
+def _fixed(given: Any, seed: int, is_step: bool) -> Any:
+    """Return a random state that starts from the seed, of a kind that its owner can use."""
+    if isinstance(given, np.random.Generator):
+        return np.random.default_rng(seed)
+    # a step takes a number for it, and does not move on when it is asked twice; others may call its methods
+    return seed if is_step or not isinstance(given, np.random.RandomState) else np.random.RandomState(seed)
+
+
+def _torch() -> Any:
+    """Return torch if somebody uses it."""
+    torch = sys.modules.get("torch")
+    return torch if hasattr(torch, "default_generator") else None
+
+
+def _restorers() -> list[Callable[[], None]]:
+    """Return what puts all generators back to where they are now."""
+    restore: list[Callable[[], None]] = [
+        partial(np.random.set_state, np.random.get_state()),  # noqa: NPY002 - learners use it
+        partial(random.setstate, random.getstate()),
+    ]
+    torch = _torch()
+    if torch is not None:
+        restore.append(partial(torch.set_rng_state, torch.get_rng_state()))
+        if torch.cuda.is_initialized():
+            restore.append(partial(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
+    return restore
