@@ -106,6 +106,66 @@ def test_data_or_learner_changed_after_fit_change_nothing(data):
     np.testing.assert_array_equal(votes(model, Z), first)
 
 
+class OfLists(KNeighborsClassifier):
+    """Takes rows as lists, and spoils them."""
+
+    def fit(self, X, y):
+        super().fit(np.array(list(X)), y)
+        for row in X:
+            row[0] = 1e9
+        return self
+
+    def predict(self, X):
+        return super().predict(np.array(list(X)))
+
+
+def of_objects(X):
+    rows = np.empty(len(X), dtype=object)
+    rows[:] = X.tolist()
+    return rows
+
+
+@pytest.mark.parametrize("as_rows", [np.ndarray.tolist, of_objects])
+def test_rows_in_lists_are_copied_for_good(as_rows, data):
+    X, y, Z = data
+    rows, settings = as_rows(X), {"n_select": 5, "n_samples": 20, "random_state": 0}
+    model = SmoothedClassifier(OfLists(3), 0.3, **settings).fit(rows, y)
+    first = votes(model, Z.tolist())
+    assert [row[0] for row in rows] == X[:, 0].tolist()
+    for row in rows:
+        row[:] = [0.0, 0.0]
+    np.testing.assert_array_equal(votes(model, Z.tolist()), first)
+    plain = SmoothedClassifier(KNeighborsClassifier(3), 0.3, **settings).fit(X, y)
+    np.testing.assert_array_equal(first, votes(plain, Z))
+
+
+class Shifts:
+    """A measure whose settings somebody may change."""
+
+    part = "features"
+
+    def __init__(self):
+        self.scale = [1.0]
+
+    def sample(self, data, rng):
+        return data + rng.normal(scale=self.scale[0], size=data.shape)
+
+    def divergence(self, data, other):
+        return float(np.square(data - other).sum() / (2 * self.scale[0] ** 2))
+
+
+def test_a_measure_or_nested_setting_changed_after_fit_changes_nothing(data):
+    X, y, Z = data
+    measure, grid = Shifts(), {"max_depth": [1]}
+    learner = GridSearchCV(DecisionTreeClassifier(random_state=0), grid, cv=2)
+    settings = {"n_select": 3, "n_samples": 12, "confidence": 0.9, "random_state": 0}
+    model = SmoothedClassifier(learner, measure, guarantee="kl", **settings).fit(X, y)
+    first = votes(model, Z)
+    measure.scale[0] = 50.0
+    grid["max_depth"][0] = 7
+    np.testing.assert_array_equal(votes(model, Z), first)
+
+
 def test_without_a_seed_numpys_global_one_does_not_determine_the_draws(data):
     X, y, _ = data
     seeds = set()

@@ -244,7 +244,8 @@ class MeasuredSearch:
 
 def measured_search(X: Floats, metric: str | Callable[[Floats, Floats], float]) -> MeasuredSearch:
     """Prepare distances to the training rows X by a metric; raises what scipy raises if it does not know it."""
-    search = MeasuredSearch(np.ascontiguousarray(X, dtype=np.float64), metric)
+    # a copy: what somebody does to the rows later must not move them
+    search = MeasuredSearch(np.array(X, dtype=np.float64, order="C"), metric)
     MeasuredSearch(search.training_rows[:2], metric).nearest(search.training_rows[:1], 1)
     return search
 

@@ -221,7 +221,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         if any(name.endswith("mode") and value == "connectivity" for name, value in settings.items()):
             raise ValueError(f"{wanted}. Got {self.index!r} instead: set its mode to 'distance'.")
         try:
-            self.index_ = fit_label_free(self.index, X)
+            self.index_ = fit_label_free(self.index, X.copy())  # a copy: it may keep the rows, and somebody change them
         except (TypeError, ValueError) as error:
             raise ValueError(f"{wanted} to these rows. {self.index!r} could not be: {error}") from error
         search = IndexedSearch(self.index_, len(X))

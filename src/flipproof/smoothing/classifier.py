@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -200,14 +201,15 @@ class SmoothedClassifier(CertifiedClassifier):
         X, labels = self._read_features(X, label_values(y))
         self.classes_, self._codes = encode_labels(labels, self.classes)
         self._labeled = np.ones(len(self._codes), dtype=bool)
-        self.noise_ = resolved_noise(self.noise, len(self.classes_), type(self).__name__)
+        # copies: what somebody does to the data, the noise or the learner later must not change the draws
+        self.noise_ = deepcopy(resolved_noise(self.noise, len(self.classes_), type(self).__name__))
         resolved_guarantee(self.guarantee, self.noise_, type(self).__name__)
         self.seed_ = seed_from(self.random_state)
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
-        # copies: what somebody does to the data or the learner later must not change the draws
         self._fits = NoisyFits(unshared_clone(base), self.noise_, fresh(X), self._codes, self.classes_, self.seed_)
         self._fits.try_once()
+        self._class_set_was_read = self.classes is None
         is_noised = "labels" if getattr(self.noise_, "part", "both") == "labels" else "training data"
         self._assumed = tuple(assumptions_about(base, "base learner", is_noised))
         self._n_select, self._n_samples = int(self.n_select), int(self.n_samples)
@@ -316,7 +318,7 @@ class SmoothedClassifier(CertifiedClassifier):
 
     def _own_assumptions(self) -> list[str]:
         base = type(self._fits.estimator).__name__
-        n_classes_read = len(self.classes_) if self.classes is None else None
+        n_classes_read = len(self.classes_) if self._class_set_was_read else None
         return assumptions(self.noise_, base, self.confidence, self.confidence_over, n_classes_read)
 
     def _reach(self, guarantee: str, n_predictions: int) -> str:

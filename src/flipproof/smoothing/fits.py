@@ -7,6 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import closing
+from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Integral
@@ -236,8 +237,12 @@ def count_votes(
 
 
 def fresh(X: Any) -> Any:
-    """Return a copy where there is a way: a learner that writes into its input must not change that of the next."""
-    return X.copy() if hasattr(X, "copy") else X
+    """Return a copy: whoever writes into the data, a learner or their owner, must not change those of the next fit.
+
+    A copy of a list would have the same rows, and one of an array of objects the same objects.
+    """
+    holds_others = isinstance(X, (list, dict)) or getattr(getattr(X, "dtype", None), "kind", None) == "O"
+    return X.copy() if hasattr(X, "copy") and not holds_others else deepcopy(X)
 
 
 def _results(
