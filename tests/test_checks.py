@@ -252,10 +252,16 @@ def test_an_exact_radius_that_could_be_larger_is_not_exact():
         check_certifier(Overstates(by=-1), **SMALL)
 
 
-def test_a_radius_that_only_a_tie_refutes_is_not_exact():
+def test_an_exact_radius_that_stops_at_a_tie_is_not_exact():
     """Two rows of equal weight: one flip makes a tie, which goes to class 0, the prediction."""
-    with pytest.raises(AssertionError, match="exact radius that is too large: 1 for test row 0, which should be 0"):
-        check_certifier(Overstates(classes=[0, 1]), [[-1.0], [1.0]], [0, 0], [[0.0]])
+    with pytest.raises(AssertionError, match="exact radius that is not attained: 0 for test row 0, which should be 1"):
+        check_certifier(Overstates(by=-1, classes=[0, 1]), [[-1.0], [1.0]], [0, 0], [[0.0]])
+
+
+def test_a_radius_beyond_all_that_can_be_touched_is_too_large():
+    """A row that no label votes on: nothing can overturn it, and there are two labels."""
+    with pytest.raises(AssertionError, match="exact radius that is too large: 3 for test row 0, which should be 2"):
+        check_certifier(Overstates(classes=[0, 1]), [[-1.0], [1.0]], [0, 0], [[1e9]])
 
 
 @pytest.mark.parametrize("method", ["kl", "tight"])

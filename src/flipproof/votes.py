@@ -171,7 +171,11 @@ def sparse_votes(weights: csr_array, precision: int, most_per_row: int, offsets:
 
 
 def _on_grid(offsets: Floats | None, exponent: Integers) -> Floats | None:
-    return None if offsets is None else scale(offsets, exponent[:, None])
+    """Return offsets in grid units, the highest of each test row being 0: what is far below it may become infinite."""
+    if offsets is None:
+        return None
+    with np.errstate(over="ignore"):
+        return scale(offsets - offsets.max(axis=1, keepdims=True), exponent[:, None])
 
 
 def _row_exponent(largest: Floats, precision: int) -> Integers:

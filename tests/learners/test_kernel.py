@@ -558,3 +558,9 @@ def test_the_default_gamma_of_the_laplacian_kernel_is_that_of_all_pairs():
     X = np.random.default_rng(0).normal(size=(30, 3))
     pairs = np.abs(X[:, None] - X).sum(axis=2)
     assert default_gamma("laplacian", X) == pytest.approx(1 / (2 * pairs.mean()))
+
+
+@pytest.mark.parametrize("degree", [1, 3])
+def test_a_kernel_that_is_negative_on_rows_that_are_all_alike(degree):
+    model = CertifiedKernelClassifier("poly", coef0=-0.5, degree=degree, classes=[0, 1])
+    assert model.fit(np.zeros((3, 1)), [0, 1, 1]).certify([[0.0]]).prediction[0] == 1

@@ -9,6 +9,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
 from flipproof import LabelLinearClassifier
+from flipproof.attacks import worst_flips
 
 
 class ParzenWindow(LabelLinearClassifier):
@@ -109,3 +110,36 @@ def test_a_learner_without_its_two_methods_says_which_are_missing():
         Nothing(classes=range(3)).fit(X, y)
     with pytest.raises(NotImplementedError, match=r"NoWeights must return weights \(m, n\)"):
         NoWeights(classes=range(3)).fit(X, y).certify(Z)
+
+
+class Prior(LabelLinearClassifier):
+    """Weights of any size, and offsets of another one."""
+
+    def __init__(self, weights=1.0, offsets=(0.0, 0.0, 0.0), classes=None):
+        super().__init__(classes=classes)
+        self.weights_of_rows = weights
+        self.offsets = offsets
+
+    def fit_without_labels(self, X):
+        pass
+
+    def label_free_weights(self, Z):
+        return np.array([[1.0, -2.0, 0.5]]) * self.weights_of_rows, np.array([self.offsets])
+
+
+@pytest.mark.parametrize("offsets", [(1.0, 2.0, -1.0), (-1.0, -2.0, -1.0), (-3.0, -2.0, -1.0), (0.0, 0.0, 0.0)])
+@pytest.mark.parametrize(("size", "of_offsets"), [(1e-250, 1e100), (1e-300, 5e307), (1.0, 5e307), (1e300, 1e-300)])
+def test_offsets_of_any_size_beside_the_weights(offsets, size, of_offsets):
+    offsets = of_offsets * np.array(offsets)
+    model = Prior(size, tuple(offsets), classes=[0, 1, 2]).fit([[0.0], [1.0], [2.0]], [0, 1, 2])
+    certificates, attack = model.certify([[0.0]]), worst_flips(model, [[0.0]])
+    if size < of_offsets and len(set(offsets)) > 1:  # the labels do not matter, unless two classes share the lead
+        leaders = np.flatnonzero(offsets == offsets.max())
+        assert certificates.prediction[0] in leaders
+        if len(leaders) == 1:
+            assert certificates.radius[0] == 3
+            assert not attack.success[0]
+    np.testing.assert_array_equal(certificates.prediction, model.predict([[0.0]]))
+    if attack.success[0]:
+        refitted = model.fit([[0.0], [1.0], [2.0]], attack.poisoned([0, 1, 2], 0))
+        assert refitted.predict([[0.0]])[0] != certificates.prediction[0]

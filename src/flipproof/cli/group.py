@@ -16,7 +16,6 @@ from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
 from flipproof.cli.report import report
 from flipproof.cli.reproduce import reproduce
-from flipproof.invariants import InvariantError
 
 EXAMPLES = """\b
 Start with: flipproof demo
@@ -70,7 +69,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return EXIT_BROKEN_PIPE
     except MemoryError:
         return _stop("error: there is not enough memory.", EXIT_USAGE)
-    except InvariantError as error:
+    except RuntimeError as error:
+        from flipproof.invariants import InvariantError  # loads NumPy, as whatever raised it has done
+
+        if not isinstance(error, InvariantError):
+            raise
         return _stop(f"error: {error}", EXIT_BUG)
     except (ValueError, ImportError, OSError) as error:
         return _stop(f"error: {error}", EXIT_USAGE)

@@ -343,7 +343,7 @@ def _self_weighted_mean_eigenvalue(K: Floats) -> float:
     total = float(np.trace(K))
     trace = total - n * float(mean.mean())
     squares = float(np.einsum("ij,ij->", K, K)) - 2 * n * float((mean**2).sum()) + (n * float(mean.mean())) ** 2
-    return max(squares, 0.0) / trace if trace > n * SMALLEST_EIGENVALUE * total else 0.0
+    return max(squares, 0.0) / trace if trace > n * SMALLEST_EIGENVALUE * abs(total) else 0.0
 
 
 def _inverse(K: Floats, regularization: float) -> Floats:
