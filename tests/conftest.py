@@ -1,5 +1,6 @@
-"""Shared by all tests: where the real data is, and that nothing is skipped unseen."""
+"""Shared by all tests: where the real data is, how long to fuzz, and that nothing is skipped unseen."""
 
+import json
 import os
 from pathlib import Path
 
@@ -21,6 +22,26 @@ def data_dir():
     return Path(folder)
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--fuzz-minutes", type=float, default=0, help="judge fresh random problems for this long (tests/fuzz)"
+    )
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave out tests on fresh random problems, unless they are asked for: they may fail by chance."""
+    if config.getoption("--fuzz-minutes") <= 0:
+        fresh = [item for item in items if "fuzz_minutes" in item.fixturenames]
+        items[:] = [item for item in items if item not in fresh]
+        config.hook.pytest_deselected(items=fresh)
+
+
+@pytest.fixture
+def fuzz_minutes(request):
+    """How long to judge fresh random problems."""
+    return request.config.getoption("--fuzz-minutes")
+
+
 def pytest_sessionfinish(session):
     """Fail a run in continuous integration if a test was skipped: one that never runs protects nothing."""
     if _skipped_on_ci(session.config) and session.exitstatus == pytest.ExitCode.OK:
@@ -28,6 +49,10 @@ def pytest_sessionfinish(session):
 
 
 def pytest_terminal_summary(terminalreporter, config):
+    for report in [one for outcome in ("passed", "failed") for one in terminalreporter.stats.get(outcome, [])]:
+        for name, value in getattr(report, "user_properties", ()):
+            if name == "fuzz" and (config.getoption("--fuzz-minutes") > 0 or config.getoption("verbose") > 0):
+                terminalreporter.write_line(f"{report.nodeid}\n{json.loads(value)['table']}")
     skipped = _skipped_on_ci(config)
     if skipped:
         terminalreporter.write_line(

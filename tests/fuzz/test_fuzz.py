@@ -1,0 +1,208 @@
+"""Problems with fixed seeds in every run, fresh ones on request, and that the judge notices what is wrong."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+import flipproof
+from fuzz.judge import judge
+from fuzz.problems import LEARNERS, Labels, Problem, n_attacks, problem_of
+from fuzz.run import main
+from fuzz.tally import ADVERSARIES, Tally, judge_seeds
+
+CASES, CHUNKS = 480, 12
+
+#: Learners may refuse problems, but not so many that nothing is judged.
+LEAST_ACCEPTED = 0.7
+
+
+def judged(seeds, record_property, **options):
+    tally, scripts = Tally(), []
+    for seed, findings in judge_seeds(seeds, tally, **options):
+        scripts += [f"# seed {seed}: {one.kind}\n{one.script}" for one in findings]
+    record_property("fuzz", json.dumps({"table": str(tally), "cases": tally.n_cases}))
+    assert not scripts, f"{len(scripts)} findings, the first of them:\n{scripts[0]}\n{tally}"
+    return tally
+
+
+@pytest.mark.parametrize("chunk", range(CHUNKS))
+def test_problems_with_fixed_seeds(chunk, record_property):
+    tally = judged(range(chunk * CASES // CHUNKS, (chunk + 1) * CASES // CHUNKS), record_property)
+    assert tally.n_cases == CASES // CHUNKS
+    assert tally.accepted_share >= LEAST_ACCEPTED
+    assert tally.n_listed >= tally.n_cases / 3
+    assert tally.n_refits >= 5 * tally.n_cases
+
+
+def test_fresh_problems(fuzz_minutes, record_property, capsys):
+    first = time.time_ns() // 1000
+    with capsys.disabled():
+        sys.stderr.write(f"\nfresh problems: seeds from {first} on\n")
+    tally = judged(range(first, first + 10**12), record_property, seconds=60 * fuzz_minutes)
+    assert tally.accepted_share >= LEAST_ACCEPTED
+
+
+def test_fixed_seeds_reach_every_learner_and_adversary():
+    problems = [problem_of(seed) for seed in range(CASES)]
+    reached = Counter((problem.learner, problem.adversary) for problem in problems)
+    missing = [
+        (learner, adversary) for learner in LEARNERS for adversary in ADVERSARIES if not reached[learner, adversary]
+    ]
+    assert not missing
+    assert sum(n_attacks(problem) <= 20_000 for problem in problems) > 0.7 * CASES
+    assert sum(problem.cuts is not None for problem in problems) > 0.05 * CASES
+    assert max(problem.n_classes for problem in problems) > 100
+    assert max(len(problem.codes) for problem in problems) >= 200
+    sizes = [np.abs(problem.X[problem.X != 0]) for problem in problems if problem.learner == "ridge"]
+    assert min(one.min() for one in sizes if one.size) < 1e-300
+    assert max(one.max() for one in sizes if one.size) > 1e300
+
+
+def test_problems_come_out_the_same_again():
+    for seed in range(50):
+        one, other = problem_of(seed), problem_of(seed)
+        assert one.code == other.code
+        assert one.X.tobytes() == other.X.tobytes()
+        assert one.adversary_source == other.adversary_source
+
+
+def test_small_problems_have_at_most_seven_labels():
+    assert (
+        max(len(problem.codes) - sum(problem.unlabeled or ()) for problem in (problem_of(s, True) for s in range(200)))
+        == 7
+    )
+
+
+PLAIN = Problem(
+    seed=0,
+    learner="ridge",
+    code="CertifiedRidgeClassifier(regularization=0.1, classes=['a', 'b', 'c'])",
+    X=np.array([[0.0, 0.1], [0.3, 0.2], [0.1, 0.4], [2.1, 0.0], [2.3, 0.3], [0.2, 2.2], [0.0, 2.5]]),
+    Z=np.array([[0.2, 0.3], [1.3, 0.1]]),
+    labels=Labels(("'a'", "'b'", "'c'")),
+    codes=(0, 0, 0, 1, 1, 2, 2),
+)
+
+
+def with_learner(name):
+    return replace(PLAIN, code=PLAIN.code.replace("CertifiedRidgeClassifier", name))
+
+
+def run_script(script, folder):
+    (folder / "counterexample.py").write_text(script)
+    path = os.pathsep.join([os.path.dirname(os.path.dirname(flipproof.__file__))])
+    return subprocess.run(
+        [sys.executable, "counterexample.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def test_the_judge_has_nothing_against_a_sound_learner():
+    verdict = judge(PLAIN, all_refits=True)
+    assert verdict.findings == []
+    assert verdict.n_refits == 3**7
+    assert verdict.is_listed
+
+
+@pytest.mark.parametrize(
+    ("learner", "kind", "mended"),
+    [
+        ("RadiusTooLarge", "radius too large (exact)", ("found.radius + 1", "found.radius")),
+        ("RadiusTooSmall", "radius too small (exact)", ("found.radius - 1", "found.radius")),
+        ("WrongPrediction", "form: certificates.prediction", ("prediction=last, rival=first", "method=found.method")),
+        ("WrongRival", "rival", ("rival=np.array([other[-1] for other in others])", "method=found.method")),
+        ("ReadsLabels", "weights", ("1e-3 if", "1e3 if")),
+    ],
+)
+def test_the_judge_notices(learner, kind, mended, tmp_path):
+    found = [one for one in judge(with_learner(learner)).findings if one.kind.startswith(kind)]
+    assert found
+    script = found[0].script
+    failed = run_script(script, tmp_path)
+    assert failed.returncode == 1, failed.stdout + failed.stderr
+    assert "AssertionError" in failed.stderr
+    assert mended[0] in script
+    passed = run_script(script.replace(*mended), tmp_path)
+    assert passed.returncode == 0, passed.stdout + passed.stderr
+
+
+def test_the_judge_notices_radii_of_smoothing_that_are_too_large():
+    kinds = {one.kind for one in judge(with_learner("RadiusTooLarge")).findings}
+    assert "radius too large (exact)" in kinds
+    always = replace(
+        with_learner("RadiusTooLarge"), code=with_learner("RadiusTooLarge").code.replace("0.1,", "0.1, noise='auto',")
+    )
+    assert {one.kind for one in judge(always).findings} >= kinds
+
+
+def test_the_judge_notices_partitions_that_are_too_sure(monkeypatch):
+    problem = replace(
+        PLAIN,
+        learner="partition",
+        code="CertifiedPartitionClassifier(DecisionTreeClassifier(), 5, classes=['a', 'b', 'c'])",
+    )
+    assert judge(problem).findings == []
+    certify = flipproof.CertifiedPartitionClassifier.certify
+
+    def too_sure(self, X, method=None, adversary=None):
+        found = certify(self, X, method, adversary)
+        return replace(found, radius=found.radius + 2)
+
+    monkeypatch.setattr(flipproof.CertifiedPartitionClassifier, "certify", too_sure)
+    assert "radius too large (gap)" in {one.kind for one in judge(problem).findings}
+
+
+def test_refusals_are_counted_and_other_exceptions_are_findings(monkeypatch):
+    refused = judge(replace(PLAIN, X=np.full_like(PLAIN.X, np.nan)))
+    assert "NaN" in refused.refused
+    assert not refused.findings
+    assert not refused.judged
+
+    def breaks(self, X, y):
+        raise ZeroDivisionError("nothing to divide by")
+
+    monkeypatch.setattr(flipproof.CertifiedRidgeClassifier, "fit", breaks)
+    assert [one.kind for one in judge(PLAIN).findings] == ["exception"]
+
+
+def test_warnings_of_the_library_are_findings(monkeypatch):
+    source = compile("import warnings\nwarnings.warn('odd', RuntimeWarning)", flipproof.__file__, "exec")
+    predict = flipproof.CertifiedRidgeClassifier.predict
+    monkeypatch.setattr(
+        flipproof.CertifiedRidgeClassifier, "predict", lambda self, X: (exec(source), predict(self, X))[1]
+    )
+    assert {one.kind for one in judge(PLAIN).findings} == {"warning"}
+
+
+def test_the_command_prints_the_table_and_the_scripts(capsys, monkeypatch, tmp_path):
+    assert main(["--cases", "3", "--seed", "1", "--small"]) in (0, 1)
+    assert "3 problems" in capsys.readouterr().out
+    monkeypatch.setattr("fuzz.tally.problem_of", lambda seed, small: replace(with_learner("RadiusTooLarge"), seed=seed))
+    assert main(["--cases", "2", "--seed", "7", "--folder", str(tmp_path)]) == 1
+    printed = capsys.readouterr().out
+    assert "# seed 7: radius too large (exact)" in printed
+    assert "class RadiusTooLarge" in printed
+    assert list(tmp_path.glob("7_*.py"))
+
+
+def test_an_interrupt_still_prints_the_table(capsys, monkeypatch):
+    def interrupted(problem, all_refits):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fuzz.tally.judge", interrupted)
+    assert main(["--minutes", "1"]) == 0
+    printed = capsys.readouterr().out
+    assert "interrupted" in printed
+    assert "0 problems" in printed
