@@ -264,9 +264,15 @@ class Case:
             return
         code = problem.code.replace("Certified", "distributed.Certified", 1)
         cuts = [0, *problem.cuts, len(problem.X)]
-        pieces = [f"(X[{start}:{stop}], y[{start}:{stop}])" for start, stop in pairwise(cuts)]
-        fit = f"other = {code}.fit([{', '.join(pieces)}])"
-        names = {**NAMES, "X": problem.X, "y": self.y, "Z": problem.Z}
+        told = problem.told_at_fit and certificates is not None
+        names = {**NAMES, "X": problem.X, "y": self.y, "Z": problem.Z, "adversary": self.adversary}
+        also = [
+            f"adversary.{name}[{{0}}:{{1}}]" if getattr(problem, name) is not None else "None"
+            for name in ("trusted", "groups")
+        ]
+        piece = "(X[{0}:{1}], y[{0}:{1}]" + (f", {', '.join(also)})" if told else ")")
+        fit = f"other = {code}.fit([{', '.join(piece.format(start, stop) for start, stop in pairwise(cuts))}])"
+        rest = self.value(problem.source_of_adversary(told))
         self.doing = [fit] if certificates is None else [_FIT, fit]
         try:
             exec(fit, names)
@@ -293,9 +299,9 @@ class Case:
             rule = "assert other.predict(Z).tolist() == model.predict(Z).tolist()"
             self.found("blocks: predict", "rows in blocks are predicted otherwise", [_FIT, fit, rule])
         for method, one in certificates.items():
-            source = _certify_line(method, who="other")
+            source = f"other.certify(Z, method={method!r}, adversary={problem.source_of_adversary(told)})"
             self.doing = [_FIT, fit, source]
-            again = names["other"].certify(problem.Z, method=method, adversary=self.adversary)
+            again = names["other"].certify(problem.Z, method=method, adversary=rest)
             self.compare("blocks", one, again, source, None, [fit])
 
     # attacks
@@ -360,6 +366,11 @@ class Case:
     def judge_by_weights(self, certificates):
         problem = self.problem
         alpha, offsets = self.ask("model.weights(Z)", lambda: self.model.weights(problem.Z))
+        if not (np.isfinite(alpha).all() and np.isfinite(offsets).all()):
+            told = [_FIT, "alpha, offsets = model.weights(Z)"]
+            told.append("assert np.isfinite(alpha).all() and np.isfinite(offsets).all(), (alpha, offsets)")
+            self.found("weights: not finite", "there are weights or offsets that are not finite", told)
+            return
         votes = [whole_numbers([*line, *more]) for line, more in zip(alpha.tolist(), offsets.tolist(), strict=True)]
         n = len(problem.codes)
         self.votes, self.offsets = [line[:n] for line, _ in votes], [line[n:] for line, _ in votes]

@@ -6,7 +6,7 @@ Everything that a problem consists of is kept as Python source or as plain array
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -58,8 +58,11 @@ LEARNERS = tuple(SHARES)
 #: Every eight times twenty seeds in a row have each learner with each kind of adversary.
 TURNS = tuple(name for name, share in SHARES.items() for _ in range(share))
 
-#: Exponents of ten by which features are scaled.
-SCALES = (-323, -308, -300, -200, -155, -100, -30, -8, 8, 30, 99, 150, 155, 200, 300, 307, 308)
+#: Exponents of ten by which features are scaled: near the ends of floats, and where squares and cubes reach them.
+SCALES = (
+    -323, -315, -308, -305, -162, -160, -158, -155, -153, -108, -102, -54, -30, -8, 8, 30, 99, 101, 150, 153, 155, 300,
+    307, 308,
+)  # fmt: skip
 
 LARGEST = {np.dtype(np.float64): 1.79e308, np.dtype(np.float32): 3.4e38}
 
@@ -88,6 +91,8 @@ class Problem:
         As of an Adversary, None where not given; `groups` are sources of names, `allowed` pairs of class codes.
     cuts : tuple of int or None
         Where the rows are cut into blocks; None: they stay in memory only.
+    told_at_fit : bool
+        Whether blocks say who is trusted and who labelled what, so that `certify` need not be told.
     """
 
     seed: int
@@ -102,9 +107,9 @@ class Problem:
     groups: tuple[str, ...] | None = None
     allowed: tuple[tuple[int, int], ...] | None = None
     cuts: tuple[int, ...] | None = None
+    told_at_fit: bool = False
     block_size: int | None = None
     n_jobs: int | None = None
-    own: tuple[type, ...] = field(default=())
 
     @property
     def n_classes(self):
@@ -121,10 +126,14 @@ class Problem:
 
     @property
     def adversary_source(self):
+        return self.source_of_adversary()
+
+    def source_of_adversary(self, told_before=False):
+        """Return the source of the adversary, without what has been told before if that is so."""
         parts = []
-        if self.trusted is not None:
+        if self.trusted is not None and not told_before:
             parts.append(f"trusted=np.array({list(self.trusted)})")
-        if self.groups is not None:
+        if self.groups is not None and not told_before:
             parts.append(f"groups=[{', '.join(self.groups)}]")
         if self.allowed is not None:
             values = self.labels.values
@@ -156,8 +165,9 @@ def problem_of(seed, small=False):
         seed, learner, code, X, Z, labels, codes, unlabeled,
         **_adversary(rng, codes, n_classes, powers),
         cuts=cuts if can_be_cut and rng.random() < 0.4 else None,
+        told_at_fit=bool(rng.random() < 0.5),
         block_size=int(rng.integers(1, 4)),
-        n_jobs=int(rng.choice([1, 2])),
+        n_jobs=1 if learner == "partition" else int(rng.choice([1, 2])),  # processes take seconds to start
     )  # fmt: skip
 
 
@@ -226,7 +236,8 @@ def _rows(rng, n, m, mild):
     both = _shapes(rng, n + m, k)
     if not mild and rng.random() < 0.45:
         with np.errstate(all="ignore"):
-            powers = rng.choice(SCALES, size=k if rng.random() < 0.4 else 1)
+            size = k if rng.random() < 0.4 else 1
+            powers = rng.choice(SCALES, size=size) if rng.random() < 0.7 else rng.integers(-323, 309, size=size)
             both = both * 10.0 ** (powers / 2) * 10.0 ** (powers / 2)
         if rng.random() < 0.2:
             both[rng.integers(0, n + m), rng.integers(0, k)] = rng.choice(
@@ -241,7 +252,11 @@ def _rows(rng, n, m, mild):
     both = np.clip(np.nan_to_num(both), -LARGEST[kind], LARGEST[kind]).astype(kind)
     if rng.random() < 0.01:
         both[rng.integers(0, n), 0] = np.nan
+    if np.abs(both).max() < 100 and np.array_equal(both, np.rint(both)) and rng.random() < 0.3:
+        both = both.astype(np.int64)
     X, Z = both[:n].copy(), both[n:].copy()
+    if X.dtype == np.float32 and rng.random() < 0.2:
+        Z = Z.astype(np.float64) * (1 + 1e-12)
     return (np.asfortranarray(X), np.asfortranarray(Z)) if rng.random() < 0.15 else (X, Z)
 
 
@@ -319,6 +334,8 @@ def _kernel(rng, n, n_classes, is_mild, learner):
         given |= {"degree": str(rng.integers(1, 6)), "coef0": str(rng.choice(["0.0", "1.0", "-0.5"]))}
     if rng.random() < 0.4:
         given["fit_intercept"] = "False"
+    if learner == "kernel" and rng.random() < 0.1:
+        return ["lambda A, B: 1 / (1 + np.abs(A[:, None] - B).sum(axis=2))"], given
     if learner == "landmarks":
         given["n_components"] = str(rng.integers(1, n + 2))
     return [repr(kernel)], given

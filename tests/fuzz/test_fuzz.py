@@ -17,10 +17,11 @@ from fuzz.problems import LEARNERS, Labels, Problem, n_attacks, problem_of
 from fuzz.run import main
 from fuzz.tally import ADVERSARIES, Tally, judge_seeds
 
-CASES, CHUNKS = 480, 12
+#: Twice every learner with every adversary; 11 has no factor in common with that, so that each part has some of all.
+CASES, CHUNKS = 330, 11
 
 #: Learners may refuse problems, but not so many that nothing is judged.
-LEAST_ACCEPTED = 0.7
+LEAST_ACCEPTED = 0.65
 
 
 def judged(seeds, record_property, **options):
@@ -34,7 +35,7 @@ def judged(seeds, record_property, **options):
 
 @pytest.mark.parametrize("chunk", range(CHUNKS))
 def test_problems_with_fixed_seeds(chunk, record_property):
-    tally = judged(range(chunk * CASES // CHUNKS, (chunk + 1) * CASES // CHUNKS), record_property)
+    tally = judged(range(chunk, CASES, CHUNKS), record_property)
     assert tally.n_cases == CASES // CHUNKS
     assert tally.accepted_share >= LEAST_ACCEPTED
     assert tally.n_listed >= tally.n_cases / 3
