@@ -64,6 +64,9 @@ SCALES = (
     307, 308,
 )  # fmt: skip
 
+#: Labellings of a small problem: seven labels of three classes, fewer labels of more classes.
+MOST_LABELLINGS = 3**7
+
 LARGEST = {np.dtype(np.float64): 1.79e308, np.dtype(np.float32): 3.4e38}
 
 
@@ -142,11 +145,14 @@ class Problem:
 
 
 def problem_of(seed, small=False):
-    """Return the problem that belongs to an integer; if `small`, one with at most seven labels."""
+    """Return the problem that belongs to an integer; if `small`, one of which every labelling can be tried."""
     rng = np.random.default_rng(seed)
     learner, powers = TURNS[seed // 8 % len(TURNS)], seed % 8
     n = int(rng.integers(2, 8)) if small or rng.random() < 0.85 else int(rng.choice([8, 12, 30, 80, 200]))
     n_classes = _n_classes(rng, n)
+    if small:
+        n_classes = min(n_classes, math.isqrt(MOST_LABELLINGS))
+        n = max(rows for rows in range(2, n + 1) if n_classes**rows <= MOST_LABELLINGS)
     labels, codes, is_given = _labels(rng, n, n_classes)
     n_classes = len(labels.values)
     unlabeled = None

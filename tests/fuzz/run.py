@@ -24,7 +24,9 @@ def main(arguments=None):
     parser.add_argument("--minutes", type=float, default=float("inf"), help="stop after this many minutes")
     parser.add_argument("--cases", type=int, help="stop after this many problems")
     parser.add_argument("--seed", type=int, help="seed of the first problem; the next has the next seed")
-    parser.add_argument("--small", action="store_true", help="at most seven labels")
+    parser.add_argument(
+        "--small", action="store_true", help="at most seven labels, and so few classes that all attacks are tried"
+    )
     parser.add_argument("--all-refits", action="store_true", help="refit on every attack that is listed, not on some")
     parser.add_argument("--folder", type=Path, help="write all scripts into this folder")
     given = parser.parse_args(arguments)

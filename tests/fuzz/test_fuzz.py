@@ -13,7 +13,7 @@ import pytest
 
 import flipproof
 from fuzz.judge import judge
-from fuzz.problems import LEARNERS, Labels, Problem, n_attacks, problem_of
+from fuzz.problems import LEARNERS, MOST_LABELLINGS, Labels, Problem, n_attacks, problem_of
 from fuzz.run import main
 from fuzz.tally import ADVERSARIES, Tally, judge_seeds
 
@@ -74,11 +74,10 @@ def test_problems_come_out_the_same_again():
         assert one.adversary_source == other.adversary_source
 
 
-def test_small_problems_have_at_most_seven_labels():
-    assert (
-        max(len(problem.codes) - sum(problem.unlabeled or ()) for problem in (problem_of(s, True) for s in range(200)))
-        == 7
-    )
+def test_all_attacks_on_small_problems_can_be_tried():
+    problems = [problem_of(seed, small=True) for seed in range(200)]
+    assert max(len(problem.codes) - sum(problem.unlabeled or ()) for problem in problems) == 7
+    assert 1000 < max(map(n_attacks, problems)) <= MOST_LABELLINGS
 
 
 PLAIN = Problem(
