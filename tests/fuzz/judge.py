@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 import flipproof
-from fuzz import own
+from fuzz import own, proofs
 from fuzz.problems import HEADER, choices, n_attacks
 from fuzz.script import script_of
 
@@ -30,6 +30,12 @@ MOST_LISTED = 20_000
 
 #: Refits of one problem, unless all are wanted.
 MOST_REFITS = 100
+
+#: Labels of which all outcomes of the noise are summed up.
+MOST_NOISY = 8
+
+#: Radii that are compared with what their failure probability proves.
+MOST_PROVED = 25
 
 #: Seconds after which a problem counts as one that hangs.
 PATIENCE = 120
@@ -386,6 +392,8 @@ class Case:
         self.confirm(truth, needs)
         for method, one in certificates.items():
             self.check_margins(one, [unit for _, unit in votes])
+            if method != "exact":
+                self.check_proof(one)
             wrong = one.radius != truth if method == "exact" else one.radius > truth
             for row in np.flatnonzero(wrong):
                 if one.radius[row] > truth[row]:
@@ -406,6 +414,34 @@ class Case:
                 told.append(f"assert certificates.margin[{row}] == {lead!r}, certificates.margin[{row}]")
                 self.found("margin", f"{certificates.method}: the lead over the rival is {lead!r}", told)
                 return
+
+    def check_proof(self, certificates):
+        """The failure probability must be one, and prove the radius: the true radius alone is far above both."""
+        problem, method, n_classes = self.problem, certificates.method, self.problem.n_classes
+        noisy = [row for row, options in enumerate(self.choices) if len(options) > 1]
+        noises = np.broadcast_to(certificates.noise, len(problem.Z)).tolist()
+        told = [_FIT, f"certificates = {_certify_line(method)}"]
+        for row, (q, rival) in enumerate(zip(noises, self.codes_of(certificates.rival).tolist(), strict=True)):
+            winner, claimed = int(self.predicted[row]), float(certificates.log_failure[row])
+            if len(noisy) <= MOST_NOISY:
+                votes, scores = self.votes[row], self.scores(row, problem.codes)
+                lead = scores[winner] - scores[rival]
+                lead -= sum(votes[j] * ((problem.codes[j] == winner) - (problem.codes[j] == rival)) for j in noisy)
+                of_noisy = ([values[j] for j in noisy] for values in (votes, problem.codes))
+                truth = proofs.log_failure(next(of_noisy), lead, next(of_noisy), winner, rival, q, n_classes)
+                if truth > claimed + proofs.SLACK * (1 + abs(truth)):
+                    rule = f"assert certificates.log_failure[{row}] >= {truth!r}, certificates.log_failure[{row}]"
+                    what = f"{method}: log_failure {claimed!r} of row {row}, but the noise fails with {truth!r}"
+                    self.found(f"log_failure ({method})", what, [*told, rule])
+                    return
+            radius = int(certificates.radius[row])
+            if problem.groups is None and 0 < radius <= MOST_PROVED:
+                proved = proofs.largest_proved(claimed, method, q, n_classes, radius)
+                if proved < radius:
+                    rule = f"assert certificates.radius[{row}] <= {proved}, certificates.radius[{row}]"
+                    what = f"{method}: radius {radius} of row {row}, but its log_failure proves {proved} only"
+                    self.found(f"not proved ({method})", what, [*told, rule])
+                    return
 
     def too_small(self, certificates, row, truth):
         if self.has_found("radius too small (exact)"):
@@ -447,7 +483,9 @@ class Case:
                     _FIT,
                     "alpha, offsets = model.weights(Z)",
                     *_refit_lines(self.problem, codes)[1:],
-                    f"scores = [alpha[{row}][attacked == label].sum() for label in model.classes_] + offsets[{row}]",
+                    "attacked = np.asarray(attacked)",
+                    f"votes = [alpha[{row}][attacked == label].sum() for label in model.classes_]",
+                    f"scores = votes + offsets[{row}]",
                     f"assert model.classes_[np.argmax(scores)] == refit.predict(Z)[{row}]",
                 ]
                 self.found("weights", what, told)

@@ -74,6 +74,14 @@ class WrongRival(CertifiedRidgeClassifier):
         return replace(found, rival=np.array([other[-1] for other in others]))
 
 
+class FailureTooSmall(CertifiedRidgeClassifier):
+    """Claims that the noise hardly ever fails."""
+
+    def certify(self, X, method=None, adversary=None):
+        found = super().certify(X, method, adversary)
+        return replace(found, log_failure=found.log_failure * 4)
+
+
 class ReadsLabels(CertifiedRidgeClassifier):
     """Chooses its regularization by the labels, which no certificate covers."""
 

@@ -138,13 +138,21 @@ def test_the_judge_notices(learner, kind, mended, tmp_path):
     assert passed.returncode == 0, passed.stdout + passed.stderr
 
 
-def test_the_judge_notices_radii_of_smoothing_that_are_too_large():
-    kinds = {one.kind for one in judge(with_learner("RadiusTooLarge")).findings}
-    assert "radius too large (exact)" in kinds
-    always = replace(
-        with_learner("RadiusTooLarge"), code=with_learner("RadiusTooLarge").code.replace("0.1,", "0.1, noise='auto',")
-    )
-    assert {one.kind for one in judge(always).findings} >= kinds
+@pytest.mark.parametrize("method", ["kl", "tight"])
+def test_the_judge_notices_radii_that_the_noise_does_not_prove(method, tmp_path):
+    """Even where the exact radius is larger still."""
+    problem = replace(PLAIN, code=PLAIN.code.replace("0.1,", "0.1, noise='auto', precision=16,"))
+    assert judge(problem).findings == []
+    problem = replace(problem, code=problem.code.replace("CertifiedRidgeClassifier", "RadiusTooLarge"))
+    found = [one for one in judge(problem).findings if one.kind == f"not proved ({method})"]
+    assert found
+    assert run_script(found[0].script, tmp_path).returncode == 1
+    assert run_script(found[0].script.replace("found.radius + 1", "found.radius"), tmp_path).returncode == 0
+
+
+def test_the_judge_notices_failures_that_are_understated():
+    kinds = {one.kind for one in judge(with_learner("FailureTooSmall")).findings}
+    assert kinds == {"log_failure (kl)", "log_failure (tight)"}
 
 
 def test_the_judge_notices_partitions_that_are_too_sure(monkeypatch):
