@@ -124,6 +124,8 @@ class Case:
                 raise
             self.compare_blocks(None)
             raise Refused(_reason(error)) from error
+        if "'paper'" in problem.code and not 1e-290 < self.model.regularization_ < 1e290:
+            raise Refused("regularization='paper': lambda has no place among floats, so that it cannot be kept")
         self.choices = choices(problem)
         self.groups = problem.groups or tuple(range(len(problem.codes)))
         self.n_touchable = len({self.groups[row] for row, own_ in enumerate(self.choices) if len(own_) > 1})

@@ -160,6 +160,8 @@ def problem_of(seed, small=False):
         unlabeled, codes = _with_unlabeled(rng, codes)
     m = int(rng.choice([1, 2, 3, 4, 30], p=[0.3, 0.25, 0.25, 0.19, 0.01]))
     X, Z = _rows(rng, len(codes), m, mild=learner == "partition")
+    if rng.random() < 0.6:
+        codes = _alike(codes, X[:, 0], unlabeled)
     common = _common_parameters(rng, learner, n_classes)
     if is_given:
         order = rng.permutation(n_classes) if rng.random() < 0.5 else range(n_classes)
@@ -234,6 +236,14 @@ def _with_unlabeled(rng, codes):
     filled = np.zeros(n_rows, dtype=int)
     filled[~unlabeled] = codes
     return tuple(unlabeled.tolist()), tuple(filled.tolist())
+
+
+def _alike(codes, column, unlabeled):
+    """Give near rows the same labels, as far as one column says: leads are then large, and so are radii."""
+    labeled = np.flatnonzero(np.ones(len(codes), dtype=bool) if unlabeled is None else ~np.array(unlabeled))
+    ordered = np.array(codes)
+    ordered[labeled[np.argsort(column[labeled], kind="stable")]] = np.sort(ordered[labeled])
+    return tuple(ordered.tolist())
 
 
 def _rows(rng, n, m, mild):
@@ -419,6 +429,8 @@ def _table(rng, m, n, n_classes, common):
         table *= 10.0 ** rng.integers(-12, 3, size=(m, n))
     elif shape == 5:
         table *= rng.random((m, n)) < 0.4
+    if rng.random() < 0.3:
+        table = np.abs(table)
     if offsets is not None and rng.random() < 0.3:
         offsets *= 10.0 ** rng.integers(-300, 300, size=(m, 1))
     common = {"table": repr(table.tolist()), **common}
