@@ -26,6 +26,9 @@ PACKAGES = ("flipproof", "numpy", "scipy", "scikit-learn", "torch", "umap-learn"
 #: What a run is called and what is said of it does not change its rows.
 NOT_IN_SETTINGS = ("name", "group", "published", "note", "only_with")
 
+#: Which definition of the exact radius rows were computed by: 2 since a tie counts as lost only where it is.
+RADII = 2
+
 #: What a record consists of: a type, a table of these keys, a table of any names ("*"), or a list.
 ENVIRONMENT = {
     "python": str,
@@ -146,6 +149,8 @@ def environment() -> dict[str, Any]:
 def settings_of(experiment: Experiment, run: Run) -> str:
     """Return what identifies the settings of a run: those of the classifier, of its features, and of the loader."""
     settings = {name: value for name, value in asdict(run).items() if name not in NOT_IN_SETTINGS}
+    if not run.is_undefended:
+        settings["radii"] = RADII
     maps = [asdict(spec) for spec in experiment.chain(run.features)]
     return digest_of(json.dumps([dict(experiment.data), settings, maps], sort_keys=True, default=str))
 
