@@ -2,7 +2,8 @@
 
 import pytest
 from distributed import Client
-from two_workers import local_cluster, until
+from patience import until
+from two_workers import local_cluster
 
 
 @pytest.fixture(scope="module")

@@ -13,9 +13,10 @@ import dask
 import dask.array as da
 import pytest
 from distributed import Client
+from patience import SECONDS, until
 from same_certificates import assert_same, cut, some_problem
 from slow_rows import slowly
-from two_workers import SECONDS, local_cluster, until
+from two_workers import local_cluster
 
 import flipproof
 from flipproof.distributed import CertifiedRidgeClassifier, RowBlocks
@@ -91,11 +92,11 @@ class TestLostScheduler:
 
     @pytest.fixture
     def scheduler(self, tmp_path):
-        """Yield the process, and a client of it that does not wait for long."""
+        """Yield the process, and a client of it."""
         place = tmp_path / "scheduler.json"
         options = ("--host", "127.0.0.1", "--port", "0", "--no-dashboard", "--scheduler-file", str(place))
         with ExitStack() as stack:
-            stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "3s"}))
+            stack.enter_context(dask.config.set({"distributed.comm.timeouts.connect": "30s"}))  # restored in the end
             program = (sys.executable, "-m", "distributed.cli.dask_scheduler")
             running = stack.enter_context(process(*program, *options))
             until(lambda: place.exists() and place.stat().st_size)
@@ -103,6 +104,12 @@ class TestLostScheduler:
             stack.enter_context(worker(client.scheduler.address, tmp_path))
             client.wait_for_workers(1, timeout=SECONDS)
             yield running, client
+
+    def lose(self, running, client, how):
+        """End the scheduler. Who looks for it gives up soon from now on, but not on one that is merely slow."""
+        dask.config.set({"distributed.comm.timeouts.connect": "3s"})
+        client._timeout = 3  # it has read the setting when it was made
+        os.kill(running.pid, how)
 
     def assert_lost(self, client, ask):
         """Check that there is an error, and no endless wait for one."""
@@ -130,7 +137,7 @@ class TestLostScheduler:
         model = CertifiedRidgeClassifier().fit(cut([50], X, y), client=client)
         wanted = flipproof.CertifiedRidgeClassifier().fit(X, y).certify(Z)
         assert_same(model.certify(Z), wanted)
-        os.kill(running.pid, signal.SIGTERM)
+        self.lose(running, client, signal.SIGTERM)
         running.wait(SECONDS)
         self.assert_lost(client, lambda: model.certify(Z))
         self.assert_lost(client, lambda: model.certify(da.from_array(Z, chunks=5)))
@@ -145,6 +152,6 @@ class TestLostScheduler:
         ):
             CertifiedRidgeClassifier().fit(rows.map(slowly), client=client)  # of a module that it does not find
         rows = rows.map(lambda X: __import__("time").sleep(0.03) or X)
-        client.subscribe_topic(on_dask.TOPIC, lambda event: running.kill())
+        client.subscribe_topic(on_dask.TOPIC, lambda event: self.lose(running, client, signal.SIGKILL))
         self.assert_lost(client, lambda: CertifiedRidgeClassifier().fit(rows, client=client))
         assert running.wait(SECONDS) == -signal.SIGKILL

@@ -10,9 +10,10 @@ import numpy as np
 import pytest
 from dask.delayed import delayed
 from distributed import Client, wait
+from patience import SECONDS, until
 from same_certificates import assert_same, cut, some_problem
-from slow_rows import CopiedOnce, deadly, slowly
-from two_workers import until
+from slow_rows import CopiedOnce, HeldBack, deadly, slowly
+from two_workers import watching
 
 import flipproof
 from flipproof import Adversary
@@ -61,14 +62,12 @@ def test_a_worker_killed_in_mid_run(client, cluster, memory, monkeypatch, capsys
             killed.append(process)
             os.kill(process, signal.SIGKILL)
 
-    with Client(cluster, set_as_default=False) as watching:
-        if step == "certify":
-            model.fit(rows, client=client)
-        watching.subscribe_topic(on_dask.TOPIC, kill)
+    if step == "certify":
+        model.fit(rows, client=client)
+    with watching(cluster, kill):
         if step == "fit":
             model.fit(rows, client=client)
         found = model.certify(Z, adversary=Adversary(groups=WHO))
-        watching.unsubscribe_topic(on_dask.TOPIC)
     assert killed
     assert_same(found, memory.certify(Z, adversary=Adversary(groups=WHO)), same_adversary=False)
     # what the lost worker had visited is visited again, and counted once
@@ -116,14 +115,18 @@ def test_what_cannot_be_copied_to_all_workers_is_named(client, function, reason)
     assert len(client.nthreads()) == 2
 
 
-def test_a_client_that_is_closed_in_mid_run(cluster):
-    closed = Client(cluster, set_as_default=False)
-    rows = RowBlocks.from_blocks(cut([5] * (N // 5 - 1), X, y)).map(slowly)
-    timer = threading.Timer(0.3, closed.close)
-    timer.start()
-    with pytest.raises(ConnectionError, match=r"^The scheduler at .* was lost, or the client was closed: connect"):
+def test_a_client_that_is_closed_in_mid_run(cluster, tmp_path):
+    closed, begun, function = Client(cluster, set_as_default=False), threading.Event(), HeldBack(tmp_path)
+    rows = RowBlocks.from_blocks(cut([5] * (N // 5 - 1), X, y)).map(function)
+    closing = threading.Thread(target=lambda: begun.wait(SECONDS) and closed.close())
+    closing.start()
+    with (
+        watching(cluster, lambda event: begun.set()),
+        pytest.raises(ConnectionError, match=r"^The scheduler at .* was lost, or the client was closed: connect"),
+    ):
         CertifiedRidgeClassifier().fit(rows, client=closed)
-    timer.join()
+    function.let_go()
+    closing.join()
 
 
 def test_a_worker_that_dies_of_the_rows(client, cluster, monkeypatch):

@@ -158,7 +158,7 @@ def test_columns_of_very_different_size():
 
 
 @given(ends=st.lists(st.integers(0, 40), max_size=8), seed=st.integers(0, 50), precision=st.sampled_from([4, 10]))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_any_cuts(ends, seed, precision):
     X, y, Z = some_problem(40, 3, 3, seed, m=4)
     adversary = Adversary(**random_powers(np.random.default_rng(seed), 40, 3))

@@ -1,15 +1,12 @@
-"""What tests on a real cluster share: its size, and patience."""
+"""What tests on a real cluster share: its size, and how to watch it."""
 
 import logging
-import time
 from contextlib import contextmanager
 
-from distributed import LocalCluster
+from distributed import Client, LocalCluster
 
 from flipproof.cli.cluster import no_worker_is_given_up
-
-#: Longest time to wait for what happens soon, unless something is wrong.
-SECONDS = 60
+from flipproof.distributed.cluster import TOPIC
 
 
 @contextmanager
@@ -30,9 +27,11 @@ def local_cluster(n_workers=2):
         yield cluster
 
 
-def until(happened):
-    """Wait for something."""
-    end = time.monotonic() + SECONDS
-    while not happened():
-        assert time.monotonic() < end
-        time.sleep(0.01)
+@contextmanager
+def watching(cluster, handle):
+    """Call a function for each part that has been visited, by whichever client of the cluster."""
+    with Client(cluster, set_as_default=False) as client:
+        client.subscribe_topic(TOPIC, handle)
+        client.submit(int).result()  # takes the same way: once it is back, the scheduler knows who is watching
+        yield
+        client.unsubscribe_topic(TOPIC)

@@ -234,9 +234,13 @@ def _cancelled_on_error(client: Client, futures: list[Future]) -> Iterator[None]
     try:
         yield
     except BaseException:
-        with suppress(ClosedClientError):
-            client.cancel(futures)
+        _cancel(client, futures)
         raise
+
+
+def _cancel(client: Client, futures: list[Future]) -> None:
+    with suppress(ClosedClientError):
+        client.cancel(futures)
 
 
 def _computed_here(task: Any) -> Any:
@@ -299,8 +303,12 @@ class Held:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, *error: object) -> None:
-        self._tasks.clear()  # Dask forgets what nobody refers to, and a traceback might go on referring to this
+    def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
+        tasks = list(self._tasks.values())
+        self._tasks.clear()
+        # Dask forgets what nobody refers to, but the traceback of an error may refer to these tasks for a long time
+        if error is not None and self._client is not None:
+            _cancel(self._client, futures_of(tasks))
 
     def part(self, part: Any) -> Any:
         """Return a part whose shared fields are tasks; Dask makes it whole again on the worker."""
@@ -327,9 +335,10 @@ class Held:
 
 def _on_all_workers(client: Client, task: Any) -> Any:
     task = _persisted(client, task)
+    futures = futures_of(task)
     # if a worker or the scheduler is lost meanwhile, this ends in many ways: what comes next is slower then, or says so
-    with suppress(Exception):
-        client.replicate(futures_of(task))
+    with _cancelled_on_error(client, futures), suppress(Exception):
+        client.replicate(futures)
     return task
 
 
