@@ -1,14 +1,31 @@
-"""Shared by all tests: where the real data is, how long to fuzz, and that nothing is skipped unseen."""
+"""Shared by all tests: where the real data is, how long to fuzz, that nothing is skipped unseen, that no clock decides."""
 
 import json
 import os
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
+
+# the same examples in every run, however long they take and whatever was found in earlier ones
+settings.register_profile(
+    "flipproof", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
+)
+settings.load_profile("flipproof")
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # a process for each core: more threads inside of products would only get in each other's way
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _no_lines_between():
+    """Let a log have the last line of each progress only: on a slow machine, there would be more of them."""
+    from flipproof import progress  # not before the number of threads is set
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(progress, "BETWEEN_LINES", float("inf"))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -91,7 +91,7 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_ridge(seed):
     assert largest >= 2
 
 
-@settings(deadline=None, max_examples=200)
+@settings(max_examples=200)
 @given(st.data())
 def test_factors_are_the_most_that_any_possible_label_takes_off(data):
     K = data.draw(st.integers(2, 5))

@@ -84,7 +84,7 @@ def test_a_million_votes_of_full_precision(lead_off_by):
     assert flips_for(2 * largest * n + 1) == UNREACHABLE
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.data())
 def test_every_attack_on_small_cases(data):
     K = data.draw(st.integers(2, 4))

@@ -3,7 +3,7 @@ from fractions import Fraction
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flipproof.guarantees import (
@@ -122,7 +122,6 @@ def test_certain_predictions_are_certified_for_all_labels():
     assert gaussian_radius(-np.inf, 1.0) == np.inf
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.floats(-5000, 0), min_size=2, max_size=2).map(sorted),
     st.sampled_from(NOISES),

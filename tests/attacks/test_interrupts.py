@@ -3,10 +3,10 @@
 import os
 import signal
 import threading
-import time
 
 import numpy as np
 import pytest
+from patience import until
 from sklearn.linear_model import LogisticRegression
 from undefended_problems import assert_true, fitted, labelled_clusters
 
@@ -22,33 +22,46 @@ from flipproof.attacks.slices import ROWS_AT_A_TIME
 from flipproof.attacks.strongest import undefended_attack
 from flipproof.attacks.victim import NO_FLIPS
 
+#: Signs that the main thread has set on an interrupt: it may be a while until it gets around to that.
+NOTICED = []
+
+
+def wait_until_noticed():
+    until(lambda: NOTICED or signal.getsignal(signal.SIGINT) is signal.SIG_IGN)
+
+
+def interrupt():
+    """Send the process the signal of Ctrl-C, and wait until an attack has noticed."""
+    os.kill(os.getpid(), signal.SIGINT)
+    wait_until_noticed()
+
 
 class Interrupting(LogisticRegression):
-    """Sends the process the signal of Ctrl-C in its tenth fit, and is slow from then on."""
+    """Sends the process the signal of Ctrl-C in its tenth fit; those after it wait until that was noticed."""
 
-    fits = 0
+    fits, numbers = 0, threading.Lock()
+    interrupt = staticmethod(interrupt)
 
     def fit(self, X, y):
-        type(self).fits += 1
-        if type(self).fits == 10:
-            os.kill(os.getpid(), signal.SIGINT)
-        if type(self).fits >= 10:
-            time.sleep(0.3)
+        with self.numbers:
+            type(self).fits += 1
+            number = type(self).fits
+        if number == 10:
+            self.interrupt()
+        if number > 10:
+            wait_until_noticed()
         return super().fit(X, y)
 
 
-class InterruptingTwice(LogisticRegression):
+class InterruptingTwice(Interrupting):
     """Sends the signal twice in its tenth fit."""
 
     fits = 0
 
-    def fit(self, X, y):
-        type(self).fits += 1
-        if type(self).fits == 10:
-            for _ in range(2):
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.5)
-        return super().fit(X, y)
+    @staticmethod
+    def interrupt():
+        interrupt()
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 class AlwaysInterrupting(LogisticRegression):
@@ -59,15 +72,17 @@ class AlwaysInterrupting(LogisticRegression):
     def fit(self, X, y):
         type(self).fits += 1
         if type(self).fits > 1:
-            os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.5)
+            interrupt()
         return super().fit(X, y)
 
 
 @pytest.fixture(autouse=True)
-def _fresh_start():
+def _fresh_start(monkeypatch):
     """Count from zero, and listen to Ctrl-C: a process that was started in the background ignores it."""
     Interrupting.fits = InterruptingTwice.fits = AlwaysInterrupting.fits = 0
+    NOTICED.clear()
+    set_sign = StopSign.set
+    monkeypatch.setattr(StopSign, "set", lambda sign: (set_sign(sign), NOTICED.append(sign)))
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)
@@ -176,8 +191,7 @@ class InterruptedRidge(CertifiedRidgeClassifier):
         type(self).calls += 1
         if type(self).calls == 2:
             for _ in range(self.times):
-                os.kill(os.getpid(), signal.SIGINT)
-                time.sleep(0.05)
+                signal.raise_signal(signal.SIGINT)
         return super().certify(*arguments)
 
 
@@ -202,8 +216,7 @@ class InterruptedAtOnce(CertifiedRidgeClassifier):
     """Sends the signal of Ctrl-C when it certifies."""
 
     def certify(self, *arguments):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.05)
+        signal.raise_signal(signal.SIGINT)
         return super().certify(*arguments)
 
 

@@ -3,27 +3,53 @@
 import os
 import subprocess
 import sys
-import time
+import threading
+
+from patience import SECONDS, until
 
 #: A process that was started in the background ignores Ctrl-C, unless it is told to listen.
-LISTENING = [
-    sys.executable,
-    "-c",
-    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from flipproof.cli import main; main()",
-]
+LISTENING = """
+import signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+from flipproof.cli import main
+main()
+"""
+
+#: Makes a command wait for the signal once it has said `moment`: it might be done before the signal is there.
+WAITING = """
+import time
+from contextlib import contextmanager
+from flipproof.cli import talk
+
+def waiting(say):
+    def say_and_wait(text):
+        say(text)
+        if {moment!r} in text:
+            time.sleep({seconds})
+    return say_and_wait
+
+@contextmanager
+def progress(*arguments, begin=talk.progress):
+    with begin(*arguments) as step:
+        yield waiting(step)
+
+talk.say, talk.progress = waiting(talk.say), progress
+"""
 
 
-def signalled(folder, arguments, moment, number, to_all=False):
+def signalled(folder, arguments, moment, number, to_all=False, is_waiting=True):
     """Run a command on a terminal, send a signal when it says `moment`, and return its code, data and talk.
 
     With `to_all`, its processes get the signal too, as by Ctrl-C in a shell; none of them must be left in the end.
+    Unless it `is_waiting` for it, the command goes on until the signal finds it wherever it is.
     """
     import pty
 
     ours, theirs = pty.openpty()
+    script = WAITING.format(moment=moment, seconds=SECONDS) if is_waiting else ""
     environment = {**os.environ, "TERM": "xterm", "COLUMNS": "120"}
     with subprocess.Popen(
-        [*LISTENING, *arguments],
+        [sys.executable, "-c", script + LISTENING, *arguments],
         cwd=folder,
         env=environment,
         stdout=subprocess.PIPE,
@@ -32,6 +58,8 @@ def signalled(folder, arguments, moment, number, to_all=False):
         process_group=0 if to_all else None,
     ) as process:
         os.close(theirs)
+        hangs = threading.Timer(SECONDS, process.kill)
+        hangs.start()
         talk, sent = b"", False
         while True:
             try:
@@ -47,19 +75,19 @@ def signalled(folder, arguments, moment, number, to_all=False):
                 sent = True
             if not part:
                 break
-        data, _ = process.communicate(timeout=60)
+        data, _ = process.communicate()
+        hangs.cancel()
     os.close(ours)
-    assert not to_all or _is_gone(process.pid)
+    assert sent
+    if to_all:
+        until(lambda: _is_gone(process.pid))
     return process.returncode, data, talk.decode()
 
 
-def _is_gone(group, patience=20):
-    """Wait until no process of a group is left, and return whether that came to pass."""
-    until = time.monotonic() + patience
-    while time.monotonic() < until:
-        try:
-            os.killpg(group, 0)
-        except ProcessLookupError:
-            return True
-        time.sleep(0.05)
+def _is_gone(group):
+    """Return whether no process of a group is left."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return True
     return False

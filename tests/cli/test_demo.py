@@ -8,17 +8,16 @@ import signal
 import struct
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
+from patience import SECONDS
 from terminal import signalled
 
 from flipproof.cli.group import run as in_process
 
 FIGURE = Path("flipproof-demo") / "certified-accuracy.png"
 COMMAND = [sys.executable, "-c", "from flipproof.cli import main; main()"]
-LONGEST_SECONDS = 30
 
 #: Run in the command's process before it starts: the named module cannot be imported.
 BLOCKED = "import sys; sys.modules[{module!r}] = None; from flipproof.cli import main; main()"
@@ -31,7 +30,7 @@ def run(folder, *arguments, command=COMMAND, **environment):
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS,
         check=False,
     )
 
@@ -56,21 +55,15 @@ def assert_refused(result, *words):
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """The default run: (its result, its folder, its seconds)."""
+    """The default run: (its result, its folder)."""
     folder = tmp_path_factory.mktemp("demo")
-    start = time.monotonic()
     result = run(folder, "demo")
-    return result, folder, time.monotonic() - start
-
-
-def test_demo_is_quick(demo):
-    result, _, seconds = demo
     assert result.returncode == 0, result.stderr
-    assert seconds < LONGEST_SECONDS
+    return result, folder
 
 
 def test_demo_prints_both_problems(demo):
-    result, _, _ = demo
+    result, _ = demo
     for expected in (
         "n = 270 training labels, 91 test rows, K = 2 classes",
         "n = 1347 training labels, 450 test rows, K = 10 classes",
@@ -97,7 +90,7 @@ def test_demo_tables_are_ordered_as_the_theory_says(demo):
 
 
 def test_demo_keeps_talk_off_stdout_and_data_off_stderr(demo):
-    result, _, _ = demo
+    result, _ = demo
     assert result.stderr == ""  # progress is for terminals
     assert "certificates for 91 test rows" not in result.stdout
 
@@ -114,14 +107,14 @@ def test_demo_as_json_is_json_and_nothing_else(demo, tmp_path, capfd):
 
 
 def test_demo_is_plain_text_of_80_columns_when_piped(demo):
-    result, _, _ = demo
+    result, _ = demo
     assert "\x1b" not in result.stdout + result.stderr
     assert "…" not in result.stdout
     assert max(map(len, (result.stdout + result.stderr).splitlines())) <= 80
 
 
 def test_demo_saves_the_figure_and_names_it(demo):
-    result, folder, _ = demo
+    result, folder = demo
     assert result.stdout.splitlines()[-1] == f"Curves: {FIGURE}"
     width, height = png_size(folder / FIGURE)
     assert width > height > 400
@@ -129,7 +122,7 @@ def test_demo_saves_the_figure_and_names_it(demo):
 
 
 def test_the_seed_decides_everything(demo, tmp_path):
-    result, _, _ = demo
+    result, _ = demo
     # neither the width of somebody's terminal nor the number of threads changes a letter
     same = run(tmp_path, "demo", "--seed", "0", COLUMNS="40", OPENBLAS_NUM_THREADS="1")
     assert same.stdout == result.stdout

@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from patience import until
 
 from flipproof.report.html import render_html
 
@@ -217,7 +218,7 @@ def test_the_policy_of_the_page_lets_no_other_script_run(driver, summary, tmp_pa
     broken = render_html(summary).replace("</main>", "<script>document.title = 'owned'</script></main>")
     driver.get(_file(tmp_path / "broken.html", broken))
     assert driver.title == summary["title"]
-    (entry,) = driver.get_log("browser")
+    (entry,) = until(lambda: driver.get_log("browser"))
     assert "Content Security Policy" in entry["message"]
 
 

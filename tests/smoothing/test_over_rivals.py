@@ -187,7 +187,7 @@ def test_certain_votes_are_certified_for_everything():
     assert budget_over_rivals(-1.0, -np.inf) == pytest.approx(1.0)  # nobody else: all mass must come from nowhere
 
 
-@settings(deadline=None, max_examples=30)
+@settings(max_examples=30)
 @given(st.floats(-20, -0.05), st.floats(-20, -0.05), st.floats(0, 3), st.sampled_from(NOISES))
 def test_radii_fall_as_a_bound_rises(L, R, more, noise):
     flip = LabelFlip(*noise)

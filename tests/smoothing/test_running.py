@@ -2,12 +2,13 @@
 
 import os
 import signal
-import threading
-import time
+from contextlib import suppress
+from pathlib import Path
 
 import numpy as np
 import pytest
 from joblib import parallel_config
+from patience import until
 from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
@@ -68,17 +69,20 @@ def test_it_says_what_it_will_do_and_how_far_it_has_come(capsys):
     assert capsys.readouterr().err == ""
 
 
-class Counting(LogisticRegression):
-    """Writes a byte for each fit, and takes its time."""
+class Interrupting(LogisticRegression):
+    """Writes down who fits, and interrupts the process that began it all, once, after twenty fits."""
 
-    def __init__(self, path=""):
+    def __init__(self, path="", process=0):
         super().__init__()
-        self.path = path
+        self.path, self.process = path, process
 
     def fit(self, X, y):
-        with open(self.path, "ab") as file:
-            file.write(b".")
-        time.sleep(0.02)
+        with open(self.path, "a") as file:
+            file.write(f"{os.getpid()}\n")
+        if Path(self.path).read_text().count("\n") > 20:
+            with suppress(FileExistsError):
+                Path(f"{self.path}.interrupted").touch(exist_ok=False)
+                os.kill(self.process, signal.SIGINT)
         return super().fit(X, y)
 
 
@@ -86,21 +90,23 @@ class Counting(LogisticRegression):
 def test_an_interrupt_ends_all_fits(n_jobs, tmp_path):
     X, y, Z, _ = blobs(2)
     path = tmp_path / "fits"
-    model = SmoothedClassifier(Counting(str(path)), 0.3, 100, 5000, n_jobs=n_jobs, random_state=0).fit(X, y)
+    base = Interrupting(str(path), os.getpid())
+    model = SmoothedClassifier(base, 0.3, 100, 50_000, n_jobs=n_jobs, random_state=0).fit(X, y)
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-
-    def interrupt():
-        while path.stat().st_size < 20:  # until the fits are under way
-            time.sleep(0.05)
-        os.kill(os.getpid(), signal.SIGINT)
-
     try:
-        threading.Thread(target=interrupt, daemon=True).start()
         with pytest.raises(KeyboardInterrupt):
             model.certify(Z)
     finally:
         signal.signal(signal.SIGINT, before)
-    time.sleep(0.3)
-    done = path.stat().st_size
-    time.sleep(0.5)
-    assert path.stat().st_size == done < 2000
+    workers = set(map(int, path.read_text().split())) - {os.getpid()}
+    assert bool(workers) == (n_jobs > 1)
+    until(lambda: not any(map(_is_there, workers)))
+    assert len(path.read_text().split()) < 50_000
+
+
+def _is_there(process):
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
