@@ -1,4 +1,4 @@
-"""Shared by all tests: where the real data is, how long to fuzz, that nothing is skipped unseen, that no clock decides."""
+"""Shared by all tests: where the real data is, how long to fuzz; nothing is skipped unseen, and no clock decides."""
 
 import json
 import os

@@ -101,7 +101,7 @@ def test_every_attack_on_small_cases(data):
     assert min(pairs) == (UNREACHABLE if cheapest == np.inf else cheapest)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(max_examples=300)
 @given(st.data())
 def test_every_attack_on_small_cases_where_not_every_change_is_possible(data):
     K = data.draw(st.integers(2, 4))

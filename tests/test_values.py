@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from flipproof.values import as_mask, as_names, as_values, distinct, joined, positions, union
@@ -36,7 +36,6 @@ def held_by(numbers):
     return held
 
 
-@settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=6), st.data())
 def test_numbers_are_the_same_if_they_are_equal(numbers, data):
     known = sorted(set(numbers))
@@ -52,7 +51,6 @@ def test_numbers_are_the_same_if_they_are_equal(numbers, data):
     assert [known[code] for code in place] == numbers
 
 
-@settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=4), NUMBERS)
 def test_numbers_that_are_not_there_are_not_found(numbers, other):
     for one in held_by(numbers):
