@@ -350,7 +350,7 @@ def test_a_learner_with_the_fewest_votes_it_can_have():
     X, y, Z = blobs(10)
     for n_partitions in (1, 10):
         certificate = CertifiedPartitionClassifier(n_partitions=n_partitions).fit(X, y).certify(Z)
-        assert set(certificate.radius) == {0}  # one vote can be turned; five against five is a tie
+        assert set(certificate.radius) == {0}  # one vote can be turned; five against five, and one more decides
 
 
 def test_scores_are_shares_of_votes_and_ties_go_to_the_lowest_class():
