@@ -37,8 +37,8 @@ MOST_NOISY = 8
 #: Radii that are compared with what their failure probability proves.
 MOST_PROVED = 25
 
-#: Seconds after which a problem counts as one that hangs.
-PATIENCE = 120
+#: Seconds of computing, not of waiting on a busy machine, after which a problem counts as one that hangs.
+PATIENCE = 600
 
 #: Where this judge and the library are.
 HERE, LIBRARY = (str(Path(module.__file__).parent) for module in (own, flipproof))
@@ -90,7 +90,7 @@ def judge(problem, all_refits=False):
     except Refused as refusal:
         case.verdict.refused = refusal.args[0]
     except Hangs:
-        case.found("hangs", f"it takes more than {PATIENCE} seconds", case.doing)
+        case.found("hangs", f"it takes more than {PATIENCE} seconds of computing", case.doing)
     except Exception as error:
         case.found("exception", f"{type(error).__name__}: {error}", case.doing)
     return case.verdict
@@ -649,17 +649,17 @@ def _reason(error):
 @contextmanager
 def _patience():
     """Raise Hangs after a while, where the system can."""
-    if not hasattr(signal, "SIGALRM") or threading.current_thread() is not threading.main_thread():
+    if not hasattr(signal, "SIGPROF") or threading.current_thread() is not threading.main_thread():
         yield
         return
 
     def stop(number, frame):
         raise Hangs
 
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.alarm(PATIENCE)
+    before = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, PATIENCE)
     try:
         yield
     finally:
-        signal.alarm(0)
-        signal.signal(signal.SIGALRM, before)
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)

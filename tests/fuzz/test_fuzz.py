@@ -10,6 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from patience import SECONDS
 
 import flipproof
 from fuzz.judge import judge
@@ -104,7 +105,7 @@ def run_script(script, folder):
         env={**os.environ, "PYTHONPATH": path},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=SECONDS,
         check=False,
     )
 
