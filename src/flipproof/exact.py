@@ -289,6 +289,8 @@ class _Moves:
 
     def into_winner(self, counts: Integers) -> Integers:
         """Sum the counts over the classes that can be moved into the winner, shape (rows, levels)."""
+        if not self.is_restricted:
+            return np.asarray(counts.sum(axis=1) - counts[np.arange(len(counts)), self.winner])
         return np.asarray(np.einsum("ra,ral->rl", self.rival_to_winner, counts, dtype=np.int64, casting="unsafe"))
 
 
