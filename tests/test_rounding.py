@@ -1,10 +1,16 @@
+from fractions import Fraction
+
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
+from flipproof import tails
+from flipproof.histograms import VoteHistogram
+from flipproof.noise import LabelFlip
 from flipproof.rounding import (
+    FUNCTION_ERROR,
     above,
     below,
     bits_left,
@@ -26,7 +32,16 @@ def test_ends_lie_on_their_sides(x):
         assert below(x) < x < above(x) or abs(x) == np.finfo(float).max
 
 
+@pytest.mark.parametrize("relative", [2 * FUNCTION_ERROR, 1e-12])
+@pytest.mark.parametrize("x", [1.0, -1.0, np.pi, -1e-300, 1e300])
+def test_ends_leave_room_for_the_error_of_what_was_computed(x, relative):
+    room = abs(Fraction(x)) * Fraction(relative)
+    assert Fraction(float(below(x, relative))) <= Fraction(x) - room
+    assert Fraction(float(above(x, relative))) >= Fraction(x) + room
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False, min_value=-(2.0**900), max_value=2.0**900))
+@example(1.0)
 def test_exponent_above_is_the_smallest(x):
     e = int(exponent_above(x))
     assert abs(x) < 2.0**e or x == 0
@@ -34,6 +49,8 @@ def test_exponent_above_is_the_smallest(x):
 
 
 @given(st.floats(1e-200, 1e200), st.integers(2, 24), st.floats(-1, 1))
+@example(bound=1 - 2.0**-53, bits=4, part=1.0)  # rounds to 2**bits, where the next class begins
+@example(bound=1 - 2.0**-53, bits=4, part=-1.0)
 def test_a_grid_holds_what_its_bound_promises(bound, bits, part):
     s = grid_exponent(bound, bits)
     on_grid = to_grid(np.array([part * bound]), s, bits)
@@ -73,25 +90,34 @@ def test_weighted_sums_keep_their_error_bound(n_terms):
     assert 0 <= whole_runs(n_terms) - n_terms < 64
 
 
-def test_the_slack_covers_functions_that_are_wrong_by_four_units(monkeypatch):
-    """Make exp and log as bad as we allow them to be, in either direction: the bound stays above the truth."""
-    import flipproof.tails as tails
-    from flipproof.histograms import VoteHistogram
-    from flipproof.noise import LabelFlip
+def test_one_after_the_other_runs_lose_what_the_error_bound_says():
+    """Each run adds half a unit to 1, which is rounded away every time."""
+    weights, terms = np.ones((1, 1, 64 * 1000)), np.zeros((1, 64 * 1000))
+    terms[0, ::64] = 2.0**-53
+    terms[0, 0] = 1.0
+    lost = 1 + 999 * Fraction(1, 2**53) - Fraction(float(weighted_sums(weights, terms)[0, 0]))
+    assert 900 * Fraction(1, 2**53) < lost <= Fraction(sum_error(64 * 1000))
 
+
+@pytest.mark.parametrize("large_votes", [False, True])
+def test_the_slack_covers_functions_that_are_wrong_by_four_units(monkeypatch, large_votes):
+    """Make exp and log as bad as we allow them to be, in either direction: the bound stays above the truth."""
     rng = np.random.default_rng(2)
     values = np.arange(-64, 64)[None]
-    counts = rng.integers(0, 50, size=(1, 3, 128))
-    counts[0, 0, 64:] += 40
+    if large_votes:  # far below 1, logarithms are off by more than a few units of 1
+        q, t, counts = 1e-12, np.array([13 / 32]), np.ones((1, 3, 128), dtype=np.int64)
+        counts[0, 0, 64 + 32] = 5000
+    else:
+        q, t, counts = 0.2, np.array([0.01]), rng.integers(0, 50, size=(1, 3, 128))
+        counts[0, 0, 64:] += 40
     histogram = VoteHistogram(values, counts, 128)
-    noise, winner = LabelFlip(0.2, 3), np.array([0])
-    t = np.array([0.01])
+    noise, winner = LabelFlip(q, 3), np.array([0])
     with mpmath.workdps(40):
-        own, other = 1 - mpmath.mpf(0.2), mpmath.mpf(0.2) / 2
+        own, other = 1 - mpmath.mpf(q), mpmath.mpf(q) / 2
         true = mpmath.mpf(0)
         for c, (up, down) in enumerate([(own, other), (other, own), (other, other)]):
             for value, count in zip(values[0].tolist(), counts[0, c].tolist(), strict=True):
-                x = mpmath.mpf(0.01) * value
+                x = mpmath.mpf(t[0]) * value
                 true += count * mpmath.log(up * mpmath.exp(-x) + 1 - up - down + down * mpmath.exp(x))
     for exp_error in (-4, 4):
         for log_error in (-4, 4):
@@ -102,6 +128,15 @@ def test_the_slack_covers_functions_that_are_wrong_by_four_units(monkeypatch):
             assert log_failure < -1
             assert bound >= true
     assert chernoff_slack(t, np.array([1e6]), 1000, np.zeros(1), 128)[0] > 0
+
+
+def test_the_slack_covers_the_rounding_of_large_offsets():
+    histogram, winner, t = VoteHistogram(np.array([[1]]), np.array([[[1], [0]]]), 1), np.array([0]), np.array([0.1])
+    for offset in range(10**6, 10**6 + 20):
+        bound = tails.log_failures_upper(histogram, winner, np.full((1, 2), float(offset)), t, LabelFlip(0.2, 2))
+        with mpmath.workdps(40):
+            x, q = mpmath.mpf(0.1), mpmath.mpf(0.2)
+            assert bound[0, 1] >= mpmath.log((1 - q) * mpmath.exp(-x) + q * mpmath.exp(x)) - x * offset
 
 
 def _bad(function, units):

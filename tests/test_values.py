@@ -62,6 +62,15 @@ def test_numbers_that_are_not_there_are_not_found(numbers, other):
             assert len(union(known, as_names(strange, "names"))) == len({*numbers, other})
 
 
+@pytest.mark.parametrize("large", [2**53, 2**63, 2**64])
+def test_numbers_that_a_float_does_not_tell_apart(large):
+    as_float, next_one = np.array([float(large)]), as_names([large + 1], "names")
+    assert positions(as_float, as_names([large], "names"))[1].all()
+    for known, strange in ((as_float, next_one), (next_one, as_float)):
+        assert not positions(known, strange)[1].any()
+        assert [int(one) for one in union(known, strange).tolist()] == [large, large + 1]
+
+
 class Word(str, enum.Enum):  # noqa: UP042 - as a str, it is called Word.ANN
     ANN = "ann"
     BOB = "bob"

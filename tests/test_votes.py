@@ -5,6 +5,7 @@ from scipy.sparse import csr_array
 from flipproof import histograms
 from flipproof.histograms import VoteHistogram, coarse_histogram, histogram
 from flipproof.votes import (
+    DenseVotes,
     EstimatedScores,
     ProductVotes,
     SparseVotes,
@@ -12,6 +13,7 @@ from flipproof.votes import (
     class_scores,
     class_sums,
     estimate_scores,
+    group_votes,
 )
 
 
@@ -53,6 +55,24 @@ def test_histogram_counts_every_vote_and_label(precision, n):
     assert np.array_equal(counted.scores, class_scores(source, codes, 3))
     assert np.array_equal(counted.vote_mass, np.abs(all_votes(source)).sum(axis=1))
     assert np.all(np.diff(counted.values, axis=1) >= 0)
+
+
+def test_votes_halfway_between_two_levels_are_counted_as_they_are_rounded():
+    basis = np.arange(-13, 14).astype(np.float32)[:, None]
+    source, codes = ProductVotes(np.array([[0.5], [-0.5], [0.25]]), basis, np.zeros(3, dtype=int)), np.arange(27) % 3
+    assert as_dictionaries(histogram(source, codes, 3, 3)) == counted_plainly(source, codes, 3)
+
+
+@pytest.mark.parametrize(("precision", "n"), [(6, 500), (12, 500)])
+def test_changed_labels_are_counted_as_in_a_new_histogram(precision, n):
+    source, codes = random_source(rows=3, n=n, precision=precision)
+    attacked, changed = codes.copy(), np.arange(0, n, 3)
+    attacked[changed] = (codes[changed] + 1) % 3
+    counted, row = histogram(source, codes, 3, precision), np.repeat(np.arange(3), len(changed))
+    votes = all_votes(source)[:, changed].astype(int).ravel()
+    found = counted.with_changed_labels(row, votes, np.tile(codes[changed], 3), np.tile(attacked[changed], 3))
+    assert as_dictionaries(found) == counted_plainly(source, attacked, 3)
+    assert as_dictionaries(counted) == counted_plainly(source, codes, 3)
 
 
 def test_tiles_do_not_matter(monkeypatch):
@@ -105,6 +125,26 @@ def test_a_lead_within_the_error_decides_nothing():
     _, decided = EstimatedScores(scores[:2], error[:2] * 1.5, np.zeros(2, dtype=int)).decided()
     assert decided.tolist() == [True, False]
     assert leader[0] == 0
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_group_votes_are_sums_by_annotator_class_and_sign(kind):
+    rng = np.random.default_rng(4)
+    votes = (rng.integers(-9, 10, size=(5, 60)) * (rng.random((5, 60)) < 0.5)).astype(float)
+    codes, groups, changeable = rng.integers(3, size=60), rng.integers(7, size=60), rng.random(60) < 0.8
+    exponent = np.zeros(5, dtype=int)
+    source = DenseVotes(votes, exponent) if kind == "dense" else SparseVotes(csr_array(votes), exponent, 60)
+    found = group_votes(source, codes, 3, groups, changeable)
+    cell, group = 0, np.repeat(np.unique(groups[changeable]), np.diff(found.first_cell, append=len(found.label)))
+    for one in range(7):
+        for label in range(3):
+            members = changeable & (groups == one) & (codes == label)
+            if members.any():
+                assert (group[cell], found.label[cell]) == (one, label)
+                assert found.positive[:, cell].tolist() == votes[:, members].clip(0).sum(axis=1).tolist()
+                assert found.negative[:, cell].tolist() == (-votes[:, members]).clip(0).sum(axis=1).tolist()
+                cell += 1
+    assert cell == len(found.label) > 7
 
 
 @pytest.mark.parametrize(("precision", "most"), [(4, 40), (10, 40), (10, 600), (20, 40)])

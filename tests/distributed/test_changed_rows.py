@@ -100,6 +100,14 @@ def test_other_rows_from_any_visit_on(learner, parameters):
         fit(Visits(lambda visit, never=never: (X if visit < never else other, Y))).certify(Z)
 
 
+def test_rows_whose_votes_may_not_fit_the_grid_cast_none():
+    rows = [X]
+    model = CertifiedRidgeClassifier(classes=[0, 1]).fit(lambda: iter([(rows[0], Y)]))
+    rows[0] = 3 * X
+    with pytest.raises(ValueError, match=r"block 0.* has changed since the model was fitted: fit it again"):
+        model.certify(Z)
+
+
 @pytest.mark.parametrize("visit_of_change", range(4, 8))
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_another_number_of_rows_in_the_middle_of_a_fit(visit_of_change, fit_intercept):

@@ -114,6 +114,13 @@ def test_many_training_rows_need_64_bits(monkeypatch, precision, shares):
         assert_same_histogram(total.histogram(0, 3), wanted)
 
 
+def test_no_count_is_larger_than_its_type_holds():
+    for n, size in [(2**31 - 1, 4), (2**31, 8), (2**40, 8)]:
+        count = VoteCount(2, 6, n)
+        assert count.bytes_per_row == 2 * count.n_levels * size
+        assert n <= np.iinfo(f"i{size}").max
+
+
 @pytest.mark.parametrize(("precision", "n"), [(6, 80), (10, 80)])
 def test_votes_made_a_few_at_a_time(monkeypatch, precision, n):
     votes, codes = some_votes(n, 5, precision), np.arange(n) % 2

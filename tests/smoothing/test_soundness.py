@@ -1,5 +1,7 @@
 """The promise itself: on problems that can be enumerated, certificates are true as often as they say."""
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from enumeration import all_labellings
@@ -7,7 +9,8 @@ from scipy.stats import binom
 from table_learner import TableLearner, enumerated_votes, random_table
 
 from flipproof import CertifiedRidgeClassifier
-from flipproof.smoothing import SmoothedClassifier
+from flipproof.smoothing import SmoothedClassifier, votes
+from flipproof.smoothing.intervals import log_share_upper as log_share
 from flipproof.smoothing.votes import bound_votes
 
 #: A correct program fails a test of coverage with at most this chance; the seed is fixed, so it does or it does not.
@@ -46,6 +49,20 @@ def test_bounds_on_rivals_decide_where_a_majority_is_out_of_reach():
     assert np.exp(found.log_rival) < 0.1
     unanimous = np.array([[1000] + [0] * 9])
     np.testing.assert_array_equal(np.exp(bound_votes(unanimous // 10, unanimous, 0.001).log_failure).round(6), 0.006884)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 10])
+@pytest.mark.parametrize("alpha", [0.1, 0.001, 0.3])
+def test_all_that_is_said_of_a_prediction_costs_no_more_than_alpha(n_classes, alpha, monkeypatch):
+    """Of each way to spend alpha: one bound on the winner, and one on each of its rivals if it is another."""
+    spent = []
+    monkeypatch.setattr(votes, "log_share_upper", lambda *given: spent.append(Fraction(given[2])) or log_share(*given))
+    counts = np.array([[46] + [54 // (n_classes - 1)] * (n_classes - 1)])
+    bound_votes(counts, counts, alpha)
+    one_bound, *two_bounds = [spent[i] for i in ([0, 1, 2] if n_classes > 2 else [0])]
+    assert one_bound == Fraction(alpha)
+    assert n_classes == 2 or two_bounds[0] + (n_classes - 1) * two_bounds[1] <= Fraction(alpha)
+    assert spent == [one_bound, *(two_bounds or [one_bound])] * 2  # for a guess how to spend it, and then for good
 
 
 def test_the_bound_is_about_every_rival_whichever_was_seen_second():
