@@ -398,7 +398,7 @@ def test_an_exact_search_that_is_cut_short_says_so(monkeypatch):
     model, Z = dictated(votes, [1, 1, 1], 2)
     full = collective_certify(model, Z, 1, method="exact")
     assert full.most_changed == 2
-    nothing = SimpleNamespace(x=None, mip_dual_bound=None)
+    nothing = SimpleNamespace(x=None, mip_dual_bound=None, status=1)
     with monkeypatch.context() as patch:
         patch.setattr(collective, "milp", lambda *_, **__: nothing)
         cut = collective_certify(model, Z, 1, method="exact")

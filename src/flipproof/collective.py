@@ -49,6 +49,9 @@ ROUNDS = 5
 #: Predictions in danger times possible changes: more are cut into parts.
 MOST_GAINS = 2**22
 
+#: The status of a mixed-integer program that was solved to the end.
+SOLVED = 0
+
 #: What counts as zero in a solver's solution.
 TOLERANCE = 1e-7
 
@@ -333,19 +336,20 @@ def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int
             f"(more than {problem.n_points}) for these training labels: use 'bound'."
         )
     proved = most_by_linear_programs(problem, deadline)
-    claimed, chosen = _branch_and_bound(problem, deadline)
+    claimed, chosen, ran_out_of_time = _branch_and_bound(problem, deadline)
     attained = problem.changed_by(chosen)
     most = max(attained, min(claimed, proved))
     said = []
     if most < proved:
         said.append(f"That no attack changes more than {most} of the predictions is the word of the solver, HiGHS.")
     if attained < most:
-        said.append(f"The attack that was found changes {attained} predictions: the solver ran out of time.")
+        why = "ran out of time" if ran_out_of_time else "does not tell such small differences apart"
+        said.append(f"The attack that was found changes {attained} predictions: the solver {why}.")
     return most, np.stack([problem.changes.label, problem.changes.new])[:, chosen], tuple(said)
 
 
-def _branch_and_bound(problem: CollectiveAttack, deadline: float) -> tuple[int, NDArray[np.bool_]]:
-    """Return how many predictions can be changed according to the solver, and the changes of its best attack."""
+def _branch_and_bound(problem: CollectiveAttack, deadline: float) -> tuple[int, NDArray[np.bool_], bool]:
+    """Return how many predictions the solver says can be changed, its best attack, and whether it ran out of time."""
     n_pairs, nothing = len(problem.leads), np.zeros(len(problem.changes.label), dtype=bool)
     # in whole numbers those with losses say it all; with sharper ones HiGHS is mostly slower
     matrix, upper = _program(problem, gains_and_losses(problem), relaxed_by=0.5)
@@ -360,7 +364,7 @@ def _branch_and_bound(problem: CollectiveAttack, deadline: float) -> tuple[int, 
     if result.mip_dual_bound is not None and np.isfinite(result.mip_dual_bound):
         claimed = int(np.floor(INTEGER_TOLERANCE - result.mip_dual_bound))
     chosen = nothing if result.x is None else result.x[: len(nothing)] > 0.5
-    return claimed, chosen if problem.is_possible(chosen) else nothing
+    return claimed, chosen if problem.is_possible(chosen) else nothing, result.status != SOLVED
 
 
 def _aim(matrix: csr_array, n_pairs: int) -> Floats:

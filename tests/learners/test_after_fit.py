@@ -1,11 +1,15 @@
 """A fitted model is what it was fitted as: parameters that are set later, and data that are changed later, wait."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.ensemble import RandomForestClassifier
+from sklearn.metrics.pairwise import rbf_kernel
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsTransformer
 from sklearn.preprocessing import StandardScaler
@@ -20,8 +24,11 @@ from flipproof import (
     CertifiedPartitionClassifier,
     CertifiedPropagationClassifier,
     CertifiedRidgeClassifier,
+    LabelLinearClassifier,
+    collective_certify,
     distributed,
 )
+from flipproof.attacks import worst_flips
 from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier
 
@@ -151,3 +158,115 @@ def test_data_that_are_changed_after_fit_change_no_fitted_model(learner):
 def test_every_parameter_is_tried():
     names = {name for learner in LEARNERS for name in learner.get_params(deep=False)}
     assert names == set(OTHERS)
+
+
+# ---- steps and functions that write into what they are given
+
+
+class Overwrites(TransformerMixin, BaseEstimator):
+    """Scales rows where they are."""
+
+    def fit(self, X, y=None):
+        X /= 3
+        self.is_fitted_ = True
+        return self
+
+    def transform(self, X):
+        X *= 2
+        return X
+
+
+@pytest.mark.parametrize("step", [StandardScaler(copy=False), Overwrites()], ids=repr)
+@pytest.mark.parametrize(
+    "learner", [CertifiedRidgeClassifier(), CertifiedPartitionClassifier(n_partitions=5)], ids=repr
+)
+def test_a_step_that_writes_into_its_input_changes_nothing_else(learner, step):
+    given, rows = X.copy(), Z.copy()
+    model = clone(learner).set_params(features=step).fit(given, Y)
+    predictions = [model.predict(rows), model.predict(rows), model.certify(rows).prediction, model.predict(Z.copy())]
+    np.testing.assert_array_equal(given, X)
+    np.testing.assert_array_equal(rows, Z)
+    for again in predictions[1:]:
+        np.testing.assert_array_equal(again, predictions[0])
+    if learner.__class__ is CertifiedRidgeClassifier:
+        attack = worst_flips(model, rows)
+        for row in np.flatnonzero(attack.success)[:5]:
+            refitted = clone(model).fit(X.copy(), attack.poisoned(Y, row))
+            assert refitted.predict(Z[row : row + 1].copy())[0] != predictions[0][row]
+        bounds = [collective_certify(model, rows, flips=3).most_changed for _ in range(2)]
+        radii = model.certify(Z.copy()).radius
+        assert bounds[0] == bounds[1] >= 1
+        assert np.count_nonzero(radii < 3) >= bounds[0]
+
+
+class WritesIntoRows(LabelLinearClassifier):
+    """Keeps the rows that it was given, and writes into test rows."""
+
+    def fit_without_labels(self, X):
+        self.rows_ = X
+
+    def label_free_weights(self, Z):
+        Z -= 1
+        return np.exp(-((Z[:, None] + 1 - self.rows_) ** 2).sum(axis=2))
+
+
+def test_a_learner_of_ones_own_neither_sees_nor_makes_later_changes():
+    given, rows = X.copy(), Z.copy()
+    model = WritesIntoRows(classes=[0, 1]).fit(given, Y)
+    before = model.certify(rows)
+    given[:] = 0
+    after = model.certify(rows)
+    np.testing.assert_array_equal(rows, Z)
+    np.testing.assert_array_equal(before.prediction, after.prediction)
+    np.testing.assert_array_equal(before.radius, after.radius)
+
+
+def test_a_kernel_and_a_metric_that_write_into_test_rows_change_nothing():
+    def kernel(one, two):
+        values = rbf_kernel(one, two)
+        one[:] = 0
+        return values
+
+    def metric(u, v):
+        far = np.abs(u - v).sum()
+        u[:] = 0
+        return far
+
+    for model in (CertifiedKernelClassifier(kernel), CertifiedNeighborsClassifier(5, metric=metric)):
+        given, rows = X.copy(), Z.copy()
+        model.fit(given, Y)
+        np.testing.assert_array_equal(model.predict(rows), model.predict(rows))
+        np.testing.assert_array_equal(rows, Z)
+        np.testing.assert_array_equal(given, X)
+
+
+def test_a_kernel_and_a_metric_cannot_write_into_training_rows():
+    def write(one, two):
+        two[:] = 0
+
+    for model in (CertifiedKernelClassifier(write), CertifiedNeighborsClassifier(5, metric=write)):
+        with pytest.raises(ValueError, match="read-only"):
+            model.fit(X.copy(), Y)
+
+
+class DrawsFromAll(TransformerMixin, BaseEstimator):
+    """Draws from the generator that all code of the process shares, and takes its time."""
+
+    def fit(self, X, y=None):
+        self.shift_ = []
+        for _ in range(X.shape[1]):
+            self.shift_.append(np.random.normal())  # noqa: NPY002
+            time.sleep(0.005)
+        return self
+
+    def transform(self, X):
+        return X * self.shift_
+
+
+def test_fits_in_several_threads_draw_the_same_random_numbers_as_alone():
+    def fitted(_):
+        return CertifiedRidgeClassifier(features=DrawsFromAll()).fit(X, Y).features_.shift_
+
+    alone = fitted(None)
+    with ThreadPoolExecutor(4) as pool:
+        assert all(one == alone for one in pool.map(fitted, range(8)))

@@ -143,17 +143,18 @@ def _states():
     return states if torch is None else [*states, torch.get_rng_state().tolist()]
 
 
-def test_generators_are_left_alone_by_threads_that_overlap():
-    before, both = _states(), threading.Barrier(2)
+def test_threads_draw_one_after_the_other_and_leave_generators_alone():
+    before, drawn = _states(), []
 
-    def work():
-        with_seeds(lambda: (both.wait(), np.random.rand(), random.random(), both.wait()))  # noqa: NPY002
+    def draw():
+        return [(np.random.rand(), random.random()) for _ in range(2000)]  # noqa: NPY002
 
-    threads = [threading.Thread(target=work) for _ in range(2)]
+    threads = [threading.Thread(target=lambda: drawn.append(with_seeds(draw))) for _ in range(4)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
+    assert drawn == [with_seeds(draw)] * 4
     assert _states() == before
 
 

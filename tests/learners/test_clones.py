@@ -1,11 +1,13 @@
 """Steps that are fitted here start from nothing, and what they bring with them all the same is said."""
 
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from copy import copy, deepcopy
-from functools import partial
+from functools import partial, wraps
+from operator import methodcaller
 
 import numpy as np
 import pytest
+from scipy.special import expit
 from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.compose import ColumnTransformer
@@ -32,6 +34,7 @@ from flipproof import (
     select_on_trusted,
 )
 from flipproof.attacks import AnyClassifierAttack
+from flipproof.learners.clones import brought_along, parts_of
 from flipproof.noise import FeatureNoise
 from flipproof.smoothing import SmoothedClassifier
 
@@ -157,7 +160,22 @@ SMUGGLERS = {
     "bound method": (FunctionTransformer(LDA.transform), "func", "method transform of LinearDiscriminantAnalysis"),
     "function": (FunctionTransformer(embed), "func", "function embed"),
     "partial": (FunctionTransformer(partial(embed)), "func", "partial"),
+    "polynomial": (FunctionTransformer(np.polynomial.Polynomial.fit(X[:, 0], Y, 2)), "func", "Polynomial"),
+    "ufunc": (FunctionTransformer(np.frompyfunc(lambda one: one + LDA.coef_[0, 0], 1, 1)), "func", "ufunc"),
+    "in a library's clothes": (FunctionTransformer(wraps(np.mean)(lambda rows: embed(rows))), "func", "function mean"),
+    "method caller": (FunctionTransformer(methodcaller("__mul__", LDA.coef_)), "func", "methodcaller"),
+    "method of an array": (FunctionTransformer(LDA.coef_[0].__mul__), "func", "method-wrapper"),
 }
+
+
+@pytest.mark.parametrize("function", [np.log1p, np.mean, expit, np.sqrt, abs], ids=lambda one: one.__name__)
+def test_functions_of_libraries_know_no_labels(function):
+    assert brought_along(FunctionTransformer(function)) == ([], [])
+
+
+def test_steps_in_any_collection_are_found():
+    for held in ([LDA], (LDA,), deque([LDA]), {"a": LDA}, objects(LDA)):
+        assert [type(part.value) for part in parts_of(Holder(held)) if part.is_step] == [Holder, type(LDA)]
 
 
 def told(certificates):

@@ -44,7 +44,7 @@ def check_certifier(
     Each problem has a handful of training rows, and clones of the estimator are fitted to *every* labelling of them.
 
     - Within a certified radius no refitted model predicts anything else, by any method, against adversaries of all
-      kinds. On label-linear learners the exact radius is attained: one flip more, and some labelling at least ties.
+      kinds. On label-linear learners the exact radius is attained: one flip more, and some labelling changes it.
     - The weights are the same to the last bit for all labellings, and for a test row alone and in company.
     - ``argmax(alpha @ onehot(y) + offsets)``, `predict` and ``certify(...).prediction`` agree, with ties to the lowest
       class.

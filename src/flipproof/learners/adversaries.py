@@ -79,10 +79,10 @@ def limits_in_words(
 def possible_changes(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which changes from one class to another are among the allowed pairs."""
     # there may be many more pairs than classes; values of one kind that are equal are one key
-    named = list(dict.fromkeys(one for pair in allowed for one in pair))
+    named, known = list(dict.fromkeys(one for pair in allowed for one in pair)), as_values(classes, "The classes")
     place = {}
     for one in named:
-        position, is_known = positions(classes, as_values([one], "Adversary(allowed=...)"))
+        position, is_known = positions(known, as_values([one], "Adversary(allowed=...)"))
         if not is_known[0]:
             raise ValueError(
                 f"Adversary(allowed=...) names the class {one!r}, which the learner does not know: it knows "

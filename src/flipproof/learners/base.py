@@ -66,7 +66,7 @@ class LabelLinearClassifier(CertifiedClassifier):
         Bits of a vote, 2 to 24. Weights are rounded to votes: the certificate is about the rounded classifier, which is
         the one that predicts.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0.
+        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0.
     classes : array of shape (K,), optional
         The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
     block_size : int, optional
@@ -124,6 +124,10 @@ class LabelLinearClassifier(CertifiedClassifier):
         n_train, n_classes = self._n_rows, len(self.classes_)
         return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
 
+    @property
+    def _weighs_row_by_row(self) -> bool:
+        return type(self)._votes is LabelLinearClassifier._votes
+
     def _fit_with_labels(self, codes: Integers) -> None:
         """Do what has to read labels; each such thing belongs into `_learner_assumptions`."""
 
@@ -174,7 +178,8 @@ class LabelLinearClassifier(CertifiedClassifier):
     def _fit(self, X: Any, y: Any, unlabeled: Any = None) -> LabelLinearClassifier:
         X = self._read_training_rows(X, y, unlabeled)
         self.precision_ = int(self.precision)
-        self.fit_without_labels(X)
+        # a copy for learners that keep the rows themselves: what their owner does to them later must not move any
+        self.fit_without_labels(X.copy() if self._weighs_row_by_row else X)
         self.noise_ = self._resolve_noise(len(self.classes_))
         self._fit_with_labels(self._codes)
         self._assumed = (*self._common_assumptions(), *self._learner_assumptions())

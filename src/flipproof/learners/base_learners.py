@@ -131,8 +131,9 @@ def check_comes_out_the_same(
     """Fit one of the models again, and refuse an estimator that comes out otherwise, or answers otherwise when asked.
 
     The part with the most classes, and the most rows besides those of its largest class, is the one in which random
-    numbers have the most to decide. It is fitted after all others, so that whatever one fit leaves behind for the next
-    shows too. This costs one fit more, of as many as there are parts, and some three hundred answers.
+    numbers have the most to decide. It is fitted after all others, so that what the latest fit leaves behind for the
+    next shows too; what the very first one leaves for all others does not, and is assumed away. This costs one fit
+    more, of as many as there are parts, and some three hundred answers.
     """
     telling = [_how_telling(labels[rows]) for rows in members]
     number = max(range(len(members)), key=telling.__getitem__)

@@ -17,7 +17,7 @@ from flipproof.blocks import RowBlocks
 from flipproof.certificates import Adversary, Certificates
 from flipproof.exact import Powers
 from flipproof.learners.adversaries import powers_of
-from flipproof.learners.clones import fit_label_free, label_free_assumptions, parts_of, with_seeds
+from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of, with_seeds
 from flipproof.learners.labels import encode_labels, label_values
 from flipproof.rounding import Floats, Integers
 from flipproof.values import as_mask, check_nothing_masked
@@ -58,6 +58,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X, _ = self._training_arrays(X, np.zeros(len(self._labeled)))
         check_classification_targets(labels)
         self.classes_, codes = encode_labels(labels, self.classes)
+        came_as_objects = getattr(getattr(y, "dtype", None), "kind", None) == "O"
+        if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
+            self.classes_ = self.classes_.astype(object)
         self._codes = np.zeros(len(self._labeled), dtype=np.int64)
         self._codes[self._labeled] = codes
         return np.asarray(X)
@@ -97,7 +100,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _transformed(self, X: Any) -> Any:
         """Return what the features step makes of rows; random numbers in it are the same at every call."""
         step: Any = self.features_
-        return with_seeds(lambda: step.transform(X))
+        return with_seeds(lambda: step.transform(fresh(X)))
 
     @property
     def _n_rows(self) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import random
 import sys
-import threading
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
@@ -25,6 +25,8 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
+from flipproof.learners.one_thread import PROCESS_LOCK
+
 Result = TypeVar("Result")
 
 #: Seed of everything that must come out the same again.
@@ -33,16 +35,12 @@ FIXED_SEED = 0
 FIXED_SEEDS = tuple(np.random.SeedSequence(FIXED_SEED).generate_state(3).tolist())
 
 #: What neither holds other objects nor can have been fitted.
-PLAIN = (type(None), Number, str, bytes, type, ModuleType, np.dtype, np.generic, np.ufunc, slice, range)
-#: Packages whose tables are data, and packages whose functions and small objects are known not to have been fitted.
+PLAIN = (type(None), Number, str, bytes, ModuleType, np.dtype, np.generic, slice, range)
+#: Packages whose tables are data, and packages whose own functions, and objects that cannot be called, know no labels.
 TABLES = ("pandas", "polars", "pyarrow")
 LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sklearn", "joblib", "flipproof"})
 
-COLLECTIONS = (Mapping, list, tuple, set, frozenset, np.ndarray)
-
-_LOCK = threading.RLock()
-_outer_states: list[Callable[[], None]] = []
-_n_inside = 0
+COLLECTIONS = (Mapping, list, tuple, set, frozenset, deque, np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -112,32 +110,35 @@ def fit_label_free(step: Any, X: Any) -> Any:
         if _is_frozen(fitted):
             fitted.fit(X, None)  # wants y, and does nothing with it
         else:
-            fitted.fit(X)
+            fitted.fit(fresh(X))
         return fitted
 
     return with_seeds(fit)
 
 
+def fresh(X: Any) -> Any:
+    """Return a copy: whoever writes into the data, a step or their owner, must not change what others see of them.
+
+    A copy of a list would have the same rows, and one of an array of objects the same objects.
+    """
+    holds_others = isinstance(X, (list, dict)) or getattr(getattr(X, "dtype", None), "kind", None) == "O"
+    return X.copy() if hasattr(X, "copy") and not holds_others else deepcopy(X)
+
+
 def with_seeds(compute: Callable[[], Result], seeds: Sequence[int] = FIXED_SEEDS) -> Result:
     """Return what `compute` returns if the generators that all code of a process shares start from these seeds.
 
-    They are left as they were, also where several threads do this at once: the last one sees to it. If `compute` was
-    the first to import torch, it is done again, since torch could not be seeded before.
+    They are left as they were. One thread at a time does this: others would draw from the same generators. If `compute`
+    was the first to import torch, it is done again, since torch could not be seeded before.
     """
-    global _n_inside, _outer_states
     had_torch = _torch() is not None
-    with _LOCK:
+    with PROCESS_LOCK:
         restore = _restorers()
-        if _n_inside == 0:
-            _outer_states = restore
-        _n_inside += 1
         start_anew(seeds)
-    try:
-        result = compute()
-    finally:
-        with _LOCK:
-            _n_inside -= 1
-            for put_back in restore if _n_inside else _outer_states:
+        try:
+            result = compute()
+        finally:
+            for put_back in restore:
                 put_back()
     return result if had_torch or _torch() is None else with_seeds(compute, seeds)
 
@@ -327,15 +328,25 @@ def _is_plain(value: Any) -> bool:
         return True
     if isinstance(value, np.ndarray):
         return bool(value.dtype.kind != "O")
-    if isinstance(value, BuiltinFunctionType):
-        return value.__self__ is None or isinstance(value.__self__, (type, ModuleType))
-    return isinstance(value, FunctionType) and _package(value) in LIBRARIES
+    if isinstance(value, type):
+        return type(value).__call__ is type.__call__
+    return callable(value) and not isinstance(value, MethodType) and _is_of_a_library(value)
+
+
+def _is_of_a_library(value: Any) -> bool:
+    """Tell functions that a library has under their own name: none that somebody made of them or called like them."""
+    name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
+    module = getattr(value, "__module__", None)
+    homes = [module] if isinstance(module, str) else ["numpy", "scipy.special"]  # ufuncs do not know theirs
+    return any(
+        home.partition(".")[0] in LIBRARIES and getattr(sys.modules.get(home), name, None) is value for home in homes
+    )
 
 
 def _is_foreign(value: Any) -> bool:
-    if isinstance(value, (FunctionType, MethodType, BuiltinFunctionType, partial)):
-        return True
-    return not isinstance(value, COLLECTIONS) and _package(type(value)) not in LIBRARIES
+    if isinstance(value, COLLECTIONS):
+        return False
+    return _package(type(value)) not in LIBRARIES or (callable(value) and not _has_params(value))
 
 
 def _package(value: Any) -> str:

@@ -56,7 +56,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     ----------
     clusterer : clusterer, optional
         Any clusterer of scikit-learn, or anything else with `fit_predict`; a mixture model or a pipeline will do.
-        Cloned and fitted *without* labels, on one thread; its random states, where None, are set to 0: a refit must
+        Cloned and fitted *without* labels, on one thread; its random states, unless numbers, are set to 0: a refit must
         give the same clusters. Default: k-means with four clusters for each class, ``KMeans(4 * K, n_init=10)``.
     vote : {"cluster", "joint"}, default="cluster"
         ``"cluster"``: the labels of a cluster elect its class. ``"joint"``: all labels together decide which of two
@@ -70,7 +70,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     precision : int, default=10
         Bits of a vote, 2 to 24. Of no effect here, since votes are -1, 0 and 1 as they are.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0: a
+        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
         refit must give the same features.
     classes : array of shape (K,), optional
         The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.

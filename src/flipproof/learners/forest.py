@@ -69,7 +69,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
         that predicts.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0: a
+        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
         refit must give the same features.
     classes : array of shape (K,), optional
         The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.

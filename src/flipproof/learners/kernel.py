@@ -99,7 +99,7 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
         Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
         that predicts.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0: a
+        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
         refit must give the same features. Distances depend on the units of features: think of a scaler.
     classes : array of shape (K,), optional
         The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.

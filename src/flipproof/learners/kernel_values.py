@@ -111,7 +111,7 @@ class KernelValues:
 
     def _ask(self, rows: Floats) -> Floats:
         assert callable(self.kernel)
-        values = np.asarray(self.kernel(rows, self.landmarks), dtype=np.float64)
+        values = np.asarray(self.kernel(rows.copy(), self.landmarks), dtype=np.float64)  # should it write into rows
         expected = len(rows), len(self.landmarks)
         if values.shape != expected:
             raise ValueError(
@@ -130,6 +130,7 @@ def kernel_values(kernel: Kernel, gamma: float, degree: int, coef0: float, landm
     factor = None
     if kernel in PRODUCTS:
         factor = rotation_of((_of_length_one(landmarks) if kernel == "cosine" else landmarks).T)
+    landmarks.setflags(write=False)  # a function that writes into them would change all later values
     return KernelValues(kernel, gamma, degree, coef0, landmarks, factor)
 
 

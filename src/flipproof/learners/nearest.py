@@ -233,7 +233,7 @@ class MeasuredSearch:
         metric = (lambda u, v: measure(u, v)) if callable(measure) else measure
         distances = np.empty((len(Z), len(self.training_rows)))
         for i in range(len(Z)):
-            distances[i] = cdist(Z[i : i + 1], self.training_rows, metric)[0]
+            distances[i] = cdist(Z[i : i + 1].copy(), self.training_rows, metric)[0]
         if not np.all(np.isfinite(distances)):
             raise ValueError(
                 f"The metric {self.metric!r} must give finite distances. Got NaN or infinity for some pair of a test "
@@ -246,6 +246,7 @@ def measured_search(X: Floats, metric: str | Callable[[Floats, Floats], float]) 
     """Prepare distances to the training rows X by a metric; raises what scipy raises if it does not know it."""
     # a copy: what somebody does to the rows later must not move them
     search = MeasuredSearch(np.array(X, dtype=np.float64, order="C"), metric)
+    search.training_rows.setflags(write=False)  # nor must a metric that writes into them
     MeasuredSearch(search.training_rows[:2], metric).nearest(search.training_rows[:1], 1)
     return search
 

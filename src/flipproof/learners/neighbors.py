@@ -83,7 +83,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         Bits of a vote, 2 to 24. Weights are rounded to votes: the certificate is about the rounded classifier, which is
         the one that predicts. Uniform votes need no rounding: they are 1 whatever the precision.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, where None, are set to 0: a
+        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
         refit must give the same features.
     classes : array of shape (K,), optional
         The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.

@@ -12,8 +12,9 @@ import threadpoolctl
 
 Result = TypeVar("Result")
 
-#: The number of BLAS threads belongs to the whole process, so one fit at a time may change it.
-_LOCK = threading.RLock()
+#: The number of BLAS threads belongs to the whole process, as do NumPy's and Python's random numbers: one fit at a time
+#: may change them. One lock for both, since who holds the one may well ask for the other.
+PROCESS_LOCK = threading.RLock()
 
 #: How often a computation is done again because some other thread changed the number of BLAS threads meanwhile.
 TRIES = 5
@@ -28,7 +29,7 @@ def on_one_thread(compute: Callable[[], Result]) -> Result:
         If other threads of the process do not leave the number alone: a result of unknown bits would make a refit
         another model.
     """
-    with _LOCK:
+    with PROCESS_LOCK:
         for _ in range(TRIES):
             _take_control()
             pools = _blas_pools(len(sys.modules))

@@ -21,7 +21,8 @@ def votes_row_by_row(
     Matrix products give other last bits in other company: of rows, of threads. Alone and on one thread a test row gets
     the same weights whenever it is asked for, so that what is certified is what is predicted.
     """
-    answers = on_one_thread(lambda: [_checked(weigh(Z[row : row + 1]), n_train, n_classes) for row in range(len(Z))])
+    rows = [Z[row : row + 1].copy() for row in range(len(Z))]  # their own, should it write into them
+    answers = on_one_thread(lambda: [_checked(weigh(row), n_train, n_classes) for row in rows])
     alpha = [weights for weights, _ in answers]
     offsets = [row_offsets for _, row_offsets in answers if row_offsets is not None]
     all_offsets = np.vstack(offsets) if offsets else None

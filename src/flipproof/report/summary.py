@@ -292,7 +292,7 @@ def _attack_on(attack: AttackResult, row: int, training: _Training) -> dict[str,
 
 def _attack(attack: AttackResult, main: Certificates) -> dict[str, Any]:
     """Count the attacks that were found, and those that a certificate rules out: there must be none."""
-    contradicted = attack.success & (attack.flips_needed <= main.radius) & (main.radius > 0) & ~main.abstained
+    contradicted = attack.success & (attack.flips_needed <= main.radius) & ~main.abstained
     return {
         "name": attack.attack,
         "n_attempted": int(np.count_nonzero(attack.attempted)),

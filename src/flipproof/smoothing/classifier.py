@@ -26,11 +26,11 @@ from flipproof.certificates import Adversary
 from flipproof.exact import Powers
 from flipproof.learners.base_learners import check_base_learner
 from flipproof.learners.certified import CertifiedClassifier
-from flipproof.learners.clones import assumptions_about, unshared_clone
+from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
 from flipproof.learners.labels import encode_labels, label_values
 from flipproof.noise import FeatureNoise, JointNoise
 from flipproof.rounding import Floats, Integers
-from flipproof.smoothing.fits import NoisyFits, all_models, count_votes, draws_of, fresh, seed_from
+from flipproof.smoothing.fits import NoisyFits, all_models, count_votes, draws_of, seed_from
 from flipproof.smoothing.measures import noise_level, radius_unit, resolved_guarantee, resolved_noise
 from flipproof.smoothing.progress import FitProgress
 from flipproof.smoothing.radii import certified_radius, check_count, error_rate

@@ -7,7 +7,6 @@ import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import closing
-from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from numbers import Integral
@@ -23,7 +22,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 from threadpoolctl import ThreadpoolController
 
-from flipproof.learners.clones import own_clone, with_seeds
+from flipproof.learners.clones import fresh, own_clone, with_seeds
 from flipproof.noise import Measure
 from flipproof.rounding import Integers
 from flipproof.smoothing.progress import FitProgress
@@ -234,15 +233,6 @@ def count_votes(
         for sample, of_task in results:
             counts[sample] += of_task
     return counts[SELECTION], counts[ESTIMATION]
-
-
-def fresh(X: Any) -> Any:
-    """Return a copy: whoever writes into the data, a learner or their owner, must not change those of the next fit.
-
-    A copy of a list would have the same rows, and one of an array of objects the same objects.
-    """
-    holds_others = isinstance(X, (list, dict)) or getattr(getattr(X, "dtype", None), "kind", None) == "O"
-    return X.copy() if hasattr(X, "copy") and not holds_others else deepcopy(X)
 
 
 def _results(

@@ -279,11 +279,12 @@ def check_spellings(name: str, words: Sequence[str]) -> None:
     name : str
         What the column is called, for errors.
     words : sequence of str
-        The different words in it. If some are no numbers, those with exponents may be names, and are none, too.
+        The different words in it. If some are no numbers, two with exponents may be names, such as 1e2 and 10e1.
     """
     numbers = {word: _number(word) for word in words}
     if None in numbers.values():
-        numbers = {word: _number(word) for word in words if "e" not in word.lower()}
+        plain = {number for word, number in numbers.items() if "e" not in word.lower()}
+        numbers = {word: one for word, one in numbers.items() if one in plain}
     known: dict[Any, str] = {}
     for word, number in numbers.items():
         other = word if number is None else known.setdefault(number, word)
