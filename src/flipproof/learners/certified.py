@@ -58,7 +58,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             X, _ = self._training_arrays(X, np.zeros(len(self._labeled)))
         check_classification_targets(labels)
         self.classes_, codes = encode_labels(labels, self.classes)
-        came_as_objects = getattr(getattr(y, "dtype", None), "kind", None) == "O"
+        came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
         if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
             self.classes_ = self.classes_.astype(object)
         self._codes = np.zeros(len(self._labeled), dtype=np.int64)

@@ -104,7 +104,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     >>> CertifiedClusterClassifier(KMeans(2), classes=["a", "b"]).fit(X, y).certify([[0.3], [4.0]]).radius
     array([1, 1])
     >>> CertifiedClusterClassifier(KMeans(2), vote="joint", classes=["a", "b"]).fit(X, y).certify([[0.3]]).radius
-    array([2])
+    array([3])
     """
 
     def __init__(
