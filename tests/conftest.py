@@ -18,6 +18,11 @@ if "PYTEST_XDIST_WORKER" in os.environ:
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
+def pytest_configure(config):
+    # distributed leaves connections to what was killed to the garbage collector, which may come in any later test
+    config.addinivalue_line("filterwarnings", r"ignore:unclosed (<socket|<ssl|transport):ResourceWarning")
+
+
 @pytest.fixture(autouse=True, scope="session")
 def _no_lines_between():
     """Let a log have the last line of each progress only: on a slow machine, there would be more of them."""

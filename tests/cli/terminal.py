@@ -24,8 +24,9 @@ from flipproof.cli import talk
 def waiting(say):
     def say_and_wait(text):
         say(text)
-        if {moment!r} in text:
-            time.sleep({seconds})
+        end = time.monotonic() + {seconds} * ({moment!r} in text)
+        while time.monotonic() < end:  # a thread that sleeps may not notice a signal that another one got
+            time.sleep(0.01)
     return say_and_wait
 
 @contextmanager
@@ -59,6 +60,7 @@ def signalled(folder, arguments, moment, number, to_all=False, is_waiting=True):
     ) as process:
         os.close(theirs)
         hangs = threading.Timer(SECONDS, process.kill)
+        hangs.daemon = True
         hangs.start()
         talk, sent = b"", False
         while True:

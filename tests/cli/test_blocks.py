@@ -222,6 +222,8 @@ def test_processes_of_this_machine_give_the_same(certify):
 
 def test_a_process_that_dies_is_started_again_however_long_that_takes():
     """Dask closes a cluster's worker that is not back in time, and its work would then wait for ever."""
+    import distributed  # noqa: F401 - the end of a setting would remove all that are read by then
+
     choice = cluster.ClusterChoice(1, None, None, None, None, None)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "10 ms"}), choice.client(print) as client:
         [process] = client.run(os.getpid).values()
