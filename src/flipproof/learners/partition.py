@@ -50,8 +50,8 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
     read labels as it likes, even tune itself on its part (GridSearchCV), so this learner is often the most accurate
     one, and pays with radii that cannot exceed ``n_partitions / 2``. Choose it where a label-linear learner is not
     accurate enough and a few dozen changed labels are what you fear, with `n_partitions` some five times the radius
-    that you want, as long as a part still has rows enough to learn from. On Spambase (3,451 training rows), 200 parts
-    with the default base learner certify 79.8 % of the test rows against 30 changed labels, and ridge 68.5 %.
+    that you want, as long as a part still has rows enough to learn from. `docs/learners.md` compares it with the other
+    learners on real data.
 
     Parameters
     ----------
