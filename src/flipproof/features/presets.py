@@ -81,6 +81,13 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         The fitted map.
     """
 
+    #: Learners hand it all test rows at once: umap-learn moves them together, so one at a time would take minutes.
+    places_rows_together = True
+
+    rests_on = (
+        "UMAPFeatures places test rows together: a certificate holds for a prediction made with the same test rows."
+    )
+
     def __init__(
         self,
         n_components: int = 10,

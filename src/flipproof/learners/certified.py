@@ -19,6 +19,8 @@ from flipproof.exact import Powers
 from flipproof.learners.adversaries import powers_of
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of, with_seeds
 from flipproof.learners.labels import encode_labels, label_values
+from flipproof.learners.one_thread import on_one_thread
+from flipproof.learners.row_by_row import row_tiles
 from flipproof.rounding import Floats, Integers
 from flipproof.values import as_mask, check_nothing_masked
 
@@ -95,12 +97,26 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.features_ is None:
             return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
         validate_data(self, X, skip_check_array=True, reset=False)
-        return np.asarray(check_array(self._transformed(X), dtype=FEATURE_TYPES, estimator=self))
+        if any(getattr(part.value, "places_rows_together", False) for part in parts_of(self.features_)):
+            return np.asarray(check_array(self._transformed(X), dtype=FEATURE_TYPES, estimator=self))
+        return on_one_thread(lambda: self._transformed_in_tiles(X))
 
     def _transformed(self, X: Any) -> Any:
         """Return what the features step makes of rows; random numbers in it are the same at every call."""
         step: Any = self.features_
         return with_seeds(lambda: step.transform(fresh(X)))
+
+    def _transformed_in_tiles(self, X: Any) -> Floats:
+        """Return the features of test rows, to the last bit the same for a row alone and in any company.
+
+        A matrix product takes other paths for other numbers of rows, and adds up in another order on each. So the step
+        is always asked for tiles of one size; the last one is filled up with its last row.
+        """
+        tiles = [
+            np.asarray(check_array(self._transformed(tile), dtype=FEATURE_TYPES, estimator=self))[:n_rows]
+            for tile, n_rows in row_tiles(X)
+        ]
+        return np.vstack(tiles)
 
     @property
     def _n_rows(self) -> int:

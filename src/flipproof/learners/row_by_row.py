@@ -1,16 +1,44 @@
-"""Weights from anybody's code: one test row at a time, on one thread, checked."""
+"""Features and weights from anybody's code: the same for a test row alone and in company, and checked."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
 from flipproof.learners.one_thread import on_one_thread
-from flipproof.rounding import Floats
+from flipproof.rounding import Floats, Integers
 from flipproof.votes import DenseVotes, SparseVotes, dense_votes, sparse_votes
+
+#: Test rows that a features step is given at a time: a multiple of what any matrix kernel computes at once.
+TILE_ROWS = 64
+
+
+def row_tiles(X: Any) -> Iterator[tuple[Any, int]]:
+    """Yield rows of arrays, lists and data frames, `TILE_ROWS` at a time, and how many of them are no repeats.
+
+    What cannot be taken apart, or has no rows, comes whole.
+    """
+    if issparse(X):
+        X = X.tocsr()
+    n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+    if n_rows == 0 or not (hasattr(X, "shape") or isinstance(X, (list, tuple))):
+        yield X, n_rows
+        return
+    for start in range(0, n_rows, TILE_ROWS):
+        numbers = np.minimum(np.arange(start, start + TILE_ROWS), n_rows - 1)
+        yield _rows_at(X, numbers), min(TILE_ROWS, n_rows - start)
+
+
+def _rows_at(X: Any, numbers: Integers) -> Any:
+    if isinstance(X, (list, tuple)):
+        return [X[number] for number in numbers]
+    if hasattr(X, "iloc"):  # pandas
+        return X.iloc[numbers]
+    is_arrow = hasattr(X, "take") and not isinstance(X, np.ndarray)
+    return X.take(numbers) if is_arrow else X[numbers]
 
 
 def votes_row_by_row(
