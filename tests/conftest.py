@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,16 @@ def _no_lines_between():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "BETWEEN_LINES", float("inf"))
         yield
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _interrupts_arrive():
+    """Let Ctrl-C raise, also where a shell started the tests in the background and made them ignore it."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture(scope="session")
