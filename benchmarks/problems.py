@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from flipproof import CertifiedRidgeClassifier
-from flipproof.histograms import block_rows
+from flipproof.core.histograms import block_rows
 from flipproof.learners.base import MEMORY_BUDGET
 
 

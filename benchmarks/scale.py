@@ -25,14 +25,11 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import flipproof
-from flipproof.blocks import Block, RowBlocks
-from flipproof.distributed import CertifiedRidgeClassifier
-from flipproof.distributed.powers import BlockPowers
-from flipproof.distributed.summaries import Visit, labelled_sums, survey
-from flipproof.distributed.voting import Tally, Voters
-from flipproof.learners.column_sums import ColumnMoments, GramSums
-from flipproof.learners.whitening import _largest_coordinates
-from flipproof.tallies import VoteCount
+from flipproof.core.histograms import VoteCount
+from flipproof.core.linalg import ColumnMoments, GramSums, _largest_coordinates
+from flipproof.streaming import Block, RowBlocks, StreamingRidgeClassifier
+from flipproof.streaming.passes import Visit, labelled_sums, survey
+from flipproof.streaming.voting import BlockPowers, Tally, Voters
 
 COLUMNS = 64
 CLASSES = 2
@@ -89,7 +86,7 @@ def constants(folder):
     block = Block("block 0", X, y)
     path = folder / "part.npy"
     np.save(path, X)
-    model = CertifiedRidgeClassifier(classes=range(CLASSES)).fit(RowBlocks.from_arrays(X, y))
+    model = StreamingRidgeClassifier(classes=range(CLASSES)).fit(RowBlocks.from_arrays(X, y))
     whitening, grid = model._whitening, model._whitening.grid
     found = {}
     with threadpool_limits(limits=1, user_api="blas"):
@@ -138,7 +135,7 @@ def _nothing(visited):
 
 def _task_costs(n_tasks=2_000):
     """Return the seconds per task of the scheduler, and of the client that makes and sends the graph."""
-    from flipproof.distributed.cluster import Held, OnCluster, graph
+    from flipproof.streaming.dask_cluster import Held, OnCluster, graph
 
     rows = RowBlocks.from_blocks([(np.zeros((1, 1)), np.zeros(1))] * n_tasks)
     submit, whole = [], []
@@ -199,7 +196,7 @@ def ratios(n, m, parts):
         for name, client in (("one worker", one), ("two workers", two)):
             rows = client.persist(dask_rows(n, parts))
             wait(rows)
-            models[name] = model = CertifiedRidgeClassifier(classes=range(CLASSES))
+            models[name] = model = StreamingRidgeClassifier(classes=range(CLASSES))
             fits[name], _ = timed(partial(model.fit, *rows, client=client))
         for repeat in range(REPEATS + 1):
             for name, model in models.items():
@@ -259,7 +256,7 @@ def large(folder, n, files):
 
 def fit_and_certify(folder, client=None):
     X, y = str(folder / "X-*.npy"), str(folder / "y-*.npy")
-    model = CertifiedRidgeClassifier(classes=range(CLASSES), n_jobs=2, verbose=1)  # threads, where there is no client
+    model = StreamingRidgeClassifier(classes=range(CLASSES), n_jobs=2, verbose=1)  # threads, where there is no client
     fit, _ = timed(lambda: model.fit(X, y, client=client))
     certify, certificates = timed(lambda: model.certify(test_rows(LARGE_TEST_ROWS)))
     return {

@@ -15,9 +15,9 @@ from pathlib import Path
 import numpy as np
 from task_graph import Cluster, Pass, Phase, Simulation, tree
 
-from flipproof.blocks.block import NUMBERS_IN_BLOCK
-from flipproof.distributed.classifier import TALLY_BYTES
-from flipproof.distributed.cluster import FAN_IN
+from flipproof.streaming.blocks import NUMBERS_IN_BLOCK
+from flipproof.streaming.classifiers import TALLY_BYTES
+from flipproof.streaming.dask_cluster import FAN_IN
 
 FLOAT_BYTES = 8
 

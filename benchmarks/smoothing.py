@@ -20,9 +20,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from flipproof import CertifiedRidgeClassifier, certified_accuracy
-from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier, largest_certifiable
-from flipproof.smoothing.intervals import log_share_upper
+from flipproof.smoothing.bounds import log_share_upper
 
 NOISE = 0.3
 CONFIDENCE = 0.999

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flipproof import Adversary, CertifiedRidgeClassifier, LabelLinearClassifier, certify
-from flipproof.exact import Powers, gain_factors
+from flipproof.core.exact import gain_factors
+from flipproof.core.powers import Powers
 
 METHODS = ("exact", "tight", "kl")
 

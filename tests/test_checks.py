@@ -13,8 +13,8 @@ from sklearn.decomposition import PCA
 
 from flipproof import Adversary, Certificates, CertifiedRidgeClassifier, LabelFlip, LabelLinearClassifier
 from flipproof.checks import check_certifier
-from flipproof.checks.problems import given_problem, random_problems
-from flipproof.votes import dense_votes
+from flipproof.checks.certifier import given_problem, random_problems
+from flipproof.core.votes import dense_votes
 
 SMALL = {"n_rows": 4, "n_problems": 4}
 

@@ -3,34 +3,16 @@
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 __version__ = "0.1.0.dev0"
 
-if TYPE_CHECKING:
-    from flipproof.certificates import Adversary, Certificates
-    from flipproof.collective import collective_certify
-    from flipproof.learners.base import LabelLinearClassifier
-    from flipproof.learners.cluster import CertifiedClusterClassifier
-    from flipproof.learners.forest import CertifiedForestClassifier
-    from flipproof.learners.kernel import CertifiedKernelClassifier
-    from flipproof.learners.neighbors import CertifiedNeighborsClassifier
-    from flipproof.learners.partition import CertifiedPartitionClassifier
-    from flipproof.learners.pipeline import certify
-    from flipproof.learners.propagation import CertifiedPropagationClassifier
-    from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
-    from flipproof.metrics import certified_accuracy, certified_recall
-    from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
-    from flipproof.report.displays import AttackDisplay, RadiusHistogramDisplay
-    from flipproof.report.plots import CertifiedAccuracyDisplay
-    from flipproof.selection import select_on_trusted
-    from flipproof.smoothing import SmoothedClassifier
-
+#: Where each public name lives. Names are imported when they are first used, so that `import flipproof` is quick.
 _HOMES = {
-    "Adversary": "certificates",
-    "AttackDisplay": "report.displays",
+    "Adversary": "adversary",
+    "AttackDisplay": "displays",
     "Certificates": "certificates",
-    "CertifiedAccuracyDisplay": "report.plots",
+    "CertifiedAccuracyDisplay": "displays",
     "CertifiedClusterClassifier": "learners.cluster",
     "CertifiedForestClassifier": "learners.forest",
     "CertifiedKernelClassifier": "learners.kernel",
@@ -38,52 +20,33 @@ _HOMES = {
     "CertifiedPartitionClassifier": "learners.partition",
     "CertifiedPropagationClassifier": "learners.propagation",
     "CertifiedRidgeClassifier": "learners.ridge",
-    "FeatureNoise": "noise",
-    "JointNoise": "noise",
+    "FeatureNoise": "core.noise",
+    "JointNoise": "core.noise",
     "LabelDependenceWarning": "learners.ridge",
-    "LabelFlip": "noise",
+    "LabelFlip": "core.noise",
     "LabelLinearClassifier": "learners.base",
-    "RadiusHistogramDisplay": "report.displays",
+    "RadiusHistogramDisplay": "displays",
     "SmoothedClassifier": "smoothing",
+    "StreamingKernelClassifier": "streaming",
+    "StreamingRidgeClassifier": "streaming",
     "certified_accuracy": "metrics",
     "certified_recall": "metrics",
     "certify": "learners.pipeline",
-    "collective_certify": "collective",
-    "select_on_trusted": "selection",
+    "collective_certify": "learners.collective_certificates",
+    "select_on_trusted": "learners.selection",
 }
 
-__all__ = [
-    "Adversary",
-    "AttackDisplay",
-    "Certificates",
-    "CertifiedAccuracyDisplay",
-    "CertifiedClusterClassifier",
-    "CertifiedForestClassifier",
-    "CertifiedKernelClassifier",
-    "CertifiedNeighborsClassifier",
-    "CertifiedPartitionClassifier",
-    "CertifiedPropagationClassifier",
-    "CertifiedRidgeClassifier",
-    "FeatureNoise",
-    "JointNoise",
-    "LabelDependenceWarning",
-    "LabelFlip",
-    "LabelLinearClassifier",
-    "RadiusHistogramDisplay",
-    "SmoothedClassifier",
-    "__version__",
-    "certified_accuracy",
-    "certified_recall",
-    "certify",
-    "collective_certify",
-    "select_on_trusted",
-]
+#: Public subpackages, reachable as attributes: ``flipproof.attacks.worst_flips``.
+_SUBPACKAGES = ("attacks", "checks", "core", "datasets", "experiments", "features", "smoothing", "streaming", "tables")
+
+__all__ = ["__version__", *_HOMES, *_SUBPACKAGES]
 
 
 def __getattr__(name: str) -> Any:
-    """Import a public name when it is first used, so that `import flipproof` is quick."""
     if name in _HOMES:
         return getattr(import_module(f"flipproof.{_HOMES[name]}"), name)
+    if name in _SUBPACKAGES:
+        return import_module(f"flipproof.{name}")
     raise AttributeError(f"module 'flipproof' has no attribute {name!r}")
 
 

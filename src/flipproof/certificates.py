@@ -12,62 +12,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.rounding import Floats, Integers
-from flipproof.values import as_mask, as_names, as_values, distinct
+from flipproof.adversary import Adversary
+from flipproof.core.rounding import Floats, Integers
 
 METHODS = ("exact", "tight", "kl")
 
 #: Units of which there is a number; radii in all others are measured.
 COUNTED_UNITS = ("labels", "annotators")
 
-#: Possible changes of labels that are listed one by one.
-CHANGES_IN_WORDS = 20
 
 #: Rows of the table that a notebook shows.
 ROWS_IN_NOTEBOOK = 5
-
-
-@dataclass(frozen=True, eq=False)
-class Adversary:
-    """What somebody who changes training labels can do; without any argument, change all of them to anything.
-
-    Parameters
-    ----------
-    trusted : booleans of shape (n,), optional
-        True for training rows whose labels nobody can change.
-    groups : array of shape (n,), optional
-        Who labelled each training row. The radius then counts malicious annotators, each of whom may change all of
-        their labels: numbers, strings, bytes or booleans, none missing. They are compared by value: 1 and 1.0 are one
-        annotator, and so are strings in arrays of any width.
-    allowed : iterable of pairs of classes, optional
-        The changes that are possible at all, as (old, new): ``[("ham", "spam")]`` says that ham may be labelled as
-        spam, and nothing else.
-
-    Examples
-    --------
-    >>> from flipproof import Adversary
-    >>> Adversary(groups=["ann", "bob", "ann"], allowed=[(1, 0)])
-    <Adversary: labels of 2 annotators, changes 1 -> 0 only>
-    """
-
-    trusted: Any = None
-    groups: Any = None
-    allowed: Any = None
-
-    def __post_init__(self) -> None:
-        for name, check in (("trusted", _trusted_mask), ("groups", _group_names), ("allowed", _class_pairs)):
-            given = getattr(self, name)
-            object.__setattr__(self, name, None if given is None else check(given))
-
-    def __repr__(self) -> str:
-        parts = []
-        if self.trusted is not None:
-            parts.append(f"{np.count_nonzero(self.trusted)} labels trusted")
-        if self.groups is not None:
-            parts.append(f"labels of {len(distinct(self.groups)[0])} annotators")
-        if self.allowed is not None:
-            parts.append(f"changes {changes_in_words(self.allowed)} only")
-        return f"<Adversary: {', '.join(parts) or 'may change any label to anything'}>"
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -254,52 +209,21 @@ def _rounded_down(radius: float) -> str:
     return f"{shortened:.{max(digits, 0)}f}"
 
 
-def _trusted_mask(given: Any) -> NDArray[np.bool_]:
-    wanted = "a mask of booleans, one per training row: for row numbers, np.isin(np.arange(n), rows) makes one."
-    return _frozen(as_mask(given, "Adversary(trusted=...)", wanted))
+def method_name(certificates: Certificates) -> str:
+    """Name the method, with its noise q or sigma if it has one."""
+    if certificates.method in ("exact", "gap"):
+        return certificates.method
+    if np.ndim(certificates.noise):
+        return f"{certificates.method} (best q per row)"
+    if certificates.unit not in COUNTED_UNITS:
+        return f"{certificates.method} (sigma = {certificates.noise:g})" if certificates.unit == "l2" else "kl"
+    return f"{certificates.method} (q = {certificates.noise:g})"
 
 
-def _group_names(given: Any) -> NDArray[Any]:
-    remedy = "give labels of unknown origin a name each, or one in common."
-    return _frozen(as_names(given, "Adversary(groups=...)", remedy))
-
-
-def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
-    wanted = "Adversary(allowed=...) must be pairs of two different classes, (old, new)"
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise ValueError(f"{wanted}. Got {given!r} instead.")
-    pairs = list(given)
-    if not pairs:
-        raise ValueError(f"{wanted}. Got none at all: None stands for any change.")
-    for pair in pairs:
-        if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
-            raise ValueError(f"{wanted}. Got {pair!r} among them.")
-    known: dict[Any, Any] = {}  # there may be many more pairs than classes
-
-    def plain(one: Any) -> Any:
-        key = type(one), one
-        if key not in known:
-            known[key] = as_values([one], "Adversary(allowed=...)").tolist()[0]
-        return known[key]
-
-    try:
-        changes = tuple((plain(old), plain(new)) for old, new in pairs)
-    except TypeError as error:  # a class that is no value, such as a list
-        raise ValueError(f"{wanted}. Got {error} instead.") from error
-    for pair, (old, new) in zip(pairs, changes, strict=True):
-        if old == new:
-            raise ValueError(f"{wanted}. Got {pair!r} among them.")
-    return changes
-
-
-def changes_in_words(allowed: Sequence[tuple[Any, Any]]) -> str:
-    """List the possible changes, or the first of very many."""
-    listed = ", ".join(f"{old} -> {new}" for old, new in allowed[:CHANGES_IN_WORDS])
-    more = len(allowed) - CHANGES_IN_WORDS
-    return f"{listed} and {more:,} more" if more > 0 else listed
-
-
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
-    array = array.copy()
-    array.setflags(write=False)
-    return array
+#: What the radius is counted in, in a table's head or under a slider.
+FLIPS_NAMES = {
+    "labels": "changed labels",
+    "annotators": "malicious annotators",
+    "l2": "change of the training features (l2 norm)",
+    "divergence": "divergence of the noise (nats)",
+}

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.certificates import Certificates
-from flipproof.rounding import Floats
+from flipproof.certificates import COUNTED_UNITS, Certificates
+from flipproof.core.rounding import Floats, Integers
 from flipproof.values import check_nothing_masked
 
 
@@ -76,3 +76,104 @@ def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) ->
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.number) or not (wanted >= 0).all():
         raise ValueError(f"flips must be numbers of at least 0. Got {flips!r} instead.")
     return truth, wanted.astype(np.float64)
+
+
+#: Points of a curve: as many as a screen has room for. Every point is exact; between two, the curve shows the lower.
+CURVE_POINTS = 400
+
+
+#: Columns of a table of flips, beside the one for none.
+TABLE_COLUMNS = 8
+
+
+HISTOGRAM_BINS = 24
+
+
+Booleans = NDArray[np.bool_]
+
+
+def is_unlimited(certificates: Certificates) -> Booleans:
+    """Return where no changes of labels at all can overturn the prediction."""
+    if certificates.unit in COUNTED_UNITS:
+        return np.asarray(certificates.radius >= certificates.n_touchable) & ~certificates.abstained
+    return np.isinf(certificates.radius)
+
+
+def n_standing(certificates: Certificates, flips: Any, among: Booleans | None = None) -> list[int]:
+    """Count the predictions that any so many flips leave as they are; abstentions never count."""
+    rows = ~certificates.abstained if among is None else among & ~certificates.abstained
+    radii = np.sort(certificates.radius[rows])
+    counts = len(radii) - np.searchsorted(radii, np.asarray(flips), side="left")
+    return [int(count) for count in counts]
+
+
+def least_change(certificates: Certificates) -> float:
+    """Return the least that can be changed: one label or annotator, or next to nothing of what is measured."""
+    if certificates.unit in COUNTED_UNITS:
+        return min(1, certificates.n_touchable)  # where nothing can be touched, nothing is fragile
+    return float(np.nextafter(0.0, 1.0))
+
+
+def largest_radius(certificates: list[Certificates]) -> float:
+    """Return the largest radius of a prediction that can be overturned at all; 0 if there is none."""
+    return float(max(one.radius[~is_unlimited(one)].max(initial=0) for one in certificates))
+
+
+def curve_flips(certificates: list[Certificates]) -> list[Any]:
+    """Return the numbers of flips at which curves are given: all, or evenly spread ones, until nothing changes."""
+    main, largest = certificates[0], largest_radius(certificates)
+    if main.unit not in COUNTED_UNITS:
+        beyond = 1.02 * largest or 1.0
+        return [float(radius) for radius in np.linspace(0.0, beyond, CURVE_POINTS)]
+    last = min(int(largest) + 1, main.n_units)
+    return [int(flips) for flips in np.unique(np.linspace(0, last, CURVE_POINTS).round().astype(np.int64))]
+
+
+def table_flips(certificates: list[Certificates]) -> list[Any]:
+    """Return 0, 1 and a few round numbers up to the largest radius."""
+    main, largest = certificates[0], largest_radius(certificates)
+    if main.unit not in COUNTED_UNITS:
+        step = round_number(largest / TABLE_COLUMNS) if largest > 0 else 1.0
+        return [float(f"{step * k:.6g}") for k in range(int(largest / step) + 1)]
+    last = min(max(largest, 1), main.n_units)
+    for digits in ((1, 2, 5), (1, 5), (1,)):
+        columns = [digit * 10**power for power in range(10) for digit in digits if digit * 10**power <= last]
+        if len(columns) <= TABLE_COLUMNS:
+            break
+    return [0, *columns]
+
+
+def histogram(certificates: Certificates, correct: Booleans | None) -> dict[str, Any]:
+    """Count predictions by radius, right and wrong ones apart, as are those that nothing can overturn."""
+    unlimited = is_unlimited(certificates)
+    radii = certificates.radius[~unlimited]
+    edges = _edges(certificates, radii)
+    parts: dict[str, Any] = {"edges": edges.tolist()}
+    of_kind = {"all": np.ones(len(certificates), bool)} if correct is None else {"right": correct, "wrong": ~correct}
+    for kind, rows in of_kind.items():
+        counted, _ = np.histogram(certificates.radius[rows & ~unlimited], bins=edges)
+        parts[kind] = {"counts": counted.tolist(), "unlimited": int(np.count_nonzero(rows & unlimited))}
+    return parts
+
+
+def _edges(certificates: Certificates, radii: Any) -> Integers | Floats:
+    """Return the borders of bins with a round width; a bin holds its left border and not its right one."""
+    largest = float(radii.max(initial=0))
+    if certificates.unit in COUNTED_UNITS:
+        width = int(max(round_number((largest + 1) / HISTOGRAM_BINS), 1))
+        return np.arange(0, int(largest) + width + 1, width)
+    step = round_number(largest / HISTOGRAM_BINS) if largest > 0 else 1.0
+    n_bins = int(largest // step) + 1
+    return np.asarray(step * np.arange(n_bins + 1), dtype=np.float64)
+
+
+def round_number(least: float) -> float:
+    """Return the smallest of 1, 2 and 5 times a power of ten that is at least so large."""
+    power = 10.0 ** np.floor(np.log10(least))
+    return float(next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * (1 - 1e-12)))
+
+
+def constant_accuracy(y_true: ArrayLike) -> float:
+    """Return the share of the most frequent true class: what the best constant classifier reaches."""
+    truth = np.asarray(y_true)
+    return float(np.unique(truth, return_counts=True)[1].max() / truth.size)

@@ -1,9 +1,14 @@
-"""One line on stderr that says how far something has come."""
+"""Progress of long work on one line of stderr with an ETA, and Ctrl-C that keeps what was found."""
 
 from __future__ import annotations
 
+import signal
 import sys
+import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
 
 #: Seconds between two lines where each is a new one, as in a log file.
 BETWEEN_LINES = 10.0
@@ -54,3 +59,82 @@ class ProgressLine:
         if self._is_open:
             sys.stderr.write("\n")
             self._is_open = False
+
+
+class AttackProgress:
+    """Says on one line of stderr how many test rows are done and overturned, and what that took."""
+
+    def __init__(self, name: str, n_rows: int, verbose: int) -> None:
+        self._line = ProgressLine(n_rows, verbose, name)
+
+    def show(self, done: int, overturned: int, n_refits: int, is_last: bool = False) -> None:
+        """Say how many test rows are done, how many of them are overturned, and how many models were fitted for it."""
+        says = f"test rows, {overturned} overturned, {n_refits} refits, {self._line.seconds:.0f} s"
+        self._line.show(done, says, is_last)
+
+
+class FitProgress:
+    """Counts fits, and says so on one line of stderr."""
+
+    def __init__(self, n_fits: int, verbose: int) -> None:
+        self._line, self._n_fits, self._done = ProgressLine(n_fits, verbose), n_fits, 0
+
+    def announce(self, text: str) -> None:
+        """Say what is about to happen."""
+        self._line.announce(text)
+
+    def advance(self, n_fits: int) -> None:
+        """Say that some more fits are done."""
+        self._done += n_fits
+        spent, is_last = self._line.seconds, self._done >= self._n_fits
+        left = spent / self._done * (self._n_fits - self._done)
+        self._line.show(self._done, f"fits, {spent:.0f} s" if is_last else f"fits, about {_spoken(left)} left", is_last)
+
+    def close(self) -> None:
+        """End the line, so that whatever is said next starts on a new one."""
+        self._line.close()
+
+
+def _spoken(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+
+
+class StopSign:
+    """Says whether to stop. Without the lock of an Event, for which a signal handler might have to wait forever."""
+
+    def __init__(self) -> None:
+        self._is_set = False
+
+    def set(self) -> None:
+        """Say so."""
+        self._is_set = True
+
+    def is_set(self) -> bool:
+        """Whether it has been said."""
+        return self._is_set
+
+
+@contextmanager
+def set_by_interrupt(stopped: StopSign) -> Iterator[None]:
+    """Set a sign on Ctrl-C, rather than raise KeyboardInterrupt wherever the main thread happens to be.
+
+    Raised inside of a lock, say, it would come out as another error. A second Ctrl-C does raise. A handler of the
+    user's own is left alone, and so is everything outside of the main thread, which no signal reaches.
+    """
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
+        yield
+        return
+
+    def stop(number: int, frame: Any) -> None:
+        if stopped.is_set():
+            raise KeyboardInterrupt
+        stopped.set()
+
+    before = signal.signal(signal.SIGINT, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)

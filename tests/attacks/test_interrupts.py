@@ -12,15 +12,13 @@ from undefended_problems import assert_true, fitted, labelled_clusters
 
 from flipproof import CertifiedRidgeClassifier
 from flipproof.attacks import smoothed_attack, worst_flips
-from flipproof.attacks.any_classifier import AnyClassifierAttack
-from flipproof.attacks.distance import DistanceAttack
-from flipproof.attacks.influence import InfluenceAttack
-from flipproof.attacks.interrupts import StopSign, set_by_interrupt
-from flipproof.attacks.logistic_target import logistic_target
-from flipproof.attacks.runner import attack_row
-from flipproof.attacks.slices import ROWS_AT_A_TIME
-from flipproof.attacks.strongest import undefended_attack
-from flipproof.attacks.victim import NO_FLIPS
+from flipproof.attacks.undefended.any_classifier import AnyClassifierAttack
+from flipproof.attacks.undefended.logistic_target import logistic_target
+from flipproof.attacks.undefended.runner import attack_row
+from flipproof.attacks.undefended.strategies import DistanceAttack, InfluenceAttack, undefended_attack
+from flipproof.attacks.undefended.victim import NO_FLIPS
+from flipproof.attacks.worst import ROWS_AT_A_TIME
+from flipproof.progress import StopSign, set_by_interrupt
 
 #: Signs that the main thread has set on an interrupt: it may be a while until it gets around to that.
 NOTICED = []

@@ -17,7 +17,8 @@ from patience import SECONDS, until
 from pyarrow import parquet
 from terminal import signalled
 
-from flipproof.cli import cluster, sample
+from flipproof.cli import sample
+from flipproof.cli import workers as cluster
 from flipproof.cli.group import run
 from flipproof.tables import TableEncoder
 

@@ -16,7 +16,10 @@ import pytest
 from sklearn.datasets import _openml
 
 from flipproof import files
-from flipproof.datasets import digits, load_mnist, load_phishing, load_sms_spam, load_spambase, tables, texts
+from flipproof.datasets import image_sets as digits
+from flipproof.datasets import load_mnist, load_phishing, load_sms_spam, load_spambase
+from flipproof.datasets import table_sets as tables
+from flipproof.datasets import text_sets as texts
 
 
 class Server:

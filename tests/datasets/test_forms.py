@@ -9,17 +9,10 @@ import tarfile
 import numpy as np
 import pytest
 
-from flipproof.datasets import (
-    cifar,
-    load_adult,
-    load_cifar10,
-    load_dogfish,
-    load_german_credit,
-    load_imdb,
-    texts,
-)
-from flipproof.datasets.download import checksum
-from flipproof.datasets.files import PublicFile
+from flipproof.datasets import image_sets as cifar
+from flipproof.datasets import load_adult, load_cifar10, load_dogfish, load_german_credit, load_imdb
+from flipproof.datasets import text_sets as texts
+from flipproof.datasets.shelf import PublicFile, checksum
 
 
 def test_original_tables_read_as_their_copies_with_names(data_dir, tmp_path):

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from flipproof import CertifiedRidgeClassifier, datasets
-from flipproof.datasets.splitting import split_rows
+from flipproof.datasets.shelf import split_rows
 
 #: Loader, its kind, shape of the training rows, test rows, rows of each class in both, what the provenance must say.
 LOADERS = [

@@ -16,7 +16,7 @@ def rows_again(name, data_dir, folder, seed, wanted):
     import numpy as np
 
     from flipproof.experiments import read_experiment
-    from flipproof.experiments.classifiers import fitted, measure
+    from flipproof.experiments.runner import fitted, measure
     from flipproof.experiments.sources import FeatureStore, load, slice_of
 
     experiment = read_experiment(name)

@@ -3,8 +3,7 @@
 import numpy as np
 
 from flipproof.experiments import claims, read_experiment
-from flipproof.experiments.classifiers import COLUMNS, NOTHING
-from flipproof.experiments.rows import RunRows
+from flipproof.experiments.row_files import COLUMNS, NOTHING, RunRows
 
 N_TRAIN = 50
 

@@ -12,10 +12,9 @@ import pytest
 from flipproof.cli.group import run as command
 from flipproof.experiments import read_experiment
 from flipproof.experiments.claims import CLAIMS, claims_table
-from flipproof.experiments.classifiers import COLUMNS
-from flipproof.experiments.feature_files import digest
-from flipproof.experiments.rows import RowFile
-from flipproof.experiments.tables import tables
+from flipproof.experiments.row_files import COLUMNS, RowFile
+from flipproof.experiments.sources import digest
+from flipproof.experiments.tables_and_figures import tables
 from flipproof.processor import SAME_KERNELS
 
 FOLDER = Path(__file__).parents[2] / "reproduction"

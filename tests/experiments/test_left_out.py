@@ -9,7 +9,7 @@ from toy import IMAGES, SPEC, put_images, toy_experiment
 from flipproof.cli.group import run as command
 from flipproof.experiments import read_experiment, reproduce
 from flipproof.experiments import spec as specs
-from flipproof.experiments.rows import FINISHED, RowFile
+from flipproof.experiments.row_files import FINISHED, RowFile
 from flipproof.experiments.sources import FeatureStore, load, slice_of
 from flipproof.experiments.spec import parse_experiment
 
@@ -140,7 +140,7 @@ def test_the_images_of_cifar10_are_fetched_at_most_once(data_dir, tmp_path, monk
         attempts.append(url)
         raise OSError("no network")
 
-    monkeypatch.setattr("flipproof.datasets.files.fetch", fetch)
+    monkeypatch.setattr("flipproof.datasets.shelf.fetch", fetch)
     (tmp_path / "cifar10").mkdir()
     name = "cifar10_lite0_pca128.npz"
     (tmp_path / "cifar10" / name).symlink_to((data_dir / "cifar10" / name).resolve())

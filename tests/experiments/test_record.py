@@ -14,10 +14,16 @@ from flipproof.cli.group import run as command
 from flipproof.experiments import manifest as manifests
 from flipproof.experiments import read_experiment, reproduce
 from flipproof.experiments import spec as specs
-from flipproof.experiments.classifiers import NOTHING
-from flipproof.experiments.feature_files import FeatureFile, digest, read_features, write_features
-from flipproof.experiments.rows import FINISHED, GROWING, RowFile
-from flipproof.experiments.sources import FeatureStore, load, slice_of
+from flipproof.experiments.row_files import FINISHED, GROWING, NOTHING, RowFile
+from flipproof.experiments.sources import (
+    FeatureFile,
+    FeatureStore,
+    digest,
+    load,
+    read_features,
+    slice_of,
+    write_features,
+)
 from flipproof.experiments.spec import parse_experiment
 
 

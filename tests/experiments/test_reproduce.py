@@ -13,8 +13,8 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flipproof.cli.group import run as command
-from flipproof.experiments import classifiers, experiment_names, read_experiment, reproduce, sources
-from flipproof.experiments.rows import FINISHED, GROWING, RowFile
+from flipproof.experiments import experiment_names, read_experiment, reproduce, runner, sources
+from flipproof.experiments.row_files import FINISHED, GROWING, RowFile
 
 NEEDED = {"mnist17": ("torch", "umap")}
 
@@ -100,7 +100,7 @@ def test_a_run_that_was_stopped_goes_on_and_comes_to_the_same_rows(data_dir, tmp
 
 @pytest.mark.parametrize("times", [1, 2])
 def test_what_an_attack_found_before_it_was_interrupted_is_no_row(data_dir, tmp_path, monkeypatch, times):
-    attack = classifiers.undefended_attack
+    attack = runner.undefended_attack
 
     def interrupted(*arguments):
         for number in range(times):
@@ -109,7 +109,7 @@ def test_what_an_attack_found_before_it_was_interrupted_is_no_row(data_dir, tmp_
         time.sleep(0.2 * (1 + times))  # a Ctrl-C after the attack would be one of another kind
         return found
 
-    monkeypatch.setattr(classifiers, "undefended_attack", interrupted)
+    monkeypatch.setattr(runner, "undefended_attack", interrupted)
     with pytest.raises(KeyboardInterrupt):
         reproduce(read_experiment("dogfish"), tmp_path, data_dir, quick=True)
     assert RowFile(tmp_path).runs() == {}

@@ -3,8 +3,7 @@
 import numpy as np
 import pytest
 
-from flipproof.experiments.classifiers import COLUMNS, NOTHING
-from flipproof.experiments.rows import FINISHED, GROWING, RowFile
+from flipproof.experiments.row_files import COLUMNS, FINISHED, GROWING, NOTHING, RowFile
 
 
 def some_rows(start, count):

@@ -3,11 +3,18 @@
 import numpy as np
 import pytest
 
-from flipproof.experiments.classifiers import COLUMNS, NOTHING
-from flipproof.experiments.rows import RunRows
-from flipproof.experiments.scores import attacked, certified, clean_accuracy, median_radius, worst_recall
+from flipproof.experiments.row_files import (
+    COLUMNS,
+    NOTHING,
+    RunRows,
+    attacked,
+    certified,
+    clean_accuracy,
+    median_radius,
+    worst_recall,
+)
 from flipproof.experiments.spec import parse_experiment
-from flipproof.experiments.tables import beyond_table
+from flipproof.experiments.tables_and_figures import beyond_table
 
 SPEC = b"""
 title = "T"

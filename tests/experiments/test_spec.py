@@ -3,7 +3,7 @@
 import pytest
 
 from flipproof.experiments import experiment_names, read_experiment
-from flipproof.experiments.classifiers import LEARNERS
+from flipproof.experiments.runner import LEARNERS
 from flipproof.experiments.sources import BUILDERS
 from flipproof.experiments.spec import parse_experiment
 

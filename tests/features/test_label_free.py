@@ -13,15 +13,7 @@ from sklearn.pipeline import make_pipeline
 from small_images import enlarged_digits
 
 from flipproof import CertifiedRidgeClassifier, certify
-from flipproof.features import (
-    RICA,
-    CNNFeatures,
-    SimCLRFeatures,
-    UMAPFeatures,
-    WordVectors,
-    ica_features,
-    pca_features,
-)
+from flipproof.features import RICA, CNNFeatures, SimCLRFeatures, UMAPFeatures, WordVectors, ica_features, pca_features
 
 DEEP = ("cnn", "simclr")
 NAMES = ("pca", "pca, whitened", "ica", "umap", "rica", "words", *DEEP)

@@ -14,7 +14,7 @@ torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
-from flipproof.features import augmentation, resnet, simclr  # noqa: E402
+from flipproof.features import simclr  # noqa: E402
 
 
 @pytest.fixture
@@ -184,7 +184,7 @@ def test_nt_xent_is_that_of_the_definition():
 def test_views_are_images_of_the_same_size_and_differ(channels):
     torch.manual_seed(0)
     images = torch.rand(64, channels, 16, 16)
-    first, second = (augmentation.random_views(torch, images) for _ in range(2))
+    first, second = (simclr.random_views(torch, images) for _ in range(2))
     assert first.shape == images.shape
     assert float(first.min()) >= 0
     assert float(first.max()) <= 1
@@ -194,13 +194,13 @@ def test_views_are_images_of_the_same_size_and_differ(channels):
 def test_a_crop_is_a_part_of_the_image_and_half_are_mirrored(monkeypatch):
     torch.manual_seed(0)
     ramp = torch.linspace(0, 1, 32).repeat(400, 1, 32, 1)  # brighter to the right
-    crops = augmentation.random_crops(torch, ramp)
+    crops = simclr.random_crops(torch, ramp)
     rises = crops[:, 0, :, -1].mean(dim=1) - crops[:, 0, :, 0].mean(dim=1)
     assert 0.4 < float((rises > 0).float().mean()) < 0.6
     assert float(rises.abs().min()) > 0.9 * (0.2 * 3 / 4) ** 0.5  # the least width of a crop
-    monkeypatch.setattr(augmentation, "CROP_AREA", (1.0, 1.0))
-    monkeypatch.setattr(augmentation, "CROP_RATIO", (1.0, 1.0))
-    whole = augmentation.random_crops(torch, ramp)
+    monkeypatch.setattr(simclr, "CROP_AREA", (1.0, 1.0))
+    monkeypatch.setattr(simclr, "CROP_RATIO", (1.0, 1.0))
+    whole = simclr.random_crops(torch, ramp)
     mirrored = whole[:, 0, 0, 0] > 0.5
     assert torch.allclose(whole[~mirrored], ramp[~mirrored], atol=1e-5)
     assert torch.allclose(whole[mirrored], ramp[mirrored].flip(3), atol=1e-5)
@@ -209,18 +209,18 @@ def test_a_crop_is_a_part_of_the_image_and_half_are_mirrored(monkeypatch):
 def test_colours_change_as_often_as_said_and_grey_stays_grey():
     torch.manual_seed(0)
     images = torch.rand(500, 3, 4, 4)
-    changed = (augmentation.random_colours(torch, images) != images).flatten(1).any(dim=1).float().mean()
+    changed = (simclr.random_colours(torch, images) != images).flatten(1).any(dim=1).float().mean()
     assert 0.75 < float(changed) < 0.85
-    grey = (augmentation.random_grey(torch, images).std(dim=1).flatten(1).max(dim=1).values < 1e-6).float().mean()
+    grey = (simclr.random_grey(torch, images).std(dim=1).flatten(1).max(dim=1).values < 1e-6).float().mean()
     assert 0.15 < float(grey) < 0.25
     without_colour = images[:, :1].expand(-1, 3, -1, -1) * 0.8 + 0.1
-    assert torch.allclose(augmentation.random_hue(torch, without_colour), without_colour, atol=0.01)
+    assert torch.allclose(simclr.random_hue(torch, without_colour), without_colour, atol=0.01)
 
 
 def test_given_weights_are_used_as_they_are(digit_images, tmp_path):
     X, _ = digit_images
     torch.manual_seed(0)
-    network = resnet.resnet18(torch, 1, width=2)
+    network = simclr.resnet18(torch, 1, width=2)
     state = network.state_dict()
     plain, wrapped = tmp_path / "plain.pt", tmp_path / "wrapped.pt"
     torch.save(state, plain)
@@ -237,7 +237,7 @@ def test_given_weights_are_used_as_they_are(digit_images, tmp_path):
 def test_safetensors_are_read_too(digit_images, tmp_path):
     X, _ = digit_images
     safetensors = pytest.importorskip("safetensors.torch")
-    state = resnet.resnet18(torch, 1, width=2).state_dict()
+    state = simclr.resnet18(torch, 1, width=2).state_dict()
     torch.save(state, tmp_path / "w.pt")
     safetensors.save_file(state, tmp_path / "w.safetensors")
     features = [SimCLRFeatures(weights=tmp_path / f"w.{end}").fit_transform(X[:20]) for end in ("pt", "safetensors")]
@@ -248,8 +248,8 @@ def test_safetensors_are_read_too(digit_images, tmp_path):
 
 
 def test_weights_for_large_images_have_the_large_stem():
-    state = resnet.resnet18(torch, 3, width=4, stem=resnet.LARGE_STEM).state_dict()
-    network = resnet.encoder_from(torch, state, "file")
+    state = simclr.resnet18(torch, 3, width=4, stem=simclr.LARGE_STEM).state_dict()
+    network = simclr.encoder_from(torch, state, "file")
     assert network.conv1.stride == (2, 2)
     assert network(torch.zeros(2, 3, 64, 64)).shape == (2, 32)
 
@@ -262,8 +262,8 @@ class Evil:
 def test_weights_that_are_none_are_refused(digit_images, tmp_path, capsys):
     X, _ = digit_images
     path = tmp_path / "w.pt"
-    colour = resnet.resnet18(torch, 3, width=2).state_dict()
-    deeper = {**resnet.resnet18(torch, 1, width=2).state_dict(), "layer1.0.conv1.weight": torch.zeros(2, 2, 1, 1)}
+    colour = simclr.resnet18(torch, 3, width=2).state_dict()
+    deeper = {**simclr.resnet18(torch, 1, width=2).state_dict(), "layer1.0.conv1.weight": torch.zeros(2, 2, 1, 1)}
     shorter = {name: t for name, t in deeper.items() if not name.startswith("layer4")}
     for content, message in (
         (colour, "holds a network for images of 3 channels. These have 1"),
@@ -292,7 +292,7 @@ def test_contrastive_learning_brings_views_of_an_image_together(digit_images):
         model = SimCLRFeatures(epochs=epochs, **settings).fit(X[:320])
         torch.manual_seed(1)
         images = torch.tensor(X[400:500].reshape(-1, 1, 16, 16) / 255)
-        views = torch.cat([augmentation.random_views(torch, images) for _ in range(2)])
+        views = torch.cat([simclr.random_views(torch, images) for _ in range(2)])
         features = model.transform(views.numpy().reshape(200, -1) * 255)
         losses.append(float(simclr.nt_xent(torch, torch.tensor(features - features.mean(axis=0)), 0.5)))
     assert losses[1] < losses[0] - 0.1

@@ -270,7 +270,7 @@ class Case:
         problem = self.problem
         if problem.cuts is None:
             return
-        code = problem.code.replace("Certified", "distributed.Certified", 1)
+        code = problem.code.replace("Certified", "streaming.Streaming", 1)
         cuts = [0, *problem.cuts, len(problem.X)]
         told = problem.told_at_fit and certificates is not None
         names = {**NAMES, "X": problem.X, "y": self.y, "Z": problem.Z, "adversary": self.adversary}

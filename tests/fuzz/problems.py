@@ -42,7 +42,7 @@ from flipproof import (
     LabelDependenceWarning,
     LabelFlip,
     LabelLinearClassifier,
-    distributed,
+    streaming,
 )
 from flipproof.attacks import worst_flips
 """

@@ -26,8 +26,8 @@ import flipproof
 from flipproof import Adversary, collective_certify
 from flipproof.attacks import labels_to_audit, worst_flips
 from flipproof.cli.group import run
-from flipproof.distributed import CertifiedKernelClassifier as KernelInBlocks
-from flipproof.distributed import CertifiedRidgeClassifier as RidgeInBlocks
+from flipproof.streaming import StreamingKernelClassifier as KernelInBlocks
+from flipproof.streaming import StreamingRidgeClassifier as RidgeInBlocks
 
 FILE = Path(__file__).parent / "values.json"
 

@@ -26,10 +26,10 @@ from flipproof import (
     CertifiedRidgeClassifier,
     LabelLinearClassifier,
     collective_certify,
-    distributed,
+    streaming,
 )
 from flipproof.attacks import worst_flips
-from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier
 
 RNG = np.random.default_rng(0)
@@ -54,8 +54,8 @@ LEARNERS = [
     SmoothedClassifier(GaussianNB(), 0.3, keep_models=True, **SMOOTHED),
     SmoothedClassifier(GaussianNB(), FeatureNoise(0.5), **SMOOTHED),
     SmoothedClassifier(GaussianNB(), JointNoise(LabelFlip(0.3), FeatureNoise(0.5)), **SMOOTHED),
-    distributed.CertifiedRidgeClassifier(),
-    distributed.CertifiedKernelClassifier(n_components=9, gamma=0.5),
+    streaming.StreamingRidgeClassifier(),
+    streaming.StreamingKernelClassifier(n_components=9, gamma=0.5),
 ]
 
 #: For each parameter, values that mean another model, some of them no model at all.
@@ -136,7 +136,7 @@ def test_parameters_that_are_set_after_fit_change_no_fitted_model(learner, name)
         ]
 
 
-IN_MEMORY = [one for one in LEARNERS if not type(one).__module__.startswith("flipproof.distributed")]
+IN_MEMORY = [one for one in LEARNERS if not type(one).__module__.startswith("flipproof.streaming")]
 
 
 @pytest.mark.parametrize("learner", IN_MEMORY, ids=lambda value: str(value)[:60])

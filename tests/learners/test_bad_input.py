@@ -9,7 +9,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import flipproof
 from flipproof import CertifiedRidgeClassifier, LabelFlip
-from flipproof.blocks import RowBlocks
+from flipproof.streaming import RowBlocks
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(40, 3))
@@ -40,8 +40,8 @@ BAD_DATA = {
     "one row": (X[:1], Y[:1], "1 sample.* minimum of 2"),
     "three dimensions": (X[:, :, None], Y, "dim 3"),
     "words as features": (np.full((40, 3), "a"), Y, "could not convert string to float"),
-    "a path": ("rows/", Y, "learns from rows in memory. Got str instead: .* flipproof.distributed"),
-    "rows in blocks": (RowBlocks.from_arrays(X, Y), None, "Got RowBlocks instead: .* flipproof.distributed"),
+    "a path": ("rows/", Y, "learns from rows in memory. Got str instead: .* flipproof.streaming"),
+    "rows in blocks": (RowBlocks.from_arrays(X, Y), None, "Got RowBlocks instead: .* flipproof.streaming"),
     "no labels": (X, None, "requires y"),
     "too few labels": (X, Y[:-1], r"inconsistent numbers of samples: \[40, 39\]"),
     "two columns of labels": (X, np.stack([Y, Y], axis=1), r"1d array, got an array of shape \(40, 2\)"),

@@ -34,8 +34,8 @@ from flipproof import (
     select_on_trusted,
 )
 from flipproof.attacks import AnyClassifierAttack
+from flipproof.core.noise import FeatureNoise
 from flipproof.learners.clones import brought_along, parts_of
-from flipproof.noise import FeatureNoise
 from flipproof.smoothing import SmoothedClassifier
 
 RNG = np.random.default_rng(0)

@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedRidgeClassifier, certified_accuracy
-from flipproof.learners import nearest
-from flipproof.learners.nearest import OUTLYING, exact_search, smallest
+from flipproof.learners import neighbors
+from flipproof.learners.neighbors import OUTLYING, exact_search, smallest
 
 METHODS = ("exact", "tight", "kl")
 
@@ -249,8 +249,8 @@ def test_company_and_tiles_do_not_change_a_bit(metric, monkeypatch):
     expected, _ = model.weights(Z)
     np.testing.assert_array_equal(np.vstack([model.weights(row[None])[0] for row in Z]), expected)
     np.testing.assert_array_equal(model.weights(Z[::-1])[0][::-1], expected)
-    monkeypatch.setattr(nearest, "FEATURES_AT_A_TIME", 1)
-    monkeypatch.setattr(nearest, "NUMBERS_TO_SELECT_FROM", 1)
+    monkeypatch.setattr(neighbors, "FEATURES_AT_A_TIME", 1)
+    monkeypatch.setattr(neighbors, "NUMBERS_TO_SELECT_FROM", 1)
     np.testing.assert_array_equal(model.weights(Z)[0], expected)
     np.testing.assert_array_equal(model.fit(X, y).weights(Z)[0], expected)
 

@@ -8,7 +8,7 @@ from scipy.linalg import hadamard
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flipproof import CertifiedRidgeClassifier
-from flipproof.learners.exact_products import halves
+from flipproof.core.linalg import halves
 
 CASES = [(method, precision) for method in ("exact", "tight", "kl") for precision in (8, 10, 16)]
 every_case = pytest.mark.parametrize(("method", "precision"), CASES)

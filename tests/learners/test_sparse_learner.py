@@ -7,8 +7,8 @@ import pytest
 from enumeration import all_labellings, flips_to_change, scores_after
 from scipy.sparse import csr_array
 
+from flipproof.core.votes import SparseVotes
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.votes import SparseVotes
 
 NEIGHBOURS = 3
 

@@ -10,7 +10,7 @@ import pytest
 
 from flipproof import Adversary, certified_accuracy
 from flipproof.attacks import worst_flips
-from flipproof.report.displays import AttackDisplay, RadiusHistogramDisplay
+from flipproof.displays import AttackDisplay, RadiusHistogramDisplay
 
 mpl.use("Agg")
 

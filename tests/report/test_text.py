@@ -7,7 +7,9 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from flipproof import Adversary, CertifiedRidgeClassifier, certified_accuracy, certified_recall
-from flipproof.report.text import accuracy_table, constant_accuracy, method_name, percent, summarize
+from flipproof.certificates import method_name
+from flipproof.metrics import constant_accuracy
+from flipproof.report.text import accuracy_table, percent, summarize
 
 FLIPS = (0, 2, 5)
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from flipproof.smoothing.intervals import log_share_upper, log_tail_upper
+from flipproof.smoothing.bounds import log_share_upper, log_tail_upper
 
 
 def exact_tail(count, n, share):

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy.stats import binom, norm
 
-from flipproof.guarantees import divergence_budget, gaussian_radius, tight_log_failure, tight_radius
-from flipproof.noise import FeatureNoise, JointNoise, LabelFlip, Measure
+from flipproof.core.guarantees import divergence_budget, gaussian_radius, tight_log_failure, tight_radius
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip, Measure
 from flipproof.smoothing import smoothed_decision, smoothed_value
 
 

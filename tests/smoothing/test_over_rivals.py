@@ -9,7 +9,7 @@ from enumeration import all_labellings
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flipproof.guarantees import (
+from flipproof.core.guarantees import (
     budget_over_rivals,
     divergence_budget,
     gaussian_radius,
@@ -20,7 +20,7 @@ from flipproof.guarantees import (
     tight_radius_over_rivals,
     wins_over_rivals,
 )
-from flipproof.noise import LabelFlip
+from flipproof.core.noise import LabelFlip
 
 NOISES = [(0.1, 2), (0.45, 2), (0.1, 3), (0.6, 3), (0.3, 5), (0.85, 10)]
 

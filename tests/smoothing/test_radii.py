@@ -5,9 +5,9 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from flipproof.guarantees import kl_radius, tight_radius
-from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
-from flipproof.smoothing.radii import certified_radius, error_rate, feature_radius
+from flipproof.core.guarantees import kl_radius, tight_radius
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
+from flipproof.smoothing.bounds import certified_radius, error_rate, feature_radius
 
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0, 3.7])

@@ -14,7 +14,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from smoothed_problems import QUICK, blobs
 
-from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier
 
 

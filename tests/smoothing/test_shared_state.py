@@ -7,7 +7,7 @@ from sklearn.model_selection import GridSearchCV, KFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
 
-from flipproof.noise import FeatureNoise
+from flipproof.core.noise import FeatureNoise
 from flipproof.smoothing import SmoothedClassifier
 
 

@@ -22,7 +22,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from smoothed_problems import QUICK, blobs
 
 from flipproof import Adversary, certified_accuracy, certify, select_on_trusted
-from flipproof.noise import FeatureNoise, JointNoise, LabelFlip
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier, largest_certifiable
 
 

@@ -9,9 +9,10 @@ from scipy.stats import binom
 from table_learner import TableLearner, enumerated_votes, random_table
 
 from flipproof import CertifiedRidgeClassifier
-from flipproof.smoothing import SmoothedClassifier, votes
-from flipproof.smoothing.intervals import log_share_upper as log_share
-from flipproof.smoothing.votes import bound_votes
+from flipproof.smoothing import SmoothedClassifier
+from flipproof.smoothing import bounds as votes
+from flipproof.smoothing.bounds import bound_votes
+from flipproof.smoothing.bounds import log_share_upper as log_share
 
 #: A correct program fails a test of coverage with at most this chance; the seed is fixed, so it does or it does not.
 FALSE_ALARM = 1e-4

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers
 
 #: Flips of an attack that does not exist, or was not found.
 NO_ATTACK = -1

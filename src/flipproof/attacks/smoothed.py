@@ -8,17 +8,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from flipproof.adversary import Adversary
 from flipproof.attacks.result import NO_ATTACK, AttackResult, standing_share
-from flipproof.attacks.slices import in_slices
-from flipproof.attacks.target import label_linear_part
-from flipproof.attacks.worst import check_max_flips, flips_needed, useful_changes
-from flipproof.certificates import Adversary
-from flipproof.exact import LabelChanges
-from flipproof.histograms import VoteHistogram, changeable_histogram
+from flipproof.attacks.worst import check_max_flips, flips_needed, in_slices, label_linear_part, useful_changes
+from flipproof.core.engine import log_failures
+from flipproof.core.exact import LabelChanges
+from flipproof.core.histograms import VoteHistogram, changeable_histogram
+from flipproof.core.noise import LabelFlip
+from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.engine import log_failures
-from flipproof.noise import LabelFlip
-from flipproof.rounding import Floats, Integers
 
 LOG_HALF = float(np.log(0.5))
 

@@ -1,21 +1,112 @@
-"""The exact attack on a label-linear learner: the fewest labels that overturn a prediction, and which they are."""
+"""The exact attack on a label-linear learner: the fewest labels that overturn a prediction, and which they are.
+
+Test rows are attacked a slice at a time, so that an interrupt loses only the current slice.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.pipeline import Pipeline
+from sklearn.utils import _safe_indexing
 
+from flipproof.adversary import Adversary
 from flipproof.attacks.result import NO_ATTACK, AttackResult
-from flipproof.attacks.slices import in_slices
-from flipproof.attacks.target import label_linear_part
-from flipproof.certificates import Adversary, Certificates
-from flipproof.exact import LabelChanges, most_useful_changes
-from flipproof.histograms import NUMBERS_AT_A_TIME
+from flipproof.certificates import Certificates
+from flipproof.core.exact import LabelChanges, most_useful_changes
+from flipproof.core.histograms import NUMBERS_AT_A_TIME
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.votes import all_votes
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.rounding import Integers
-from flipproof.votes import all_votes
+from flipproof.learners.pipeline import learner_in
+from flipproof.progress import StopSign, set_by_interrupt
+
+
+def label_linear_part(model: Any, X: Any) -> tuple[LabelLinearClassifier, Any]:
+    """Return the label-linear learner inside a model, and the test rows as that learner takes them."""
+    learner = learner_in(model)
+    if not isinstance(learner, LabelLinearClassifier):
+        raise ValueError(
+            "This attack needs a label-linear learner of flipproof, or a Pipeline or search around one. "
+            f"Got {type(model).__name__} instead: undefended classifiers are attacked by undefended_attack (logistic "
+            "regression) and AnyClassifierAttack."
+        )
+    while model is not learner:
+        if isinstance(model, Pipeline):
+            X = model[:-1].transform(X) if len(model) > 1 else X
+            model = model[-1]
+        else:
+            model = model.best_estimator_
+    return learner, X
+
+
+#: Test rows between two looks at whether somebody has interrupted.
+ROWS_AT_A_TIME = 128
+
+Result = TypeVar("Result", bound=AttackResult)
+
+
+def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[Any]], X: Any) -> Result:
+    """Attack all test rows; after Ctrl-C return what was found by then, with `attempted` False for the rest.
+
+    The slice that is under way is finished first. A second Ctrl-C does not wait for it; if nothing at all was found by
+    then, it is raised.
+    """
+    m = (getattr(X, "shape", None) or np.shape(X) or (0,))[0]
+    found: list[Result] = []
+    stopped = StopSign()
+    try:
+        with set_by_interrupt(stopped):
+            if m <= ROWS_AT_A_TIME:
+                return attack(X)
+            for start in range(0, m, ROWS_AT_A_TIME):
+                found.append(attack(_safe_indexing(X, slice(start, min(start + ROWS_AT_A_TIME, m)))))
+                if stopped.is_set():
+                    break
+    except KeyboardInterrupt:
+        if not found:
+            raise
+    n_found = sum(len(part) for part in found)
+    if n_found < m:
+        with set_by_interrupt(StopSign()):  # one Ctrl-C more than needed must not cost what was found
+            prediction = predict(_safe_indexing(X, slice(n_found, m)))
+        found.append(_not_attempted(found[0], prediction))
+    return _joined(found)
+
+
+def _not_attempted(other: Result, prediction: NDArray[Any]) -> Result:
+    """Return the result of an attack that never took place, of the same kind as another."""
+    m, nothing = len(prediction), np.full(len(prediction), NO_ATTACK)
+    values: dict[str, Any] = {
+        "rows": tuple(np.zeros(0, dtype=np.int64) for _ in range(m)),
+        "new_labels": tuple(prediction[:0] for _ in range(m)),
+        "success": np.zeros(m, dtype=bool),
+        "attempted": np.zeros(m, dtype=bool),
+        "prediction": prediction,
+    }
+    for field in fields(other):
+        value = getattr(other, field.name)
+        values.setdefault(field.name, nothing.copy() if isinstance(value, np.ndarray) else value)
+    return type(other)(**values)
+
+
+def _joined(parts: list[Result]) -> Result:
+    """Put results of the same attack on different test rows together."""
+    values: dict[str, Any] = {}
+    for field in fields(parts[0]):
+        of_parts = [getattr(part, field.name) for part in parts]
+        if isinstance(of_parts[0], np.ndarray):
+            values[field.name] = np.concatenate(of_parts)
+        elif isinstance(of_parts[0], tuple):
+            values[field.name] = sum(of_parts, ())
+        else:
+            values[field.name] = of_parts[0]
+    return type(parts[0])(**values)
+
 
 NO_CHANGES = LabelChanges(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
 
@@ -100,3 +191,77 @@ def check_max_flips(max_flips: int | None) -> None:
         return
     if isinstance(max_flips, bool) or not isinstance(max_flips, (int, np.integer)) or max_flips < 0:
         raise ValueError(f"max_flips must be None or an integer of at least 0. Got {max_flips!r} instead.")
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class LabelAudit:
+    """Training rows whose labels are worth a look, the most dangerous first.
+
+    Attributes
+    ----------
+    rows : integers of shape (top,)
+        Training rows.
+    n_predictions : integers of shape (top,)
+        In how many of the smallest attacks on a test row this row's label is changed.
+    share : floats of shape (top,)
+        What changing this label does to the margins of those predictions: 1.0 breaks one of them on its own.
+    per_prediction : tuple of m integer arrays
+        For each test row, the training rows that matter most to its prediction, at most `top`; empty where no attack
+        exists.
+    n_test : int
+        Number of test rows.
+    """
+
+    rows: Integers
+    n_predictions: Integers
+    share: Floats
+    per_prediction: tuple[Integers, ...]
+    n_test: int
+
+    def __post_init__(self) -> None:
+        for value in (self.rows, self.n_predictions, self.share, *self.per_prediction):
+            value.setflags(write=False)
+
+    def __repr__(self) -> str:
+        if not len(self.rows):
+            return f"<LabelAudit: no label could help to break any of {self.n_test} predictions>"
+        return (
+            f"<LabelAudit: {len(self.rows)} rows; row {self.rows[0]} could help to break {self.n_predictions[0]} of "
+            f"{self.n_test} predictions>"
+        )
+
+
+def labels_to_audit(model: Any, X: Any, adversary: Adversary | None = None, top: int = 100) -> LabelAudit:
+    """Rank training rows by how many predictions they could help to break.
+
+    Parameters
+    ----------
+    model : learner, or Pipeline that ends in one
+        Label-linear and fitted.
+    X : array or data frame of shape (m, k)
+        Test rows that matter.
+    adversary : Adversary, optional
+        What can be done to the labels: trusted ones need no audit.
+    top : int, default=100
+        How many training rows to name, over all and for each prediction.
+
+    Returns
+    -------
+    LabelAudit
+        Rows that are part of no smallest attack are not named, even if there are fewer than `top`.
+    """
+    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
+        raise ValueError(f"top must be an integer of at least 1. Got {top!r} instead.")
+    learner, X = label_linear_part(model, X)
+    certificates = learner.certify(X, "exact", adversary)
+    n_train = len(learner._codes)
+    n_predictions, share = np.zeros(n_train, dtype=np.int64), np.zeros(n_train)
+    per_prediction = []
+    for changes in useful_changes(learner, X, certificates, flips_needed(certificates)):
+        n_predictions[changes.rows] += 1
+        # the changes reach the margin together: their gains are shares of what they take off it
+        share[changes.rows] += changes.gains / max(int(changes.gains.sum()), 1)
+        per_prediction.append(changes.rows[np.argsort(-changes.gains, kind="stable")[:top]])
+    order = np.lexsort((np.arange(n_train), -share, -n_predictions))[:top]
+    order = order[n_predictions[order] > 0]
+    return LabelAudit(order, n_predictions[order], share[order], tuple(per_prediction), len(certificates))

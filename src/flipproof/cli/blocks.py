@@ -10,22 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flipproof.cli.data import (
-    DataChoice,
-    dropped_columns,
-    feature_names,
-    read_test_rows,
-    refuse_copies_of_the_label,
-)
+from flipproof.cli.data import DataChoice, dropped_columns, feature_names, read_test_rows, refuse_copies_of_the_label
 from flipproof.cli.model import Fitted, ModelChoice, make_learner
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from flipproof.blocks.footers import Footer
-    from flipproof.certificates import Adversary
+    from flipproof.adversary import Adversary
     from flipproof.cli.sample import Sample
     from flipproof.cli.talk import Step
+    from flipproof.streaming.parquet import Footer
 
 #: Learners whose rows may come in blocks.
 LEARNERS_IN_BLOCKS = ("ridge", "kernel")
@@ -56,14 +50,14 @@ class FittedInBlocks(Fitted):
 
 def stands_for_files(path: Path) -> bool:
     """Whether a path is a folder or a pattern."""
-    from flipproof.blocks.paths import is_pattern
+    from flipproof.streaming.arrays import is_pattern
 
     return path.is_dir() or is_pattern(path)
 
 
 def training_files(data: DataChoice) -> tuple[Path, ...]:
     """Return the Parquet files that the training rows are in, sorted by name."""
-    from flipproof.blocks.paths import PARQUET, found_files
+    from flipproof.streaming.arrays import PARQUET, found_files
 
     files = found_files(data.train, PARQUET)
     for file in files:
@@ -116,10 +110,10 @@ def fit_in_blocks(
     """
     import pyarrow as pa
 
-    from flipproof.blocks import RowBlocks
-    from flipproof.blocks.footers import Footer, vector_lengths
     from flipproof.cli.labels import check_classes, check_test_labels, typed_classes
     from flipproof.cli.sample import draw_sample
+    from flipproof.streaming import RowBlocks
+    from flipproof.streaming.parquet import Footer, vector_lengths
     from flipproof.tables import TableEncoder
     from flipproof.tables.columns import as_labels
 
@@ -136,7 +130,7 @@ def fit_in_blocks(
     kind = as_labels(data.label, pa.chunked_array([], typed), repr(footers[0].path))
     test = read_test_rows(data, names, footers[0].schema, kind)
     classes = typed_classes(choice.classes, kind) if choice.classes else None
-    learner = make_learner(choice, noise, classes, module="flipproof.distributed").set_params(verbose=verbose)
+    learner = make_learner(choice, noise, classes, in_blocks=True).set_params(verbose=verbose)
     _check_landmarks(learner, n_rows)
     if n_rows < 2:
         raise ValueError(f"{str(data.train)!r} has {n_rows} rows: at least two are needed.")
@@ -159,7 +153,7 @@ def fit_in_blocks(
 
 def _features(data: DataChoice, choice: ModelChoice, footers: Sequence[Footer]) -> list[str]:
     """Return the columns to learn from; without --features, a file that has more than the first is refused."""
-    from flipproof.blocks.footers import all_index_columns
+    from flipproof.streaming.parquet import all_index_columns
 
     first, index = footers[0], all_index_columns(footers)
     there = first.schema.names
@@ -216,7 +210,7 @@ def _assumption(sample: Sample) -> str:
 
 def _adversary(choice: ModelChoice, classes: NDArray[Any]) -> Adversary | None:
     """Return what the rows themselves do not say: which changes are possible."""
-    from flipproof.certificates import Adversary
+    from flipproof.adversary import Adversary
     from flipproof.cli.labels import allowed_changes
 
     return Adversary(allowed=allowed_changes(choice.allow, classes)) if choice.allow else None

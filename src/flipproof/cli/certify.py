@@ -21,7 +21,6 @@ from flipproof.cli.blocks import (
     stands_for_files,
     training_files,
 )
-from flipproof.cli.cluster import ClusterChoice, cluster_options
 from flipproof.cli.data import DataChoice, checksum, data_options
 from flipproof.cli.model import (
     FIT_STEPS,
@@ -35,12 +34,13 @@ from flipproof.cli.model import (
 )
 from flipproof.cli.options import MODEL, REQUIREMENT, GroupedCommand, common_options, option
 from flipproof.cli.requirement import Requirement
+from flipproof.cli.workers import ClusterChoice, cluster_options
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from flipproof.attacks.audit import LabelAudit
     from flipproof.attacks.result import AttackResult
+    from flipproof.attacks.worst import LabelAudit
     from flipproof.certificates import Certificates
 
 METHODS = ("exact", "tight", "kl")

@@ -16,8 +16,8 @@ from sklearn.decomposition import KernelPCA
 from sklearn.model_selection import train_test_split
 
 from flipproof.certificates import METHODS, Certificates, certificate_sentence
+from flipproof.displays import Panel, panels_figure
 from flipproof.learners.ridge import CertifiedRidgeClassifier
-from flipproof.report.plots import Panel, panels_figure
 from flipproof.report.text import AccuracySummary, TextTable, accuracy_table, percent, summarize
 
 #: Share of the rows that is kept for testing.

@@ -70,7 +70,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         return _stop("error: there is not enough memory.", EXIT_USAGE)
     except RuntimeError as error:
-        from flipproof.invariants import InvariantError  # loads NumPy, as whatever raised it has done
+        from flipproof.core.invariants import InvariantError  # loads NumPy, as whatever raised it has done
 
         if not isinstance(error, InvariantError):
             raise

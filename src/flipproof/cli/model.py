@@ -6,18 +6,18 @@ import inspect
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 import click
 
+import flipproof
 from flipproof.cli.data import DataChoice, Rows, read_rows
 from flipproof.cli.options import ADVERSARY, MODEL, Command, nearest, option, split_at_commas, together
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
-    from flipproof.certificates import Adversary
+    from flipproof.adversary import Adversary
     from flipproof.cli.talk import Step
 
 LEARNERS = {
@@ -144,9 +144,10 @@ def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted
     )
 
 
-def make_learner(choice: ModelChoice, noise: Any, classes: Sequence[Any] | None, module: str = "flipproof") -> Any:
-    """Return the learner of a module, not yet fitted."""
-    kind = getattr(import_module(module), LEARNERS[choice.learner])
+def make_learner(choice: ModelChoice, noise: Any, classes: Sequence[Any] | None, in_blocks: bool = False) -> Any:
+    """Return the learner for rows in memory or in blocks, not yet fitted."""
+    name = LEARNERS[choice.learner]
+    kind = getattr(flipproof, name.replace("Certified", "Streaming") if in_blocks else name)
     known = inspect.signature(kind.__init__).parameters
     given: dict[str, Any] = {"classes": classes, "n_jobs": choice.jobs}
     if noise is not None:
@@ -183,7 +184,7 @@ def _value(text: str) -> Any:
 
 
 def _adversary(choice: ModelChoice, train: Rows, classes: NDArray[Any], source: str) -> Adversary | None:
-    from flipproof.certificates import Adversary
+    from flipproof.adversary import Adversary
     from flipproof.cli.labels import allowed_changes
     from flipproof.tables.columns import as_mask, as_names
 

@@ -33,7 +33,7 @@ def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
     from flipproof.cli.talk import print_data
     from flipproof.files import write_whole
     from flipproof.report.summary import from_json
-    from flipproof.tables.contents import read_content
+    from flipproof.tables.reading import read_content
 
     check_file(out, REPORT_ENDINGS, (saved,))
     try:

@@ -88,7 +88,7 @@ def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: boo
 def _with_results(folders: dict[str, Path], out: Path) -> dict[str, Path]:
     """Return those folders that hold results, complete or not."""
     from flipproof.experiments.manifest import MANIFEST
-    from flipproof.experiments.rows import FINISHED, GROWING
+    from flipproof.experiments.row_files import FINISHED, GROWING
 
     files = (MANIFEST, GROWING, FINISHED)
     found = {name: folder for name, folder in folders.items() if any((folder / file).exists() for file in files)}

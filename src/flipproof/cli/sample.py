@@ -11,10 +11,9 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from flipproof.blocks.checking import rows_in_words
-from flipproof.blocks.footers import Footer
-from flipproof.blocks.parquet import row_group_tables
 from flipproof.progress import ProgressLine
+from flipproof.streaming.blocks import rows_in_words
+from flipproof.streaming.parquet import Footer, row_group_tables
 from flipproof.tables.columns import (
     as_labels,
     as_numbers,

@@ -5,14 +5,10 @@
 >>> print(data.provenance)  # doctest: +SKIP
 """
 
-from flipproof.datasets.cifar import load_cifar10
-from flipproof.datasets.digits import load_mnist, load_mnist17
-from flipproof.datasets.dogfish import load_dogfish
-from flipproof.datasets.files import get_data_home
-from flipproof.datasets.phishing import load_phishing
-from flipproof.datasets.result import Dataset
-from flipproof.datasets.tables import load_adult, load_german_credit, load_spambase
-from flipproof.datasets.texts import load_imdb, load_sms_spam
+from flipproof.datasets.image_sets import load_cifar10, load_dogfish, load_mnist, load_mnist17
+from flipproof.datasets.shelf import Dataset, get_data_home
+from flipproof.datasets.table_sets import load_adult, load_german_credit, load_phishing, load_spambase
+from flipproof.datasets.text_sets import load_imdb, load_sms_spam
 
 __all__ = [
     "Dataset",

@@ -8,10 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.experiments.rows import RunRows
-from flipproof.experiments.scores import attacked, certified, clean_accuracy
-from flipproof.experiments.tables import markdown_table
-from flipproof.rounding import Floats
+from flipproof.core.rounding import Floats
+from flipproof.experiments.row_files import RunRows, attacked, certified, clean_accuracy
+from flipproof.experiments.tables_and_figures import markdown_table
 
 #: Methods that the claims about certificates are looked at by.
 METHODS = ("tight", "exact")

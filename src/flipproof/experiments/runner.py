@@ -3,25 +3,97 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.cluster import KMeans
+from sklearn.linear_model import LogisticRegression
 
+from flipproof.attacks import smoothed_attack, undefended_attack
+from flipproof.core.rounding import Integers
 from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
-from flipproof.experiments.classifiers import facts, fitted, measure
-from flipproof.experiments.figures import draw, duality_gap, pyplot
 from flipproof.experiments.manifest import Manifest, digest_of, settings_of
-from flipproof.experiments.rows import REMEDY, RowFile, RunRows
+from flipproof.experiments.row_files import COLUMNS, NOTHING, REMEDY, RowFile, RunRows
 from flipproof.experiments.sources import FeatureStore, Say, Slice, load, slice_of
 from flipproof.experiments.spec import Experiment, Run
-from flipproof.experiments.tables import tables
+from flipproof.experiments.tables_and_figures import draw, duality_gap, pyplot, tables
 from flipproof.files import write_whole
-from flipproof.rounding import Integers
+from flipproof.learners.cluster import CertifiedClusterClassifier
+from flipproof.learners.neighbors import CertifiedNeighborsClassifier
+from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
+from flipproof.progress import StopSign, set_by_interrupt
+
+
+def _clusters(n_clusters: int, seed: int, **parameters: Any) -> CertifiedClusterClassifier:
+    return CertifiedClusterClassifier(KMeans(n_clusters, n_init=10, random_state=seed), **parameters)
+
+
+def _without_seed(kind: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda seed, **parameters: kind(**parameters)
+
+
+#: From a name in a spec to a learner.
+LEARNERS: Mapping[str, Callable[..., Any]] = {
+    "ridge": _without_seed(CertifiedRidgeClassifier),
+    "neighbors": _without_seed(CertifiedNeighborsClassifier),
+    "clusters": _clusters,
+    "logistic": _without_seed(LogisticRegression),
+}
+
+
+def fitted(run: Run, X: NDArray[Any], y: Integers, classes: tuple[int, ...], seed: int) -> Any:
+    """Return the classifier of a run, fitted."""
+    if run.learner not in LEARNERS:
+        raise ValueError(f"There is no learner {run.learner!r}. Known: {', '.join(LEARNERS)}.")
+    parameters = dict(run.parameters)
+    if not run.is_undefended:
+        parameters["classes"] = list(classes)
+    with warnings.catch_warnings():
+        # the paper's lambda reads the labels; the tables say so
+        warnings.simplefilter("ignore", LabelDependenceWarning)
+        return LEARNERS[run.learner](seed=seed, **parameters).fit(X, y)
+
+
+def facts(model: Any) -> dict[str, float]:
+    """Return what a fit has settled, for the record."""
+    return {name: float(getattr(model, name)) for name in ("regularization_",) if hasattr(model, name)}
+
+
+def measure(run: Run, model: Any, X: NDArray[Any], y: Integers, Z: NDArray[Any]) -> dict[str, Integers]:
+    """Certify, and if asked attack, some test rows: one array for each of the columns."""
+    columns = {name: np.full(len(Z), NOTHING, dtype=np.int64) for name in COLUMNS}
+    if run.is_undefended:
+        with _all_or_nothing():
+            attack = undefended_attack(model, X, y, Z)
+        return columns | {"prediction": attack.prediction.astype(np.int64), "flips_needed": attack.flips_needed}
+    for method in run.methods:
+        certificates = model.certify(Z, method)
+        columns[method] = certificates.radius.astype(np.int64)
+        columns["prediction"] = certificates.prediction.astype(np.int64)
+    if run.attacked:
+        with _all_or_nothing():
+            smoothed = smoothed_attack(model, Z)
+        columns |= {"flips_needed": smoothed.flips_needed, "flips_to_half": smoothed.flips_to_half}
+    return columns
+
+
+@contextmanager
+def _all_or_nothing() -> Iterator[None]:
+    """Raise an interrupt at the end: attacks would return what they have, which is not what they would have found."""
+    stopped = StopSign()
+    with set_by_interrupt(stopped):
+        yield
+    if stopped.is_set():
+        raise KeyboardInterrupt
+
 
 #: Test rows between two additions to the file of rows; attacks on undefended models take far longer for each.
 AT_A_TIME, ATTACKS_AT_A_TIME = 1000, 50

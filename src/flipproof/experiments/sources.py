@@ -1,26 +1,244 @@
-"""The data of an experiment and its label-free features, kept as 16-bit numbers so that anyone can start from them."""
+"""Data of an experiment and its label-free features, stored as 16-bit numbers so that anyone can start there."""
 
 from __future__ import annotations
 
+import hashlib
+import io
 import json
-from collections.abc import Callable, Iterator
+import lzma
+import zipfile
+import zlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer
 from threadpoolctl import threadpool_limits
 
 from flipproof import datasets
 from flipproof.datasets import Dataset
-from flipproof.experiments.feature_files import FeatureFile, Rows, digest, read_features, write_features
-from flipproof.experiments.manifest import environment
-from flipproof.experiments.maps import BUILDERS, NETWORKS, Setting, check_installed, word_vectors
+from flipproof.datasets.shelf import Shelf
+from flipproof.experiments.manifest import MADE_WITH, environment, misfit
 from flipproof.experiments.spec import Experiment, FeatureSpec
 from flipproof.features.training import TRAINER, torch_for
+from flipproof.files import write_whole
+
+#: What reading an archive that is damaged may end in.
+UNREADABLE = (
+    *(OSError, EOFError, ValueError, LookupError, AttributeError, TypeError, RuntimeError),
+    *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, MemoryError),
+)
+
+#: Training and test rows.
+Rows = tuple[NDArray[Any], NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class FeatureFile:
+    """What is in a file of features.
+
+    Attributes
+    ----------
+    rows : pair of 16-bit arrays
+        Training and test rows.
+    recipe : str
+        All that determines them but for libraries and processors.
+    made_with : mapping
+        Libraries and kernels, and the checksums of the data.
+    """
+
+    rows: Rows
+    recipe: str
+    made_with: Mapping[str, Any]
+
+
+def write_features(path: Path, features: FeatureFile) -> None:
+    """Write a file of features."""
+    texts = {"recipe": features.recipe, "made_with": json.dumps(features.made_with, sort_keys=True)}
+    train, test = features.rows
+    buffer = io.BytesIO()
+    arrays: dict[str, Any] = {name: np.frombuffer(text.encode(), dtype=np.uint8) for name, text in texts.items()}
+    np.savez_compressed(buffer, train=train, test=test, **arrays)
+    write_whole(path, buffer.getvalue())
+
+
+def read_features(path: Path) -> FeatureFile:
+    """Return what is in a file of features."""
+    content = io.BytesIO(path.read_bytes())
+    try:
+        with np.load(content, allow_pickle=False) as arrays:
+            recipe, made_with = (arrays[name].tobytes().decode() for name in ("recipe", "made_with"))
+            file = FeatureFile((arrays["train"], arrays["test"]), recipe, json.loads(made_with))
+        _check(file)
+    except UNREADABLE as error:
+        raise OSError(f"{path} is damaged. Delete it, and the features are computed again. ({error})") from error
+    return file
+
+
+def _check(file: FeatureFile) -> None:
+    for rows in file.rows:
+        if rows.dtype != np.float16 or rows.ndim != 2 or not np.isfinite(rows).all():
+            raise ValueError("it must hold two tables of 16-bit numbers")
+    if file.rows[0].shape[1] != file.rows[1].shape[1]:
+        raise ValueError("training and test rows have different numbers of columns")
+    if wrong := misfit(file.made_with, MADE_WITH, "what made it"):
+        raise ValueError(wrong)
+
+
+def digest(path: Path) -> str:
+    """Return the SHA-256 of a file."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+#: Where the word vectors can be had that the spec of a run names by their usual name.
+GLOVE = "https://nlp.stanford.edu/data/glove.6B.zip"
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a feature map may be made with, besides its rows and its parameters.
+
+    Attributes
+    ----------
+    data : Dataset
+        Of the experiment.
+    data_dir : path or None
+        Folder of all data sets.
+    folder : path
+        Where networks are kept while they are trained.
+    seed : int
+        Of everything random.
+    verbose : int
+        1: networks say a line for every epoch.
+    """
+
+    data: Dataset
+    data_dir: Path | None
+    folder: Path
+    seed: int
+    verbose: int
+
+    def checkpoint(self, kind: str) -> Path:
+        """Return where a network that is being trained is kept, so that a run that was stopped goes on with it."""
+        return self.folder / f"{kind}.pt".replace(" ", "-")
+
+    def training(self, kind: str) -> dict[str, Any]:
+        """Return the parameters that all networks are trained with."""
+        return {"random_state": self.seed, "checkpoint": self.checkpoint(kind), "verbose": self.verbose}
+
+
+def check_installed(kind: str) -> None:
+    """Raise the error that says what to install, if a feature map needs a package that is not there."""
+    module, extra = PACKAGES.get(kind, ("", ""))
+    if module and find_spec(module) is None:
+        raise ImportError(f"Features of the kind {kind!r} need {module}: pip install 'flipproof[{extra}]'.")
+
+
+def word_vectors(data_dir: Path | None, names: Sequence[str]) -> Path:
+    """Return the first file of word vectors that is in the folder of the data sets."""
+    shelf = Shelf("GloVe", "glove", data_dir, None, download_if_missing=False, check=False)
+    for name in names:
+        if (shelf.folder / name).is_file():
+            return shelf.folder / name
+    raise shelf.missing(" or ".join(names), GLOVE)
+
+
+def _pixels(setting: Setting, parameters: dict[str, Any]) -> Any:
+    return FunctionTransformer(_to_unit_range)
+
+
+def _to_unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
+    return np.asarray(pixels, dtype=np.float32) / np.float32(255)
+
+
+def _pca(setting: Setting, parameters: dict[str, Any]) -> Any:
+    from flipproof.features import pca_features
+
+    return pca_features(random_state=setting.seed, **parameters)
+
+
+def _svd(setting: Setting, parameters: dict[str, Any]) -> Any:
+    return TruncatedSVD(random_state=setting.seed, **parameters)
+
+
+def _ica(setting: Setting, parameters: dict[str, Any]) -> Any:
+    from flipproof.features import ica_features
+
+    return ica_features(random_state=setting.seed, **parameters)
+
+
+def _umap(setting: Setting, parameters: dict[str, Any]) -> Any:
+    from flipproof.features import UMAPFeatures
+
+    return UMAPFeatures(random_state=setting.seed, **parameters)
+
+
+def _tfidf_svd(setting: Setting, parameters: dict[str, Any]) -> Any:
+    """TF-IDF with damped counts, then a singular value decomposition, rows of length 1."""
+    n_components = parameters.pop("n_components")
+    words = TfidfVectorizer(sublinear_tf=True, **parameters)
+    return make_pipeline(words, TruncatedSVD(n_components, random_state=setting.seed), Normalizer())
+
+
+def _words(setting: Setting, parameters: dict[str, Any]) -> Any:
+    from flipproof.features import WordVectors
+
+    return WordVectors(word_vectors(setting.data_dir, parameters.pop("files")), **parameters)
+
+
+def _cnn_of_other_digits(setting: Setting, parameters: dict[str, Any]) -> Any:
+    from flipproof.features import CNNFeatures
+
+    others = tuple(set(range(10)) - set(setting.data.classes))
+    rest = datasets.load_mnist(digits=others, data_home=setting.data_dir)
+    few = parameters.pop("rows", len(rest.y_train))
+    return CNNFeatures(rest.X_train[:few], rest.y_train[:few], **setting.training("cnn of other digits"), **parameters)
+
+
+def _rica(setting: Setting, parameters: dict[str, Any]) -> Any:
+    from flipproof.features import RICA
+
+    return RICA(random_state=setting.seed, image_shape=tuple(parameters.pop("image_shape")), **parameters)
+
+
+def _simclr(setting: Setting, parameters: dict[str, Any]) -> Any:
+    from flipproof.features import SimCLRFeatures
+
+    shape = tuple(parameters.pop("image_shape"))
+    return SimCLRFeatures(image_shape=shape, **setting.training("simclr"), **parameters)
+
+
+#: Kinds that are trained by PyTorch.
+NETWORKS = ("cnn of other digits", "simclr")
+
+#: Kinds that need a package of an extra: its module, and the extra.
+PACKAGES = {**dict.fromkeys(NETWORKS, ("torch", "deep")), "umap": ("umap", "umap")}
+
+#: From a kind in a spec to a transformer that has not been fitted yet; None for rows that are features already.
+BUILDERS: Mapping[str, Callable[[Setting, dict[str, Any]], Any]] = {
+    "given": lambda setting, parameters: None,
+    "pixels": _pixels,
+    "pca": _pca,
+    "svd": _svd,
+    "ica": _ica,
+    "umap": _umap,
+    "tfidf-svd": _tfidf_svd,
+    "words": _words,
+    "cnn of other digits": _cnn_of_other_digits,
+    "rica": _rica,
+    "simclr": _simclr,
+}
+
 
 Say = Callable[[str], None]
 

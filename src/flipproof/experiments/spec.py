@@ -39,7 +39,7 @@ class Run:
     features : str
         Name of the features.
     learner : str
-        A name of :data:`flipproof.experiments.classifiers.LEARNERS`.
+        A name of :data:`flipproof.experiments.runner.LEARNERS`.
     parameters : mapping
         Of the learner.
     methods : tuple of str

@@ -4,8 +4,7 @@ from flipproof.features.cnn import CNNFeatures
 from flipproof.features.presets import UMAPFeatures, ica_features, pca_features
 from flipproof.features.rica import RICA
 from flipproof.features.simclr import SimCLRFeatures
-from flipproof.features.vector_files import read_word_vectors
-from flipproof.features.words import WordVectors
+from flipproof.features.word_vectors import WordVectors, read_word_vectors
 
 __all__ = [
     "RICA",

@@ -1,16 +1,16 @@
-"""Contrastive learning of image features without labels (SimCLR)."""
+"""Contrastive learning of image features without labels (SimCLR), with its random views and its ResNet-18."""
 
 from __future__ import annotations
 
+import math
 import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.features.augmentation import random_views
 from flipproof.features.images import Images, ImageTransformer
-from flipproof.features.resnet import encoder_from, encoder_weights, resnet18
 from flipproof.features.training import (
     Training,
     apply_in_batches,
@@ -22,6 +22,185 @@ from flipproof.features.training import (
     train,
     weights_of,
 )
+
+#: Share of the image that a crop covers, and its width over its height.
+CROP_AREA = (0.2, 1.0)
+CROP_RATIO = (3 / 4, 4 / 3)
+#: How often colours are changed, and how much at most: brightness, contrast, saturation; hue in turns of the circle.
+JITTER_PROBABILITY = 0.8
+JITTER = 0.4
+HUE = 0.1
+GREY_PROBABILITY = 0.2
+
+#: Brightness of red, green and blue to the eye.
+LUMA = (0.299, 0.587, 0.114)
+#: From red, green, blue to brightness and two axes of colour, in which a turn changes the hue.
+TO_YIQ = ((0.299, 0.587, 0.114), (0.596, -0.274, -0.322), (0.211, -0.523, 0.312))
+
+
+def random_views(torch: Any, images: Any) -> Any:
+    """Return a random view of every image (n, channels, h, w) with values from 0 to 1: crop, flip, colours, grey."""
+    views = random_crops(torch, images)
+    if images.shape[1] == 3:
+        views = random_grey(torch, random_hue(torch, random_colours(torch, views)))
+    else:
+        views = random_colours(torch, views)
+    return views.clamp(0, 1)
+
+
+def random_crops(torch: Any, images: Any) -> Any:
+    """Return parts of the images, enlarged to their size, half of them mirrored."""
+    n = len(images)
+    area = _uniform(torch, images, n, *CROP_AREA)
+    ratio = _by_numpy(torch, np.exp, _uniform(torch, images, n, math.log(CROP_RATIO[0]), math.log(CROP_RATIO[1])))
+    width = _by_numpy(torch, np.sqrt, area * ratio).clamp(max=1)
+    height = _by_numpy(torch, np.sqrt, area / ratio).clamp(max=1)
+    mirrored = torch.where(torch.rand(n, device=images.device) < 0.5, -1.0, 1.0)
+    placed = torch.zeros(n, 2, 3, device=images.device)
+    placed[:, 0, 0], placed[:, 1, 1] = width * mirrored, height
+    placed[:, 0, 2] = (1 - width) * _uniform(torch, images, n, -1, 1)
+    placed[:, 1, 2] = (1 - height) * _uniform(torch, images, n, -1, 1)
+    grid = torch.nn.functional.affine_grid(placed, list(images.shape), align_corners=False)
+    return torch.nn.functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
+
+
+def random_colours(torch: Any, images: Any) -> Any:
+    """Return most of the images brighter or darker, with more or less contrast and, in colour, saturation."""
+    n = len(images)
+    changed = images * _factor(torch, images, n)
+    mean = changed.mean(dim=(1, 2, 3), keepdim=True)
+    changed = (changed - mean) * _factor(torch, images, n) + mean
+    if images.shape[1] == 3:
+        grey = grey_of(torch, changed)
+        changed = (changed - grey) * _factor(torch, images, n) + grey
+    return _sometimes(torch, JITTER_PROBABILITY, changed.clamp(0, 1), images)
+
+
+def random_hue(torch: Any, images: Any) -> Any:
+    """Return most of the images with their hues turned."""
+    n = len(images)
+    angle = 2 * math.pi * _uniform(torch, images, n, -HUE, HUE)
+    cosine, sine = _by_numpy(torch, np.cos, angle), _by_numpy(torch, np.sin, angle)
+    zero, one = torch.zeros_like(angle), torch.ones_like(angle)
+    turn = torch.stack([one, zero, zero, zero, cosine, -sine, zero, sine, cosine], dim=1).reshape(n, 3, 3)
+    to_yiq = torch.tensor(TO_YIQ, device=images.device)
+    turned = torch.einsum("nij,njhw->nihw", torch.linalg.inv(to_yiq) @ turn @ to_yiq, images)
+    return _sometimes(torch, JITTER_PROBABILITY, turned.clamp(0, 1), images)
+
+
+def random_grey(torch: Any, images: Any) -> Any:
+    """Return some of the images without colours."""
+    return _sometimes(torch, GREY_PROBABILITY, grey_of(torch, images).expand_as(images), images)
+
+
+def grey_of(torch: Any, images: Any) -> Any:
+    """Return the brightness of colour images, with one channel."""
+    luma = torch.tensor(LUMA, device=images.device).reshape(1, 3, 1, 1)
+    return (images * luma).sum(dim=1, keepdim=True)
+
+
+def _uniform(torch: Any, like: Any, n: int, low: float, high: float) -> Any:
+    return low + (high - low) * torch.rand(n, device=like.device)
+
+
+def _by_numpy(torch: Any, function: Callable[[Any], Any], numbers: Any) -> Any:
+    """Return a function of one number for each image; PyTorch's own, by MKL, depend on the make of the processor."""
+    return torch.from_numpy(function(numbers.cpu().numpy())).to(numbers.device)
+
+
+def _factor(torch: Any, like: Any, n: int) -> Any:
+    return _uniform(torch, like, n, 1 - JITTER, 1 + JITTER).reshape(n, 1, 1, 1)
+
+
+def _sometimes(torch: Any, probability: float, changed: Any, images: Any) -> Any:
+    chosen = torch.rand(len(images), 1, 1, 1, device=images.device) < probability
+    return torch.where(chosen, changed, images)
+
+
+#: Kernel of the first convolution: 3 for images of about 32 pixels (no pooling after it), 7 as for ImageNet.
+SMALL_STEM, LARGE_STEM = 3, 7
+STAGES = 4
+BLOCKS = 2
+
+
+def resnet18(torch: Any, channels: int, width: int = 64, stem: int = SMALL_STEM) -> Any:
+    """Return an untrained ResNet-18 without its last layer: images (n, channels, h, w) in, (n, 8 * width) out."""
+    nn = torch.nn
+
+    def convolution(n_in: int, n_out: int, kernel: int, stride: int) -> Any:
+        return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
+
+    class Block(nn.Module):  # type: ignore[misc,name-defined]
+        """Two convolutions beside a shortcut."""
+
+        def __init__(self, n_in: int, n_out: int, stride: int) -> None:
+            super().__init__()
+            self.conv1, self.bn1 = convolution(n_in, n_out, 3, stride), nn.BatchNorm2d(n_out)
+            self.conv2, self.bn2 = convolution(n_out, n_out, 3, 1), nn.BatchNorm2d(n_out)
+            changes = stride > 1 or n_in != n_out
+            shortcut = [convolution(n_in, n_out, 1, stride), nn.BatchNorm2d(n_out)] if changes else []
+            self.downsample = nn.Sequential(*shortcut)
+
+        def forward(self, x: Any) -> Any:
+            """Return the block's answer."""
+            inner = torch.relu(self.bn1(self.conv1(x)))
+            return torch.relu(self.bn2(self.conv2(inner)) + self.downsample(x))
+
+    class ResNet(nn.Module):  # type: ignore[misc,name-defined]
+        """Stem, four stages of two blocks, mean over the image."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1 = convolution(channels, width, stem, 2 if stem == LARGE_STEM else 1)
+            self.bn1 = nn.BatchNorm2d(width)
+            self.maxpool = nn.MaxPool2d(3, 2, 1) if stem == LARGE_STEM else nn.Identity()
+            sizes = [width, *(width * 2**i for i in range(STAGES))]
+            for i in range(STAGES):
+                first = Block(sizes[i], sizes[i + 1], 1 if i == 0 else 2)
+                rest = [Block(sizes[i + 1], sizes[i + 1], 1) for _ in range(BLOCKS - 1)]
+                setattr(self, f"layer{i + 1}", nn.Sequential(first, *rest))
+
+        def forward(self, x: Any) -> Any:
+            """Return the features of images."""
+            x = self.maxpool(torch.relu(self.bn1(self.conv1(x))))
+            for i in range(STAGES):
+                x = getattr(self, f"layer{i + 1}")(x)
+            return x.mean(dim=(2, 3))
+
+    return ResNet()
+
+
+def encoder_weights(state: Any, path: str) -> dict[str, Any]:
+    """Return the tensors of the ResNet in a file, under their own names, whatever the file wraps them in."""
+    while isinstance(state, Mapping) and not any(key.endswith("conv1.weight") for key in state):
+        inner = [value for value in state.values() if isinstance(value, Mapping)]
+        if not inner:
+            break
+        state = inner[0]
+    stems = [key for key in state if key.endswith("conv1.weight") and "layer" not in key]
+    if not stems:
+        raise ValueError(f"{path} holds no weights of a ResNet: nothing in it is named conv1.weight.")
+    prefix = stems[0].removesuffix("conv1.weight")
+    return {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
+
+
+def encoder_from(torch: Any, tensors: Mapping[str, Any], path: str) -> Any:
+    """Return the ResNet that the tensors are weights of; its sizes are read off them."""
+    width, channels, stem, _ = tensors["conv1.weight"].shape
+    if stem not in (SMALL_STEM, LARGE_STEM):
+        raise ValueError(f"{path}: the first convolution must be 3 x 3 or 7 x 7. Got {stem} x {stem} instead.")
+    with own_randomness(torch, 0):  # a new network is random until it gets its weights
+        network = resnet18(torch, channels, width, stem)
+    wanted = network.state_dict()
+    given = {name: tensor for name, tensor in tensors.items() if name in wanted}
+    # a counter, which some files leave out and which no answer depends on
+    missing = [name for name in wanted if name not in given and not name.endswith("num_batches_tracked")]
+    wrong = [name for name, tensor in given.items() if tensor.shape != wanted[name].shape]
+    if missing or wrong:
+        first = f"{missing[0]} is missing" if missing else f"{wrong[0]} has the shape {tuple(given[wrong[0]].shape)}"
+        raise ValueError(f"{path} holds no weights of a ResNet-18: {first}.")
+    network.load_state_dict({**wanted, **given})
+    return network
 
 
 class SimCLRFeatures(ImageTransformer):

@@ -10,31 +10,18 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
-from flipproof.certificates import Adversary, Certificates, check_method
-from flipproof.exact import Powers, Scope
-from flipproof.histograms import VoteHistogram, block_rows, changeable_histogram
-from flipproof.inequalities import VoteTable
-from flipproof.invariants import check_counts, require
-from flipproof.learners.adversaries import adversary_assumptions
+from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.certificates import Certificates, check_method
+from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, certify_smoothed, winners
+from flipproof.core.histograms import VoteHistogram, block_rows, changeable_histogram
+from flipproof.core.inequalities import VoteTable
+from flipproof.core.invariants import check_counts, require
+from flipproof.core.noise import LabelFlip
+from flipproof.core.powers import Powers, Scope
+from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, above, scale
+from flipproof.core.votes import LARGEST_PRECISION, EstimatedScores, VoteSource, all_votes, class_scores, group_votes
 from flipproof.learners.certified import CertifiedClassifier, is_whole
-from flipproof.learners.engine import (
-    BlockCertificates,
-    certify_exact,
-    certify_groups_exactly,
-    certify_smoothed,
-    winners,
-)
 from flipproof.learners.row_by_row import votes_row_by_row
-from flipproof.noise import LabelFlip
-from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers, above, scale
-from flipproof.votes import (
-    LARGEST_PRECISION,
-    EstimatedScores,
-    VoteSource,
-    all_votes,
-    class_scores,
-    group_votes,
-)
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20

@@ -28,10 +28,10 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from threadpoolctl import ThreadpoolController
 
+from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers
+from flipproof.core.votes import EstimatedScores
+from flipproof.determinism import on_one_thread
 from flipproof.learners.clones import own_clone, start_anew, with_seeds
-from flipproof.learners.one_thread import on_one_thread
-from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers
-from flipproof.votes import EstimatedScores
 
 Result = TypeVar("Result")
 

@@ -13,16 +13,14 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from flipproof.blocks import RowBlocks
-from flipproof.certificates import Adversary, Certificates
-from flipproof.exact import Powers
-from flipproof.learners.adversaries import powers_of
+from flipproof.adversary import Adversary, powers_of
+from flipproof.certificates import Certificates
+from flipproof.core.powers import Powers
+from flipproof.core.rounding import Floats, Integers
+from flipproof.determinism import on_one_thread
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of, with_seeds
-from flipproof.learners.labels import encode_labels, label_values
-from flipproof.learners.one_thread import on_one_thread
 from flipproof.learners.row_by_row import row_tiles
-from flipproof.rounding import Floats, Integers
-from flipproof.values import as_mask, check_nothing_masked
+from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
 #: What features are converted to: the first, unless they are of the other already.
 FEATURE_TYPES = [np.float64, np.float32]
@@ -68,10 +66,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(X)
 
     def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
-        if isinstance(X, (str, os.PathLike, RowBlocks)) or hasattr(X, "__dask_graph__"):
+        if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
             raise ValueError(
                 f"{type(self).__name__} learns from rows in memory. Got {type(X).__name__} instead: read them, or use "
-                "the learners of flipproof.distributed, which visit rows in files, in blocks and in Dask."
+                "the learners of flipproof.streaming, which visit rows in files, in blocks and in Dask."
             )
         if self.features is None:
             self.features_ = None

@@ -25,7 +25,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
-from flipproof.learners.one_thread import PROCESS_LOCK
+from flipproof.determinism import PROCESS_LOCK
 
 Result = TypeVar("Result")
 

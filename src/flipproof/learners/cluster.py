@@ -12,11 +12,11 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.votes import SparseVotes, tiles
+from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import assumptions_about, own_clone, start_anew, with_seeds
-from flipproof.learners.one_thread import on_one_thread
-from flipproof.rounding import Floats, Integers
-from flipproof.votes import SparseVotes, tiles
 
 VOTES = ("cluster", "joint")
 

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.tree import ExtraTreeRegressor
 
-from flipproof.histograms import NUMBERS_AT_A_TIME
+from flipproof.core.histograms import NUMBERS_AT_A_TIME
+from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, power_of_two, scale, to_grid
+from flipproof.core.votes import EstimatedScores, SparseVotes, one_hot, tiles
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.rounding import Floats, Integers, bits_left, grid_exponent, power_of_two, scale, to_grid
-from flipproof.votes import EstimatedScores, SparseVotes, one_hot, tiles
 
 #: Values of a column that ranks are counted by: all of them, or this many in even steps.
 MOST_LEVELS = 2**12

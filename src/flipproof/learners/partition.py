@@ -13,10 +13,13 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flipproof.certificates import Adversary, Certificates
-from flipproof.exact import Powers
-from flipproof.histograms import NUMBERS_AT_A_TIME, VoteHistogram
-from flipproof.learners.adversaries import adversary_assumptions
+from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.certificates import Certificates
+from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, winners
+from flipproof.core.histograms import NUMBERS_AT_A_TIME, VoteHistogram
+from flipproof.core.powers import Powers
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.votes import GroupVotes, tiles
 from flipproof.learners.base_learners import (
     ask_base_learners,
     check_base_learner,
@@ -26,9 +29,6 @@ from flipproof.learners.base_learners import (
 )
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.clones import assumptions_about
-from flipproof.learners.engine import BlockCertificates, certify_exact, certify_groups_exactly, winners
-from flipproof.rounding import Floats, Integers
-from flipproof.votes import GroupVotes, tiles
 
 METHOD = "gap"
 

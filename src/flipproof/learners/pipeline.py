@@ -7,7 +7,8 @@ from typing import Any
 
 from sklearn.pipeline import Pipeline
 
-from flipproof.certificates import Adversary, Certificates
+from flipproof.adversary import Adversary
+from flipproof.certificates import Certificates
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.clones import assumptions_about, keeps_all, name_of
 

@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
-from flipproof.histograms import NUMBERS_AT_A_TIME
+from flipproof.core.histograms import NUMBERS_AT_A_TIME
+from flipproof.core.rounding import EXACT_BITS, Floats, Integers, exponent_above, power_of_two, scale
+from flipproof.core.votes import SparseVotes, sparse_votes, tiles
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.nearest import ExactSearch, exact_search
-from flipproof.rounding import EXACT_BITS, Floats, Integers, exponent_above, power_of_two, scale
-from flipproof.votes import SparseVotes, sparse_votes, tiles
+from flipproof.learners.neighbors import ExactSearch, exact_search
 
 RULES = ("spreading", "poisson")
 

@@ -8,12 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.invariants import check_finite
+from flipproof.core.invariants import check_finite
+from flipproof.core.linalg import HALF_BITS, Whitening, whiten
+from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
+from flipproof.core.votes import EstimatedScores, ProductVotes, class_sums, estimate_scores
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.exact_products import HALF_BITS
-from flipproof.learners.whitening import Whitening, whiten
-from flipproof.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
-from flipproof.votes import EstimatedScores, ProductVotes, class_sums, estimate_scores
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
 LENGTH_BITS = 16

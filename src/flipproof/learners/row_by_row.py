@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
-from flipproof.learners.one_thread import on_one_thread
-from flipproof.rounding import Floats, Integers
-from flipproof.votes import DenseVotes, SparseVotes, dense_votes, sparse_votes
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.votes import DenseVotes, SparseVotes, dense_votes, sparse_votes
+from flipproof.determinism import on_one_thread
 
 #: Test rows that a features step is given at a time: a multiple of what any matrix kernel computes at once.
 TILE_ROWS = 64

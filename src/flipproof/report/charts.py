@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flipproof.report.counts import round_number
+from flipproof.metrics import round_number
 from flipproof.report.words import share_of
 
 SIDE = 1000

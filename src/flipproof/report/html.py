@@ -13,7 +13,8 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from flipproof.report import charts, facts, figures
+from flipproof.report import charts, facts
+from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
 from flipproof.report.text import percent
 

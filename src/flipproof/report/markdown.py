@@ -9,7 +9,8 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from flipproof.report import facts, figures
+from flipproof.report import facts
+from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
 from flipproof.report.text import TextTable, percent
 

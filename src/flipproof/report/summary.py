@@ -5,21 +5,64 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
+import math
 import platform
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.attacks.audit import LabelAudit
+from flipproof import metrics
 from flipproof.attacks.result import AttackResult
-from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.metrics import certified_accuracy
-from flipproof.report import counts, words
-from flipproof.report.plain import LONGEST_FACT, cut, plain_label, plain_value
-from flipproof.report.text import constant_accuracy, method_name
+from flipproof.attacks.worst import LabelAudit
+from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
+from flipproof.metrics import certified_accuracy, constant_accuracy
+from flipproof.report import words
+
+#: Longest text that a report keeps of a name, a cell or a column: a cell can hold a whole mail.
+LONGEST_NAME = 80  # characters
+LONGEST_FACT = 2000  # characters
+
+
+def plain_label(label: Any) -> Any:
+    """Return a class or the name of a row as a JSON scalar; long texts are cut."""
+    value = label.item() if isinstance(label, np.generic) else label
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return _number(value)
+    return cut(str(value), LONGEST_NAME)
+
+
+def plain_value(value: Any) -> Any:
+    """Return anything as JSON types: arrays as lists, what is neither a number nor a collection as text."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if value is None or isinstance(value, (bool, int)):
+        return value
+    if isinstance(value, float):
+        return _number(value)
+    if isinstance(value, Mapping):
+        return {cut(str(key), LONGEST_NAME): plain_value(one) for key, one in value.items()}
+    if isinstance(value, np.ndarray):
+        return plain_value(value.tolist())
+    if isinstance(value, Iterable) and not isinstance(value, (str, bytes)):
+        return [plain_value(one) for one in value]
+    return cut(str(value), LONGEST_FACT)
+
+
+def cut(text: str, longest: int) -> str:
+    """Shorten a text that is too long, and show that it was; what is no text (lone surrogates) is replaced."""
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    return text if len(text) <= longest else text[: longest - 1] + "…"
+
+
+def _number(value: float) -> float | str:
+    """JSON knows neither infinity nor NaN."""
+    return value if math.isfinite(value) else str(value)
+
 
 FORMAT = "flipproof-report"
 VERSION = 1
@@ -92,7 +135,7 @@ def summarize(
     training = _Training(train_names, labels)
     if attack is not None:
         _check_attack(attack, main)
-    flips, columns = counts.curve_flips(each), counts.table_flips(each)
+    flips, columns = metrics.curve_flips(each), metrics.table_flips(each)
     correct = None if truth is None else np.asarray(truth == main.prediction)
     return {
         "format": FORMAT,
@@ -107,7 +150,7 @@ def summarize(
         "table_flips": columns,
         "methods": [_method(name, one, truth, flips, columns) for name, one in certificates.items()],
         "by_class": _by_class(main, truth, flips, columns),
-        "radii": counts.histogram(main, correct),
+        "radii": metrics.histogram(main, correct),
         "predictions": _predictions(main, truth, names, attack, training),
         "attack": None if attack is None else _attack(attack, main),
         "audit": None if audit is None else _audit(audit, training),
@@ -187,7 +230,7 @@ class _Training:
 def _headline(main: Certificates, correct: NDArray[np.bool_] | None) -> dict[str, Any]:
     said = words.headline(main)
     flips = np.inf if said["flips"] is None else said["flips"]
-    certain = None if correct is None else counts.n_standing(main, [flips], correct)[0]
+    certain = None if correct is None else metrics.n_standing(main, [flips], correct)[0]
     return {**said, "n_correct_standing": certain}
 
 
@@ -199,7 +242,7 @@ def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
         "classes": [plain_label(label) for label in main.classes[:MOST_CLASSES]],
         "unit": main.unit,
         "counted": main.unit in COUNTED_UNITS,
-        "flips_name": words.FLIPS_NAMES[main.unit],
+        "flips_name": FLIPS_NAMES[main.unit],
         "n_units": int(main.n_units),
         "n_touchable": int(main.n_touchable),
         "truth_known": truth is not None,
@@ -211,7 +254,7 @@ def _method(
     name: str, one: Certificates, truth: NDArray[Any] | None, flips: list[Any], columns: list[Any]
 ) -> dict[str, Any]:
     correct = None if truth is None else truth == one.prediction
-    unlimited = counts.is_unlimited(one)
+    unlimited = metrics.is_unlimited(one)
     return {
         "name": cut(method_name(one) if name == one.method else str(name), 80),
         "method": one.method,
@@ -219,12 +262,12 @@ def _method(
         "median_radius": words.median_words(one),
         "n_abstained": int(np.count_nonzero(one.abstained)),
         "n_unlimited": int(np.count_nonzero(unlimited)),
-        "n_fragile": len(one) - counts.n_standing(one, [counts.least_change(one)])[0],
+        "n_fragile": len(one) - metrics.n_standing(one, [metrics.least_change(one)])[0],
         "n_correct": None if correct is None else int(np.count_nonzero(correct)),
-        "standing": counts.n_standing(one, flips),
-        "correct_standing": None if correct is None else counts.n_standing(one, flips, correct),
-        "table_standing": counts.n_standing(one, columns),
-        "table_correct_standing": None if correct is None else counts.n_standing(one, columns, correct),
+        "standing": metrics.n_standing(one, flips),
+        "correct_standing": None if correct is None else metrics.n_standing(one, flips, correct),
+        "table_standing": metrics.n_standing(one, columns),
+        "table_correct_standing": None if correct is None else metrics.n_standing(one, columns, correct),
     }
 
 
@@ -240,10 +283,10 @@ def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], 
                 "class": plain_label(label),
                 "n": int(np.count_nonzero(members)),
                 "n_correct": int(np.count_nonzero(standing)),
-                "standing": counts.n_standing(main, flips, standing)
+                "standing": metrics.n_standing(main, flips, standing)
                 if len(main.classes) <= MOST_CLASS_CURVES
                 else None,
-                "table_standing": counts.n_standing(main, columns, standing),
+                "table_standing": metrics.n_standing(main, columns, standing),
             }
         )
     return {"kind": "prediction" if truth is None else "recall", "total": len(main.classes), "rows": rows}
@@ -256,7 +299,7 @@ def _predictions(
     attack: AttackResult | None,
     training: _Training,
 ) -> dict[str, Any]:
-    unlimited = counts.is_unlimited(main)
+    unlimited = metrics.is_unlimited(main)
     order = np.lexsort((np.arange(len(main)), main.margin, main.radius, ~main.abstained))[:MOST_PREDICTIONS]
     rows = []
     for row in order:

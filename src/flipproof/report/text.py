@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.metrics import certified_accuracy, certified_recall
-from flipproof.rounding import Floats
+from flipproof.certificates import COUNTED_UNITS, Certificates, method_name
+from flipproof.core.rounding import Floats
+from flipproof.metrics import certified_accuracy, certified_recall, constant_accuracy
 
 
 @dataclass(frozen=True)
@@ -143,23 +143,6 @@ def percent(share: float) -> str:
     """Write a share in percent, rounded down: what is claimed is never more than what was proved."""
     tenths = math.floor(round(share * 1000, 6))  # 0.29 * 1000 is slightly below 290
     return f"{tenths // 10}.{tenths % 10}%"
-
-
-def method_name(certificates: Certificates) -> str:
-    """Name the method, with its noise q or sigma if it has one."""
-    if certificates.method in ("exact", "gap"):
-        return certificates.method
-    if np.ndim(certificates.noise):
-        return f"{certificates.method} (best q per row)"
-    if certificates.unit not in COUNTED_UNITS:
-        return f"{certificates.method} (sigma = {certificates.noise:g})" if certificates.unit == "l2" else "kl"
-    return f"{certificates.method} (q = {certificates.noise:g})"
-
-
-def constant_accuracy(y_true: ArrayLike) -> float:
-    """Return the share of the most frequent true class: what the best constant classifier reaches."""
-    truth = np.asarray(y_true)
-    return float(np.unique(truth, return_counts=True)[1].max() / truth.size)
 
 
 def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Sequence[float]) -> MethodAccuracy:

@@ -1,4 +1,4 @@
-"""What certificates come to, in plain words; every figure is rounded to the side that claims less."""
+"""What certificates say, in plain words and figures; each figure is rounded to the side that claims less."""
 
 from __future__ import annotations
 
@@ -7,20 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from flipproof.certificates import COUNTED_UNITS, Adversary, Certificates
-from flipproof.report.counts import least_change, n_standing
+from flipproof.adversary import Adversary
+from flipproof.certificates import COUNTED_UNITS, Certificates
+from flipproof.metrics import least_change, n_standing
 from flipproof.report.text import percent
 
 #: Shares of the predictions that the headline speaks of: the first of which something can be said.
 HEADLINE_LEVELS = (0.9, 0.75, 0.5)
 
-#: What the radius is counted in, in a table's head or under a slider.
-FLIPS_NAMES = {
-    "labels": "changed labels",
-    "annotators": "malicious annotators",
-    "l2": "change of the training features (l2 norm)",
-    "divergence": "divergence of the noise (nats)",
-}
 
 VOIDS = {
     "labels": (

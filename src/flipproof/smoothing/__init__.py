@@ -1,9 +1,9 @@
 """Randomized smoothing over any learner, and over any function at all."""
 
+from flipproof.smoothing.bounds import largest_certifiable
 from flipproof.smoothing.classifier import SmoothedClassifier
 from flipproof.smoothing.operator import SmoothedDecision, SmoothedValue, smoothed_decision, smoothed_value
-from flipproof.smoothing.radii import largest_certifiable
-from flipproof.smoothing.result import SmoothedCertificates
+from flipproof.smoothing.smoothed_certificates import SmoothedCertificates
 
 __all__ = [
     "SmoothedCertificates",

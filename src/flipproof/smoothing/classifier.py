@@ -22,22 +22,35 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from flipproof.certificates import Adversary
-from flipproof.exact import Powers
+from flipproof.adversary import Adversary
+from flipproof.core.noise import FeatureNoise, JointNoise
+from flipproof.core.powers import Powers
+from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base_learners import check_base_learner
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
-from flipproof.learners.labels import encode_labels, label_values
-from flipproof.noise import FeatureNoise, JointNoise
-from flipproof.rounding import Floats, Integers
+from flipproof.progress import FitProgress
+from flipproof.smoothing.bounds import (
+    VoteBounds,
+    bound_votes,
+    certified_radius,
+    check_count,
+    error_rate,
+    noise_level,
+    radius_unit,
+    resolved_guarantee,
+    resolved_noise,
+    selected_classes,
+)
 from flipproof.smoothing.fits import NoisyFits, all_models, count_votes, draws_of, seed_from
-from flipproof.smoothing.measures import noise_level, radius_unit, resolved_guarantee, resolved_noise
-from flipproof.smoothing.progress import FitProgress
-from flipproof.smoothing.radii import certified_radius, check_count, error_rate
-from flipproof.smoothing.result import SmoothedCertificates
-from flipproof.smoothing.votes import VoteBounds, bound_votes, selected_classes
-from flipproof.smoothing.words import abstention_reasons, adversary_words, assumptions, reach
-from flipproof.values import check_nothing_masked
+from flipproof.smoothing.smoothed_certificates import (
+    SmoothedCertificates,
+    abstention_reasons,
+    adversary_words,
+    assumptions,
+    reach,
+)
+from flipproof.values import check_nothing_masked, encode_labels, label_values
 
 #: What the confidence may be about.
 SCOPES = ("prediction", "batch")

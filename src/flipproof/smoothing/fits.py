@@ -22,10 +22,10 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 from threadpoolctl import ThreadpoolController
 
+from flipproof.core.noise import Measure
+from flipproof.core.rounding import Integers
 from flipproof.learners.clones import fresh, own_clone, with_seeds
-from flipproof.noise import Measure
-from flipproof.rounding import Integers
-from flipproof.smoothing.progress import FitProgress
+from flipproof.progress import FitProgress
 
 Result = TypeVar("Result")
 

@@ -9,11 +9,10 @@ from typing import Any
 import numpy as np
 from sklearn.utils import check_random_state
 
-from flipproof.guarantees import budget_over_rivals, wins_over_rivals
-from flipproof.noise import LabelFlip, Measure
-from flipproof.rounding import UNIT_ROUNDOFF, Floats, Integers, above, below
-from flipproof.smoothing.intervals import log_share_upper
-from flipproof.smoothing.radii import check_count, error_rate
+from flipproof.core.guarantees import budget_over_rivals, wins_over_rivals
+from flipproof.core.noise import LabelFlip, Measure
+from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, above, below
+from flipproof.smoothing.bounds import check_count, error_rate, log_share_upper
 
 
 @dataclass(frozen=True)
@@ -28,7 +27,7 @@ class SmoothedValue:
         Bounds on G. From samples, all of them hold at once with the stated confidence; from enumeration they hold, and
         are apart by no more than rounding.
     log_failure : floats of shape (K,)
-        Log of ``1 - lower``: what the guarantees of :mod:`flipproof.guarantees` take.
+        Log of ``1 - lower``: what the guarantees of :mod:`flipproof.core.guarantees` take.
     n_samples : int or None
         Number of samples; None if everything was enumerated.
     """
@@ -85,7 +84,7 @@ def smoothed_value(
     measure : Measure
         The noise.
     data : whatever the measure noises
-        Labels for :class:`flipproof.noise.LabelFlip`, features for FeatureNoise, a pair of both for JointNoise.
+        Labels for :class:`flipproof.core.noise.LabelFlip`, features for FeatureNoise, a pair of both for JointNoise.
     n_classes : int, default=2
         Number of classes, K.
     n_samples : int, optional
@@ -103,15 +102,15 @@ def smoothed_value(
     -----
     Soundness: a two-sided Clopper-Pearson interval for each class, with ``1 - confidence`` shared by all of them; two
     classes have one interval in common. An enumerated vote is a sum of N correctly rounded probabilities, so it is
-    within (N + 2) u of its size; those of :class:`flipproof.noise.LabelFlip` that are too small for a normal number are
-    rounded up to one. What the probabilities of another measure lack to 1, and what rounding may hide of that, counts
-    against every class.
+    within (N + 2) u of its size; those of :class:`flipproof.core.noise.LabelFlip` that are too small for a normal
+    number are rounded up to one. What the probabilities of another measure lack to 1, and what rounding may hide of
+    that, counts against every class.
 
     Examples
     --------
     The majority of five labels, each changed with probability 0.1, stays a majority:
 
-    >>> from flipproof.noise import LabelFlip
+    >>> from flipproof.core.noise import LabelFlip
     >>> from flipproof.smoothing import smoothed_value
     >>> majority = lambda labels: int(labels.sum() > 2)
     >>> smoothed_value(majority, LabelFlip(0.1, 2), [1, 1, 1, 1, 1]).value.round(5)
@@ -151,8 +150,8 @@ def smoothed_decision(
 
     Examples
     --------
-    >>> from flipproof.guarantees import tight_radius
-    >>> from flipproof.noise import LabelFlip
+    >>> from flipproof.core.guarantees import tight_radius
+    >>> from flipproof.core.noise import LabelFlip
     >>> from flipproof.smoothing import smoothed_decision
     >>> majority = lambda labels: int(labels.sum() > 2)
     >>> found = smoothed_decision(majority, LabelFlip(0.1, 2), [1, 1, 1, 1, 1])

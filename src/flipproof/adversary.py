@@ -1,0 +1,192 @@
+"""Adversary: who may change what, and what that comes to for the labels of one fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.core.powers import Powers, Scope
+from flipproof.core.rounding import Integers
+from flipproof.values import as_mask, as_names, as_values, distinct, positions
+
+#: Possible changes of labels that are listed one by one.
+CHANGES_IN_WORDS = 20
+
+
+@dataclass(frozen=True, eq=False)
+class Adversary:
+    """What somebody who changes training labels can do; without any argument, change all of them to anything.
+
+    Parameters
+    ----------
+    trusted : booleans of shape (n,), optional
+        True for training rows whose labels nobody can change.
+    groups : array of shape (n,), optional
+        Who labelled each training row. The radius then counts malicious annotators, each of whom may change all of
+        their labels: numbers, strings, bytes or booleans, none missing. They are compared by value: 1 and 1.0 are one
+        annotator, and so are strings in arrays of any width.
+    allowed : iterable of pairs of classes, optional
+        The changes that are possible at all, as (old, new): ``[("ham", "spam")]`` says that ham may be labelled as
+        spam, and nothing else.
+
+    Examples
+    --------
+    >>> from flipproof import Adversary
+    >>> Adversary(groups=["ann", "bob", "ann"], allowed=[(1, 0)])
+    <Adversary: labels of 2 annotators, changes 1 -> 0 only>
+    """
+
+    trusted: Any = None
+    groups: Any = None
+    allowed: Any = None
+
+    def __post_init__(self) -> None:
+        for name, check in (("trusted", _trusted_mask), ("groups", _group_names), ("allowed", _class_pairs)):
+            given = getattr(self, name)
+            object.__setattr__(self, name, None if given is None else check(given))
+
+    def __repr__(self) -> str:
+        parts = []
+        if self.trusted is not None:
+            parts.append(f"{np.count_nonzero(self.trusted)} labels trusted")
+        if self.groups is not None:
+            parts.append(f"labels of {len(distinct(self.groups)[0])} annotators")
+        if self.allowed is not None:
+            parts.append(f"changes {changes_in_words(self.allowed)} only")
+        return f"<Adversary: {', '.join(parts) or 'may change any label to anything'}>"
+
+
+def _trusted_mask(given: Any) -> NDArray[np.bool_]:
+    wanted = "a mask of booleans, one per training row: for row numbers, np.isin(np.arange(n), rows) makes one."
+    return _frozen(as_mask(given, "Adversary(trusted=...)", wanted))
+
+
+def _group_names(given: Any) -> NDArray[Any]:
+    remedy = "give labels of unknown origin a name each, or one in common."
+    return _frozen(as_names(given, "Adversary(groups=...)", remedy))
+
+
+def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
+    wanted = "Adversary(allowed=...) must be pairs of two different classes, (old, new)"
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise ValueError(f"{wanted}. Got {given!r} instead.")
+    pairs = list(given)
+    if not pairs:
+        raise ValueError(f"{wanted}. Got none at all: None stands for any change.")
+    for pair in pairs:
+        if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
+            raise ValueError(f"{wanted}. Got {pair!r} among them.")
+    known: dict[Any, Any] = {}  # there may be many more pairs than classes
+
+    def plain(one: Any) -> Any:
+        key = type(one), one
+        if key not in known:
+            known[key] = as_values([one], "Adversary(allowed=...)").tolist()[0]
+        return known[key]
+
+    try:
+        changes = tuple((plain(old), plain(new)) for old, new in pairs)
+    except TypeError as error:  # a class that is no value, such as a list
+        raise ValueError(f"{wanted}. Got {error} instead.") from error
+    for pair, (old, new) in zip(pairs, changes, strict=True):
+        if old == new:
+            raise ValueError(f"{wanted}. Got {pair!r} among them.")
+    return changes
+
+
+def changes_in_words(allowed: Sequence[tuple[Any, Any]]) -> str:
+    """List the possible changes, or the first of very many."""
+    listed = ", ".join(f"{old} -> {new}" for old, new in allowed[:CHANGES_IN_WORDS])
+    more = len(allowed) - CHANGES_IN_WORDS
+    return f"{listed} and {more:,} more" if more > 0 else listed
+
+
+def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+    array = array.copy()
+    array.setflags(write=False)
+    return array
+
+
+def powers_of(
+    adversary: Adversary | None, codes: Integers, classes: NDArray[Any], labeled: NDArray[np.bool_]
+) -> Powers:
+    """Translate an adversary into class codes, and refuse one that does not fit the training rows.
+
+    A label that is trusted, missing, or of a class that may not be changed into any other cannot be changed at all.
+    """
+    anything = ~np.eye(len(classes), dtype=bool)
+    check_adversary(adversary, len(codes))
+    if adversary is None:
+        return Powers(labeled, anything, None)
+    transitions = anything if adversary.allowed is None else possible_changes(adversary.allowed, classes)
+    changeable = labeled & np.asarray(transitions.any(axis=1))[codes]
+    if adversary.trusted is not None:
+        changeable &= ~adversary.trusted
+    groups = None if adversary.groups is None else distinct(adversary.groups)[1]
+    return Powers(changeable, transitions, groups)
+
+
+def check_adversary(adversary: Adversary | None, n_rows: int) -> None:
+    """Refuse what is no adversary, or one that speaks of another number of training rows."""
+    if adversary is None:
+        return
+    if not isinstance(adversary, Adversary):
+        raise ValueError(f"adversary must be a flipproof.Adversary or None. Got {type(adversary).__name__} instead.")
+    for name in ("trusted", "groups"):
+        given = getattr(adversary, name)
+        if given is not None and len(given) != n_rows:
+            raise ValueError(
+                f"Adversary({name}=...) must have one entry per training row, {n_rows}. Got {len(given)} instead."
+            )
+
+
+def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str) -> list[str]:
+    """Say in words what the adversary cannot do, and what the radius counts."""
+    if adversary is None:
+        return []
+    trusted = None if adversary.trusted is None else (int(np.count_nonzero(adversary.trusted)), len(adversary.trusted))
+    return limits_in_words(trusted, adversary.allowed, scope, method)
+
+
+def limits_in_words(
+    trusted: tuple[int, int] | None, allowed: tuple[tuple[Any, Any], ...] | None, scope: Scope, method: str
+) -> list[str]:
+    """Say what an adversary cannot do; `trusted` is how many labels are, and of how many."""
+    said: list[str] = []
+    if trusted is not None:
+        said.append(f"{trusted[0]} of the {trusted[1]} training labels are trusted: nobody can change them.")
+    if allowed is not None:
+        said.append(f"Labels can be changed in these ways only: {changes_in_words(allowed)}.")
+        if method in ("kl", "tight"):
+            said.append(
+                f"The method {method!r} uses this only to leave out labels that cannot be changed at all; 'exact' uses "
+                "all of it."
+            )
+    if scope.group_sizes is not None:
+        said.append(
+            f"The radius counts annotators: that many of {scope.n_touchable} may change all of their labels, and "
+            "nobody else any."
+        )
+    return said
+
+
+def possible_changes(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return which changes from one class to another are among the allowed pairs."""
+    # there may be many more pairs than classes; values of one kind that are equal are one key
+    named, known = list(dict.fromkeys(one for pair in allowed for one in pair)), as_values(classes, "The classes")
+    place = {}
+    for one in named:
+        position, is_known = positions(known, as_values([one], "Adversary(allowed=...)"))
+        if not is_known[0]:
+            raise ValueError(
+                f"Adversary(allowed=...) names the class {one!r}, which the learner does not know: it knows "
+                f"{classes.tolist()}."
+            )
+        place[one] = int(position[0])
+    possible = np.zeros((len(classes), len(classes)), dtype=bool)
+    possible[[place[old] for old, _ in allowed], [place[new] for _, new in allowed]] = True
+    return possible

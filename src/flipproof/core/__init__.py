@@ -1,0 +1,1 @@
+"""The mathematics of votes: pure functions on arrays, with NumPy and SciPy alone. No estimator is known here."""

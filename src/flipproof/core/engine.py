@@ -1,0 +1,176 @@
+"""From a histogram of votes to a certificate: everything that is the same for all label-linear learners."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.core.exact import flips_to_overturn, groups_to_overturn, leads, radius_from_flips
+from flipproof.core.guarantees import kl_radius, mean_rule_radius, tight_radius
+from flipproof.core.histograms import VoteHistogram
+from flipproof.core.invariants import check_certificates, check_winners
+from flipproof.core.noise import LabelFlip
+from flipproof.core.powers import Scope
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.tails import find_witness, log_failures_upper, mean_offset_lower
+from flipproof.core.votes import GroupVotes
+
+
+@dataclass(frozen=True)
+class BlockCertificates:
+    """Certificates of a block of test rows, in class codes and grid units."""
+
+    winner: Integers
+    rival: Integers
+    radius: Integers
+    margin: Integers
+    log_failure: Floats
+    witness: Floats
+    noise: Floats
+
+    def check(self, n_touchable: int) -> None:
+        """Make sure that these certificates do not contradict themselves."""
+        check_certificates(self.winner, self.rival, self.radius, self.margin, self.log_failure, n_touchable)
+
+
+def winners(scores: Integers) -> Integers:
+    """Return the class with the highest score; ties go to the lowest class."""
+    return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
+
+
+def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> BlockCertificates:
+    """Certify a block by the exact radius of the deployed rule (M6, M10).
+
+    `histogram` holds the votes of the changeable labels; those of all others are part of the `offsets`.
+    """
+    transitions = None if scope.can_change_to_anything else scope.transitions
+    return _exact_certificates(
+        histogram.scores + offsets,
+        lambda winner, lead: flips_to_overturn(histogram, winner, lead, transitions),
+        scope.n_touchable,
+    )
+
+
+def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) -> BlockCertificates:
+    """Certify a block against whole groups of labels, by the exact radius (M10); `scores` are those of all labels."""
+    return _exact_certificates(
+        scores,
+        lambda winner, lead: groups_to_overturn(votes, winner, lead, scope.transitions),
+        scope.n_touchable,
+    )
+
+
+def _exact_certificates(
+    scores: Integers, to_overturn: Callable[[Integers, Integers], Integers], n_touchable: int
+) -> BlockCertificates:
+    winner = winners(scores)
+    rows, lead = np.arange(len(winner)), leads(scores, winner)
+    check_winners(lead, winner)
+    needed = to_overturn(winner, lead)
+    rival = _most_dangerous(-needed.astype(np.float64), winner)
+    return BlockCertificates(
+        winner=winner,
+        rival=rival,
+        radius=radius_from_flips(needed[rows, rival], n_touchable),
+        margin=scores[rows, winner] - scores[rows, rival],
+        log_failure=np.full(len(winner), np.nan),
+        witness=np.full(scores.shape, np.nan),
+        noise=np.full(len(winner), np.nan),
+    )
+
+
+def certify_smoothed(
+    histogram: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], scope: Scope
+) -> BlockCertificates:
+    """Certify a block by noise on the changeable labels; with several noises, each row by the one that suits it best.
+
+    Soundness: with more than one noise the deployed rule must not depend on the noise, so that every one of them is a
+    proof about the same prediction. Labels that cannot be changed get no noise: they are part of the `offsets` of the
+    deployed rule, hence enter the noisy margin times `signal` as all offsets do (M10). What holds against any R labels
+    holds against as many groups as cannot have more than R labels.
+    """
+    best = _certify_with_noise(histogram, offsets, method, noises[0])
+    for noise in noises[1:]:
+        best = _larger_radius(best, _certify_with_noise(histogram, offsets, method, noise))
+    return replace(best, radius=scope.groups_within(best.radius))
+
+
+def deployed_radius(log_failure: Floats, method: str, noise: LabelFlip, n_train: int) -> Integers:
+    """Return how many flips leave the *deployed* prediction unchanged.
+
+    Soundness: M7. The KL radius covers the deployed rule as it is; the tight radius speaks of the majority vote, and is
+    capped by what holds for the deployed rule.
+    """
+    if method == "kl":
+        return kl_radius(log_failure, noise, n_train)
+    cap = mean_rule_radius(log_failure, noise, n_train)
+    return np.minimum(tight_radius(log_failure, noise, int(cap.max(initial=0))), cap)
+
+
+def _certify_with_noise(
+    histogram: VoteHistogram, offsets: Integers, method: str, noise: LabelFlip
+) -> BlockCertificates:
+    scores = histogram.scores + offsets
+    winner = winners(scores)
+    check_winners(leads(scores, winner), winner)
+    bounds, witness = log_failures(histogram, offsets, winner, noise)
+    rival = _most_dangerous(bounds, winner)
+    at_rival = np.arange(len(winner)), rival
+    return BlockCertificates(
+        winner=winner,
+        rival=rival,
+        radius=deployed_radius(bounds[at_rival], method, noise, histogram.n_labels),
+        margin=scores[np.arange(len(winner)), winner] - scores[at_rival],
+        log_failure=bounds[at_rival],
+        witness=witness,
+        noise=np.full(len(winner), noise.q),
+    )
+
+
+def log_failures(
+    histogram: VoteHistogram, offsets: Integers, winner: Integers, noise: LabelFlip
+) -> tuple[Floats, Floats]:
+    """Bound log P(the noise lets a rival draw level) for every rival, and return the bounds with the t of each.
+
+    The closest rival's witness is searched, and tried on all others. Only where some other rival is then the most
+    dangerous one is its own witness searched too: the others are harmless at a t that was not even made for them.
+    """
+    n_rows, n_classes = offsets.shape
+    rows = np.arange(n_rows)
+    offset_margins = mean_offset_lower(offsets[rows, winner][:, None] - offsets, noise)
+    bounds, witness = np.zeros(offsets.shape), np.full(offsets.shape, np.nan)
+    bounds[rows, winner] = -np.inf
+    searched = np.zeros(offsets.shape, dtype=bool)
+    rival = _most_dangerous((histogram.scores + offsets).astype(np.float64), winner)
+    while len(rows):
+        part = histogram.rows(rows)
+        t = find_witness(part, winner[rows], rival, offset_margins[rows, rival], noise)
+        found = log_failures_upper(part, winner[rows], offset_margins[rows], t, noise)
+        better = (found < bounds[rows]) | (np.isnan(witness[rows]) & (np.arange(n_classes) != winner[rows, None]))
+        bounds[rows] = np.where(better, found, bounds[rows])
+        witness[rows] = np.where(better, t[:, None], witness[rows])
+        searched[rows, rival] = True
+        rival = np.argmax(bounds[rows], axis=1)
+        unsearched = ~searched[rows, rival] & (bounds[rows, rival] > -np.inf)
+        rows, rival = rows[unsearched], rival[unsearched]
+    return bounds, witness
+
+
+def _most_dangerous(danger: Floats, winner: Integers) -> Integers:
+    """Return the class of the largest danger; never the winner itself, even where no rival is dangerous at all."""
+    is_winner = np.arange(danger.shape[1]) == winner[:, None]
+    bounded = np.maximum(danger, np.finfo(np.float64).min)
+    return np.asarray(np.argmax(np.where(is_winner, -np.inf, bounded), axis=1), dtype=np.int64)
+
+
+def _larger_radius(one: BlockCertificates, two: BlockCertificates) -> BlockCertificates:
+    better = two.radius > one.radius
+
+    def pick(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+        return np.where(better if a.ndim == 1 else better[:, None], b, a)
+
+    return BlockCertificates(**{name: pick(value, getattr(two, name)) for name, value in vars(one).items()})

@@ -1,0 +1,433 @@
+"""Histograms of votes: how many labels of each class cast each vote is all that a certificate needs (M9).
+
+Tallies count the votes of some of the training rows; they add up to the histogram of all rows in any order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.core.rounding import SHIFT_BITS, SUM_RUN, Floats, Integers, round_and_add, whole_runs
+from flipproof.core.votes import (
+    LARGEST_PRECISION,
+    TILE_ROWS,
+    ProductVotes,
+    SparseVotes,
+    VoteSource,
+    all_votes,
+    tiles,
+    votes_in_tiles,
+)
+
+#: Above this many levels a histogram keeps only the votes that occur.
+MOST_SHARED_LEVELS = 2**13
+
+#: Leading bits, after the first, in which votes agree that a coarse histogram merges.
+COARSE_BITS = 3
+
+#: Votes that are made at a time: 16 MiB, so that the passes over them find them in a cache.
+NUMBERS_AT_A_TIME = 2**21
+
+
+Counts = TypeVar("Counts", bound=np.signedinteger)
+
+
+@dataclass(frozen=True)
+class VoteHistogram:
+    """How many training labels of each class cast each vote, for a block of test rows.
+
+    Attributes
+    ----------
+    values : integers of shape (1, levels) or (rows, levels)
+        The votes, in rising order. One line: all rows share the levels -h, ..., h - 1.
+    counts : integers of shape (rows, classes, levels)
+        How many labels of a class cast that vote. Unused levels have count 0.
+    n_levels : int
+        How many levels there could have been. The outer ones are left out in whole runs where no row of the block uses
+        them; results must not depend on that, down to the last bit, so what they depend on is this number.
+    """
+
+    values: Integers
+    counts: Integers
+    n_levels: int
+
+    @cached_property
+    def has_all_levels(self) -> bool:
+        """Whether all rows share the levels -h, ..., h - 1, without a gap."""
+        half = self.values.shape[1] // 2
+        return len(self.values) == 1 and np.array_equal(self.values[0], np.arange(-half, half))
+
+    @cached_property
+    def float_counts(self) -> Floats:
+        """The counts as floating-point numbers, for sums of logarithms."""
+        return self.counts.astype(np.float64)
+
+    @cached_property
+    def all_counts(self) -> Integers:
+        """Labels of any class per level, shape (rows, levels)."""
+        return np.asarray(self.counts.sum(axis=1))
+
+    @cached_property
+    def scores(self) -> Integers:
+        """Sum of votes per class, without offsets."""
+        return np.asarray((self.counts @ self.values[:, :, None])[:, :, 0])
+
+    @cached_property
+    def vote_mass(self) -> Integers:
+        """Sum of all |votes|: the most that labels can move a margin away from its offset."""
+        return np.asarray((self.all_counts * np.abs(self.values)).sum(axis=-1))
+
+    @cached_property
+    def n_labels(self) -> int:
+        """Number of training labels."""
+        return int(self.all_counts[0].sum()) if len(self.counts) else 0
+
+    def with_changed_labels(self, row: Integers, votes: Integers, old: Integers, new: Integers) -> VoteHistogram:
+        """Return the histogram after some labels have changed: one entry each of test row, vote, old and new class."""
+        n_levels = self.values.shape[1]
+        line = row if len(self.values) > 1 else np.zeros_like(row)
+        # every line's levels rise, and lines that are far apart make one long rising list
+        apart = 2 ** (LARGEST_PRECISION + 2)
+        rising = (self.values + apart * np.arange(len(self.values))[:, None]).ravel()
+        level = np.searchsorted(rising, votes + apart * line) - n_levels * line
+        counts = self.counts.copy()
+        np.subtract.at(counts, (row, old, level), 1)
+        np.add.at(counts, (row, new, level), 1)
+        return VoteHistogram(self.values, counts, self.n_levels)
+
+    def rows(self, which: Integers) -> VoteHistogram:
+        """Return the histograms of some of the test rows."""
+        if len(which) == len(self.counts):
+            return self
+        values = self.values if len(self.values) == 1 else self.values[which]
+        return VoteHistogram(values, self.counts[which], self.n_levels)
+
+
+def coarse_histogram(histogram: VoteHistogram) -> VoteHistogram:
+    """Merge neighbouring levels into their middle, for searches that need not be exact.
+
+    Small votes keep a level of their own, larger ones share it with those that agree in the leading bits. The levels
+    depend on nothing but the learner, so the order of a sum over them is always the same.
+    """
+    largest = histogram.n_levels // 2 if histogram.has_all_levels else 2**LARGEST_PRECISION
+    farthest = -int(_bin(np.array([largest]))[0])
+    n_bins = 1 - 2 * farthest
+    if histogram.has_all_levels:
+        bins = _bin(histogram.values[0])
+        starts = np.flatnonzero(np.diff(bins, prepend=bins[0] - 1))
+        merged = np.add.reduceat(histogram.counts, starts, axis=-1)
+        outer = int(bins[0]) - farthest
+        counts = np.zeros((*merged.shape[:2], n_bins), dtype=np.int64)
+        counts[:, :, outer : outer + merged.shape[2]] = merged
+    else:
+        rows, n_classes = histogram.counts.shape[:2]
+        line = np.arange(rows * n_classes).reshape(rows, n_classes, 1) * n_bins
+        cells = line + (_bin(histogram.values) - farthest)[:, None, :]
+        counts = np.bincount(cells.ravel(), weights=histogram.counts.ravel(), minlength=line.size * n_bins)
+        counts = counts.astype(np.int64).reshape(rows, n_classes, -1)
+    return VoteHistogram(_middles(np.arange(farthest, 1 - farthest))[None, :], counts, histogram.n_levels)
+
+
+def _bin(votes: Integers) -> Integers:
+    """Number the levels that agree in sign and the leading COARSE_BITS + 1 bits, in rising order and from 0 at 0."""
+    size = np.abs(votes)
+    exponent = np.maximum(np.frexp(size)[1] - 1 - COARSE_BITS, 0)
+    return np.asarray(np.sign(votes) * ((size >> exponent) + (exponent << COARSE_BITS)), dtype=np.int64)
+
+
+def _middles(bins: Integers) -> Integers:
+    """Return the middle of the votes in each bin."""
+    size = np.abs(bins)
+    exponent = np.maximum((size >> COARSE_BITS) - 1, 0)
+    first = (size - (exponent << COARSE_BITS)) << exponent
+    return np.asarray(np.sign(bins) * (first + ((1 << exponent) - 1) // 2), dtype=np.int64)
+
+
+def block_rows(n_votes: int, n_classes: int, precision: int, budget: int, held: int = 0) -> int:
+    """Return how many test rows to treat at a time: what processor caches hold, within a budget in bytes.
+
+    `n_votes` is how many votes a test row can have that are not 0, `held` how many other numbers are in memory for each
+    test row.
+    """
+    levels = possible_levels(precision, n_votes)
+    if levels_are_shared(precision, n_votes):
+        tile = min(n_votes, tile_rows(n_classes, levels))
+        numbers_per_row = 2 * tile + (3 * n_classes + 24) * levels
+    else:  # whole rows of votes are sorted
+        tile = n_votes
+        numbers_per_row = 10 * n_votes + (3 * n_classes + 24) * levels
+    return max(1, min(budget // (8 * (numbers_per_row + held)), NUMBERS_AT_A_TIME // (tile + held)))
+
+
+def tile_rows(n_classes: int, levels: int) -> int:
+    """Return how many training rows to visit at a time: enough to be worth another pass over the histogram."""
+    return max(TILE_ROWS, 4 * n_classes * levels)
+
+
+def possible_levels(precision: int, n_train: int) -> int:
+    """Return how many levels a histogram may have; it depends on nothing but the learner."""
+    all_levels = 2 ** (precision + 1)
+    return all_levels if levels_are_shared(precision, n_train) else whole_runs(min(all_levels, n_train))
+
+
+def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
+    """Count the votes of a block of test rows by level and label; what is sparse stays sparse."""
+    n_votes = source.most_per_row + 1 if isinstance(source, SparseVotes) else source.n_train
+    levels = possible_levels(precision, n_votes)
+    if isinstance(source, SparseVotes):
+        count = _sparse_shared_histogram if levels_are_shared(precision, n_votes) else _sparse_own_histogram
+        return count(source, codes, n_classes, levels)
+    if levels_are_shared(precision, n_votes):
+        return _shared_histogram(source, codes, n_classes, levels)
+    votes = all_votes(source).astype(np.int64)
+    return _own_histogram(votes, np.broadcast_to(codes, votes.shape), n_classes, levels)
+
+
+def changeable_histogram(
+    source: VoteSource, codes: Integers, n_classes: int, precision: int, changeable: NDArray[np.bool_]
+) -> tuple[VoteHistogram, Integers]:
+    """Count the votes of the labels that can be changed, and sum those of the others by class, in one pass."""
+    if changeable.all():
+        return histogram(source, codes, n_classes, precision), np.zeros((len(source.exponent), n_classes), np.int64)
+    # labels that cannot be changed are counted as if they named classes of their own
+    both = histogram(source, np.where(changeable, codes, codes + n_classes), 2 * n_classes, precision)
+    return changeable_part(both, n_classes)
+
+
+def changeable_part(both: VoteHistogram, n_classes: int) -> tuple[VoteHistogram, Integers]:
+    """Split off the labels that cannot be changed, counted as `n_classes` more classes if there are any, as scores."""
+    if both.counts.shape[1] == n_classes:
+        return both, np.zeros((len(both.counts), n_classes), dtype=np.int64)
+    return VoteHistogram(both.values, both.counts[:, :n_classes], both.n_levels), both.scores[:, n_classes:]
+
+
+def levels_are_shared(precision: int, n_train: int) -> bool:
+    """Tell whether it pays to keep every possible level rather than those that occur."""
+    return bool(2 ** (precision + 1) <= min(MOST_SHARED_LEVELS, 4 * n_train))
+
+
+def _shared_histogram(source: VoteSource, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
+    return without_outer_levels(count_levels(source, codes, n_classes, levels).astype(np.int64, copy=False), levels)
+
+
+def count_levels(
+    source: VoteSource, codes: Integers, n_classes: int, levels: int, kind: type[np.signedinteger] = np.int64
+) -> NDArray[np.signedinteger]:
+    """Count the votes by label and level, shape (rows, classes, levels), for all levels that there could be."""
+    n_rows, cells_per_row, tile = len(source.exponent), n_classes * levels, tile_rows(n_classes, levels)
+    at_a_time = max(1, NUMBERS_AT_A_TIME // max(1, min(source.n_train, tile)))
+    counts = np.zeros((n_rows, cells_per_row), dtype=kind)
+    # one cell per label and level; both parts of a label's cell number are even
+    cell_of_label = (codes * levels + levels // 2).astype(np.float64)
+    for rows, train, votes in votes_in_tiles(source, tile, at_a_time):
+        cells = round_and_add(votes, cell_of_label[train])
+        cells -= SHIFT_BITS
+        for total, line in zip(counts[rows], cells, strict=True):  # a row's counts stay in a cache
+            total += np.bincount(line, minlength=cells_per_row)
+    return counts.reshape(n_rows, n_classes, levels)
+
+
+def without_outer_levels(counts: Integers, n_levels: int) -> VoteHistogram:
+    """Make a histogram of counts that all test rows have the levels of, of `n_levels` that there could be."""
+    kept = trimmed(counts)
+    half = kept.shape[2] // 2
+    return VoteHistogram(np.arange(-half, half)[None, :], kept, n_levels)
+
+
+def trimmed(counts: NDArray[Counts]) -> NDArray[Counts]:
+    """Leave out whole runs of levels at both ends that no row uses."""
+    half = counts.shape[2] // 2
+    used = np.flatnonzero(counts.any(axis=(0, 1))) - half
+    reach = max(-int(used[0]), int(used[-1]) + 1) if used.size else 0
+    kept = half if half < SUM_RUN else min(max(-(-reach // SUM_RUN), 1) * SUM_RUN, half)
+    return counts[:, :, half - kept : half + kept]
+
+
+def _own_histogram(votes: Integers, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
+    """Keep, per test row, the votes that occur, in rising order; unused levels repeat the last one.
+
+    `votes` and `codes` have a line per test row; a label coded as -1 makes a level but is not counted.
+    """
+    rows = len(votes)
+    order = np.argsort(votes, axis=1, kind="stable")
+    in_order = np.take_along_axis(votes, order, axis=1)
+    is_new = np.diff(in_order, axis=1, prepend=in_order[:, :1]) > 0
+    level = np.cumsum(is_new, axis=1)
+    row = np.arange(rows)[:, None]
+    values = np.repeat(in_order[:, -1:], levels, axis=1)
+    values[np.broadcast_to(row, level.shape), level] = in_order
+    label = np.take_along_axis(codes, order, axis=1)
+    cells = (row * n_classes + label) * levels + level
+    counts = np.bincount(cells[label >= 0], minlength=rows * n_classes * levels)
+    return VoteHistogram(values, counts.reshape(rows, n_classes, levels), levels)
+
+
+def _sparse_shared_histogram(source: SparseVotes, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
+    rows = source.votes.shape[0]
+    row, label = _rows_and_labels(source, codes)
+    cells = (row * n_classes + label) * levels + levels // 2 + source.votes.data.astype(np.int64)
+    counts = np.bincount(cells, minlength=rows * n_classes * levels).reshape(rows, n_classes, levels)
+    counts[:, :, levels // 2] += _silent_labels(source, codes, n_classes)
+    return without_outer_levels(counts, levels)
+
+
+def _sparse_own_histogram(source: SparseVotes, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
+    row, label = _rows_and_labels(source, codes)
+    shape = source.votes.shape[0], source.most_per_row + 1
+    votes, labels = np.zeros(shape, dtype=np.int64), np.full(shape, -1)  # the first column makes a level for vote 0
+    at = row, np.arange(len(row)) - source.votes.indptr[row] + 1
+    votes[at], labels[at] = source.votes.data, label
+    counted = _own_histogram(votes, labels, n_classes, levels)
+    zero_level = np.argmax(counted.values == 0, axis=1)
+    counted.counts[np.arange(shape[0]), :, zero_level] += _silent_labels(source, codes, n_classes)
+    return counted
+
+
+def _rows_and_labels(source: SparseVotes, codes: Integers) -> tuple[Integers, Integers]:
+    """Return the test row and the label of each vote."""
+    row = np.repeat(np.arange(source.votes.shape[0]), np.diff(source.votes.indptr))
+    return row, codes[source.votes.indices]
+
+
+def _silent_labels(source: SparseVotes, codes: Integers, n_classes: int) -> Integers:
+    """Count, per test row and class, the labels that do not vote."""
+    row, label = _rows_and_labels(source, codes)
+    voting = np.bincount(row * n_classes + label, minlength=source.votes.shape[0] * n_classes)
+    return np.asarray(np.bincount(codes, minlength=n_classes) - voting.reshape(-1, n_classes))
+
+
+#: Up to this many training rows, counts have 32 bits.
+MOST_ROWS_IN_32_BITS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class VoteCount:
+    """How votes are counted: the same for all tallies that are to be added up.
+
+    Attributes
+    ----------
+    n_classes : int
+        Classes that a label can name; twice those of the learner if labels that cannot be changed are counted apart.
+    precision : int
+        Bits of a vote.
+    n_train : int
+        Number of all training rows, not only of those in a tally.
+    """
+
+    n_classes: int
+    precision: int
+    n_train: int
+
+    @property
+    def n_levels(self) -> int:
+        """How many levels a histogram may have."""
+        return possible_levels(self.precision, self.n_train)
+
+    @property
+    def all_levels(self) -> int:
+        """How many votes there are."""
+        return int(2 ** (self.precision + 1))
+
+    @property
+    def bytes_per_row(self) -> int:
+        """Memory of a tally for each test row, at most."""
+        if levels_are_shared(self.precision, self.n_train):
+            return self.n_classes * self.n_levels * np.dtype(self._counts_type).itemsize
+        return 16 * min(self.n_classes * self.all_levels, self.n_train)
+
+    @property
+    def _counts_type(self) -> type[np.signedinteger]:
+        return np.int32 if self.n_train <= MOST_ROWS_IN_32_BITS else np.int64
+
+    def tally(self, votes: ProductVotes, codes: Integers) -> LevelTally | CellTally:
+        """Count the votes of some training rows, labelled `codes`, on some test rows."""
+        if levels_are_shared(self.precision, self.n_train):
+            return self._tally_levels(votes, codes)
+        return self._tally_cells(votes, codes)
+
+    def _tally_levels(self, votes: ProductVotes, codes: Integers) -> LevelTally:
+        counts = count_levels(votes, codes, self.n_classes, self.n_levels, self._counts_type)
+        return LevelTally(np.ascontiguousarray(trimmed(counts)), self.n_levels)
+
+    def _tally_cells(self, votes: ProductVotes, codes: Integers) -> CellTally:
+        shape = len(votes.exponent), self.n_classes, self.all_levels
+        cell_of_row = np.arange(shape[0])[:, None] * (self.n_classes * self.all_levels)
+        cell_of_label = codes * self.all_levels + self.all_levels // 2
+        cells, counts = [np.zeros(0, dtype=np.int64)], [np.zeros(0, dtype=np.int64)]
+        for start, stop in tiles(votes.n_train, max(1, NUMBERS_AT_A_TIME // max(1, shape[0]))):
+            cast = np.rint(votes.unrounded(start, stop)).astype(np.int64)
+            found, count = np.unique(cast + cell_of_label[start:stop] + cell_of_row, return_counts=True)
+            cells.append(found)
+            counts.append(count)
+        return CellTally(*_merged(cells, counts), shape, self.n_levels)
+
+
+@dataclass(frozen=True)
+class LevelTally:
+    """How many labels of each class cast each vote, for every possible vote.
+
+    `counts` has shape (rows, classes, 2 h) for votes from -h to h - 1; what is outside was not cast. `n_levels` is how
+    many votes are possible.
+    """
+
+    counts: NDArray[np.signedinteger]
+    n_levels: int
+
+    def __add__(self, other: LevelTally) -> LevelTally:
+        wide, narrow = self.counts, other.counts
+        if wide.shape[2] < narrow.shape[2]:
+            wide, narrow = narrow, wide
+        outer = (wide.shape[2] - narrow.shape[2]) // 2
+        total = wide.copy()
+        total[:, :, outer : outer + narrow.shape[2]] += narrow
+        return LevelTally(total, self.n_levels)
+
+    def histogram(self, start: int, stop: int) -> VoteHistogram:
+        """Return the histogram of some test rows."""
+        return without_outer_levels(self.counts[start:stop].astype(np.int64), self.n_levels)
+
+
+@dataclass(frozen=True)
+class CellTally:
+    """How many labels of each class cast each vote, for the votes that were cast, where most were not.
+
+    A cell is a test row, a class and a vote: `cells` numbers those that occur in a grid of `shape`, in rising order.
+    """
+
+    cells: Integers
+    counts: Integers
+    shape: tuple[int, int, int]
+    n_levels: int
+
+    def __add__(self, other: CellTally) -> CellTally:
+        cells, counts = _merged([self.cells, other.cells], [self.counts, other.counts])
+        return CellTally(cells, counts, self.shape, self.n_levels)
+
+    def histogram(self, start: int, stop: int) -> VoteHistogram:
+        """Return the histogram of some test rows: those votes that occur, the last one repeated."""
+        _, n_classes, all_levels = self.shape
+        first, last = np.searchsorted(self.cells, np.array([start, stop]) * n_classes * all_levels)
+        row, label, vote = np.unravel_index(self.cells[first:last], self.shape)
+        row, n_rows = row - start, stop - start
+        occurring, level = np.unique(row * all_levels + vote, return_inverse=True)
+        row_of_level, vote_of_level = np.divmod(occurring, all_levels)
+        before = np.searchsorted(row_of_level, np.arange(n_rows))
+        after = np.searchsorted(row_of_level, np.arange(n_rows), side="right")
+        values = np.repeat((vote_of_level[after - 1] - all_levels // 2)[:, None], self.n_levels, axis=1)
+        values[row_of_level, np.arange(len(occurring)) - before[row_of_level]] = vote_of_level - all_levels // 2
+        counts = np.zeros((n_rows, n_classes, self.n_levels), dtype=np.int64)
+        counts[row, label, level - before[row]] = self.counts[first:last]
+        return VoteHistogram(values, counts, self.n_levels)
+
+
+def _merged(cells: list[Integers], counts: list[Integers]) -> tuple[Integers, Integers]:
+    """Add up the counts of the same cells."""
+    found, position = np.unique(np.concatenate(cells), return_inverse=True)
+    total = np.zeros(len(found), dtype=np.int64)
+    np.add.at(total, position, np.concatenate(counts))
+    return found, total

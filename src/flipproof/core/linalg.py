@@ -1,0 +1,471 @@
+"""Sums, products and coordinates of features that have the same bits in any order of summation (M9).
+
+Features are put on a grid per column, and matrices that they are multiplied with on a grid as well; both are split into
+two halves with so few bits that every float64 dot product of halves is an exact integer.
+
+Training rows are visited a chunk at a time, in a few passes that each add something up: ranges, moments, the Gram
+matrix, the range of U. Whoever holds the rows, in memory, in files or on other machines, says how to do a pass, as a
+`Total`. Summaries hold integers or maxima, so it does not matter how the rows are cut up.
+
+With the singular value decomposition X = U S V' of the (centred) training features, ridge weighs training row j for a
+test row z by ``alpha_j = sum_r U_jr * s_r^2 / (s_r^2 + lambda) * u_r(z)``, where ``u(z) = S^-1 V' z`` are the test
+row's own coordinates. So all that votes need of the training features is U. Nothing here reads a label, so everything
+may be rounded. Only the eigenvalue problem depends on the order of summation: it runs on one thread.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial, reduce
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import eigh
+
+from flipproof.core.rounding import (
+    EXACT_BITS,
+    Floats,
+    Integers,
+    above,
+    bits_left,
+    exponent_above,
+    grid_exponent,
+    power_of_two,
+    scale,
+    to_grid,
+)
+from flipproof.determinism import on_one_thread
+
+#: Bits of half a feature, and of an entry of U, without the sign.
+HALF_BITS = 20
+
+#: Bits of a feature.
+FEATURE_BITS = 2 * HALF_BITS
+
+#: Rows over which sums of features, and of products of two halves, are exact.
+CHUNK_ROWS = 2 ** (EXACT_BITS - FEATURE_BITS)
+
+#: Numbers that are multiplied at a time: what a processor's cache holds.
+NUMBERS_AT_A_TIME = 2**17
+
+#: A test row this far outside the training range (in grid steps) is moved here, so that nothing overflows.
+LARGEST_FEATURE = 2.0**900
+
+
+@dataclass(frozen=True)
+class ColumnGrid:
+    """Features as integers: column i of row x is ``rint((x_i - midpoint_i) * 2**exponent_i) - mean_i``.
+
+    `spread` is the sum of squares of each column around its mean over the training rows, in grid steps. Columns that
+    tell training rows nothing (constant, or all zero if not centred) are not `used`: they are 0 for every row.
+    """
+
+    midpoint: Floats
+    exponent: Integers
+    mean: Floats
+    spread: Floats
+    used: NDArray[np.bool_]
+
+    def integers(self, X: Floats) -> Floats:
+        """Return the rows on the grid; values far outside the training range stay finite."""
+        integers = round_columns(X, self.midpoint, self.exponent)
+        integers -= self.mean
+        if not self.used.all():
+            integers[:, ~self.used] = 0.0
+        return integers
+
+    @property
+    def coarsest(self) -> int:
+        """Exponent of the column with the largest grid step."""
+        return int(self.exponent.min())
+
+    @property
+    def column_weight(self) -> Floats:
+        """Size of a grid step of each column, relative to the coarsest one."""
+        return power_of_two(self.coarsest - self.exponent)
+
+    @property
+    def variance(self) -> float:
+        """Sum of squares of the centred features, in units of the squared coarsest grid step."""
+        return float((self.spread * self.column_weight**2).sum())
+
+
+@dataclass(frozen=True)
+class Rotation:
+    """A matrix whose product with integers of FEATURE_BITS bits is the same in any order of summation.
+
+    Column r is ``(high + low * 2**-bits) * 2**-exponent_r``; `high` and `low` hold integers of `bits` bits, and stand
+    side by side in `both`, low first.
+    """
+
+    both: Floats
+    exponent: Integers
+    bits: int
+
+    @property
+    def width(self) -> int:
+        """Number of columns."""
+        return len(self.exponent)
+
+    @property
+    def low(self) -> Floats:
+        """The lower halves."""
+        return self.both[:, : self.width]
+
+    @property
+    def high(self) -> Floats:
+        """The higher halves."""
+        return self.both[:, self.width :]
+
+    def apply(self, integers: Floats) -> Floats:
+        """Return ``integers @ matrix``; rows with more bits are put on a coarser grid first."""
+        coarser = None
+        if integers.size and max(integers.max(), -integers.min()) >= 2.0**FEATURE_BITS:
+            coarser = np.minimum(FEATURE_BITS - exponent_above(np.abs(integers).max(axis=1)), 0)[:, None]
+            integers = to_grid(integers, coarser, FEATURE_BITS)
+        product = np.empty((len(integers), self.width))
+        at_a_time = max(1, NUMBERS_AT_A_TIME // max(self.both.shape))
+        buffers = np.empty((2 * at_a_time, self.both.shape[0])), np.empty((2 * at_a_time, 2 * self.width))
+        for start in range(0, len(integers), at_a_time):
+            self._multiply(integers[start : start + at_a_time], *buffers, product[start : start + at_a_time])
+        return product if coarser is None else scale(product, -coarser)
+
+    def _multiply(self, integers: Floats, stacked: Floats, products: Floats, out: Floats) -> None:
+        """Make the four products of halves by one product of stacked halves: exact, and added in a fixed order."""
+        n, width = len(integers), self.width
+        high, low = stacked[:n], stacked[n : 2 * n]
+        np.rint(np.multiply(integers, 2.0**-HALF_BITS, out=high), out=high)
+        np.subtract(integers, np.multiply(high, 2.0**HALF_BITS, out=low), out=low)
+        np.matmul(stacked[: 2 * n], self.both, out=products[: 2 * n])
+        high_low, low_low = products[:n, :width], products[n : 2 * n, :width]
+        high_high, low_high = products[:n, width:], products[n : 2 * n, width:]
+        np.multiply(high_low, 2.0 ** (HALF_BITS - self.bits), out=out)
+        out += np.multiply(low_low, 2.0**-self.bits, out=low_low)
+        out += low_high
+        out += np.multiply(high_high, 2.0**HALF_BITS, out=high_high)
+        out *= power_of_two(-self.exponent)
+
+
+def chunks(n: int) -> Iterator[slice]:
+    """Yield runs of rows over which sums are exact."""
+    for start in range(0, n, CHUNK_ROWS):
+        yield slice(start, min(start + CHUNK_ROWS, n))
+
+
+def halves(integers: Floats) -> tuple[Floats, Floats]:
+    """Split integers of FEATURE_BITS bits: ``integers = high * 2**HALF_BITS + low``."""
+    high = np.rint(integers * 2.0**-HALF_BITS)
+    return high, integers - high * 2.0**HALF_BITS
+
+
+def rotation_of(matrix: Floats) -> Rotation:
+    """Split a matrix into halves whose products with halves of integers are exact."""
+    bits = bits_left(len(matrix), HALF_BITS)
+    exponent = grid_exponent(np.abs(matrix).max(axis=0, initial=0.0), bits)
+    limit = 2.0**bits - 1
+    both = np.empty((len(matrix), 2 * matrix.shape[1]))
+    low, high = both[:, : matrix.shape[1]], both[:, matrix.shape[1] :]
+    for rows in chunks(len(matrix)):  # in place, and a few rows at a time: the matrix of a kernel is large
+        low[rows] = scale(matrix[rows], exponent)
+    np.clip(np.rint(low, out=high), -limit, limit, out=high)
+    low -= high
+    low *= 2.0 ** (bits - 1)
+    np.rint(low, out=low)
+    low *= 2
+    np.clip(low, -limit, limit, out=low)
+    return Rotation(both, exponent, bits)
+
+
+def round_columns(X: Floats, midpoint: Floats, exponent: Integers) -> Floats:
+    """Put columns on their grids; what is far outside stays finite."""
+    on_grid = np.subtract(X, midpoint, dtype=np.float64)
+    with np.errstate(over="ignore"):
+        on_grid *= power_of_two(exponent)
+    np.rint(on_grid, out=on_grid)
+    return np.clip(on_grid, -LARGEST_FEATURE, LARGEST_FEATURE, out=on_grid)
+
+
+#: Gram matrices of many chunks are added as integers in two parts, of which this is the lower one's size.
+LOW_BITS = 26
+
+#: Beyond this, squares of features would overflow.
+LARGEST_TRAINING_FEATURE = 1e150
+
+
+@dataclass(frozen=True)
+class ColumnRanges:
+    """The lowest and highest value of each column; they add up to those of all rows."""
+
+    low: Floats
+    high: Floats
+
+    @classmethod
+    def of(cls, X: Floats) -> ColumnRanges:
+        """Return the ranges of some rows."""
+        return cls(X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64))
+
+    def __add__(self, other: ColumnRanges) -> ColumnRanges:
+        return ColumnRanges(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
+
+    def check_size(self) -> None:
+        """Refuse features whose squares would overflow."""
+        if max(-self.low.min(), self.high.max()) > LARGEST_TRAINING_FEATURE:
+            raise ValueError(
+                f"Training features must be between -{LARGEST_TRAINING_FEATURE:g} and {LARGEST_TRAINING_FEATURE:g}. "
+                f"Got values from {self.low.min():g} to {self.high.max():g} instead: rescale them, or see what is "
+                "wrong with them."
+            )
+
+    def grid(self, center: bool) -> tuple[Floats, Integers, NDArray[np.bool_]]:
+        """Return the midpoint and grid of each column, and whether it is used."""
+        if center:
+            # the middle of the range is the same in any order of the rows; one bit is left for the shift to the mean
+            midpoint = self.low / 2 + self.high / 2
+            largest, bits = self.high / 2 - self.low / 2, FEATURE_BITS - 1
+        else:
+            midpoint = np.zeros(len(self.low))
+            largest, bits = np.maximum(np.abs(self.low), np.abs(self.high)), FEATURE_BITS
+        used = largest > 0
+        exponent = grid_exponent(largest, bits)
+        return midpoint, np.where(used, exponent, exponent[used].max() if used.any() else 0), used
+
+
+@dataclass(frozen=True)
+class ColumnMoments:
+    """Number of rows, sums and sums of squares of columns on the grid, as Python's integers, which have no end."""
+
+    n_rows: int
+    sums: NDArray[np.object_]
+    squares: NDArray[np.object_]
+
+    @classmethod
+    def of(cls, X: Floats, midpoint: Floats, exponent: Integers) -> ColumnMoments:
+        """Return the moments of some rows: exact by chunk, then added as Python's integers."""
+        sums, squares = np.zeros((2, X.shape[1]), dtype=object)
+        for rows in chunks(len(X)):
+            integers = round_columns(X[rows], midpoint, exponent)
+            high, low = halves(integers)
+            sums += _whole(integers.sum(axis=0))
+            products = [_whole(np.einsum("ij,ij->j", a, b)) for a, b in ((high, high), (high, low), (low, low))]
+            squares += products[0] * 4**HALF_BITS + products[1] * 2 ** (HALF_BITS + 1) + products[2]
+        return cls(len(X), sums, squares)
+
+    def __add__(self, other: ColumnMoments) -> ColumnMoments:
+        return ColumnMoments(self.n_rows + other.n_rows, self.sums + other.sums, self.squares + other.squares)
+
+    @property
+    def spread(self) -> Floats:
+        """Sum of squares of each column around its mean, in grid steps."""
+        n = self.n_rows
+        return np.asarray((n * self.squares - self.sums * self.sums) / n, dtype=np.float64)
+
+
+@dataclass(frozen=True)
+class GramSums:
+    """Products of all pairs of columns, summed over rows: of their high halves, of a high and a low one, of low ones.
+
+    Integers in two parts each, of which the lower has LOW_BITS bits per chunk. What they come to is rounded once, and
+    does not depend on the chunks: both parts are exact in float64 for fewer than 2**39 rows.
+    """
+
+    high: Integers
+    low: Integers
+
+    @classmethod
+    def of(cls, X: Floats, grid: ColumnGrid) -> GramSums:
+        """Return the products of some rows."""
+        k = X.shape[1]
+        sums = np.zeros((2, 3, k, k), dtype=np.int64)
+        for rows in chunks(len(X)):
+            high, low = halves(grid.integers(X[rows]))
+            products = np.stack([high.T @ high, high.T @ low, low.T @ low]).astype(np.int64)
+            sums[0] += products >> LOW_BITS
+            sums[1] += products & (2**LOW_BITS - 1)
+        return cls(sums[0], sums[1])
+
+    def __add__(self, other: GramSums) -> GramSums:
+        return GramSums(self.high + other.high, self.low + other.low)
+
+    def matrix(self) -> Floats:
+        """Return the Gram matrix, in units of each column's own grid step."""
+        squares, mixed, small = self.high * 2.0**LOW_BITS + self.low
+        return np.asarray(squares * 4.0**HALF_BITS + (mixed + mixed.T) * 2.0**HALF_BITS + small)
+
+
+@dataclass(frozen=True)
+class Largest:
+    """The largest of each of some numbers; they add up to the largest of all."""
+
+    values: Floats
+
+    def __add__(self, other: Largest) -> Largest:
+        return Largest(np.maximum(self.values, other.values))
+
+
+def _whole(x: Floats) -> NDArray[np.object_]:
+    return x.astype(np.int64).astype(object)
+
+
+class Total(Protocol):
+    """A pass over the training rows."""
+
+    def __call__(self, summary: Callable[[Floats], Any]) -> Any:
+        """Return the sum of the summaries of all chunks of the training rows, however they are cut up."""
+        ...
+
+
+@dataclass(frozen=True)
+class Whitening:
+    """The map that takes rows to whitened coordinates; those of the training rows, U, are its `basis`.
+
+    Attributes
+    ----------
+    grid : ColumnGrid
+        Puts rows of features on a grid.
+    rotation : Rotation
+        V S^-1, for rows on that grid.
+    basis_exponent : integers, one per column of the basis
+        ``basis * 2**-basis_exponent`` is U.
+    eigenvalues : floats of shape (rank,)
+        Of the Gram matrix, in units of the squared coarsest grid step; only those above the numerical rank.
+    n_rows : int
+        Number of training rows.
+    largest_leverage : float
+        Upper bound on the squared length of a row of U; infinite until the rows have been visited for it.
+    """
+
+    grid: ColumnGrid
+    rotation: Rotation
+    basis_exponent: Integers
+    eigenvalues: Floats
+    n_rows: int
+    largest_leverage: float = np.inf
+
+    @property
+    def rank(self) -> int:
+        """Number of coordinates."""
+        return len(self.eigenvalues)
+
+    @property
+    def is_centered(self) -> bool:
+        """Whether the features were centred, so that the basis has its last column."""
+        return len(self.basis_exponent) > self.rank
+
+    def coordinates(self, Z: Floats) -> Floats:
+        """Return u(z) for each row: the same bits in whatever blocks the rows come."""
+        return self.rotation.apply(self.grid.integers(Z))
+
+    def basis(self, X: Floats) -> NDArray[np.float32]:
+        """Return training rows of U, on a grid per column; if centred, followed by a column that stands for 1.
+
+        Integers of shape (rows, rank) or (rows, rank + 1), in float32, which holds them exactly.
+        """
+        basis = np.empty((len(X), len(self.basis_exponent)), dtype=np.float32)
+        basis[:, self.rank :] = 2.0 ** (HALF_BITS - 1)
+        for rows in chunks(len(X)):
+            basis[rows, : self.rank] = to_grid(self.coordinates(X[rows]), self.basis_exponent[: self.rank], HALF_BITS)
+        return basis
+
+    def leverage(self, basis: NDArray[np.float32]) -> float:
+        """Return the largest squared length of these rows of U."""
+        largest = 0.0
+        for rows in chunks(len(basis)):
+            coordinates = scale(basis[rows, : self.rank].astype(np.float64), -self.basis_exponent[: self.rank])
+            largest = float(np.maximum(largest, np.einsum("ij,ij->i", coordinates, coordinates).max()))
+        return largest
+
+    def with_leverage(self, largest: float) -> Whitening:
+        """Return the same, now that the largest leverage of all training rows is known."""
+        return replace(self, largest_leverage=float(above(largest, 1e-12)))
+
+    def in_grid_units(self, regularization: float) -> float:
+        """Return a ridge parameter in the units of `eigenvalues`."""
+        with np.errstate(over="ignore"):
+            return float(scale(regularization, 2 * self.grid.coarsest))
+
+    def in_feature_units(self, regularization: float) -> float:
+        """Return a ridge parameter in units of the squared features."""
+        with np.errstate(over="ignore"):
+            return float(scale(regularization, -2 * self.grid.coarsest))
+
+
+def whiten(X: Floats, center: bool) -> tuple[Whitening, NDArray[np.float32]]:
+    """Decompose training features that are in memory; `center` subtracts their mean (an unpenalised intercept).
+
+    Returns the map to whitened coordinates, and the training rows there: its basis.
+    """
+    whitening = whiten_in_passes(in_memory(X), center)
+    basis = whitening.basis(X)
+    return whitening.with_leverage(whitening.leverage(basis)), basis
+
+
+def in_memory(X: Floats) -> Total:
+    """Return how to do a pass over rows that are in memory."""
+    return lambda summary: reduce(operator.add, (summary(X[rows]) for rows in chunks(len(X))))
+
+
+def column_grid(total: Total, center: bool, ranges: ColumnRanges | None = None) -> tuple[ColumnGrid, ColumnMoments]:
+    """Return the grid of the training features, and their moments on it; `ranges` saves a pass where they are known."""
+    ranges = total(ColumnRanges.of) if ranges is None else ranges
+    ranges.check_size()
+    midpoint, exponent, used = ranges.grid(center)
+    moments: ColumnMoments = total(partial(ColumnMoments.of, midpoint=midpoint, exponent=exponent))
+    mean = np.rint(np.asarray(moments.sums / moments.n_rows, dtype=np.float64)) if center else np.zeros(len(midpoint))
+    return ColumnGrid(midpoint, exponent, mean, moments.spread, used), moments
+
+
+def whiten_in_passes(total: Total, center: bool, ranges: ColumnRanges | None = None) -> Whitening:
+    """Decompose training features wherever they are; their leverage is left to be found together with their basis."""
+    grid, moments = column_grid(total, center, ranges)
+    n, k = moments.n_rows, len(grid.exponent)
+    if k <= n:
+        eigenvalues, matrix = _eigen_primal(total(partial(GramSums.of, grid=grid)), grid, n)
+    else:
+        eigenvalues, matrix = _eigen_dual(np.vstack(total(partial(_rows_on_grid, grid=grid))), grid)
+    rotation = rotation_of(matrix)
+    largest: Largest = total(partial(_largest_coordinates, grid=grid, rotation=rotation))
+    basis_exponent = grid_exponent(np.append(largest.values, [1.0] * center), HALF_BITS)
+    return Whitening(grid, rotation, basis_exponent, eigenvalues, n)
+
+
+def _largest_coordinates(X: Floats, grid: ColumnGrid, rotation: Rotation) -> Largest:
+    largest = np.zeros(rotation.width)
+    for rows in chunks(len(X)):
+        largest = np.maximum(largest, np.abs(rotation.apply(grid.integers(X[rows]))).max(axis=0))
+    return Largest(largest)
+
+
+def _rows_on_grid(X: Floats, grid: ColumnGrid) -> list[Floats]:
+    """Return the rows themselves, for fewer rows than columns."""
+    return [grid.integers(X)]
+
+
+def _eigen_primal(sums: GramSums, grid: ColumnGrid, n_rows: int) -> tuple[Floats, Floats]:
+    """Return eigenvalues and V S^-1 (in grid units) from the Gram matrix of the columns."""
+    weight = grid.column_weight
+    gram = sums.matrix() * weight[:, None] * weight
+    eigenvalues, vectors = on_one_thread(lambda: eigh(gram, check_finite=False))
+    kept = _above_rank(eigenvalues, max(n_rows, len(gram)))
+    return eigenvalues[kept], weight[:, None] * vectors[:, kept] / np.sqrt(eigenvalues[kept])
+
+
+def _eigen_dual(integers: Floats, grid: ColumnGrid) -> tuple[Floats, Floats]:
+    """Return the same from the Gram matrix of the rows, for more columns than rows."""
+    weight = grid.column_weight
+    rows = integers * weight
+
+    def decompose() -> tuple[Floats, Floats]:
+        eigenvalues, vectors = eigh(rows @ rows.T, check_finite=False)
+        kept = _above_rank(eigenvalues, max(rows.shape))
+        return eigenvalues[kept], weight[:, None] * (rows.T @ vectors[:, kept]) / eigenvalues[kept]
+
+    return on_one_thread(decompose)
+
+
+def _above_rank(eigenvalues: Floats, size: int) -> NDArray[np.bool_]:
+    """Tell which eigenvalues are not rounding error."""
+    tolerance = size * np.finfo(np.float64).eps * max(float(eigenvalues[-1]), 0.0)
+    return eigenvalues > tolerance

@@ -1,0 +1,275 @@
+"""Smoothing measures: the noise that a certificate imagines on the training data.
+
+A measure is anything with the two methods of :class:`Measure`. Three are here: :class:`LabelFlip`,
+:class:`FeatureNoise`, and both at once, :class:`JointNoise`.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any, ClassVar, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flipproof.core import rounding
+
+#: Less noise than this would leave the range of ordinary floating-point numbers.
+SMALLEST_NOISE = 1e-200
+
+#: More labellings than this are not enumerated.
+LARGEST_SUPPORT = 2**20
+
+
+@runtime_checkable
+class Measure(Protocol):
+    """Noise around given data; write a class with these two methods to smooth over a measure of your own.
+
+    `data` is whatever the measure noises: with :class:`flipproof.smoothing.SmoothedClassifier` the pair
+    ``(X, codes)`` of the training features and the labels, coded as 0, ..., K - 1; or the labels alone if the class has
+    an attribute ``part = "labels"``, or the features alone with ``part = "features"``. Two methods more are optional:
+    ``with_classes(n_classes)`` returns the same noise over K classes, and ``support(data)`` all that can be drawn, with
+    its probabilities.
+    """
+
+    def sample(self, data: Any, rng: np.random.Generator) -> Any:
+        """Return one noisy copy of the data."""
+
+    def divergence(self, data: Any, other: Any) -> float:
+        """Return KL(noise around `other` || noise around `data`), or a number above it."""
+
+
+@dataclass(frozen=True)
+class FlipProbabilities:
+    """What a noisy label does, seen by a pair of classes; each value is correctly rounded.
+
+    `keep`: it stays as it is. `other`: it becomes one given other class. `third`: a label of the pair leaves the pair.
+    `bystander`: a label outside the pair stays outside.
+    """
+
+    keep: float
+    other: float
+    third: float
+    bystander: float
+
+
+@dataclass(frozen=True)
+class LabelFlip:
+    """Each label is changed with probability q, to one of the other K - 1 classes uniformly at random.
+
+    Parameters
+    ----------
+    q : float
+        Probability of a change; 0 < q < (K - 1) / K, because above that a change is likelier than the label itself.
+    n_classes : int, optional
+        K. Without it the measure can be written down but has no divergence: `fit` fills it in.
+
+    Notes
+    -----
+    All constants are derived from q in rational arithmetic and rounded once, so they are good to the last bit even
+    where 1 - K q / (K - 1) nearly vanishes.
+    """
+
+    q: float
+    n_classes: int | None = None
+
+    part: ClassVar[str] = "labels"
+
+    def __post_init__(self) -> None:
+        if isinstance(self.q, bool) or not isinstance(self.q, (int, float, np.floating)):
+            raise ValueError(
+                f"The 'q' parameter of LabelFlip must be a number between 0 and 1. Got {self.q!r} instead."
+            )
+        object.__setattr__(self, "q", float(self.q))
+        if self.n_classes is not None:
+            if isinstance(self.n_classes, bool) or int(self.n_classes) != self.n_classes or self.n_classes < 2:
+                raise ValueError(
+                    "The 'n_classes' parameter of LabelFlip must be an integer of at least 2. "
+                    f"Got {self.n_classes!r} instead."
+                )
+            object.__setattr__(self, "n_classes", int(self.n_classes))
+        largest = Fraction(1) if self.n_classes is None else Fraction(self.n_classes - 1, self.n_classes)
+        if not math.isfinite(self.q) or not SMALLEST_NOISE <= Fraction(self.q) < largest:
+            wanted = "(0, 1)" if self.n_classes is None else f"(0, {float(largest):.6g}) for {self.n_classes} classes"
+            if 0 < self.q < SMALLEST_NOISE:
+                wanted += f", and at least {SMALLEST_NOISE:g}"
+            raise ValueError(
+                f"The 'q' parameter of LabelFlip must be in {wanted}. Got {self.q!r} instead: "
+                "at 0 there is no noise to certify with, and from (K - 1) / K on a change is likelier than the label."
+            )
+
+    def with_classes(self, n_classes: int) -> LabelFlip:
+        """Return the same noise over `n_classes` classes."""
+        return replace(self, n_classes=n_classes)
+
+    def _known_classes(self) -> int:
+        if self.n_classes is None:
+            raise ValueError(
+                f"{self!r} has no divergence: it depends on the number of classes. "
+                "Write LabelFlip(q, n_classes=K); the divergence for K = 2 would overstate radii for K > 2."
+            )
+        return self.n_classes
+
+    def _codes(self, labels: ArrayLike) -> NDArray[np.int64]:
+        """Return labels that are coded as 0, ..., K - 1."""
+        given, K = np.asarray(labels), self._known_classes()
+        codes = given.astype(np.int64)
+        if not np.array_equal(codes, given) or (codes.size and (codes.min() < 0 or codes.max() >= K)):
+            ends = f"{given.min()} to {given.max()}" if given.size else "something else"
+            raise ValueError(f"labels must be codes from 0 to {K - 1}, whole numbers. Got {ends} instead.")
+        return codes
+
+    def _exact_signal(self) -> Fraction:
+        K = self._known_classes()
+        return 1 - Fraction(K, K - 1) * Fraction(self.q)
+
+    @property
+    def signal(self) -> float:
+        """The share of every margin that survives the noise on average, 1 - K q / (K - 1)."""
+        return float(self._exact_signal())
+
+    @property
+    def probabilities(self) -> FlipProbabilities:
+        """The probabilities that a noisy label takes, seen by a pair of classes."""
+        K = self._known_classes()
+        q = Fraction(self.q)
+        other = q / (K - 1)
+        return FlipProbabilities(
+            keep=float(1 - q), other=float(other), third=float(q - other), bystander=float(1 - 2 * other)
+        )
+
+    @property
+    def log_odds(self) -> float:
+        """log((1 - q)(K - 1) / q): how much likelier the label is than any one other class."""
+        K = self._known_classes()
+        return math.log1p(float(self._exact_signal() * (K - 1) / Fraction(self.q)))
+
+    @property
+    def kl_per_flip(self) -> float:
+        """Kullback-Leibler divergence that one changed label adds (M3; the paper's Appendix B.3)."""
+        return self.signal * self.log_odds
+
+    def sample(self, labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
+        """Draw noisy copies of labels that are coded as 0, ..., K - 1."""
+        K, codes = self._known_classes(), self._codes(labels)
+        # a shift by 1 ... K - 1 reaches every other class with the same probability
+        shift = np.where(rng.random(codes.shape) < self.q, rng.integers(1, K, size=codes.shape), 0)
+        return np.asarray((codes + shift) % K, dtype=np.int64)
+
+    def divergence(self, labels: ArrayLike, others: ArrayLike) -> float:
+        """Return the Kullback-Leibler divergence between the noises around two labellings, at its upper end."""
+        first, second = _alike(np.asarray(labels), np.asarray(others))
+        return float(rounding.above(np.count_nonzero(first != second) * divergence_upper(self)))
+
+    def support(self, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return all noisy labellings, one per line, and their probabilities.
+
+        Each is correctly rounded, or rounded up to the smallest normal number: what can be drawn is never impossible.
+        """
+        K, codes = self._known_classes(), self._codes(labels)
+        if K ** len(codes) > LARGEST_SUPPORT:
+            raise ValueError(
+                f"{len(codes)} labels of {K} classes have {K}^{len(codes)} noisy copies, and more than "
+                f"{LARGEST_SUPPORT} are not enumerated: draw samples instead."
+            )
+        noisy = np.array(list(itertools.product(range(K), repeat=len(codes))), dtype=np.int64)
+        keep, other = 1 - Fraction(self.q), Fraction(self.q) / (K - 1)
+        by_distance = [float(keep ** (len(codes) - r) * other**r) for r in range(len(codes) + 1)]
+        possible = np.maximum(by_distance, np.finfo(np.float64).tiny)
+        return noisy, possible[np.count_nonzero(noisy != codes, axis=1)]
+
+
+@dataclass(frozen=True)
+class FeatureNoise:
+    """Every number of the training features gets Gaussian noise of its own, with standard deviation sigma.
+
+    Parameters
+    ----------
+    sigma : float
+        Standard deviation, in the units of the features: all columns should be on one scale.
+    """
+
+    sigma: float
+
+    part: ClassVar[str] = "features"
+
+    def __post_init__(self) -> None:
+        number = not isinstance(self.sigma, bool) and isinstance(self.sigma, (int, float, np.floating, np.integer))
+        if not number or not math.isfinite(self.sigma) or self.sigma <= 0:
+            raise ValueError(
+                f"The 'sigma' parameter of FeatureNoise must be a positive number. Got {self.sigma!r} instead."
+            )
+        object.__setattr__(self, "sigma", float(self.sigma))
+
+    def sample(self, features: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
+        """Draw a noisy copy of the features."""
+        X = np.asarray(features, dtype=np.float64)
+        return X + self.sigma * rng.standard_normal(X.shape)
+
+    def divergence(self, features: ArrayLike, others: ArrayLike) -> float:
+        """Return ``||X - X'||^2 / (2 sigma^2)`` over the whole matrices, at its upper end."""
+        first, second = _alike(np.asarray(features, dtype=np.float64), np.asarray(others, dtype=np.float64))
+        divergence = np.sum(np.square((first - second) / self.sigma)) / 2
+        return float(rounding.above(divergence, (first.size + 8) * 2 * rounding.UNIT_ROUNDOFF))
+
+
+@dataclass(frozen=True)
+class JointNoise:
+    """Noise on the labels and, independently, on the features: certifies against changes of both at once.
+
+    Divergences of independent noises add up: r changed labels and features moved by delta cost
+    ``r KL1 + ||delta||^2 / (2 sigma^2)``.
+
+    Parameters
+    ----------
+    labels : LabelFlip
+        Noise on the labels.
+    features : FeatureNoise
+        Noise on the features.
+    """
+
+    labels: LabelFlip
+    features: FeatureNoise
+
+    part: ClassVar[str] = "both"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.labels, LabelFlip) or not isinstance(self.features, FeatureNoise):
+            raise ValueError(
+                "JointNoise takes a LabelFlip and a FeatureNoise, in this order. "
+                f"Got {self.labels!r} and {self.features!r} instead."
+            )
+
+    def with_classes(self, n_classes: int) -> JointNoise:
+        """Return the same noise over `n_classes` classes."""
+        return replace(self, labels=self.labels.with_classes(n_classes))
+
+    def sample(self, data: Any, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Draw a noisy copy of ``(X, codes)``."""
+        X, codes = data
+        return self.features.sample(X, rng), self.labels.sample(codes, rng)
+
+    def divergence(self, data: Any, other: Any) -> float:
+        """Return the divergence between the noises around two pairs ``(X, codes)``, at its upper end."""
+        (X, codes), (other_X, other_codes) = data, other
+        return float(rounding.above(self.features.divergence(X, other_X) + self.labels.divergence(codes, other_codes)))
+
+
+def _alike(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+    if first.shape != second.shape:
+        raise ValueError(
+            f"Both data sets must have the same shape. Got {first.shape} and {second.shape} instead: added or removed "
+            "rows are not covered."
+        )
+    return first, second
+
+
+def divergence_upper(noise: LabelFlip) -> float:
+    """Return the divergence of one flip at its upper end.
+
+    Soundness: rounded up, because radii are a budget divided by it.
+    """
+    return float(rounding.above(noise.kl_per_flip))

@@ -1,0 +1,189 @@
+"""Chernoff tails: how likely is it that noisy labels take the prediction away from the winner?
+
+For a winner c, a rival d and noisy labels Y, the margin is ``M = offset + sum_j k_j ([Y_j = c] - [Y_j = d])``, and for
+every t > 0 (the paper's Appendix B.2; M1)
+
+    log P(M <= 0) <= log B(t) = -t offset + sum_j log E exp(-t k_j ([Y_j = c] - [Y_j = d])).
+
+It holds at *every* t, so the search for a good t is untrusted: a poor t costs tightness, never soundness. The value at
+the t that was found, :func:`log_failures_upper`, is what carries the proof.
+
+Votes k are integers on the grid of :mod:`flipproof.core.votes`, and t is in units of one grid step.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.core.histograms import VoteHistogram, coarse_histogram
+from flipproof.core.noise import LabelFlip
+from flipproof.core.rounding import Floats, Integers, below, chernoff_slack, weighted_sums
+
+#: A witness is good enough once a Newton step would gain less than this part of t times the slope at 0, which is the
+#: exponent that a linear function would reach, and mostly two to ten times the true one.
+WITNESS_TOLERANCE = 1e-6
+
+#: Steps of the search. Every third one halves the bracket, so it ends long before; a stopped search is still sound.
+MOST_STEPS = 100
+
+SMALLEST = np.finfo(np.float64).tiny
+
+
+def mean_offset_lower(offset: Integers, noise: LabelFlip) -> Floats:
+    """Return the offset that the noisy margin has if the deployed rule has `offset` (M5), at its lower end.
+
+    The deployed rule adds offset = b / signal, so that it chooses the class whose *mean noisy* score wins.
+
+    Soundness: rounded down whatever its sign, because log B falls with it.
+    """
+    return below(noise.signal * offset.astype(np.float64))
+
+
+def log_failures_upper(
+    histogram: VoteHistogram, winner: Integers, offsets: Floats, t: Floats, noise: LabelFlip
+) -> Floats:
+    """Return upper bounds on log P(M <= 0) against every class at once, each test row at its own t.
+
+    Parameters
+    ----------
+    histogram : VoteHistogram
+        Votes on a block of test rows.
+    winner : integers of shape (rows,)
+        The predicted class c.
+    offsets : floats of shape (rows, classes)
+        Lower bounds on the offset of the noisy margin against each class d.
+    t : floats of shape (rows,)
+        The witness; at infinity a row says only that the probability is 0 where no labels at all reach the offset.
+    noise : LabelFlip
+        With its number of classes.
+
+    Returns
+    -------
+    floats of shape (rows, classes)
+        log B(t), rounded up, never above 0; -inf in the winner's own column.
+
+    Notes
+    -----
+    Soundness: M1 at this very t, plus :func:`flipproof.core.rounding.chernoff_slack`. With A, R, O the logarithms for
+    labels that name the winner, the rival, or neither, the sum is rearranged as
+    ``sum_(y=c) (A - O) + sum_all O + sum_(y=d) (R - O)``, so that all rivals share all logarithms.
+    """
+    runaway = np.isinf(t)
+    finite_t = np.where(runaway, 0.0, t)
+    rows, n_classes = histogram.counts.shape[:2]
+    counts = histogram.float_counts
+    vote_mass = histogram.vote_mass
+    size = finite_t[:, None] * np.abs(histogram.values)
+    small = np.exp(-size)
+    positive = histogram.values >= 0
+    chance = noise.probabilities
+    for_winner = _log_part(small, positive, chance.keep, chance.third, chance.other)
+    for_rival = _log_part(small, positive, chance.other, chance.third, chance.keep)
+    own_counts = counts[np.arange(rows), winner][:, None, :]
+    if n_classes > 2:
+        for_others = _log_part(small, positive, chance.other, chance.bystander, chance.other)
+        shared = weighted_sums(own_counts, for_winner - for_others)[:, 0]
+        shared = shared + weighted_sums(counts, for_others).sum(axis=1)
+        against = weighted_sums(counts, for_rival - for_others)
+    else:
+        shared = weighted_sums(own_counts, for_winner)[:, 0]
+        against = weighted_sums(counts, for_rival)
+    mass, per_row = vote_mass.astype(np.float64)[:, None], finite_t[:, None]
+    exponent = shared[:, None] + against + per_row * mass - per_row * offsets
+    exponent += chernoff_slack(per_row, mass, histogram.n_labels, offsets, histogram.n_levels)
+    impossible = runaway[:, None] & (vote_mass[:, None] < offsets)
+    bounds = np.where(impossible, -np.inf, np.minimum(exponent, 0.0))
+    bounds[np.arange(rows), winner] = -np.inf
+    return bounds
+
+
+def find_witness(
+    histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, noise: LabelFlip
+) -> Floats:
+    """Search the t that makes log B(t) smallest, one per test row; 0 where the winner does not lead on average.
+
+    A safeguarded Newton method on a convex function: on a coarse histogram first, then on the fine one, where it mostly
+    finds that nothing is left to gain. The slope at infinity is ``sum |k_j| - offset``: where that is negative no
+    labels can overturn the prediction, log B has no lower end, and the witness is inf.
+    """
+    rows = np.arange(len(winner))
+    mean_margin = noise.signal * (histogram.scores[rows, winner] - histogram.scores[rows, rival]) + offset
+    runaway = (mean_margin > 0) & (histogram.vote_mass < offset)
+    searched = np.flatnonzero((mean_margin > 0) & ~runaway)
+    coarse = _Search(coarse_histogram(histogram), winner, rival, offset, noise)
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        _, curvature = coarse.derivatives(np.zeros(len(offset)))
+        start = np.clip(mean_margin / np.maximum(curvature, SMALLEST), 1e-12, 1e3)
+        t = np.zeros(len(offset))
+        t[searched] = start[searched]
+        t = _newton(coarse, t, searched, mean_margin)
+        t = _newton(_Search(histogram, winner, rival, offset, noise), t, searched, mean_margin)
+    return np.where(runaway, np.inf, t)
+
+
+class _Search:
+    """log B(t) of one pair of classes per test row, to the precision that a search needs."""
+
+    def __init__(self, histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, noise: LabelFlip):
+        rows, chance = np.arange(len(winner)), noise.probabilities
+        own, other = histogram.float_counts[rows, winner], histogram.float_counts[rows, rival]
+        self._kinds = [(own, chance.keep, chance.third, chance.other), (other, chance.other, chance.third, chance.keep)]
+        if histogram.counts.shape[1] > 2:
+            others = histogram.all_counts - own - other
+            self._kinds.append((others, chance.other, chance.bystander, chance.other))
+        self._values = histogram.values.astype(np.float64)
+        self._offset = offset
+
+    def derivatives(self, t: Floats, at: Integers | slice = slice(None)) -> tuple[Floats, Floats]:
+        """Return slope and curvature of log B at t, for some of the rows."""
+        values = self._values if len(self._values) == 1 else self._values[at]
+        size, positive = np.abs(values), values >= 0
+        small = np.exp(-t[:, None] * size)
+        slope, curvature = -self._offset[at], np.zeros(len(t))
+        for counts, minus, zero, plus in self._kinds:
+            leading, trailing = np.where(positive, plus, minus), np.where(positive, minus, plus)
+            down = small * trailing
+            share = 1 / (leading + small * (zero + down))
+            down = down * small * share
+            up = leading * share
+            drift = (up - down) * size
+            spread = (up + down) * size**2 - drift**2
+            weights = counts[at][:, None, :]
+            slope = slope + weighted_sums(weights, drift)[:, 0]
+            curvature = curvature + weighted_sums(weights, spread)[:, 0]
+        return slope, curvature
+
+
+def _newton(search: _Search, t: Floats, at: Integers, mean_margin: Floats) -> Floats:
+    """Minimise log B from `t` on, for the rows `at`; the slope at 0 is minus the mean margin."""
+    t = t.copy()
+    low, high = np.zeros(len(t)), np.full(len(t), np.inf)
+    for step in range(MOST_STEPS):
+        if at.size == 0:
+            break
+        here = t[at]
+        slope, curvature = search.derivatives(here, at)
+        low[at] = np.where(slope < 0, here, low[at])
+        high[at] = np.where(slope < 0, high[at], here)
+        following = _next_step(here, slope, curvature, low[at], high[at], halve=step % 3 == 2)
+        gain = 0.5 * slope**2 / np.maximum(curvature, SMALLEST)
+        settled = gain <= WITNESS_TOLERANCE * here * mean_margin[at]
+        settled |= ~((following > low[at]) & (following < high[at]))
+        t[at] = np.where(settled, here, following)
+        at = at[~settled]
+    return t
+
+
+def _next_step(t: Floats, slope: Floats, curvature: Floats, low: Floats, high: Floats, halve: bool) -> Floats:
+    """Return the Newton step where it stays in the bracket, else the bracket's middle in logarithms."""
+    newton = t - slope / np.maximum(curvature, SMALLEST)
+    middle = np.where(np.isinf(high), 4 * t, np.where(low > 0, np.sqrt(low * high), t / 16))
+    inside = (newton > low) & (newton < high) & (newton <= 64 * t)
+    return np.where(inside & ~(halve & np.isfinite(high)), newton, middle)
+
+
+def _log_part(small: Floats, positive: NDArray[np.bool_], minus: float, zero: float, plus: float) -> Floats:
+    """Return ``log(minus e^-x + zero + plus e^x) - |x|``, given e^-|x| and the sign of x; never above 0."""
+    leading, trailing = np.where(positive, plus, minus), np.where(positive, minus, plus)
+    return np.asarray(np.log(leading + small * (zero + small * trailing)))

@@ -1,0 +1,325 @@
+"""Integer votes: every training label votes with a whole number.
+
+A label-linear learner scores class c by the sum of alpha_j over the rows j that are labelled c (plus an offset). Since
+alpha never reads a label, it may be *defined* on a grid, ``alpha_j = k_j * 2**-s`` with integers
+``|k_j| < 2**precision`` (M9). Scores, margins and gains are then exact integers, and everything that a certificate
+needs is the histogram of (vote, label), :mod:`flipproof.core.histograms`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flipproof.core.invariants import check_finite, check_votes
+from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, grid_exponent, scale, to_grid
+
+#: The most bits that a vote may have.
+LARGEST_PRECISION = 24
+
+#: Training rows that are visited at a time, at least, and test rows, where nothing else says how many.
+TILE_ROWS = 2**14
+ROWS_AT_A_TIME = 128
+
+#: Test rows, training rows, and numbers that become the votes of these on those.
+Tile: TypeAlias = "tuple[slice, slice, Floats]"
+
+
+class VoteSource(Protocol):
+    """The votes of all training rows on a block of test rows, made a tile of training rows at a time."""
+
+    @property
+    def n_train(self) -> int:
+        """Number of training rows."""
+        ...
+
+    @property
+    def exponent(self) -> Integers:
+        """The grid of each test row: a vote k stands for the weight ``k * 2**-exponent``."""
+        ...
+
+    def unrounded(self, start: int, stop: int) -> Floats:
+        """Return new numbers whose nearest integers (ties to even) are the votes of training rows start to stop."""
+        ...
+
+
+@dataclass(frozen=True)
+class ProductVotes:
+    """Votes that are one matrix product and one rounding: ``rint(coefficients @ basis.T)``.
+
+    `basis` holds integers that fit into float32, and `coefficients` integers times a power of two, with so few bits
+    that every dot product is exact in float64: the votes do not depend on the order of summation, hence not on threads,
+    blocks or partitions.
+    """
+
+    coefficients: Floats
+    basis: NDArray[np.float32]
+    exponent: Integers
+
+    def __post_init__(self) -> None:
+        check_finite(self.coefficients)
+
+    @property
+    def n_train(self) -> int:
+        """Number of training rows."""
+        return len(self.basis)
+
+    def unrounded(self, start: int, stop: int) -> Floats:
+        """Return the products for training rows start to stop, one line per test row."""
+        return np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
+
+    def in_tiles(self, size: int, at_a_time: int) -> Iterator[Tile]:
+        """Yield the products of runs of test rows and training rows, always in the same memory: new memory is slow."""
+        n_rows, size = len(self.coefficients), min(size, self.n_train)
+        tile, products = np.empty((size, self.basis.shape[1])), np.empty(min(at_a_time, n_rows) * size)
+        for start, stop in tiles(self.n_train, size):
+            some = tile[: stop - start]
+            some[:] = self.basis[start:stop]
+            for first, last in tiles(n_rows, at_a_time):
+                out = products[: (last - first) * len(some)].reshape(last - first, len(some))
+                votes = np.matmul(self.coefficients[first:last], some.T, out=out)
+                yield slice(first, last), slice(start, stop), votes
+
+    def on_rows(self, start: int, stop: int) -> ProductVotes:
+        """Return the votes on some of the test rows."""
+        return ProductVotes(self.coefficients[start:stop], self.basis, self.exponent[start:stop])
+
+    def of(self, basis: NDArray[np.float32]) -> ProductVotes:
+        """Return the votes of other training rows."""
+        return ProductVotes(self.coefficients, basis, self.exponent)
+
+
+@dataclass(frozen=True)
+class DenseVotes:
+    """Votes that are all in memory, one line per test row; integers in float64.
+
+    `offsets`, if any, are those of the deployed rule: floats of shape (rows, classes), in grid units.
+    """
+
+    votes: Floats
+    exponent: Integers
+    offsets: Floats | None = None
+
+    def __post_init__(self) -> None:
+        check_votes(self.votes, LARGEST_PRECISION)
+
+    @property
+    def n_train(self) -> int:
+        """Number of training rows."""
+        return int(self.votes.shape[1])
+
+    def unrounded(self, start: int, stop: int) -> Floats:
+        """Return the votes of training rows start to stop."""
+        return self.votes[:, start:stop].copy()
+
+
+@dataclass(frozen=True)
+class SparseVotes:
+    """Votes of a few training rows on each test row; all others vote 0.
+
+    Attributes
+    ----------
+    votes : sparse array of shape (rows, n)
+        Integers, in CSR format.
+    exponent : integers of shape (rows,)
+        The grid of each test row.
+    most_per_row : int
+        The most votes that a row of this learner can have, whatever the block.
+    offsets : floats of shape (rows, classes), optional
+        Of the deployed rule, in grid units.
+    """
+
+    votes: csr_array
+    exponent: Integers
+    most_per_row: int
+    offsets: Floats | None = None
+
+    def __post_init__(self) -> None:
+        check_votes(self.votes.data, LARGEST_PRECISION)
+
+    @property
+    def n_train(self) -> int:
+        """Number of training rows."""
+        return int(self.votes.shape[1])
+
+    def unrounded(self, start: int, stop: int) -> Floats:
+        """Return the votes of training rows start to stop with their zeros."""
+        return np.asarray(self.votes[:, start:stop].toarray(), dtype=np.float64)
+
+
+def dense_votes(weights: Floats, precision: int, offsets: Floats | None = None) -> DenseVotes:
+    """Round the weights of all training rows on some test rows to votes, by the largest weight of each test row."""
+    exponent = _row_exponent(np.abs(weights).max(axis=1, initial=0.0), precision)
+    return DenseVotes(to_grid(weights, exponent[:, None], precision), exponent, _on_grid(offsets, exponent))
+
+
+def sparse_votes(weights: csr_array, precision: int, most_per_row: int, offsets: Floats | None = None) -> SparseVotes:
+    """Round sparse weights to votes, by the largest weight of each test row; zeros need not be stored."""
+    check_finite(weights.data)
+    row_of_each = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
+    largest = np.zeros(weights.shape[0])
+    np.maximum.at(largest, row_of_each, np.abs(weights.data))
+    exponent = _row_exponent(largest, precision)
+    rounded = to_grid(weights.data, exponent[row_of_each], precision)
+    votes = csr_array((rounded, weights.indices, weights.indptr), shape=weights.shape)
+    return SparseVotes(votes, exponent, most_per_row, _on_grid(offsets, exponent))
+
+
+def _on_grid(offsets: Floats | None, exponent: Integers) -> Floats | None:
+    """Return offsets in grid units, the highest of each test row being 0: what is far below it may become infinite."""
+    if offsets is None:
+        return None
+    with np.errstate(over="ignore"):
+        return scale(offsets - offsets.max(axis=1, keepdims=True), exponent[:, None])
+
+
+def _row_exponent(largest: Floats, precision: int) -> Integers:
+    """Return the grid on which the largest weight of a row uses all bits; any one will do for a row of zeros."""
+    check_finite(largest)
+    return np.where(largest > 0, grid_exponent(largest, precision), 0)
+
+
+def all_votes(source: VoteSource) -> Floats:
+    """Return the votes of all training rows: memory of test rows times training rows."""
+    return np.rint(source.unrounded(0, source.n_train))
+
+
+def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integers:
+    """Sum the votes of each class: the scores without offsets, and without a histogram.
+
+    Soundness: sums of integers below 2**24 over fewer than 2**29 rows are exact in float64.
+    """
+    if isinstance(source, SparseVotes):
+        return np.asarray(source.votes @ one_hot(codes, n_classes)).astype(np.int64)
+    scores = np.zeros((len(source.exponent), n_classes), dtype=np.int64)
+    for rows, train, votes in votes_in_tiles(source, TILE_ROWS):
+        scores[rows] += (np.rint(votes, out=votes) @ one_hot(codes[train], n_classes)).astype(np.int64)
+    return scores
+
+
+@dataclass(frozen=True)
+class GroupVotes:
+    """The votes of each group's changeable labels on a block of test rows, added up by class and by sign.
+
+    Attributes
+    ----------
+    positive, negative : integers of shape (rows, cells)
+        Sums of the sizes of the votes above and below 0. A cell is a group and a class that its labels name.
+    label : integers of shape (cells,)
+        The class of each cell.
+    first_cell : integers of shape (groups,)
+        Where the cells of each group begin; groups without a changeable label are left out.
+    """
+
+    positive: Integers
+    negative: Integers
+    label: Integers
+    first_cell: Integers
+
+
+def group_votes(
+    source: VoteSource, codes: Integers, n_classes: int, groups: Integers, changeable: NDArray[np.bool_]
+) -> GroupVotes:
+    """Add up the votes of every group; `groups` numbers the group of each training row."""
+    members = np.flatnonzero(changeable)
+    cells, cell_of_member = np.unique(groups[members] * n_classes + codes[members], return_inverse=True)
+    return grouped(votes_by_cell(source, members, cell_of_member, len(cells)), cells, n_classes)
+
+
+def votes_by_cell(source: VoteSource, members: Integers, cell_of_member: Integers, n_cells: int) -> Integers:
+    """Add up the sizes of the votes of some training rows by cell: those above 0, and those below, (2, rows, cells).
+
+    Soundness: sums of integers that are exact in float64, as in :func:`class_scores`.
+    """
+    ones = np.ones(len(members))
+    belongs = csr_array((ones, (members, cell_of_member)), shape=(source.n_train, n_cells))
+    sums = np.zeros((2, len(source.exponent), n_cells))
+    if isinstance(source, SparseVotes):
+        for side, votes in zip(sums, (source.votes, -source.votes), strict=True):
+            side += (votes.maximum(0) @ belongs).toarray()
+    else:
+        for rows, train, unrounded in votes_in_tiles(source, TILE_ROWS):
+            votes, part = np.rint(unrounded, out=unrounded), belongs[train].T
+            sums[0, rows] += (part @ np.maximum(votes, 0).T).T
+            sums[1, rows] += (part @ np.maximum(-votes, 0).T).T
+    return sums.astype(np.int64)
+
+
+def grouped(sums: Integers, cells: Integers, n_classes: int) -> GroupVotes:
+    """Return sums of votes by cell, a cell being numbered as its group times `n_classes` plus its class."""
+    first_cell = np.flatnonzero(np.diff(cells // n_classes, prepend=-1))
+    return GroupVotes(sums[0], sums[1], cells % n_classes, first_cell)
+
+
+@dataclass(frozen=True)
+class EstimatedScores:
+    """Class scores that are off by at most `error`, both of shape (rows, classes) and in grid units."""
+
+    scores: Floats
+    error: Floats
+    exponent: Integers
+
+    def shifted(self, offsets: Floats, error: Floats) -> EstimatedScores:
+        """Add offsets that are themselves off by at most `error`."""
+        return EstimatedScores(self.scores + offsets, self.error + error, self.exponent)
+
+    def decided(self) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return the leading class, and whether it leads by more than all errors together could amount to."""
+        rows = np.arange(len(self.scores))
+        leader = np.argmax(self.scores, axis=1)
+        with np.errstate(invalid="ignore"):  # an infinite offset decides nothing here
+            lead = self.scores[rows, leader][:, None] - self.scores
+        possible = self.error + self.error[rows, leader][:, None]
+        is_decided = lead > possible
+        is_decided[rows, leader] = True
+        return leader, np.all(is_decided, axis=1)
+
+
+def estimate_scores(source: ProductVotes, sums: Floats, class_counts: Integers) -> EstimatedScores:
+    """Estimate the class scores from the sums of the basis over each class, at a cost that does not grow with n.
+
+    Soundness: each vote is within 1/2 of the product that it rounds, so a class's score is within half its number of
+    labels of the sum of its products. That sum is one product here, off by at most the second term.
+    """
+    terms = sums.shape[0] + 2
+    size = np.abs(source.coefficients) @ np.abs(sums)
+    error = 0.5 * class_counts + 4 * terms * UNIT_ROUNDOFF * size
+    return EstimatedScores(source.coefficients @ sums, error, source.exponent)
+
+
+def class_sums(basis: NDArray[np.float32], codes: Integers, n_classes: int) -> Floats:
+    """Sum the rows of the basis over each class, shape (columns, classes); exact while the sums are below 2**53."""
+    sums = np.zeros((basis.shape[1], n_classes))
+    for start, stop in tiles(len(basis), TILE_ROWS):
+        sums += basis[start:stop].astype(np.float64).T @ one_hot(codes[start:stop], n_classes)
+    return sums
+
+
+def votes_in_tiles(source: VoteSource, size: int, at_a_time: int = ROWS_AT_A_TIME) -> Iterator[Tile]:
+    """Yield runs of test rows and of `size` training rows, with numbers whose nearest integers are the votes.
+
+    The numbers are good until the next run.
+    """
+    if isinstance(source, ProductVotes):
+        yield from source.in_tiles(size, at_a_time)
+        return
+    for start, stop in tiles(source.n_train, size):
+        votes = source.unrounded(start, stop)
+        for first, last in tiles(len(votes), at_a_time):
+            yield slice(first, last), slice(start, stop), votes[first:last]
+
+
+def tiles(n_train: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the ends of runs of training rows."""
+    for start in range(0, n_train, size):
+        yield start, min(start + size, n_train)
+
+
+def one_hot(codes: Integers, n_classes: int) -> Floats:
+    """Return an indicator column per class."""
+    return np.asarray(codes[:, None] == np.arange(n_classes), dtype=np.float64)

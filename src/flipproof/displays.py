@@ -1,0 +1,603 @@
+"""Displays in the manner of scikit-learn: certified accuracy, radii, and attacks against certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from flipproof.adversary import Adversary
+from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
+from flipproof.core.rounding import Floats, Integers
+from flipproof.metrics import certified_accuracy, constant_accuracy, histogram
+
+if TYPE_CHECKING:
+    from matplotlib.artist import Artist
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+#: Okabe and Ito's colours that differ in hue and lightness for every kind of colour vision.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
+
+#: Marks on what belongs to the axes rather than to one curve, so that it is drawn once.
+CONSTANT_MARK = "flipproof-constant-classifier"
+PERCENT_MARK = "flipproof-percent-of-"
+MEASURED = "a radius in"
+
+PANEL_SIZE = (5.4, 4.4)  # inches
+
+
+class CertifiedAccuracyDisplay:
+    """Certified accuracy against the number of changed training labels, or of malicious annotators.
+
+    Make one with :meth:`from_estimator` or :meth:`from_certificates`. Several can be drawn onto the same axes.
+
+    Parameters
+    ----------
+    flips : integers of shape (f,), or floats
+        Numbers of changed labels (or of annotators), or radii in the l2 norm over the training features.
+    accuracy : floats of shape (f,)
+        Certified accuracy at each.
+    clean_accuracy : float
+        Accuracy if nobody changes a label.
+    constant_accuracy : float
+        Share of the most frequent true class: what a constant classifier reaches, whatever the labels.
+    n_units : int
+        Number of training labels (or of annotators).
+    unit : {"labels", "annotators", "l2", "divergence"}, default="labels"
+        What `flips` counts or measures.
+    name : str, optional
+        What the legend calls the curve.
+
+    Attributes
+    ----------
+    line_ : matplotlib line
+        The curve, once drawn.
+    ax_, figure_ : matplotlib axes and figure
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from flipproof import CertifiedAccuracyDisplay, CertifiedRidgeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], y[:1000])
+    >>> display = CertifiedAccuracyDisplay.from_estimator(model, X[1000:], y[1000:])  # doctest: +SKIP
+    """
+
+    line_: Line2D
+    ax_: Axes
+    figure_: Any
+
+    def __init__(
+        self,
+        *,
+        flips: Integers | Floats,
+        accuracy: Floats,
+        clean_accuracy: float,
+        constant_accuracy: float,
+        n_units: int,
+        unit: str = "labels",
+        name: str | None = None,
+    ):
+        self.flips = flips
+        self.accuracy = accuracy
+        self.clean_accuracy = clean_accuracy
+        self.constant_accuracy = constant_accuracy
+        self.n_units = n_units
+        self.unit = unit
+        self.name = name
+
+    @classmethod
+    def from_certificates(
+        cls,
+        y_true: ArrayLike,
+        certificates: Certificates,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> CertifiedAccuracyDisplay:
+        """Draw the curve of given certificates.
+
+        Parameters
+        ----------
+        y_true : array of shape (m,)
+            The true classes of the test rows.
+        certificates : Certificates
+            What `certify` returned for them.
+        name : str, optional
+            What the legend calls the curve; by default the method and its noise.
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        **kwargs
+            For matplotlib's `plot`, such as `color`.
+
+        Returns
+        -------
+        CertifiedAccuracyDisplay
+        """
+        return cls._of(y_true, certificates, name).plot(ax=ax, **kwargs)
+
+    @classmethod
+    def from_estimator(
+        cls,
+        estimator: Any,
+        X: Any,
+        y: ArrayLike,
+        *,
+        method: str | None = None,
+        adversary: Adversary | None = None,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> CertifiedAccuracyDisplay:
+        """Certify test rows and draw the curve.
+
+        Parameters
+        ----------
+        estimator : learner or Pipeline
+            A fitted learner of flipproof, or a Pipeline that ends in one.
+        X : array or data frame of shape (m, k)
+            Test rows.
+        y : array of shape (m,)
+            Their true classes.
+        method : {"exact", "tight", "kl"}, optional
+            Default: the learner's own.
+        adversary : Adversary, optional
+            What can be done to the labels. Default: any label may be changed to anything.
+        name, ax, **kwargs
+            As in :meth:`from_certificates`.
+
+        Returns
+        -------
+        CertifiedAccuracyDisplay
+        """
+        require_matplotlib()
+        from flipproof import certify  # of a room above this one: by its public name
+
+        return cls.from_certificates(y, certify(estimator, X, method, adversary), name=name, ax=ax, **kwargs)
+
+    @classmethod
+    def _of(cls, y_true: ArrayLike, certificates: Certificates, name: str | None) -> CertifiedAccuracyDisplay:
+        (clean_accuracy,) = certified_accuracy(y_true, certificates, [0])
+        flips = telling_flips(y_true, certificates)
+        return cls(
+            flips=flips,
+            accuracy=certified_accuracy(y_true, certificates, flips),
+            clean_accuracy=float(clean_accuracy),
+            constant_accuracy=constant_accuracy(y_true),
+            n_units=certificates.n_units,
+            unit=certificates.unit,
+            name=method_name(certificates) if name is None else name,
+        )
+
+    def plot(self, ax: Axes | None = None, name: str | None = None, **kwargs: Any) -> CertifiedAccuracyDisplay:
+        """Draw the curve: certified accuracy solid, clean accuracy dashed, the constant classifier dotted black.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        name : str, optional
+            What the legend calls the curve; by default the display's own name.
+        **kwargs
+            For matplotlib's `plot`, such as `color`.
+
+        Returns
+        -------
+        CertifiedAccuracyDisplay
+            Itself, with `line_`, `ax_` and `figure_`.
+        """
+        require_matplotlib()
+        if ax is None:
+            import matplotlib.pyplot as plt
+
+            _, ax = plt.subplots(layout="constrained")
+        _check_same_scale(ax, _scale_name(self.n_units, self.unit))
+        # a step around each whole number: what is read off at a tick is the value at that tick; a measured radius holds
+        # up to itself
+        steps = "steps-mid" if self.unit in COUNTED_UNITS else "steps-pre"
+        style = {"drawstyle": steps, "linewidth": 2, "label": self.name if name is None else name, **kwargs}
+        (self.line_,) = ax.plot(self.flips, self.accuracy, **style)
+        self.line_.sticky_edges.x.append(0)  # the axis starts at 0, and still grows with a longer curve
+        colour, behind = self.line_.get_color(), self.line_.get_zorder() - 1
+        ax.axhline(self.clean_accuracy, color=colour, linestyle="--", linewidth=1, zorder=behind)
+        _draw_constant(ax, self.constant_accuracy)
+        _draw_scales(ax, self.n_units, self.unit)
+        ax.legend(handles=legend_handles(ax), loc="best", frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One part of a figure: curves over the same test set."""
+
+    title: str
+    y_true: ArrayLike
+    certificates: Sequence[Certificates]
+
+
+def panels_figure(panels: Sequence[Panel]) -> Figure:
+    """Draw panels side by side, with one legend below all; the figure needs no screen and no pyplot."""
+    require_matplotlib()
+    from matplotlib.figure import Figure
+
+    width, height = PANEL_SIZE
+    figure = Figure(figsize=(width * len(panels), height), layout="constrained")
+    figure.get_layout_engine().set(wspace=0.06)  # type: ignore[union-attr, call-arg]
+    axes = figure.subplots(1, len(panels), sharey=True, squeeze=False)[0]
+    for ax, panel in zip(axes, panels, strict=True):
+        _draw_panel(ax, panel)
+    for ax in axes[1:]:
+        ax.set_ylabel("")
+    handles = legend_handles(axes[0])
+    figure.legend(handles=handles, loc="outside lower center", ncols=len(handles), frameon=False)
+    return figure
+
+
+def _draw_panel(ax: Axes, panel: Panel) -> None:
+    for position, certificates in enumerate(panel.certificates):
+        CertifiedAccuracyDisplay.from_certificates(
+            panel.y_true,
+            certificates,
+            ax=ax,
+            color=COLOURS[position % len(COLOURS)],
+            zorder=3 - position / len(panel.certificates),
+        )
+    ax.set_title(panel.title, fontweight="bold", pad=10)
+    legend = ax.get_legend()
+    if legend is not None:
+        legend.remove()
+
+
+def telling_flips(y_true: ArrayLike, certificates: Certificates) -> Integers | Floats:
+    """Return 0, 1, 2, ... up to where the curve reaches its last value; measured radii as they are, and one beyond."""
+    correct = np.asarray(y_true) == certificates.prediction
+    if certificates.unit not in COUNTED_UNITS:
+        finite = certificates.radius[correct & np.isfinite(certificates.radius)]
+        beyond = max(1.02 * finite.max(initial=0.0), np.finfo(np.float64).tiny)
+        return np.unique(np.concatenate([[0.0], finite, [beyond]]))
+    largest = int(certificates.radius[correct].max(initial=0))
+    return np.arange(min(largest + 1, certificates.n_units) + 1)
+
+
+def _draw_constant(ax: Axes, accuracy: float) -> None:
+    """Draw the constant classifier, once for each test set."""
+    drawn = [line.get_ydata() for line in ax.lines if line.get_gid() == CONSTANT_MARK]
+    if not any(np.isclose(np.asarray(y)[0], accuracy) for y in drawn):
+        ax.axhline(accuracy, color="black", linestyle=":", linewidth=1.5, zorder=1, gid=CONSTANT_MARK)
+
+
+def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
+    """Label the axes; the top one is in percent of the training labels, or of the annotators, and drawn once."""
+    from matplotlib.ticker import PercentFormatter
+
+    if _percent_axis_mark(ax) is not None:
+        return
+    below, above = {
+        "labels": ("changed training labels", "training labels"),
+        "annotators": ("malicious annotators", "annotators"),
+        "l2": ("change of the training features (l2 norm)", None),
+        "divergence": ("divergence of the noise (nats)", None),
+    }[unit]
+    ax.set(xlabel=below, ylabel="certified accuracy", ylim=(0, 1.02))
+    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    ax.spines["right"].set_visible(False)
+    ax.grid(alpha=0.25)
+    if above is None:  # nothing that it could be a share of
+        ax.xaxis.label.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
+        return
+
+    def percent_of(flips: Any) -> Any:
+        return 100 * flips / n_units
+
+    def flips_in(percent: Any) -> Any:
+        return percent * n_units / 100
+
+    top = ax.secondary_xaxis("top", functions=(percent_of, flips_in))
+    top.set_xlabel(f"in percent of the {n_units} {above}")
+    top.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
+
+
+def _scale_name(n_units: int, unit: str) -> str:
+    return f"{n_units} {unit}" if unit in COUNTED_UNITS else f"{MEASURED} {unit}"
+
+
+def _percent_axis_mark(ax: Axes) -> str | None:
+    marks = [str(child.get_gid()) for child in [*ax.child_axes, ax.xaxis.label]]
+    return next((mark for mark in marks if mark.startswith(PERCENT_MARK)), None)
+
+
+def _check_same_scale(ax: Axes, scale: str) -> None:
+    mark = _percent_axis_mark(ax)
+    if mark not in (None, f"{PERCENT_MARK}{scale}"):
+        drawn = str(mark).removeprefix(PERCENT_MARK)
+        axis = f"the axis is {drawn}" if drawn.startswith(MEASURED) else f"the top axis is in percent of {drawn}"
+        raise ValueError(
+            f"Curves on the same axes must share a training set: {axis}. "
+            f"Got {scale} instead: draw this one onto other axes."
+        )
+
+
+def legend_handles(ax: Axes) -> list[Artist]:
+    """Return the named curves, and what dashes and dots mean."""
+    from matplotlib.lines import Line2D
+
+    curves, _ = ax.get_legend_handles_labels()
+    dashed = Line2D([], [], color="grey", linestyle="--", linewidth=1, label="clean accuracy")
+    dotted = Line2D([], [], color="black", linestyle=":", linewidth=1.5, label="constant classifier")
+    return [*curves, dashed, dotted]
+
+
+def require_matplotlib() -> None:
+    """Say what to install where matplotlib is missing."""
+    try:
+        import matplotlib  # noqa: F401
+    except ImportError as error:
+        raise ImportError("Plots need matplotlib: pip install 'flipproof[plot]'") from error
+
+
+class RadiusHistogramDisplay:
+    """Number of predictions by radius, right and wrong ones stacked.
+
+    Make one with :meth:`from_certificates`.
+
+    Parameters
+    ----------
+    edges : array of shape (b + 1,)
+        Borders of the bins; a bin holds its left border.
+    counts : mapping of str to integers of shape (b,)
+        Predictions per bin: "right" and "wrong", or "all" if nobody knows.
+    n_unlimited : int
+        Predictions that no changes at all can overturn; they are in no bin.
+    unit : {"labels", "annotators", "l2", "divergence"}
+        What a radius counts or measures.
+
+    Attributes
+    ----------
+    ax_, figure_ : matplotlib axes and figure
+        Where it was drawn.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from flipproof.displays import RadiusHistogramDisplay
+    >>> X, y = load_digits(return_X_y=True)
+    >>> certificates = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], y[:1000]).certify(X[1000:])
+    >>> display = RadiusHistogramDisplay.from_certificates(certificates, y[1000:])  # doctest: +SKIP
+    """
+
+    ax_: Axes
+    figure_: Any
+
+    def __init__(self, *, edges: Any, counts: dict[str, Integers], n_unlimited: int, unit: str = "labels"):
+        self.edges = edges
+        self.counts = counts
+        self.n_unlimited = n_unlimited
+        self.unit = unit
+
+    @classmethod
+    def from_certificates(
+        cls, certificates: Certificates, y_true: ArrayLike | None = None, *, ax: Axes | None = None, **kwargs: Any
+    ) -> RadiusHistogramDisplay:
+        """Draw the radii of given certificates.
+
+        Parameters
+        ----------
+        certificates : Certificates
+            What `certify` returned.
+        y_true : array of shape (m,), optional
+            The true classes, to tell right predictions from wrong ones.
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        **kwargs
+            For matplotlib's `bar`, such as `alpha`.
+
+        Returns
+        -------
+        RadiusHistogramDisplay
+        """
+        correct = None
+        if y_true is not None:
+            truth = np.asarray(y_true)
+            if truth.shape != certificates.prediction.shape:
+                raise ValueError(
+                    f"y_true must have one label per certificate, shape {certificates.prediction.shape}. "
+                    f"Got shape {truth.shape} instead."
+                )
+            correct = np.asarray(truth == certificates.prediction)
+        found = histogram(certificates, correct)
+        kinds = [kind for kind in found if kind != "edges"]
+        display = cls(
+            edges=np.asarray(found["edges"]),
+            counts={kind: np.asarray(found[kind]["counts"]) for kind in kinds},
+            n_unlimited=sum(found[kind]["unlimited"] for kind in kinds),
+            unit=certificates.unit,
+        )
+        return display.plot(ax=ax, **kwargs)
+
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> RadiusHistogramDisplay:
+        """Draw the bars.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        **kwargs
+            For matplotlib's `bar`, such as `alpha`.
+
+        Returns
+        -------
+        RadiusHistogramDisplay
+            Itself, with `ax_` and `figure_`.
+        """
+        ax = _axes(ax)
+        bottom = np.zeros(len(self.edges) - 1)
+        for position, (kind, counts) in enumerate(self.counts.items()):
+            style = {"color": COLOURS[position], "edgecolor": "white", "linewidth": 0.5, "label": kind, **kwargs}
+            ax.bar(self.edges[:-1], counts, width=np.diff(self.edges), bottom=bottom, align="edge", **style)
+            bottom += counts
+        ax.set(xlabel=f"radius ({FLIPS_NAMES[self.unit]})", ylabel="predictions", xlim=(0, None))
+        ax.spines[["top", "right"]].set_visible(False)
+        if self.n_unlimited or len(self.counts) > 1:
+            beyond = f"{self.n_unlimited} more: beyond any attack" if self.n_unlimited else None
+            ax.legend(title=beyond, frameon=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+class AttackDisplay:
+    """Certified accuracy from below and attacked accuracy from above: the truth lies between the two.
+
+    Make one with :meth:`from_results`. Where the two meet, certificate and attack are both the best there is.
+
+    Parameters
+    ----------
+    flips : integers of shape (f,)
+        Numbers of changed labels (or of annotators).
+    certified, attacked : floats of shape (f,)
+        Share of test rows that are correct and certified, and that are correct and not overturned by the attack.
+    clean_accuracy, constant_accuracy : float
+        As in :class:`flipproof.CertifiedAccuracyDisplay`.
+    n_units : int
+        Number of training labels (or of annotators).
+    unit : {"labels", "annotators"}, default="labels"
+        What `flips` counts.
+
+    Attributes
+    ----------
+    certified_line_, attacked_line_ : matplotlib lines
+        The curves, once drawn.
+    ax_, figure_ : matplotlib axes and figure
+        Where they were drawn.
+    """
+
+    ax_: Axes
+    figure_: Any
+    certified_line_: Any
+    attacked_line_: Any
+
+    def __init__(
+        self,
+        *,
+        flips: Integers,
+        certified: Floats,
+        attacked: Floats,
+        clean_accuracy: float,
+        constant_accuracy: float,
+        n_units: int,
+        unit: str = "labels",
+    ):
+        self.flips = flips
+        self.certified = certified
+        self.attacked = attacked
+        self.clean_accuracy = clean_accuracy
+        self.constant_accuracy = constant_accuracy
+        self.n_units = n_units
+        self.unit = unit
+
+    @classmethod
+    def from_results(
+        cls,
+        y_true: ArrayLike,
+        certificates: Certificates,
+        attack: Any,
+        *,
+        name: str | None = None,
+        ax: Axes | None = None,
+        **kwargs: Any,
+    ) -> AttackDisplay:
+        """Draw given certificates and an attack on the same test rows.
+
+        Parameters
+        ----------
+        y_true : array of shape (m,)
+            The true classes of the test rows.
+        certificates : Certificates
+            What `certify` returned for them.
+        attack : AttackResult
+            What an attack on the same model and rows found, as :func:`flipproof.attacks.worst_flips`.
+        name : str, optional
+            What the legend calls the model.
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        **kwargs
+            For matplotlib's `plot`, such as `color`.
+
+        Returns
+        -------
+        AttackDisplay
+        """
+        if len(attack) != len(certificates) or attack.unit != certificates.unit:
+            raise ValueError(
+                "An attack and certificates on the same axes must be of the same test rows and in the same unit. Got "
+                f"{attack!r} for {certificates!r}."
+            )
+        needed = int(attack.flips_needed[attack.success].max(initial=0))
+        last = max(int(telling_flips(y_true, certificates)[-1]), min(needed, certificates.n_units))
+        flips = np.arange(last + 1)
+        display = cls(
+            flips=flips,
+            certified=certified_accuracy(y_true, certificates, flips),
+            attacked=attack.accuracy(y_true, flips),
+            clean_accuracy=float(certified_accuracy(y_true, certificates, [0])[0]),
+            constant_accuracy=constant_accuracy(y_true),
+            n_units=certificates.n_units,
+            unit=certificates.unit,
+        )
+        return display.plot(ax=ax, name=name, **kwargs)
+
+    def plot(self, ax: Axes | None = None, name: str | None = None, **kwargs: Any) -> AttackDisplay:
+        """Draw both curves, and shade what lies between them: neither proved nor broken.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        name : str, optional
+            What the legend calls the model.
+        **kwargs
+            For matplotlib's `plot`, such as `color`.
+
+        Returns
+        -------
+        AttackDisplay
+            Itself, with its lines, `ax_` and `figure_`.
+        """
+        ax = _axes(ax)
+        prefix = "" if name is None else f"{name}: "
+        certified = CertifiedAccuracyDisplay(
+            flips=self.flips,
+            accuracy=self.certified,
+            clean_accuracy=self.clean_accuracy,
+            constant_accuracy=self.constant_accuracy,
+            n_units=self.n_units,
+            unit=self.unit,
+            name=f"{prefix}certified",
+        ).plot(ax=ax, **kwargs)
+        colour, steps = certified.line_.get_color(), certified.line_.get_drawstyle()
+        style = {"color": colour, "drawstyle": steps, "linewidth": 1.5, "linestyle": "-.", **kwargs}
+        (line,) = ax.plot(self.flips, self.attacked, label=f"{prefix}attacked", **style)
+        ax.fill_between(self.flips, self.certified, self.attacked, step="mid", color=colour, alpha=0.15, linewidth=0)
+        ax.set_ylabel("accuracy under attack")
+        ax.legend(handles=legend_handles(ax), loc="best", frameon=False)
+        self.certified_line_, self.attacked_line_ = certified.line_, line
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+
+def _axes(ax: Axes | None) -> Axes:
+    require_matplotlib()
+    if ax is not None:
+        return ax
+    import matplotlib.pyplot as plt
+
+    _, ax = plt.subplots(layout="constrained")
+    return ax

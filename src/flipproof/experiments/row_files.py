@@ -1,0 +1,186 @@
+"""One row per run and test row, appended as they are computed, and the scores that rows add up to."""
+
+from __future__ import annotations
+
+import csv
+import io
+import lzma
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from flipproof.attacks.result import NO_ATTACK, standing_share
+from flipproof.core.rounding import Floats, Integers
+from flipproof.files import write_whole
+
+#: What a missing number is in a row: no certificate by that method, or no attack.
+NOTHING = -2
+
+#: Columns of numbers, one row for each test row of a run.
+COLUMNS = ("prediction", "kl", "tight", "exact", "flips_needed", "flips_to_half")
+
+HEADER = ("run", "index", "label", *COLUMNS)
+GROWING, FINISHED = "rows.csv", "rows.csv.xz"
+
+#: So many columns are never empty: the run, the test row, its label, the prediction.
+NEEDED = 4
+NUMBER = re.compile(r"(-?[0-9]{1,18})?", re.ASCII)
+REMEDY = "Delete it, and its rows are computed again."
+
+
+@dataclass(frozen=True)
+class RunRows:
+    """The rows of one run, sorted by test row.
+
+    Attributes
+    ----------
+    index, label : integers of shape (m,)
+        The test row's number in the data set, and its true label.
+    columns : mapping of str to integers of shape (m,)
+        See :data:`flipproof.experiments.runner.COLUMNS`.
+    """
+
+    index: Integers
+    label: Integers
+    columns: Mapping[str, Integers]
+
+    def __getitem__(self, name: str) -> Integers:
+        return self.columns[name]
+
+    def is_of_the_same_test_rows(self, other: RunRows) -> bool:
+        """Whether both have the same test rows, with the same labels."""
+        return np.array_equal(self.index, other.index) and np.array_equal(self.label, other.label)
+
+    def has(self, name: str) -> bool:
+        """Whether a column was recorded, for all rows."""
+        return bool((self.columns[name] != NOTHING).all())
+
+
+class RowFile:
+    """The rows of an experiment in a folder: a text file that only grows, compressed when it is complete."""
+
+    def __init__(self, folder: Path) -> None:
+        self._growing, self._finished = folder / GROWING, folder / FINISHED
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether the rows were complete when somebody last added to them."""
+        return self._finished.exists() and not self._growing.exists()
+
+    def runs(self) -> dict[str, RunRows]:
+        """Return what is there, by run; of a test row that is there twice, the first."""
+        tables: dict[str, list[list[int]]] = {}
+        for name, *values in self._lines():
+            tables.setdefault(name, []).append([NOTHING if value == "" else int(value) for value in values])
+        return {name: _run_rows(table) for name, table in tables.items()}
+
+    def append(self, run: str, index: Integers, label: Integers, columns: Mapping[str, Integers]) -> None:
+        """Add the rows of some test rows; those of a call that is cut short are found or done again, one by one."""
+        self._reopen()
+        with self._growing.open("a", encoding="utf-8") as file:
+            file.write(_as_text(_as_lines(run, RunRows(index, label, columns))))
+            file.flush()
+            os.fsync(file.fileno())
+
+    def finish(self, order: Sequence[str]) -> None:
+        """Sort the rows by run and test row, and compress them; runs that are not named come last."""
+        runs = self.runs()
+        others = [name for name in runs if name not in order]
+        lines = [line for name in (*order, *others) for line in _as_lines(name, runs[name])]
+        write_whole(self._finished, lzma.compress(_as_text([HEADER, *lines]).encode(), preset=9))
+        self._growing.unlink(missing_ok=True)
+
+    def keep_only(self, names: Collection[str]) -> None:
+        """Forget the rows of all other runs."""
+        lines = self._lines()
+        kept = [line for line in lines if line[0] in names]
+        if len(kept) < len(lines):
+            write_whole(self._growing, _as_text([HEADER, *kept]).encode())
+        if self._growing.exists():  # what it no longer has must not come back when it is deleted
+            self._finished.unlink(missing_ok=True)
+
+    @property
+    def path(self) -> Path:
+        """The file that counts: the growing one where it exists, because it began as a copy of the other."""
+        return self._growing if self._growing.exists() else self._finished
+
+    def _lines(self) -> list[list[str]]:
+        """Return the rows as they are written, each checked."""
+        try:
+            lines = list(csv.reader(io.StringIO(self._text())))[1:]
+        except csv.Error as error:
+            raise OSError(f"{self.path} is damaged: it is no table ({error}). {REMEDY}") from error
+        for number, line in enumerate(lines, start=2):
+            if len(line) != len(HEADER) or not all(map(NUMBER.fullmatch, line[1:])) or "" in line[1:NEEDED]:
+                raise OSError(f"{self.path} is damaged: line {number} is no row of results. {REMEDY}")
+        return lines
+
+    def _text(self) -> str:
+        if not self.path.exists():
+            return ""
+        try:
+            content = self.path.read_bytes()
+            text = (lzma.decompress(content) if self.path == self._finished else content).decode()
+        except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
+            raise OSError(f"{self.path} is damaged: it cannot be read ({error}). {REMEDY}") from error
+        if not text.startswith(_as_text([HEADER])):
+            raise OSError(f"{self.path} is damaged: its first line does not say what the columns are. {REMEDY}")
+        return text[: text.rfind("\n") + 1]  # a line that was cut off does not count
+
+    def _reopen(self) -> None:
+        """Make the growing file hold all that is known, and end with a whole line."""
+        text = self._text() or _as_text([HEADER])
+        if not self._growing.exists() or self._growing.stat().st_size != len(text.encode()):
+            write_whole(self._growing, text.encode())
+
+
+def _as_lines(name: str, rows: RunRows) -> list[list[Any]]:
+    table = zip(rows.index, rows.label, *(rows[column] for column in COLUMNS), strict=True)
+    return [[name, *("" if value == NOTHING else int(value) for value in row)] for row in table]
+
+
+def _as_text(lines: Iterable[Iterable[Any]]) -> str:
+    buffer = io.StringIO()
+    csv.writer(buffer, lineterminator="\n").writerows(lines)
+    return buffer.getvalue()
+
+
+def _run_rows(table: list[list[int]]) -> RunRows:
+    array: Any = np.array(table, dtype=np.int64)
+    _, first = np.unique(array[:, 0], return_index=True)
+    array = array[first]
+    return RunRows(array[:, 0], array[:, 1], dict(zip(COLUMNS, array[:, 2:].T, strict=True)))
+
+
+def clean_accuracy(rows: RunRows) -> float:
+    """Share of test rows that are predicted correctly."""
+    return float(np.mean(rows["prediction"] == rows.label))
+
+
+def worst_recall(rows: RunRows) -> float:
+    """Share of correct predictions among the rows of the class for which it is the lowest."""
+    return min(float(np.mean(rows["prediction"][rows.label == c] == c)) for c in np.unique(rows.label))
+
+
+def certified(rows: RunRows, method: str, flips: ArrayLike) -> Floats:
+    """Share of test rows that are correct and have at least that radius."""
+    # a row with radius r needs more than r flips to be lost
+    return standing_share(rows.label, rows["prediction"], rows[method].astype(np.float64) + 1, flips)
+
+
+def attacked(rows: RunRows, column: str, flips: ArrayLike) -> Floats:
+    """Share of test rows that are correct and still stand after the attack with that many flips."""
+    needed = np.where(rows[column] == NO_ATTACK, np.inf, rows[column])
+    return standing_share(rows.label, rows["prediction"], needed, flips)
+
+
+def median_radius(rows: RunRows, method: str) -> int:
+    """Return the largest number of flips at which half of the test rows are still certified and correct; -1: never."""
+    radius = np.where(rows["prediction"] == rows.label, rows[method], -1)
+    return int(np.sort(radius)[len(radius) // 2])

@@ -1,0 +1,202 @@
+"""Texts as the average of their words' vectors, and the files that vectors are published in."""
+
+from __future__ import annotations
+
+import gzip
+import os
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.feature_extraction.text import CountVectorizer
+from sklearn.utils.validation import check_is_fitted
+
+Vectors = NDArray[np.float32]
+
+
+def read_word_vectors(path: str | os.PathLike[str], limit: int | None = None) -> tuple[list[str], Vectors]:
+    """Return words and their vectors; of a word that comes twice, the first.
+
+    Parameters
+    ----------
+    path : path
+        A text file of GloVe or word2vec (``word number number ...``, with or without a first line of two sizes), a
+        binary file of word2vec (``.bin``), either of them compressed (``.gz``), or an ``.npz`` file that holds
+        `vectors` and `words`: strings, or the bytes of a UTF-8 text with a word a line.
+    limit : int, optional
+        Read the first words only: files are sorted by frequency.
+
+    Returns
+    -------
+    words : list of str
+    vectors : array of shape (n_words, n_dimensions)
+    """
+    path = Path(path)
+    try:
+        if path.suffix == ".npz":
+            words, vectors = _from_npz(path)
+        elif ".bin" in path.suffixes:
+            words, vectors = _gathered(_from_binary(path, limit))
+        else:
+            words, vectors = _gathered(_from_text(path, limit))
+    except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
+        raise OSError(f"{path} is no file of word vectors: {error}") from error
+    first = {word: i for i, word in reversed(list(enumerate(words[:limit])))}
+    kept = sorted(first.values())
+    return [words[i] for i in kept], vectors[kept]
+
+
+def _opened(path: Path) -> BinaryIO:
+    return cast(BinaryIO, gzip.open(path, "rb")) if path.suffix == ".gz" else open(path, "rb")
+
+
+def _gathered(entries: Iterator[tuple[str, Vectors]]) -> tuple[list[str], Vectors]:
+    words, rows = [], []
+    for word, row in entries:
+        words.append(word)
+        rows.append(row)
+        if len(row) != len(rows[0]):
+            raise ValueError(f"the vector of {word!r} has {len(row)} numbers, that of {words[0]!r} has {len(rows[0])}")
+    if not words:
+        raise ValueError("it is empty")
+    return words, np.stack(rows)
+
+
+def _from_text(path: Path, limit: int | None) -> Iterator[tuple[str, Vectors]]:
+    with _opened(path) as file:
+        for number, line in enumerate(file):
+            word, *numbers = line.decode("utf-8", errors="replace").rstrip().split(" ")
+            if number == 0 and len(numbers) == 1:  # word2vec's first line: how many words, how many numbers
+                limit = None if limit is None else limit + 1
+                continue
+            if limit is not None and number >= limit:
+                return
+            yield word, np.array(numbers, dtype=np.float32)
+
+
+def _from_binary(path: Path, limit: int | None) -> Iterator[tuple[str, Vectors]]:
+    """Yield the entries of word2vec's binary format: a line of sizes, then word, blank, numbers of four bytes."""
+    with _opened(path) as file:
+        n_words, n_numbers = map(int, file.readline().split())
+        for _ in range(n_words if limit is None else min(limit, n_words)):
+            word = bytearray()
+            while (byte := file.read(1)) != b" ":
+                if not byte:
+                    raise EOFError(f"it ends before its {n_words} words")
+                word += byte
+            content = file.read(4 * n_numbers)
+            if len(content) < 4 * n_numbers:
+                raise EOFError(f"it ends before its {n_words} words")
+            # some writers end a vector with a line break, which then stands before the next word
+            yield word.lstrip(b"\n").decode("utf-8", errors="replace"), np.frombuffer(content, dtype="<f4")
+
+
+def _from_npz(path: Path) -> tuple[list[str], Vectors]:
+    with np.load(path, allow_pickle=False) as data:
+        words, vectors = data["words"], data["vectors"].astype(np.float32)
+    listed = words.tobytes().decode("utf-8").split("\n") if words.dtype == np.uint8 else words.tolist()
+    if vectors.ndim != 2 or len(listed) != len(vectors):
+        raise ValueError(f"it has {len(listed)} words and vectors of shape {vectors.shape}")
+    return listed, vectors
+
+
+#: A word: letters and digits, with apostrophes inside ("don't").
+TOKEN = r"(?u)\b\w+(?:'\w+)*\b"
+WEIGHTINGS = ("mean", "idf")
+
+
+class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Average the vectors of the words of each text, from any file of GloVe or word2vec.
+
+    Labels are never read: the vectors come from the file, and the only thing that is learnt from the training texts is,
+    with ``weighting="idf"``, in how many of them each word is.
+
+    Parameters
+    ----------
+    vectors : path, or pair of words and array
+        A file (see :func:`read_word_vectors`), or the words and an array of shape (n_words, n_dimensions).
+    weighting : {"mean", "idf"}, default="mean"
+        ``"mean"``: every word counts as often as it stands there, as in the paper. ``"idf"``: rare words count more.
+    lowercase : bool, default=True
+        Whether texts are turned into small letters, as GloVe was; Google's vectors know capitals.
+    limit : int, optional
+        Use the first words of the file only.
+
+    Attributes
+    ----------
+    words_ : list of str
+        The words.
+    vectors_ : array of shape (n_words, n_dimensions)
+        Their vectors.
+    weights_ : array of shape (n_words,)
+        How much each counts.
+
+    Examples
+    --------
+    >>> from flipproof.features import WordVectors
+    >>> embed = WordVectors((["good", "bad"], [[1.0, 0.0], [0.0, 1.0]]))
+    >>> embed.fit_transform(["Good, good, good... or bad?", "unknown"])
+    array([[0.75, 0.25],
+           [0.  , 0.  ]], dtype=float32)
+    """
+
+    def __init__(
+        self,
+        vectors: str | os.PathLike[str] | tuple[Any, Any],
+        *,
+        weighting: str = "mean",
+        lowercase: bool = True,
+        limit: int | None = None,
+    ) -> None:
+        self.vectors = vectors
+        self.weighting = weighting
+        self.lowercase = lowercase
+        self.limit = limit
+
+    def fit(self, X: Any, y: Any = None) -> WordVectors:
+        """Read the vectors and, for "idf", count the texts that each word is in; labels are ignored."""
+        if self.weighting not in WEIGHTINGS:
+            raise ValueError(
+                f"The 'weighting' parameter of WordVectors must be one of {WEIGHTINGS}. Got {self.weighting!r} instead."
+            )
+        self.words_, self.vectors_ = self._read()
+        self._n_features_out = self.vectors_.shape[1]
+        self.weights_ = np.ones(len(self.words_), dtype=np.float32)
+        if self.weighting == "idf":
+            counts = self._counts(X)
+            in_texts = np.bincount(counts.indices, minlength=len(self.words_))
+            self.weights_ = np.log((1 + counts.shape[0]) / (1 + in_texts)).astype(np.float32) + 1
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the average vectors; a text without a known word becomes zeros."""
+        check_is_fitted(self)
+        counts = self._counts(X) @ sparse.diags_array(self.weights_)
+        totals = np.maximum(counts.sum(axis=1), np.finfo(np.float32).tiny)
+        return np.asarray(counts @ self.vectors_ / totals.reshape(-1, 1), dtype=np.float32)
+
+    def _read(self) -> tuple[list[str], NDArray[np.float32]]:
+        if isinstance(self.vectors, (str, os.PathLike)):
+            return read_word_vectors(self.vectors, self.limit)
+        words, vectors = self.vectors
+        listed, array = list(words)[: self.limit], np.asarray(vectors, dtype=np.float32)[: self.limit]
+        if array.ndim != 2 or len(listed) != len(array) or len(set(listed)) < len(listed):
+            raise ValueError(
+                "The 'vectors' parameter of WordVectors must be a file, or a pair of different words and an array with "
+                f"a row for each. Got {len(listed)} words and an array of shape {array.shape} instead."
+            )
+        return listed, array
+
+    def _counts(self, X: Any) -> sparse.csr_array:
+        """Return how often each word is in each text."""
+        if isinstance(X, str) or not all(isinstance(text, str) for text in X):
+            raise ValueError("WordVectors takes a list or an array of texts, each of them a string.")
+        counter = CountVectorizer(
+            vocabulary=self.words_, lowercase=self.lowercase, token_pattern=TOKEN, dtype=np.float32
+        )
+        return sparse.csr_array(counter.transform(X))

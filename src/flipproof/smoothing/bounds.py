@@ -1,0 +1,338 @@
+"""From counted votes of noisy models to a certified radius, with a stated confidence.
+
+Clopper-Pearson bounds turn counts into bounds on a vote's probability; guarantees turn these into radii.
+
+The smoothed decision g is the class with the largest share of the vote G under the noise, the plurality of the paper's
+Appendix B.1. One sample of models *selects* the class to certify; another, independent one *estimates* its vote.
+Selecting and estimating on the same votes would favour the class that was lucky in them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import betainccinv
+
+from flipproof.core.guarantees import (
+    budget_over_rivals,
+    gaussian_radius_over_rivals,
+    kl_radius_over_rivals,
+    tight_radius_over_rivals,
+    wins_over_rivals,
+)
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip, Measure
+from flipproof.core.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, Floats, Integers, below
+
+#: How far a bound that is not yet proved is moved outwards first; each further step is twice as long.
+FIRST_STEP = 2.0**-44
+
+
+def log_share_upper(counts: ArrayLike, n_samples: int, alpha: float) -> Floats:
+    """Return the log of an upper bound on a probability of which `counts` of `n_samples` draws bear witness.
+
+    Clopper and Pearson (1934): the smallest b with P(Binomial(n, b) <= count) <= alpha. Whatever the probability, the
+    bound falls below it with a chance of at most `alpha`. A lower bound is 1 minus the upper bound for all other draws.
+
+    Soundness: SciPy's inverse of the beta function is a guess only. The tail is evaluated at the guess with a proven
+    error (:func:`log_tail_upper`), and the guess is moved outwards until its *upper* end is at most alpha. With up to
+    10^6 draws this makes the bound larger than the true one by a factor of at most 1 + 10^-6.
+    """
+    found = np.asarray(counts, dtype=np.int64)
+    distinct, position = np.unique(found, return_inverse=True)
+    bounds = np.array([_one_bound(int(count), int(n_samples), float(alpha)) for count in distinct])
+    return np.asarray(bounds[position].reshape(found.shape), dtype=np.float64)
+
+
+@lru_cache(maxsize=4096)
+def _one_bound(count: int, n: int, alpha: float) -> float:
+    if count >= n:
+        return 0.0
+    wanted = float(below(np.log(alpha)))
+    guess = float(betainccinv(count + 1, n - count, alpha))
+    bound, step = max(guess, float(np.finfo(np.float64).tiny)), FIRST_STEP
+    while bound < 1 and log_tail_upper(count, n, bound) > wanted:
+        bound, step = bound * (1 + step), 2 * step
+    # the bound is a float64 as it stands; only its logarithm is rounded, upwards
+    return min(0.0, -float(below(-np.log(bound)))) if bound < 1 else 0.0
+
+
+def log_tail_upper(count: int, n: int, share: float) -> float:
+    """Return an upper bound on log P(Binomial(n, share) <= count), for 0 < share < 1 and count < n.
+
+    Soundness: the tail is its last term times 1 + a_1 (1 + a_2 (1 + ...)), a_i = (count - i + 1) / (n - count + i) *
+    (1 - share) / share. The products have up to 6 roundings a factor, so the sum is within 8 (count + 1) u of its size,
+    everything being positive. The last term's log is a sum of logs, each within FUNCTION_ERROR of its
+    size; adding l of them pairwise or not adds at most l u of the sum of sizes.
+    """
+    i = np.arange(1, count + 1, dtype=np.float64)
+    with np.errstate(under="ignore"):
+        terms = np.cumprod((count - i + 1) / (n - count + i) * ((1 - share) / share))
+    log_sum = float(np.log1p(terms.sum()))
+    logs = np.log((n - count + i) / i)  # of C(n, count)
+    ends = count * np.log(share), (n - count) * np.log1p(-share)
+    value = log_sum + float(logs.sum()) + float(ends[0]) + float(ends[1])
+    sizes = log_sum + float(np.abs(logs).sum()) + abs(float(ends[0])) + abs(float(ends[1]))
+    # a quotient's rounding moves its log by 2 u, whatever its size
+    error = (2 * FUNCTION_ERROR + 2 * (count + 8) * UNIT_ROUNDOFF) * sizes + 16 * (count + 8) * UNIT_ROUNDOFF
+    return value + error
+
+
+@dataclass(frozen=True)
+class VoteBounds:
+    """What the votes on m test rows say.
+
+    Attributes
+    ----------
+    winner : integers of shape (m,)
+        The selected class.
+    rival : integers of shape (m,)
+        The other class with the most votes in the estimation sample.
+    log_failure : floats of shape (m,)
+        Log of an upper bound on the vote that does not go to the winner.
+    log_rival : floats of shape (m,)
+        Log of an upper bound on the vote for any one other class.
+    margin : floats of shape (m,)
+        The winner's lead over the rival in the estimation sample, as a share of it; negative if it trails there.
+    """
+
+    winner: Integers
+    rival: Integers
+    log_failure: Floats
+    log_rival: Floats
+    margin: Floats
+
+    @property
+    def decided(self) -> np.ndarray:
+        """True where the winner is surely the smoothed decision."""
+        return wins_over_rivals(self.log_failure, self.log_rival)
+
+
+def selected_classes(selection: Integers) -> Integers:
+    """Return the classes with the most votes; ties go to the class that sorts lowest."""
+    return np.asarray(selection.argmax(axis=1), dtype=np.int64)
+
+
+def bound_votes(selection: Integers, estimation: Integers, alpha: float) -> VoteBounds:
+    """Bound the vote of the selected class, and that of all others, given the votes of both samples, shape (m, K).
+
+    Soundness: given the selection sample, class c is fixed, and so is how alpha is spent; the estimation sample is
+    independent of it, so its count for any fixed class is binomial. Either all of alpha is spent on G_c, and then a
+    rival has at most what c has not. Or half of it is spent on G_c, and the other half, in equal parts, on *each* of
+    the K - 1 rivals; by the union bound all K bounds hold at once, with probability 1 - alpha, and the largest of them,
+    which is that of the rival with the most votes, holds for every rival, whichever the selection sample saw second.
+    With two classes G_d = 1 - G_c, so the first way is always the better. Nothing is asked of any other test row:
+    each has its own statement, although all share the same models.
+    """
+    winner = selected_classes(selection)
+    rows = np.arange(len(winner))
+    others = estimation.copy()
+    others[rows, winner] = -1
+    rival = others.argmax(axis=1)
+    n_samples = int(estimation[0].sum()) if len(estimation) else 1
+    split = _split_pays(selection, winner, n_samples, alpha)
+    bounds = [_bounds(estimation, winner, n_samples, alpha, with_rivals) for with_rivals in (False, True)]
+    log_failure, log_rival = (np.where(split, two, one) for one, two in zip(*bounds, strict=True))
+    return VoteBounds(
+        winner=winner,
+        rival=rival,
+        log_failure=log_failure,
+        log_rival=np.minimum(log_failure, log_rival),
+        margin=(estimation[rows, winner] - estimation[rows, rival]) / n_samples,
+    )
+
+
+def _bounds(
+    votes: Integers, winner: Integers, n_samples: int, alpha: float, with_rivals: bool
+) -> tuple[Floats, Floats]:
+    """Return log upper bounds on the vote that the winner has not, and on that of any one rival."""
+    rows, n_rivals = np.arange(len(votes)), votes.shape[1] - 1
+    for_winner = votes[rows, winner]
+    if not with_rivals or n_rivals == 1:
+        log_failure = log_share_upper(n_samples - for_winner, n_samples, alpha)
+        return log_failure, log_failure
+    others = votes.copy()
+    others[rows, winner] = -1
+    return (
+        log_share_upper(n_samples - for_winner, n_samples, alpha / 2),
+        log_share_upper(others.max(axis=1), n_samples, float(below(alpha / 2 / n_rivals))),
+    )
+
+
+def _split_pays(selection: Integers, winner: Integers, n_samples: int, alpha: float) -> np.ndarray:
+    """Guess from the selection sample where bounds on the rivals will certify more than they cost.
+
+    Soundness: any guess will do, as long as it does not look at the estimation sample.
+    """
+    shares = selection / np.maximum(selection.sum(axis=1, keepdims=True), 1)
+    expected = np.rint(shares * n_samples).astype(np.int64)
+    one, two = (
+        budget_over_rivals(*_bounds(expected, winner, n_samples, alpha, with_rivals)) for with_rivals in (False, True)
+    )
+    return np.asarray(two > one)
+
+
+GUARANTEES = ("tight", "kl", "gaussian")
+
+
+def resolved_noise(noise: Any, n_classes: int, owner: str) -> Measure:
+    """Return the measure over so many classes; a number q stands for label noise."""
+    is_number = isinstance(noise, (int, float, np.floating)) and not isinstance(noise, bool)
+    measure = LabelFlip(float(noise)) if is_number else noise
+    if not isinstance(measure, Measure) or isinstance(measure, type):
+        raise ValueError(
+            f"The 'noise' parameter of {owner} must be a number, a LabelFlip, FeatureNoise or JointNoise, or an object "
+            f"with the methods sample and divergence. Got {noise!r} instead."
+        )
+    part = getattr(measure, "part", "both")
+    if part not in ("labels", "features", "both"):
+        raise ValueError(f"{measure!r} must have part 'labels', 'features' or 'both'. Got {part!r} instead.")
+    labels = measure.labels if isinstance(measure, JointNoise) else measure
+    if isinstance(labels, LabelFlip) and labels.n_classes not in (None, n_classes):
+        raise ValueError(f"noise is for {labels.n_classes} classes, but there are {n_classes} in the training labels.")
+    return measure.with_classes(n_classes) if hasattr(measure, "with_classes") else measure
+
+
+def resolved_guarantee(guarantee: Any, measure: Measure, owner: str) -> str:
+    """Return "kl", "tight" or "gaussian"; the tight bound of Gaussian noise *is* the Gaussian one."""
+    if not isinstance(guarantee, str) or guarantee not in GUARANTEES:
+        raise ValueError(
+            f"The 'guarantee' parameter of {owner} must be one of {', '.join(map(repr, GUARANTEES))}. "
+            f"Got {guarantee!r} instead."
+        )
+    if guarantee == "kl":
+        return guarantee
+    if isinstance(measure, FeatureNoise):
+        return "gaussian"
+    if guarantee == "gaussian":
+        raise ValueError(
+            f"guarantee='gaussian' is for FeatureNoise alone. Got {measure!r} instead: use 'tight' or 'kl'."
+        )
+    if not isinstance(measure, (LabelFlip, JointNoise)):
+        raise ValueError(
+            f"guarantee='tight' is for LabelFlip, FeatureNoise and JointNoise. Got {measure!r} instead: "
+            "guarantee='kl' holds for any measure."
+        )
+    return guarantee
+
+
+def radius_unit(measure: Measure) -> str:
+    """Return what a radius under this measure counts."""
+    if isinstance(measure, (LabelFlip, JointNoise)):
+        return "labels"
+    return "l2" if isinstance(measure, FeatureNoise) else "divergence"
+
+
+def noise_level(measure: Measure) -> float:
+    """Return q, or sigma, or NaN for a measure of somebody's own."""
+    if isinstance(measure, JointNoise):
+        return measure.labels.q
+    if isinstance(measure, FeatureNoise):
+        return measure.sigma
+    return measure.q if isinstance(measure, LabelFlip) else np.nan
+
+
+#: A radius in labels ends at the size of the training set; where that is not known, here.
+MANY_LABELS = 10**6
+
+
+def certified_radius(
+    log_failure: ArrayLike, log_rival: ArrayLike, measure: Measure, guarantee: str, n_train: int
+) -> NDArray[Any]:
+    """Return the radius, in the unit of the measure; 0 where the bounds do not decide.
+
+    Soundness: under :class:`JointNoise` it counts changed labels while the features are as given: only the labels' part
+    of the noise then moves, so both bounds for labels hold. Under a measure of somebody's own it is the divergence that
+    the noise may move by (Example 3 of the paper).
+    """
+    if isinstance(measure, FeatureNoise):
+        if guarantee == "gaussian":
+            return gaussian_radius_over_rivals(log_failure, log_rival, measure.sigma)
+        return feature_radius(budget_over_rivals(log_failure, log_rival), measure.sigma)
+    if isinstance(measure, (LabelFlip, JointNoise)):
+        labels = measure.labels if isinstance(measure, JointNoise) else measure
+        of_labels = tight_radius_over_rivals if guarantee == "tight" else kl_radius_over_rivals
+        return of_labels(log_failure, log_rival, labels, n_train)
+    return budget_over_rivals(log_failure, log_rival)
+
+
+def feature_radius(budget: Floats, sigma: float) -> Floats:
+    """Return how far the features may move, in the l2 norm over the whole matrix, for a divergence of `budget`.
+
+    Soundness: ``||delta||^2 / (2 sigma^2) <= budget``, rounded down.
+    """
+    return np.maximum(below(sigma * np.sqrt(2 * np.maximum(budget, 0.0))), 0.0)
+
+
+def largest_certifiable(
+    n_samples: int,
+    confidence: float,
+    noise: Measure,
+    guarantee: str = "tight",
+    *,
+    n_train: int | None = None,
+    n_predictions: int = 1,
+) -> float:
+    """Return the largest radius that so many votes can ever certify: if they are all for the same class.
+
+    Parameters
+    ----------
+    n_samples : int
+        Size of the estimation sample.
+    confidence : float
+        Confidence of the statement.
+    noise : LabelFlip, FeatureNoise, JointNoise or a measure of one's own
+        LabelFlip needs its `n_classes`.
+    guarantee : {"tight", "kl", "gaussian"}, default="tight"
+        As in :class:`SmoothedClassifier`.
+    n_train : int, optional
+        Number of training labels, which no radius in labels exceeds.
+    n_predictions : int, default=1
+        Number of predictions that the confidence is shared by.
+
+    Returns
+    -------
+    float
+        A whole number if the radius counts labels; -1 if even unanimous votes decide nothing.
+
+    Examples
+    --------
+    >>> from flipproof.core.noise import LabelFlip
+    >>> from flipproof.smoothing import largest_certifiable
+    >>> [largest_certifiable(n, 0.999, LabelFlip(0.3, 2)) for n in (5, 10, 100, 1000, 10000)]
+    [-1.0, 0.0, 3.0, 9.0, 14.0]
+    """
+    n_samples = check_count(n_samples, "n_samples", "largest_certifiable")
+    n_predictions = check_count(n_predictions, "n_predictions", "largest_certifiable")
+    if not isinstance(noise, Measure):
+        raise ValueError(
+            f"The 'noise' parameter of largest_certifiable must be a measure, such as LabelFlip(0.3, n_classes=2). "
+            f"Got {noise!r} instead."
+        )
+    method = resolved_guarantee(guarantee, noise, "largest_certifiable")
+    alpha = error_rate(confidence, n_predictions, "largest_certifiable")
+    best = log_share_upper(0, n_samples, alpha)
+    if not wins_over_rivals(best, best):
+        return -1.0
+    n_labels = MANY_LABELS if n_train is None else check_count(n_train, "n_train", "largest_certifiable")
+    return float(certified_radius(best, best, noise, method, n_labels))
+
+
+def error_rate(confidence: Any, n_statements: int, owner: str) -> float:
+    """Return the chance that each of the statements may be wrong, by the union bound, rounded down."""
+    if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
+        raise ValueError(
+            f"The 'confidence' parameter of {owner} must be a number between 0 and 1. Got {confidence!r} instead."
+        )
+    return float(below((1 - float(confidence)) / n_statements))
+
+
+def check_count(value: Any, name: str, owner: str) -> int:
+    """Return a whole number of at least 1."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
+        raise ValueError(f"The {name!r} parameter of {owner} must be an integer of at least 1. Got {value!r} instead.")
+    return int(value)

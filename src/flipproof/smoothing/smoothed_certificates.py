@@ -1,0 +1,177 @@
+"""Certificates that rest on samples: what was drawn, with what confidence, what they assume, and why a row abstains."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.certificates import Certificates
+from flipproof.core.guarantees import budget_over_rivals
+from flipproof.core.noise import JointNoise, LabelFlip, Measure, divergence_upper
+from flipproof.core.powers import Powers
+from flipproof.core.rounding import Floats, above, below
+from flipproof.smoothing.bounds import VoteBounds, feature_radius, largest_certifiable, radius_unit
+
+WHAT_CHANGES = {
+    "labels": "Only training labels are changed: training features, the number of rows and the test row are as given.",
+    "l2": "Only training features are changed: labels, the number of rows and the test row are as given.",
+    "divergence": "The training data are changed only in ways that the divergence of the measure covers.",
+}
+REACHED = {"labels": "changed labels", "l2": "in the l2 norm over the training features", "divergence": "nats"}
+
+
+def assumptions(measure: Measure, base: str, confidence: float, scope: str, n_classes_read: int | None) -> list[str]:
+    """Say what the certificates rest on; `n_classes_read` is the number of classes if the labels told it."""
+    each = "each prediction on its own" if scope == "prediction" else "all predictions of one batch at once"
+    said = [
+        WHAT_CHANGES[radius_unit(measure)],
+        "The certificate speaks of the smoothed decision, the class that the base learner predicts most often under "
+        "the noise. `predict` is an estimate of it from the selection sample.",
+        f"It is true with probability {confidence} over the draws, {each}, if whoever changed the training data did "
+        "not know the seed.",
+        f"The base learner ({base}), its settings and the noise were chosen without these training data; what a fit "
+        "learns from them is covered.",
+    ]
+    if isinstance(measure, JointNoise):
+        said.append(
+            "The radius counts changed labels while the features are as given; feature_radius(flips) says how far the "
+            "features may move as well."
+        )
+    if n_classes_read is not None:
+        said.append(
+            f"The class set ({n_classes_read} classes) was read from the training labels and is taken as fixed; "
+            "give classes=... to drop this assumption."
+        )
+    return said
+
+
+def adversary_words(adversary: Adversary | None, powers: Powers) -> list[str]:
+    """Say what an adversary cannot do, and what that is used for."""
+    said = adversary_assumptions(adversary, powers.scope, "smoothed")
+    if said:
+        said.append(
+            "The noise is on all labels: the certificate holds against any changed labels, and so against this "
+            "adversary."
+        )
+    return said
+
+
+def reach(n_samples: int, confidence: float, measure: Measure, guarantee: str, n_train: int, n_predictions: int) -> str:
+    """Say the largest radius that a sample can ever certify; refuse one that cannot decide anything."""
+    largest = largest_certifiable(
+        n_samples, confidence, measure, guarantee, n_train=n_train, n_predictions=n_predictions
+    )
+    scope = "each prediction" if n_predictions == 1 else f"{n_predictions} predictions at once"
+    if largest < 0:
+        raise ValueError(
+            f"n_samples={n_samples} can never decide at confidence={confidence} for {scope}: even if all models "
+            "agreed, every row would be abstained on. Give more samples or less confidence."
+        )
+    counted = REACHED[radius_unit(measure)]
+    return f"At best, if all agree, they certify {largest:.6g} {counted} (confidence {confidence} for {scope})."
+
+
+def abstention_reasons(found: VoteBounds, decided: NDArray[np.bool_], classes: NDArray[Any]) -> NDArray[Any]:
+    """Say for each row why it is abstained on; nothing where it is not."""
+    reasons = np.full(len(decided), "", dtype=object)
+    for row in np.flatnonzero(~decided):
+        least = np.floor(-np.expm1(found.log_failure[row]) * 1000) / 1000
+        most = np.ceil(np.exp(found.log_rival[row]) * 1000) / 1000
+        reasons[row] = (
+            f"the vote for {classes[found.winner[row]]} is only known to be at least {least:.3f}, "
+            f"and that for another class at most {most:.3f}"
+        )
+    return reasons.astype(str)
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class SmoothedCertificates(Certificates):
+    """Certificates about the smoothed decision g, each true with the stated confidence.
+
+    Attributes
+    ----------
+    prediction : array of shape (m,)
+        What `predict` returns: the class that the selection sample votes for, also where `abstained`.
+    radius : numbers of shape (m,)
+        How much of the training data may be changed without changing g: labels, or the l2 norm over the features, or
+        the divergence of a measure of one's own; see `unit`. 0 where abstained.
+    abstained : booleans of shape (m,)
+        True where the bounds do not even decide that the prediction is g; `abstention_reason` says in words why.
+    log_failure : floats of shape (m,)
+        Log of an upper bound on the vote that the prediction does not have.
+    log_rival : floats of shape (m,)
+        Log of an upper bound on the vote of any one other class.
+    margin : floats of shape (m,)
+        Lead of the prediction over `rival` in the estimation sample, as a share of it.
+    confidence : float
+        Chance, over the draws, that a certificate is true; `confidence_over` says whether each one or all of a batch.
+    n_select, n_samples : int
+        Sizes of the selection and of the estimation sample.
+    measure : Measure
+        The noise.
+    """
+
+    log_rival: Floats = field(default_factory=lambda: np.zeros(0))
+    abstention_reason: NDArray[Any] = field(default_factory=lambda: np.zeros(0, dtype=str))
+    confidence: float = np.nan
+    confidence_over: str = "prediction"
+    n_select: int = 0
+    n_samples: int = 0
+    measure: Measure | None = None
+
+    @property
+    def divergence_budget(self) -> Floats:
+        """The divergence that the noise may move by without changing g; 0 where abstained.
+
+        Whatever else is done to the training data, g is the same while
+        ``measure.divergence(data, other_data) <= divergence_budget`` (Example 3 of the paper).
+        """
+        return budget_over_rivals(self.log_failure, self.log_rival)
+
+    def feature_radius(self, flips: ArrayLike) -> Floats:
+        """Return how far the features may move while labels are changed too, under noise on both.
+
+        Parameters
+        ----------
+        flips : integers of shape (f,)
+            Numbers of changed labels.
+
+        Returns
+        -------
+        floats of shape (f, m)
+            The largest certified l2 norm, over the whole training matrix; NaN where not even the flips are certified.
+
+        Notes
+        -----
+        ``flips * KL1 + ||delta||^2 / (2 sigma^2)`` must stay within the divergence budget.
+        """
+        if not isinstance(self.measure, JointNoise):
+            raise ValueError(f"feature_radius needs noise on labels and features, JointNoise. Got {self.measure!r}.")
+        wanted = np.atleast_1d(np.asarray(flips))
+        if wanted.ndim != 1 or wanted.dtype.kind not in "iu" or not (wanted >= 0).all():
+            raise ValueError(f"flips must be integers of at least 0. Got {flips!r} instead.")
+        labels: LabelFlip = self.measure.labels
+        spent = above(wanted * divergence_upper(labels))
+        left = below(self.divergence_budget - np.where(wanted > 0, spent, 0.0)[:, None])
+        certified = ~self.abstained & (left >= 0)
+        # what is left of nothing spent is slightly below the budget, and 0 for a row that is just decided
+        certified |= ~self.abstained & (wanted == 0)[:, None]
+        return np.where(certified, feature_radius(left, self.measure.features.sigma), np.nan)
+
+    def to_arrow(self) -> Any:
+        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
+        table = super().to_arrow()
+        table = table.append_column("log_rival", [self.log_rival])
+        table = table.append_column("abstention_reason", [self.abstention_reason.tolist()])
+        about = {
+            "confidence": repr(self.confidence),
+            "confidence_over": self.confidence_over,
+            "n_select": str(self.n_select),
+            "n_samples": str(self.n_samples),
+            "measure": repr(self.measure),
+        }
+        return table.replace_schema_metadata({**(table.schema.metadata or {}), **about})

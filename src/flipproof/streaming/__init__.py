@@ -1,0 +1,7 @@
+"""Learners for more training rows than memory holds: in files, in blocks, or spread over Dask workers."""
+
+from flipproof.streaming.blocks import Block
+from flipproof.streaming.classifiers import StreamingKernelClassifier, StreamingRidgeClassifier
+from flipproof.streaming.rows import RowBlocks
+
+__all__ = ["Block", "RowBlocks", "StreamingKernelClassifier", "StreamingRidgeClassifier"]

@@ -1,0 +1,542 @@
+"""Ridge and kernel learners over rows in blocks, with the same votes and certificates as in memory."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, NoReturn, Protocol
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from flipproof.adversary import Adversary, check_adversary
+from flipproof.certificates import Certificates, check_method
+from flipproof.core.engine import BlockCertificates, certify_groups_exactly
+from flipproof.core.histograms import CellTally, LevelTally, VoteCount, block_rows, changeable_part
+from flipproof.core.linalg import Rotation, Total, Whitening, whiten_in_passes
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.votes import ProductVotes, grouped, tiles
+from flipproof.learners import kernel, ridge
+from flipproof.learners.base import MEMORY_BUDGET, LabelLinearClassifier
+from flipproof.learners.kernel import ROWS_AT_A_TIME, Kernel, KernelValues, exact_product, gamma_in_passes
+from flipproof.streaming.blocks import Block, Part, rows_at_a_time
+from flipproof.streaming.passes import (
+    Census,
+    InThisProcess,
+    Keep,
+    LabelledSums,
+    OfFeatures,
+    SurveyedRows,
+    Visit,
+    Visited,
+    census,
+    labelled_sums,
+    survey,
+)
+from flipproof.streaming.rows import RowBlocks, as_row_blocks
+from flipproof.streaming.voting import (
+    BlockAdversary,
+    GroupSums,
+    GroupTally,
+    Scores,
+    Tally,
+    Voted,
+    Voters,
+    block_adversary,
+)
+from flipproof.values import encode_labels
+
+#: Memory of what is counted in one pass over the training rows.
+TALLY_BYTES = 64 * 2**20
+
+#: Test rows whose scores are summed in one pass.
+SCORED_ROWS = 2**14
+
+
+class Engine(Protocol):
+    """Whatever visits the rows: this process, or a cluster."""
+
+    def total(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str) -> Any:
+        """Return the sum of what is found in all parts, in their order; None where there are no rows."""
+        ...
+
+    def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
+        """Keep what is made of each part, `n_bytes` in all, where there is memory to spare for it; else None."""
+        ...
+
+    def keeps(self, rows: RowBlocks) -> bool:
+        """Tell whether such rows are still there."""
+        ...
+
+
+class RowsInBlocks(LabelLinearClassifier):
+    """A label-linear learner whose training rows stay where they are, and are visited a block at a time.
+
+    All that is kept of them is of the size of a few columns by columns matrices.
+    """
+
+    verbose: int
+    _whitening: Whitening
+    _class_sums: Floats
+    _class_counts: Integers
+    _mapping: Any
+    _kept: RowBlocks | None
+    _products: Callable[[Floats], ProductVotes]
+
+    def fit(
+        self, X: Any, y: Any = None, *, trusted: Any = None, groups: Any = None, client: Any = None
+    ) -> RowsInBlocks:
+        """Fit to training rows in blocks, in a few passes over them; the labels are only counted, never learnt from.
+
+        Parameters
+        ----------
+        X : rows
+            `numpy.memmap` or array; path of a folder of NPY or Parquet files, or a pattern of such files; list of
+            tuples (X, y), or function that returns a new iterator of them at every call;
+            :class:`~flipproof.streaming.RowBlocks`; `dask.array` or `dask.dataframe`.
+        y : labels
+            Array of n labels; path of NPY files; column of the Parquet files or of the data frame; `dask.array` or
+            series. None where the rows come with their labels.
+        trusted : like `y`, optional
+            Whose labels nobody can change: booleans.
+        groups : like `y`, optional
+            Who labelled each row. Radii then count annotators.
+        client : distributed.Client, optional
+            The cluster that visits the rows. By default rows in Dask are visited by the client that is active, or by
+            Dask's threads, and all others by this process.
+
+        Returns
+        -------
+        self
+        """
+        return self._fit_in_passes(X, y, trusted, groups, client)
+
+    def _fit_in_passes(self, X: Any, y: Any, trusted: Any, groups: Any, client: Any) -> RowsInBlocks:
+        self._check_parameters()
+        if self.features is not None:
+            raise ValueError(
+                f"The 'features' parameter of {type(self).__name__} must be None: rows in blocks are not transformed "
+                "here. Transform them first: RowBlocks.map(f), or map_blocks of a Dask array."
+            )
+        for name in [name for name in vars(self) if name == "_assumed" or (name[0] != "_" and name[-1] == "_")]:
+            delattr(self, name)  # whatever goes wrong from here on, the model is not fitted
+        self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
+        self._begin()
+        found = self._survey()
+        self.features_, self.n_features_in_ = None, len(found.ranges.low)
+        self._name_features()
+        self.classes_, _ = encode_labels(found.labels, self.classes)
+        self.precision_ = int(self.precision)
+        self._mapping = None
+        self._whitening = self._decompose(found)
+        self.noise_ = self._resolve_noise(len(self.classes_))
+        self._sum_up_labels()
+        self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
+        return self
+
+    def _name_features(self) -> None:
+        """Keep the names of the columns, if they have any, so that test rows in another order are refused."""
+        if self._rows.feature_names is not None:
+            self.feature_names_in_ = np.array(self._rows.feature_names, dtype=object)
+
+    def _as_rows(self, X: Any, y: Any, trusted: Any, groups: Any) -> RowBlocks:
+        if hasattr(X, "__dask_graph__"):
+            from flipproof.streaming.dask_rows import dask_rows
+
+            return dask_rows(X, y, trusted, groups)
+        return as_row_blocks(X, y, trusted, groups)
+
+    def _survey(self) -> SurveyedRows:
+        visited = self._engine.total(Visit(survey), self._rows, "Looking at the rows") or Visited(None, ())
+        self._seen = visited.seen
+        self._rows_per_part = tuple(part.n_rows for part in visited.seen)
+        if self._n_rows < 2:
+            raise ValueError(f"At least two training rows are needed. Got {self._n_rows} instead.")
+        self._rows = self._rows.with_columns(self._rows_per_part)
+        found: SurveyedRows = visited.found
+        return found
+
+    @abstractmethod
+    def _decompose(self, found: SurveyedRows) -> Whitening:
+        """Return the coordinates of the training rows, before their leverage is known; settle `_mapping`, if any."""
+
+    @abstractmethod
+    def _settle(self) -> None:
+        """Settle lambda, now that the sums of each class are known."""
+
+    def _sum_up_labels(self) -> None:
+        n_bytes = 4 * self._n_rows * len(self._whitening.basis_exponent)
+        keep = Keep(self._whitening, self.classes_, self._mapping)
+        self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
+        summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
+        sums: LabelledSums = self._total(summary, "Summing up the labels", self._basis_rows)
+        self._whitening = self._whitening.with_leverage(sums.leverage)
+        self._class_sums, self._class_counts, self._sums = sums.class_sums, sums.census.counts, sums
+        self._settle()
+
+    def _feature_passes(self, says: str) -> Total:
+        """Return how to do a pass over the features of the training rows."""
+        return lambda summary: self._total(OfFeatures(summary), says)
+
+    def _total(self, summary: Any, says: str, rows: RowBlocks | None = None) -> Any:
+        return self._found(Visit(summary, self._mapping), self._rows if rows is None else rows, says)
+
+    def _found(self, visit: Visit, rows: RowBlocks, says: str) -> Any:
+        """Return what is found in all rows, which must be those that were seen when they were first looked at."""
+        visited: Visited = self._engine.total(visit, rows, says)
+        for part, before, now in zip(self._rows.parts, self._seen, visited.seen, strict=True):
+            if now != before:
+                raise ValueError(
+                    f"{part.name}: the rows have changed since they were first looked at, and must be the same at "
+                    "every visit."
+                )
+        return visited.found
+
+    @property
+    def _basis_rows(self) -> RowBlocks:
+        """The rows that are visited for their votes: those whose basis the workers keep, or else all as they are."""
+        return self._rows if self._kept is None else self._kept
+
+    def _count_votes(self, summary: Any, says: str, rows: RowBlocks, counted: Census) -> Any:
+        """Visit the rows for their votes, and make sure that they are still those of the fit, as `counted`."""
+        voted: Voted = self._total(summary, says, rows)
+        if not voted.sums.is_of_the_rows_of(replace(self._sums, census=counted)):
+            raise ValueError("The training rows have changed since the model was fitted: fit it again.")
+        return voted.counted
+
+    def _begin(self) -> None:
+        """Make sure that the rows can be visited, before a method starts to."""
+        if self._client is not None or self._rows.is_in_dask:
+            try:
+                from flipproof.streaming.dask_cluster import on_cluster
+            except ModuleNotFoundError as error:
+                raise ImportError("a client needs Dask: pip install 'flipproof[dask]'") from error
+            self._engine: Engine = on_cluster(self._client, self.verbose)
+        else:
+            self._engine = InThisProcess(self.n_jobs, self.verbose)
+        if self._kept is not None and not self._engine.keeps(self._kept):
+            self._kept = None
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell whether a fit has come to its end."""
+        return hasattr(self, "_assumed")
+
+    @property
+    def _n_rows(self) -> int:
+        return sum(self._rows_per_part)
+
+    @property
+    def _n_labels(self) -> int:
+        return self._n_rows
+
+    def _test_features(self, X: Any) -> Floats:
+        if hasattr(X, "__dask_graph__"):
+            from flipproof.streaming.dask_cluster import computed
+
+            X = computed(X, getattr(self, "_client", None))
+        return super()._test_features(X)
+
+    @property
+    def _codes(self) -> NoReturn:  # type: ignore[override]
+        self._votes(np.empty((0, 0)))
+
+    def _votes(self, Z: Floats) -> NoReturn:
+        raise ValueError(
+            f"{type(self).__name__} does not hold the training rows: for attacks and single votes, fit "
+            "flipproof's learner of the same name to rows in memory."
+        )
+
+    def _powers(self, adversary: Adversary | None) -> NoReturn:
+        self._votes(np.empty((0, 0)))
+
+    def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
+        self._begin()
+        scores, exponents = [], []
+        for start, stop in tiles(len(Z), SCORED_ROWS):
+            products = self._products(Z[start:stop])
+            votes = self._count_votes(
+                Scores(self._voters(products)), "Summing up votes", self._basis_rows, self._sums.census
+            )
+            scores.append(votes + self._offsets(products, votes.sum(axis=1)))
+            exponents.append(products.exponent)
+        return np.concatenate(scores), np.concatenate(exponents)
+
+    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+        """Predict, and certify every prediction, in one pass over the training rows for a few thousand test rows.
+
+        Parameters
+        ----------
+        X : array, data frame, or either in Dask, of shape (m, k)
+            Test rows.
+        method : {"exact", "tight", "kl"}, optional
+            As of the learner in memory. Default: the learner's `method`.
+        adversary : Adversary, optional
+            What can be done to the labels. What it does not say of trusted labels and annotators is as the fit was
+            told. By default any label that is not trusted may be changed to anything.
+
+        Returns
+        -------
+        Certificates
+        """
+        method = check_method(self.method if method is None else method, type(self).__name__)
+        Z = self._test_features(X)
+        self._begin()
+        rows, known = self._rows_against(adversary)
+        parts = []
+        for start, stop in tiles(len(Z), self._rows_per_pass(known, method)):
+            parts += self._certify_in_a_pass(self._products(Z[start:stop]), method, known, rows)
+        self._check_parts(parts, Z, known.scope)
+        limits = known.in_words(method)
+        return self._certificates(parts, np.arange(len(Z)), method, adversary, known.scope, limits)
+
+    def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
+        """Return the rows with what an adversary says of each, and what that comes to."""
+        counted, rows = self._sums.census, self._basis_rows
+        check_adversary(adversary, self._n_rows)
+        if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
+            rows = rows.with_columns(self._rows_per_part, adversary.trusted, adversary.groups)
+            counted = self._found(Visit(partial(census, classes=self.classes_)), rows, "Counting labels")
+        return rows, block_adversary(adversary, counted, self.classes_)
+
+    def _rows_per_pass(self, known: BlockAdversary, method: str) -> int:
+        self._check_block_size()
+        if known.powers.cells is not None and method == "exact":
+            bytes_per_row = 16 * len(known.powers.cells)
+        else:
+            bytes_per_row = self._count(known).bytes_per_row
+        held = 8 * len(self._whitening.basis_exponent)
+        return self.block_size or max(1, TALLY_BYTES // max(1, bytes_per_row + held))
+
+    def _count(self, known: BlockAdversary) -> VoteCount:
+        n_classes = len(self.classes_) * (2 if known.powers.is_limited else 1)
+        return VoteCount(n_classes, self.precision_, self._n_rows)
+
+    def _voters(self, products: ProductVotes) -> Voters:
+        return Voters(self._whitening, products, self.classes_)
+
+    def _certify_in_a_pass(
+        self, products: ProductVotes, method: str, known: BlockAdversary, rows: RowBlocks
+    ) -> list[tuple[BlockCertificates, Integers]]:
+        voters, n_rows = self._voters(products), len(products.exponent)
+        if method == "exact" and known.powers.cells is not None:
+            work = GroupTally(voters, known.powers)
+            sums: GroupSums = self._count_votes(work, "Summing up votes", rows, known.census)
+            return [self._certify_groups(products, sums, known)]
+        count = self._count(known)
+        tally: LevelTally | CellTally = self._count_votes(
+            Tally(voters, count, known.powers), "Counting votes", rows, known.census
+        )
+        size = block_rows(self._n_rows, count.n_classes, self.precision_, MEMORY_BUDGET)
+        parts = []
+        for start, stop in tiles(n_rows, size):
+            free, fixed = changeable_part(tally.histogram(start, stop), len(self.classes_))
+            part = products.on_rows(start, stop)
+            parts.append((self._certify_counted(free, fixed, part, method, known.scope), part.exponent))
+        return parts
+
+    def _certify_groups(
+        self, products: ProductVotes, sums: GroupSums, known: BlockAdversary
+    ) -> tuple[BlockCertificates, Integers]:
+        assert known.powers.cells is not None
+        scores = sums.scores + self._offsets(products, sums.scores.sum(axis=1))
+        by_group = grouped(sums.by_cell, known.powers.cells, len(self.classes_))
+        return certify_groups_exactly(by_group, scores, known.scope), products.exponent
+
+    def weights(self, X: Any) -> NoReturn:
+        """Refuse: the weights of all training rows are only there where the rows are in memory."""
+        self._votes(np.empty((0, 0)))
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave the cluster out: it belongs to this process."""
+        state = dict(super().__getstate__())
+        return {**state, "_client": None, "_kept": None, "_engine": InThisProcess()} if "_client" in state else state
+
+
+class StreamingRidgeClassifier(RowsInBlocks, ridge.CertifiedRidgeClassifier):
+    """Certified ridge classifier for more rows than memory holds: in files, in blocks, or in Dask.
+
+    The same learner as :class:`flipproof.CertifiedRidgeClassifier`, with the same votes and hence the same predictions
+    and certificates, to the last bit, however the rows are cut up and whoever visits them. What is kept of the training
+    rows are matrices of columns by columns; rows are visited five times to fit, and once more for a few thousand
+    certificates. There are no attacks and no `weights`: these need the rows in memory.
+
+    Parameters
+    ----------
+    noise, regularization, fit_intercept, method, precision, classes
+        As of :class:`flipproof.CertifiedRidgeClassifier`.
+    features : None
+        Must be None: transform the rows first, with :meth:`flipproof.streaming.RowBlocks.map` or Dask's `map_blocks`.
+    block_size : int, optional
+        Test rows that are certified in one pass; by default as many as 64 MiB of counts hold.
+    n_jobs : int, optional
+        Threads that visit rows in this process; on a cluster, its workers do. No result depends on it.
+    verbose : int, default=0
+        1 shows on stderr how far each pass over the rows has come.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_digits
+    >>> from flipproof.streaming import StreamingRidgeClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> blocks = [(X[start : start + 300], y[start : start + 300]) for start in range(0, 1200, 300)]
+    >>> model = StreamingRidgeClassifier(classes=range(10)).fit(blocks)
+    >>> model.certify(X[1200:])
+    <Certificates: 597 predictions, method 'exact', median radius 14 of 1200 labels>
+    """
+
+    def __init__(
+        self,
+        noise: Any = 0.1,
+        *,
+        regularization: str | float = "label-free",
+        fit_intercept: bool = True,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            noise,
+            regularization=regularization,
+            fit_intercept=fit_intercept,
+            method=method,
+            precision=precision,
+            features=features,
+            classes=classes,
+            block_size=block_size,
+            n_jobs=n_jobs,
+        )
+        self.verbose = verbose
+
+    def _decompose(self, found: SurveyedRows) -> Whitening:
+        return whiten_in_passes(self._feature_passes("Fitting"), bool(self.fit_intercept), found.ranges)
+
+    # the method itself, not a call of it: it warns whoever is so many calls away
+    _settle = ridge.CertifiedRidgeClassifier._settle_regularization
+
+
+class StreamingKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
+    """Certified kernel classifier on landmarks for more rows than memory holds: in files, in blocks, or in Dask.
+
+    The same learner as :class:`flipproof.CertifiedKernelClassifier` with `n_components`, to the last bit: ridge
+    regression on comparisons with landmarks, which each pass over the rows makes anew.
+
+    Parameters
+    ----------
+    kernel : str, default="rbf"
+        A kernel that goes by a name; functions are asked about many rows at once, and what they answer might depend on
+        how the rows are cut up.
+    gamma, degree, coef0, regularization, n_components, fit_intercept, noise, method, precision, classes
+        As of :class:`flipproof.CertifiedKernelClassifier`. Up to 10,000 rows, `n_components` must be given; the kernel
+        ``"laplacian"`` needs `gamma`.
+    features : None
+        Must be None: transform the rows first.
+    block_size : int, optional
+        Test rows that are certified in one pass; by default as many as 64 MiB of counts hold.
+    n_jobs : int, optional
+        Threads that visit rows in this process; on a cluster, its workers do. No result depends on it.
+    verbose : int, default=0
+        1 shows on stderr how far each pass over the rows has come.
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        regularization: str | float = "label-free",
+        n_components: int | None = None,
+        fit_intercept: bool = True,
+        noise: Any = 0.1,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+        verbose: int = 0,
+    ):
+        super().__init__(
+            kernel,
+            gamma=gamma,
+            degree=degree,
+            coef0=coef0,
+            regularization=regularization,
+            n_components=n_components,
+            fit_intercept=fit_intercept,
+            noise=noise,
+            method=method,
+            precision=precision,
+            features=features,
+            classes=classes,
+            block_size=block_size,
+            n_jobs=n_jobs,
+        )
+        self.verbose = verbose
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        self._require(isinstance(self.kernel, str), "kernel", "the name of a kernel where rows come in blocks")
+        if self.kernel == "laplacian":
+            self._require(self.gamma is not None, "gamma", "a number for the kernel 'laplacian' on rows in blocks")
+
+    def _decompose(self, found: SurveyedRows) -> Whitening:
+        kernel.check_size(np.stack([found.ranges.low, found.ranges.high]), "Training features")
+        passes = self._feature_passes("Fitting")
+        n = self._n_rows
+        self.component_indices_ = kernel.landmark_rows(n, self.n_components)
+        if self.component_indices_ is None:
+            raise ValueError(
+                f"The 'n_components' parameter of {type(self).__name__} must be given for {n} rows: kernel ridge on "
+                "all rows is for rows in memory."
+            )
+        self.gamma_ = (
+            float(self.gamma) if self.gamma is not None else gamma_in_passes(self.kernel, passes, found.ranges)
+        )
+        landmarks = self._rows_at(self.component_indices_)
+        K = self._compare(landmarks, n)
+        self._map = kernel.landmark_map(K)
+        self._mapping = LandmarkFeatures(self._kernel, self._map)
+        return whiten_in_passes(passes, bool(self.fit_intercept))
+
+    def _rows_at(self, indices: Integers) -> Floats:
+        """Return some of the training rows."""
+        numbered = self._rows.with_columns(self._rows_per_part)
+        found: list[Floats] = self._total(partial(_rows_among, indices=indices), "Fetching landmarks", numbered)
+        return np.ascontiguousarray(np.vstack(found), dtype=np.float64)
+
+    _settle = kernel.CertifiedKernelClassifier._settle_shrinkage
+
+
+@dataclass(frozen=True)
+class LandmarkFeatures:
+    """Takes rows to features whose dot products are Nystroem's kernel."""
+
+    kernel: KernelValues
+    map: Rotation
+
+    def pieces(self, n_rows: int) -> Iterator[slice]:
+        """Yield runs of rows whose features a block can hold."""
+        for start, stop in tiles(n_rows, rows_at_a_time(len(self.kernel.landmarks))):
+            yield slice(start, stop)
+
+    def __call__(self, X: Floats) -> Floats:
+        """Return the features of some rows."""
+        parts = [
+            exact_product(self.kernel.matrix(X[start:stop]), self.map) for start, stop in tiles(len(X), ROWS_AT_A_TIME)
+        ]
+        return np.concatenate(parts)
+
+
+def _rows_among(block: Block, indices: Integers) -> list[Floats]:
+    """Return those rows of a block whose numbers are among the indices."""
+    within = indices[(indices >= block.first_row) & (indices < block.first_row + len(block))]
+    return [block.X[within - block.first_row]]

@@ -1,0 +1,439 @@
+"""Rows of Parquet files, a row group for each task, after a look at the files' footers; needs pyarrow."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyarrow.parquet import ColumnChunkMetaData, FileMetaData, ParquetFile
+
+from flipproof.streaming.arrays import PARQUET, Paths, found_files
+from flipproof.streaming.blocks import Block, made_features, rows_at_a_time, rows_in_words
+from flipproof.tables.columns import (
+    as_labels,
+    as_mask,
+    as_names,
+    index_columns,
+    plain_numbers,
+    plain_vectors,
+    type_kind,
+    type_kind_of_values,
+)
+
+#: Characters of an error of somebody else's that are repeated.
+LONGEST_REASON = 200
+
+
+@dataclass(frozen=True)
+class Footer:
+    """What a file says of itself.
+
+    Attributes
+    ----------
+    path : str
+        The file.
+    schema : pyarrow.Schema
+        Names and types of its columns.
+    metadata : pyarrow.parquet.FileMetaData
+        Its row groups.
+    """
+
+    path: str
+    schema: pa.Schema
+    metadata: FileMetaData
+
+    @staticmethod
+    def read(path: str) -> Footer:
+        """Read the footer of a file, and refuse names that two columns have."""
+        try:
+            with ParquetFile(path) as file:
+                footer = Footer(path, file.schema_arrow, file.metadata)
+        except (pa.ArrowException, OSError) as error:
+            raise read_failure(path, error) from error
+        names = footer.schema.names
+        twice = named_twice(names)
+        if twice is not None:
+            raise ValueError(f"{path!r} has more than one column called {twice!r}.")
+        return footer
+
+    def type_of(self, name: str) -> pa.DataType:
+        """Return the type of a column, of its values if it is a dictionary."""
+        kind = self.schema.field(name).type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
+
+    def kind_of(self, name: str) -> str:
+        """Return what a column holds, or its type if that is nothing that features can be."""
+        kind = self.type_of(name)
+        try:
+            return type_kind(name, kind)
+        except ValueError:
+            return "nothing" if pa.types.is_null(kind) else type_kind_of_values(kind) or str(kind)
+
+
+def named_twice(names: Sequence[str]) -> str | None:
+    """Return a name that is among others more than once, if there is one."""
+    return next((name for name, count in Counter(names).items() if count > 1), None)
+
+
+def read_failure(path: str, error: BaseException) -> OSError:
+    """Return the error to raise for one of pyarrow's, in one line."""
+    reason = " ".join(str(error).split()).rstrip(".")
+    return OSError(f"cannot read {path!r} as Parquet: {reason[:LONGEST_REASON]}.")
+
+
+def all_index_columns(footers: Sequence[Footer]) -> set[str]:
+    """Return the columns that are the index of pandas' data frame in any of the files."""
+    return {name for footer in footers for name in index_columns(footer.schema)}
+
+
+def check_same_columns(
+    footers: Sequence[Footer], names: Sequence[str], features: Sequence[str], besides: Collection[str] | None = None
+) -> None:
+    """Refuse files that lack a column that the first one has, or in which it holds something else.
+
+    Parameters
+    ----------
+    footers : sequence of Footer
+        All files.
+    names : sequence of str
+        Columns to be read.
+    features : sequence of str
+        Those of them that are features, for which booleans are numbers.
+    besides : collection of str, optional
+        Columns that a file may have besides. By default it may have any.
+    """
+    first, wanted, numeric = footers[0], set(names), set(features)
+    kinds: dict[str, tuple[str, str]] = {}
+    for footer in footers:
+        there = set(footer.schema.names)
+        for name in names:
+            if name not in there:
+                raise ValueError(_missing(name, footer, first))
+            kind = footer.kind_of(name)
+            if kind == "nothing":  # none of the file's rows has a value, which may have been of any kind
+                continue
+            known, path = kinds.setdefault(name, (kind, footer.path))
+            alike = {kind, known} == {"numbers", "booleans"} and name in numeric
+            if kind != known and not alike:
+                raise ValueError(f"column {name!r} holds {kind} in {footer.path!r}, but {known} in {path!r}.")
+        more = [] if besides is None else sorted(there - wanted - set(besides))
+        if more:
+            raise ValueError(
+                f"{footer.path!r} has a column {more[0]!r}, which {first.path!r} has not: "
+                "name the columns to be read with features=[...]."
+            )
+    for name in features:
+        if name not in kinds:
+            raise ValueError(f"column {name!r} of {first.path!r} has no values at all: leave it out.")
+
+
+def check_numeric(footers: Sequence[Footer], features: Sequence[str]) -> None:
+    """Refuse features that are neither numbers nor vectors of them."""
+    for footer in footers:
+        for name in features:
+            kind = footer.type_of(name)
+            if pa.types.is_null(kind):
+                continue
+            try:
+                held = type_kind(name, kind)
+            except ValueError as error:
+                raise ValueError(f"{footer.path!r}: {error}") from None
+            if held == "vectors" and not (
+                pa.types.is_integer(kind.value_type) or pa.types.is_floating(kind.value_type)
+            ):
+                held = f"vectors of {kind.value_type}"
+            if held not in ("numbers", "booleans", "vectors"):
+                raise ValueError(
+                    f"column {name!r} of {footer.path!r} holds {held}, not numbers: leave it out, or turn it into "
+                    "numbers first, as encode=TableEncoder().fit(some_rows).transform does."
+                )
+
+
+def all_narrow(footers: Sequence[Footer], features: Sequence[str]) -> bool:
+    """Whether float32 holds all features as they are: floats of 32 bits or less, and booleans beside them."""
+    types = [footer.type_of(name) for footer in footers for name in features]
+    inner = [kind.value_type if pa.types.is_nested(kind) else kind for kind in types]
+    narrow = [kind for kind in inner if pa.types.is_float32(kind) or pa.types.is_float16(kind)]
+    others = [kind for kind in inner if pa.types.is_boolean(kind) or pa.types.is_null(kind)]
+    return bool(narrow) and len(narrow) + len(others) == len(inner)
+
+
+def vector_lengths(footers: Sequence[Footer], features: Sequence[str]) -> dict[str, int]:
+    """Return how long the vectors of columns are, where a footer says so.
+
+    Raises
+    ------
+    ValueError
+        If it is not the same in all files.
+    """
+    lengths: dict[str, tuple[int, str]] = {}
+    for footer in footers:
+        for name in features:
+            for length in _lengths_in(footer, name):
+                known, path = lengths.setdefault(name, (length, footer.path))
+                if length != known:
+                    where = f"{known} in {path!r}" if path != footer.path else f"{known} in another of its row groups"
+                    raise ValueError(
+                        f"column {name!r} holds vectors of {length} numbers in {footer.path!r}, but of {where}."
+                    )
+    return {name: length for name, (length, _) in lengths.items()}
+
+
+def vector_columns(footers: Sequence[Footer], features: Sequence[str]) -> list[str]:
+    """Return the columns that hold vectors in any of the files."""
+    return [name for name in features if any(pa.types.is_nested(footer.type_of(name)) for footer in footers)]
+
+
+def width_at_most(footers: Sequence[Footer], features: Sequence[str]) -> int:
+    """Return about how many numbers a row has, where vectors are longest."""
+    vectors = vector_columns(footers, features)
+    longest = dict.fromkeys(vectors, 1)
+    for footer in footers:
+        for name in vectors:
+            lengths = [-(-chunk.num_values // n_rows) for chunk, n_rows in _chunks(footer, name)]
+            longest[name] = max([longest[name], *lengths])
+    return len(features) - len(vectors) + sum(longest.values())
+
+
+def _lengths_in(footer: Footer, name: str) -> list[int]:
+    """Return the lengths of vectors in a file that are certain: where none of the numbers is missing."""
+    kind = footer.type_of(name)
+    if pa.types.is_fixed_size_list(kind):
+        return [kind.list_size]
+    if not pa.types.is_nested(kind):
+        return []
+    chunks = _chunks(footer, name)
+    certain = [(chunk, n_rows) for chunk, n_rows in chunks if _is_complete(chunk) and chunk.num_values % n_rows == 0]
+    return [chunk.num_values // n_rows for chunk, n_rows in certain]
+
+
+def _chunks(footer: Footer, name: str) -> list[tuple[ColumnChunkMetaData, int]]:
+    """Return the stored numbers of a column of vectors in each row group that is not empty, and its number of rows."""
+    leaves = [i for i in range(footer.metadata.num_columns) if _is_list(footer.metadata.schema.column(i).path, name)]
+    groups = [footer.metadata.row_group(number) for number in range(footer.metadata.num_row_groups)]
+    return [(group.column(i), group.num_rows) for group in groups if group.num_rows for i in leaves]
+
+
+def _is_complete(chunk: ColumnChunkMetaData) -> bool:
+    known = chunk.statistics
+    return known is not None and known.has_null_count and known.null_count == 0
+
+
+def _is_list(path: str, name: str) -> bool:
+    """Whether the path of stored numbers is that of a list, 'name.list.element'; a name may hold dots itself."""
+    return path.startswith(f"{name}.") and path.count(".") == name.count(".") + 2
+
+
+def _missing(name: str, footer: Footer, first: Footer) -> str:
+    if footer is first:
+        names = ", ".join(map(repr, first.schema.names[:10])) + (", ..." if len(first.schema.names) > 10 else "")
+        return f"{first.path!r} has no column {name!r}, but {names}."
+    return f"{footer.path!r} has no column {name!r}, which {first.path!r} has."
+
+
+#: Bytes of each column that are read at a time: not all of a large row group, and not much of a thousand columns.
+READ_AT_A_TIME = 2**16
+
+#: Rows that are encoded at a time: nobody knows how many columns come out. With a thousand it is a full block.
+ROWS_TO_ENCODE = 2**13
+
+
+@dataclass(frozen=True)
+class Reading:
+    """What is read from each row, and how.
+
+    Attributes
+    ----------
+    features : tuple of str
+        Columns of features.
+    label, trusted, groups : str
+        Other columns; None where nothing is known.
+    width : int
+        About how many numbers the features of a row are.
+    encode : callable, optional
+        Turns a table of the features into numbers.
+    dtype : dtype
+        Of features that are not encoded.
+    lengths : mapping of int
+        How long the vectors of a column are, where that is known.
+    """
+
+    features: tuple[str, ...]
+    label: str
+    trusted: str | None
+    groups: str | None
+    width: int
+    encode: Callable[[pa.Table], Any] | None = None
+    dtype: type[np.float32] | type[np.float64] = np.float64
+    lengths: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def columns(self) -> list[str]:
+        """All columns that are read."""
+        return [*self.features, *(one for one in (self.label, self.trusted, self.groups) if one is not None)]
+
+    @property
+    def batch_size(self) -> int:
+        """Rows that are read at a time."""
+        size = rows_at_a_time(self.width)
+        return size if self.encode is None else min(size, ROWS_TO_ENCODE)
+
+    def block(self, table: pa.Table, path: str, first_row: int) -> Block:
+        """Return rows of a file as a block."""
+        source, name = repr(path), f"{path!r}, {rows_in_words(first_row, table.num_rows)}"
+        return Block(
+            name,
+            self._numbers(table, name),
+            as_labels(self.label, table[self.label], source, first_row),
+            None if self.trusted is None else as_mask(self.trusted, table[self.trusted], source, first_row),
+            None if self.groups is None else as_names(self.groups, table[self.groups], source, first_row),
+        )
+
+    def _numbers(self, table: pa.Table, name: str) -> NDArray[Any]:
+        try:
+            if self.encode is None:
+                return self._matrix(table)
+            encoded = self.encode(table.select(list(self.features)))
+        except ValueError as error:
+            raise ValueError(f"{name}: {error}") from error
+        return made_features(encoded, table.num_rows, f"{name}: what 'encode' returns")
+
+    def _matrix(self, table: pa.Table) -> NDArray[Any]:
+        matrices = []
+        for name in self.features:
+            column = table[name]
+            if pa.types.is_nested(column.type):
+                matrices.append(plain_vectors(name, column, self.lengths.get(name), self.dtype))
+            else:
+                length = self.lengths.get(name, 1)  # vectors elsewhere, none of which is there in this file
+                matrices.append(np.repeat(plain_numbers(column, self.dtype)[:, None], length, axis=1))
+        return matrices[0] if len(matrices) == 1 else np.concatenate(matrices, axis=1)
+
+
+@dataclass(frozen=True, eq=False)
+class ParquetPart:
+    """A row group of a file.
+
+    Attributes
+    ----------
+    path : str
+        The file, as errors should call it.
+    location : str
+        Where it is, for workers in any folder.
+    row_group : int
+        Number of the row group.
+    first_row, n_rows : int
+        Number of its first row in the file, and how many rows it has.
+    reading : Reading
+        What is read from each row.
+    """
+
+    path: str
+    location: str
+    row_group: int
+    first_row: int
+    n_rows: int
+    reading: Reading
+
+    @property
+    def name(self) -> str:
+        """Where the rows come from."""
+        return f"{self.path!r}, {rows_in_words(self.first_row, self.n_rows)}"
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, block after block."""
+        row, reading = self.first_row, self.reading
+        columns, size = reading.columns, reading.batch_size
+        for table in row_group_tables(self.path, self.location, self.row_group, columns, size):
+            yield reading.block(table, self.path, row)
+            row += table.num_rows
+        if row != self.first_row + self.n_rows:
+            raise OSError(f"cannot read {self.path!r}: it has changed since its footer was read.")
+
+
+def row_group_tables(
+    path: str, location: str, row_group: int, columns: list[str], batch_size: int
+) -> Iterator[pa.Table]:
+    """Yield the rows of a row group, few at a time; errors call the file `path`, and it is read from `location`."""
+    try:
+        with ParquetFile(location, pre_buffer=False, buffer_size=READ_AT_A_TIME) as file:
+            for batch in file.iter_batches(batch_size, [row_group], columns):
+                if batch.num_rows:
+                    yield pa.Table.from_batches([batch]).select(columns)
+    except (pa.ArrowException, OSError, KeyError) as error:
+        raise read_failure(path, error) from error
+
+
+def parquet_parts(
+    path: Paths,
+    label: str,
+    features: Sequence[str] | None = None,
+    trusted: str | None = None,
+    groups: str | None = None,
+    encode: Callable[[pa.Table], Any] | None = None,
+) -> tuple[tuple[ParquetPart, ...], tuple[str, ...] | None]:
+    """Return the row groups of Parquet files, of which only the footers are read, and names if each feature has one."""
+    footers = [Footer.read(str(file)) for file in found_files(path, PARQUET)]
+    if not footers:
+        raise ValueError("there must be at least one Parquet file. Got none.")
+    reading = _reading(footers, label, features, trusted, groups, encode)
+    parts: list[ParquetPart] = []
+    for footer in footers:
+        row, location = 0, os.path.abspath(footer.path)
+        for number in range(footer.metadata.num_row_groups):
+            n_rows = footer.metadata.row_group(number).num_rows
+            parts.append(ParquetPart(footer.path, location, number, row, n_rows, reading))
+            row += n_rows
+    has_names = encode is None and not vector_columns(footers, reading.features)
+    return tuple(parts), reading.features if has_names else None
+
+
+def _reading(
+    footers: Sequence[Footer],
+    label: str,
+    features: Sequence[str] | None,
+    trusted: str | None,
+    groups: str | None,
+    encode: Callable[[pa.Table], Any] | None,
+) -> Reading:
+    """Choose the columns, and check that all files have them."""
+    if isinstance(features, str):
+        raise ValueError(f"features must be a list of columns. Got {features!r} instead: write [{features!r}].")
+    for what, given in (("label", label), ("trusted", trusted), ("groups", groups)):
+        if not isinstance(given, str) and (given is not None or what == "label"):
+            raise ValueError(f"{what} must be the name of a column. Got {type(given).__name__} instead.")
+    others = [one for one in (label, trusted, groups) if one is not None]
+    index = all_index_columns(footers)
+    default = [name for name in footers[0].schema.names if name not in others and name not in index]
+    chosen = default if features is None else list(features)
+    names = [*chosen, *others]
+    twice = named_twice(names)
+    if twice is not None:
+        raise ValueError(f"column {twice!r} is named more than once among features, label, trusted and groups.")
+    check_same_columns(footers, names, chosen, besides=index if features is None else None)
+    if not chosen:
+        known = [*others, *sorted(index.difference(others).intersection(footers[0].schema.names))]
+        raise ValueError(
+            f"{footers[0].path!r} has no columns but {', '.join(map(repr, known))}: there are no features."
+        )
+    for footer in footers:
+        _check_others(footer, label, trusted, groups)
+    reading = Reading(tuple(chosen), label, trusted, groups, width_at_most(footers, chosen), encode)
+    if encode is not None:
+        return reading
+    check_numeric(footers, chosen)
+    dtype = np.float32 if all_narrow(footers, chosen) else np.float64
+    return replace(reading, dtype=dtype, lengths=vector_lengths(footers, chosen))
+
+
+def _check_others(footer: Footer, label: str, trusted: str | None, groups: str | None) -> None:
+    """Refuse columns of types that are no labels, no masks or no names, as reading no rows of them would."""
+    for name, read in ((label, as_labels), (trusted, as_mask), (groups, as_names)):
+        if name is not None and not pa.types.is_null(footer.type_of(name)):
+            read(name, pa.chunked_array([], footer.type_of(name)), repr(footer.path))

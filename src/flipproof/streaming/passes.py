@@ -1,0 +1,395 @@
+"""One pass over the training rows: what a visit to a block finds, and how findings add up.
+
+Findings of blocks have a sum, ``+``, which is the finding for all rows. Only integers, largest values and sets are
+added up, so the sum does not depend on how the rows are cut into blocks, nor on the order of the visits.
+
+Checksums tell whether rows are the same as in the last pass. They guard against accidents, such as a file that is
+written while it is read; they are not signatures.
+"""
+
+from __future__ import annotations
+
+import warnings
+import zlib
+from collections.abc import Callable, Generator, Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed, effective_n_jobs
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from flipproof.core.linalg import ColumnRanges, Whitening
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.votes import class_sums, tiles
+from flipproof.progress import ProgressLine
+from flipproof.streaming.blocks import Block, Part
+from flipproof.streaming.rows import RowBlocks
+from flipproof.values import are_whole, as_names, distinct, encode_labels, joined, kind_of, label_values, union
+
+#: Numbers that are looked at together: 512 KiB, which a cache holds.
+NUMBERS_AT_A_TIME = 2**16
+
+
+def scattered(first: int, count: int) -> NDArray[np.uint64]:
+    """Return 64 bits for each of so many numbers from `first` on, which only the number determines (splitmix64)."""
+    bits = np.arange(first + 1, first + count + 1, dtype=np.uint64)
+    bits *= np.uint64(0x9E3779B97F4A7C15)
+    for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
+        bits ^= bits >> np.uint64(shift)
+        bits *= np.uint64(factor)
+    return bits ^ (bits >> np.uint64(31))
+
+
+def features_checksum(X: Floats, first_row: int) -> int:
+    """Return the checksum of the features of some rows, the first of which has the given number."""
+    n_rows, n_columns = X.shape
+    of_row, of_column = scattered(first_row, n_rows), scattered(0, n_columns)
+    total = 0
+    for start, stop in tiles(n_rows, max(1, NUMBERS_AT_A_TIME // max(n_columns, 1))):
+        bits = _bits(X[start:stop])
+        rows = np.einsum("ij,j->i", _folded(bits), of_column[: bits.shape[1]])
+        rows += np.uint64(n_columns + 1)  # rows and columns of zeros count, too
+        total += int((_folded(rows) * of_row[start:stop]).sum())
+    return total % 2**64
+
+
+def _bits(X: Floats) -> NDArray[np.uint64]:
+    """Return the bits of each row, 64 at a time: two numbers of 32 bits together, if that comes out even."""
+    rows = np.ascontiguousarray(X)
+    return rows.view(np.uint64) if rows.shape[1] * rows.itemsize % 8 == 0 else rows.view(np.uint32).astype(np.uint64)
+
+
+def _folded(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Let high bits count among the low ones, too: of the highest one, the sign, a product keeps one bit only."""
+    return bits ^ (bits >> np.uint64(32))
+
+
+@dataclass(frozen=True)
+class SurveyedRows:
+    """Number and range of the columns, and the labels that occur; `name` is the block that the first are of."""
+
+    name: str
+    ranges: ColumnRanges
+    labels: NDArray[Any]
+
+    def __add__(self, other: SurveyedRows) -> SurveyedRows:
+        mine, others = len(self.ranges.low), len(other.ranges.low)
+        if mine != others:
+            raise ValueError(f"{other.name} has {others} columns, but {self.name} has {mine}.")
+        kinds = kind_of(self.labels), kind_of(other.labels)
+        if kinds[0] != kinds[1]:
+            raise ValueError(f"The labels of {other.name} are {kinds[1]}, but those of {self.name} are {kinds[0]}.")
+        return SurveyedRows(self.name, self.ranges + other.ranges, union(self.labels, other.labels))
+
+
+def survey(block: Block) -> SurveyedRows:
+    """Look at the rows of a block for the first time, and refuse them if they are not fit to learn from."""
+    X = block.X
+    if X.shape[1] == 0:
+        raise ValueError(f"{block.name} has no columns of features.")
+    with np.errstate(over="ignore", invalid="ignore"):
+        total = X.sum(dtype=np.float64)  # quicker than a look at each number, which is needed only if it is not finite
+    if not np.isfinite(total) and not np.isfinite(X).all():
+        row, column = np.argwhere(~np.isfinite(X))[0]
+        what = "NaN" if np.isnan(X[row, column]) else "infinity"
+        raise ValueError(
+            f"{block.name} holds {what} in row {row} of it, column {column}: leave such rows out, or fill in a number."
+        )
+    if block.groups is not None:
+        as_names(block.groups, f"The annotators of {block.name}")
+    return SurveyedRows(block.name, ColumnRanges.of(X), _labels_of(block))
+
+
+def features_of(block: Block) -> Floats:
+    """Return a block's features as floats of 32 or 64 bits."""
+    X = np.asarray(block.X)
+    if X.ndim != 2 or X.dtype.kind not in "biuf":
+        raise ValueError(f"{block.name} must hold rows and columns of numbers. Got {X.dtype} of shape {X.shape}.")
+    return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
+
+
+def _labels_of(block: Block) -> NDArray[Any]:
+    """Return the labels that occur in a block."""
+    labels = label_values(block.labels, f"The labels of {block.name}")
+    if labels.dtype.kind == "S":
+        raise ValueError(f"The labels of {block.name} must be numbers, strings or booleans. Got bytes: decode them.")
+    is_whole = are_whole(labels)
+    if not is_whole.all():
+        strange = labels[~is_whole][0]
+        raise ValueError(
+            f"The labels of {block.name} must be classes, that is whole numbers. Got {strange} among them."
+        )
+    return distinct(labels)[0]
+
+
+def codes_of(block: Block, classes: NDArray[Any]) -> Integers:
+    """Return a block's labels as positions in the classes."""
+    try:
+        return encode_labels(block.labels, classes)[1]
+    except ValueError as error:
+        raise ValueError(f"{block.name}: {error}") from error
+
+
+@dataclass(frozen=True)
+class LabelledSums:
+    """What fitting still needs, now that the coordinates of rows are known, and how trust and work are spread.
+
+    Attributes
+    ----------
+    leverage : float
+        The largest leverage of a row.
+    class_sums : floats of shape (columns, classes)
+        Sums of the basis over each class: exact integers.
+    census : Census
+        Labels by class, trust and annotator.
+    """
+
+    leverage: float
+    class_sums: Floats
+    census: Census
+
+    def __add__(self, other: LabelledSums) -> LabelledSums:
+        return LabelledSums(
+            max(self.leverage, other.leverage),
+            self.class_sums + other.class_sums,
+            self.census + other.census,
+        )
+
+    def is_of_the_rows_of(self, other: LabelledSums) -> bool:
+        """Tell whether this was found in the same rows: others would have other sums, or other marks."""
+        return np.array_equal(self.class_sums, other.class_sums) and self.census.equals(other.census)
+
+
+@dataclass(frozen=True)
+class Census:
+    """Labels counted by class: all of them, the trusted ones, and those of each annotator that are not trusted.
+
+    `names` are the annotators who have such labels, in rising order, one for each line of `of_group`; or None. `marks`
+    is a checksum over the label, the trust and the annotator of each row, by its number.
+    """
+
+    counts: Integers
+    trusted: Integers | None
+    names: NDArray[Any] | None
+    of_group: Integers | None
+    marks: int
+
+    def __add__(self, other: Census) -> Census:
+        marks = (self.marks + other.marks) % 2**64
+        trusted = None if self.trusted is None or other.trusted is None else self.trusted + other.trusted
+        if self.names is None or other.names is None or self.of_group is None or other.of_group is None:
+            return Census(self.counts + other.counts, trusted, None, None, marks)
+        kinds = [kind_of(names) for names in (self.names, other.names)]
+        if kinds[0] != kinds[1]:
+            raise ValueError(
+                f"Annotators must be all numbers or all words. Got {kinds[0]} in some blocks, {kinds[1]} in others."
+            )
+        names, position = distinct(joined([self.names, other.names]))
+        of_group = np.zeros((len(names), len(self.counts)), dtype=np.int64)
+        np.add.at(of_group, position, np.concatenate([self.of_group, other.of_group]))
+        return Census(self.counts + other.counts, trusted, names, of_group, marks)
+
+    def equals(self, other: Census) -> bool:
+        """Tell whether all counts are the same."""
+        return all(
+            np.array_equal(mine, others) if mine is not None and others is not None else mine is others
+            for mine, others in zip(vars(self).values(), vars(other).values(), strict=True)
+        )
+
+
+def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any]) -> LabelledSums:
+    """Sum up the basis of a block by class."""
+    return basis_and_sums(block, codes_of(block, classes), whitening, classes)[1]
+
+
+def basis_and_sums(
+    block: Block, codes: Integers, whitening: Whitening, classes: NDArray[Any]
+) -> tuple[NDArray[np.float32], LabelledSums]:
+    """Return the basis of a block, and its sums by class."""
+    counted = census(block, classes, codes)
+    if isinstance(block, KeptBlock):
+        return block.X, LabelledSums(block.leverage, block.class_sums, counted)
+    basis = whitening.basis(block.X)
+    leverage = whitening.leverage(basis)
+    if not np.isfinite(leverage):
+        raise ValueError(f"{block.name} holds NaN or infinity, and did not when it was looked at first.")
+    return basis, LabelledSums(leverage, class_sums(basis, codes, len(classes)), counted)
+
+
+def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -> Census:
+    """Count the labels of a block."""
+    n_classes = len(classes)
+    codes = codes_of(block, classes) if codes is None else codes
+    counts, trusted = np.bincount(codes, minlength=n_classes), None
+    can_change = np.ones(len(codes), dtype=bool)
+    said = 2 * codes.astype(np.uint64) + np.uint64(1)  # of each row: its label, its trust, its annotator
+    if block.trusted is not None:
+        can_change = ~block.trusted
+        trusted = np.bincount(codes[block.trusted], minlength=n_classes)
+        said += block.trusted.astype(np.uint64) << np.uint64(32)
+    names, of_group = None, None
+    if block.groups is not None:
+        names, group = distinct(as_names(block.groups, f"The annotators of {block.name}"))
+        hashes = np.array([zlib.crc32(repr(name).encode()) for name in names.tolist()], dtype=np.uint64)
+        said += hashes[group] << np.uint64(33)
+        cells = np.bincount((group * n_classes + codes)[can_change], minlength=len(names) * n_classes)
+        of_group = cells.reshape(len(names), n_classes)
+        has_some = of_group.any(axis=1)
+        names, of_group = names[has_some], of_group[has_some]
+    marks = int((said * scattered(block.first_row, len(block))).sum(dtype=np.uint64))
+    return Census(counts, trusted, names, of_group, marks)
+
+
+@dataclass(frozen=True)
+class Seen:
+    """The rows of a part at one visit: how many, and the checksum of their features, by their numbers in the part."""
+
+    n_rows: int
+    checksum: int
+
+
+@dataclass(frozen=True)
+class Visited:
+    """What was found in some parts, None if there are no rows in them, and what was seen of each part."""
+
+    found: Any
+    seen: tuple[Seen, ...]
+
+    def __add__(self, other: Visited) -> Visited:
+        found = self.found if other.found is None else other.found if self.found is None else self.found + other.found
+        return Visited(found, self.seen + other.seen)
+
+
+@dataclass(frozen=True)
+class Visit:
+    """Visit the rows of a part, and add up what is found in its blocks.
+
+    Attributes
+    ----------
+    summary : callable
+        Of a block of rows.
+    mapping : callable, optional
+        Takes rows of features to other ones, `width` of them, before they are looked at.
+    """
+
+    summary: Any
+    mapping: Any = None
+
+    def __call__(self, part: Part) -> Visited:
+        """Return the sum over the blocks of a part."""
+        found, n_rows, total = None, 0, 0
+        for block, checksum in _pieces(part, self.mapping):
+            one = self.summary(block)
+            found = one if found is None else found + one
+            n_rows, total = n_rows + len(block), total + checksum
+        return Visited(found, (Seen(n_rows, total % 2**64),))
+
+
+def _pieces(part: Part, mapping: Any) -> Iterator[tuple[Block, int]]:
+    """Yield the rows of a part, with their features mapped, and the checksum of these as they came."""
+    n_rows = 0
+    for block in part.blocks():
+        if isinstance(block, KeptBlock):  # what is kept was mapped before
+            yield block, block.checksum
+        elif len(block):
+            block = replace(block, X=features_of(block))
+            for rows in (slice(None),) if mapping is None else mapping.pieces(len(block)):
+                piece = block.rows(rows)
+                checksum = features_checksum(piece.X, n_rows)
+                n_rows += len(piece)
+                yield piece if mapping is None else replace(piece, X=mapping(piece.X)), checksum
+
+
+@dataclass(frozen=True)
+class Keep:
+    """Visit the rows of a part, and return a part of the same rows that holds their basis."""
+
+    whitening: Whitening
+    classes: NDArray[Any]
+    mapping: Any = None
+
+    def __call__(self, part: Part) -> KeptPart:
+        """Return the rows, block after block, with the basis as their features."""
+        return KeptPart(part.name, tuple(self._with_basis(*piece) for piece in _pieces(part, self.mapping)))
+
+    def _with_basis(self, block: Block, checksum: int) -> KeptBlock:
+        basis, sums = basis_and_sums(block, codes_of(block, self.classes), self.whitening, self.classes)
+        # copies: labels that are mapped from a file would change with it, and be lost with it
+        trusted, groups = (None if one is None else np.array(one) for one in (block.trusted, block.groups))
+        labels = np.array(block.labels)
+        kept = block.name, basis, labels, trusted, groups, block.first_row
+        return KeptBlock(*kept, checksum, sums.leverage, sums.class_sums)
+
+
+@dataclass(frozen=True)
+class KeptBlock(Block):
+    """A block whose features are its basis, with the checksum of what it was made of, its leverage and its sums."""
+
+    checksum: int = 0
+    leverage: float = 0.0
+    class_sums: Floats = field(default_factory=lambda: np.zeros((0, 0)))
+
+
+@dataclass(frozen=True)
+class KeptPart:
+    """Rows that are in the memory of whoever visits them."""
+
+    name: str
+    kept: tuple[KeptBlock, ...]
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, block after block."""
+        yield from self.kept
+
+
+@dataclass(frozen=True)
+class OfFeatures:
+    """A summary of a block that looks at nothing but its features."""
+
+    summary: Any
+
+    def __call__(self, block: Block) -> Any:
+        """Return the summary of the block's features."""
+        return self.summary(block.X)
+
+
+@dataclass(frozen=True)
+class InThisProcess:
+    """Visits parts one after the other, or several at a time in threads."""
+
+    n_jobs: int | None = None
+    verbose: int = 0
+
+    def total(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str) -> Any:
+        """Return the sum of what is found in all parts; None where there are no rows."""
+        line, total = ProgressLine(len(rows.parts), self.verbose, says), None
+        findings = self._findings(visit, rows.parts)
+        try:
+            for done, found in enumerate(findings, start=1):
+                if found is not None:
+                    total = found if total is None else total + found
+                line.show(done, "parts", is_last=done == len(rows.parts))
+        finally:
+            with warnings.catch_warnings():  # after an error, that some findings are not used is no news
+                warnings.simplefilter("ignore", UserWarning)
+                findings.close()
+            line.close()
+        return total
+
+    def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
+        """Return None: rows are visited here because they need not be in memory."""
+        return None
+
+    def keeps(self, rows: RowBlocks) -> bool:
+        """Return False: nothing is kept here."""
+        return False
+
+    def _findings(self, visit: Callable[[Part], Any], parts: tuple[Part, ...]) -> Generator[Any, None, None]:
+        if effective_n_jobs(self.n_jobs) == 1:
+            yield from map(visit, parts)
+            return
+        with threadpool_limits(limits=1, user_api="blas"):
+            work = Parallel(n_jobs=self.n_jobs, require="sharedmem", return_as="generator")
+            yield from work(delayed(visit)(part) for part in parts)

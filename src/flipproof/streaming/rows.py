@@ -1,0 +1,454 @@
+"""RowBlocks: training rows that come a block at a time, from arrays, files, lists of blocks or functions."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from flipproof.streaming.arrays import (
+    NPY,
+    PARQUET,
+    ArrayPart,
+    Paths,
+    are_paths,
+    array_parts,
+    found_files,
+    npy_parts,
+    stored,
+)
+from flipproof.streaming.blocks import (
+    Block,
+    Part,
+    as_entries,
+    check_entries,
+    checked_block,
+    column_names,
+    in_pieces,
+    made_features,
+)
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+#: Blocks as they are given: (X, y) or (X, y, trusted, groups) each.
+GivenBlocks: TypeAlias = "Sequence[tuple[Any, ...]] | Callable[[], Iterable[tuple[Any, ...]]]"
+
+
+@dataclass(frozen=True)
+class Example:
+    """What all blocks have in common with the first.
+
+    Attributes
+    ----------
+    n_columns : int
+        Number of features.
+    names : tuple or None
+        What they are called, if they are those of a data frame.
+    has_trusted, has_groups : bool
+        What is known of the rows.
+    """
+
+    n_columns: int
+    names: tuple[Any, ...] | None
+    has_trusted: bool
+    has_groups: bool
+
+    @property
+    def feature_names(self) -> tuple[str, ...] | None:
+        """What the features are called, if all of that is words."""
+        return self.names if self.names and all(isinstance(name, str) for name in self.names) else None
+
+    @staticmethod
+    def of(block: Block, given: Sequence[Any]) -> Example:
+        """Return a block's own; `given` is what it was made of."""
+        names = column_names(given[0])
+        return Example(block.X.shape[1], names, block.trusted is not None, block.groups is not None)
+
+    def check(self, block: Block, given: Sequence[Any]) -> None:
+        """Refuse a block that is unlike the first."""
+        if block.X.shape[1] != self.n_columns:
+            raise ValueError(f"{block.name} has {block.X.shape[1]} columns, but block 0 has {self.n_columns}.")
+        self._check_names(block.name, column_names(given[0]))
+        for what, one, first in (
+            ("trusted", block.trusted is not None, self.has_trusted),
+            ("groups", block.groups is not None, self.has_groups),
+        ):
+            if one != first:
+                has, other = ("has", "has not") if one else ("has no", "has")
+                raise ValueError(f"{block.name} {has} {what!r}, but block 0 {other}: give it for all blocks, or none.")
+
+    def _check_names(self, block: str, names: tuple[Any, ...] | None) -> None:
+        if (names is None) != (self.names is None):
+            has, other = ("has no", "has some") if names is None else ("has", "has none")
+            raise ValueError(
+                f"{block} {has} names of columns, but block 0 {other}: give data frames for all blocks, or for none."
+            )
+        for place, (name, first) in enumerate(zip(names or (), self.names or (), strict=True)):
+            if name != first:
+                raise ValueError(
+                    f"{block} has {name!r} as column {place}, but block 0 has {first!r}: give all blocks the same "
+                    "columns, in the same order."
+                )
+
+
+@dataclass(frozen=True, eq=False)
+class BlockPart:
+    """A block of a list; if it is mapped from a file, it is pickled by where that is."""
+
+    name: str
+    arrays: ArrayPart
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the block, in pieces if it is large."""
+        yield from in_pieces(self.arrays.whole(self.name))
+
+
+@dataclass(frozen=True)
+class FunctionPart:
+    """All blocks that a function makes."""
+
+    function: Callable[[], Iterable[tuple[Any, ...]]]
+    example: Example
+
+    @property
+    def name(self) -> str:
+        """What the function is called."""
+        return f"blocks of {getattr(self.function, '__qualname__', type(self.function).__name__)}"
+
+    def blocks(self) -> Iterator[Block]:
+        """Call the function, and yield its blocks, in pieces where they are large."""
+        number = -1
+        for number, given in enumerate(self.function()):
+            block = _checked(number, given)
+            self.example.check(block, given)
+            yield from in_pieces(block)
+        if number < 0:
+            raise ValueError(
+                f"{self.name}: there were some, and now there are none. Each call must return all of them."
+            )
+
+
+def given_parts(blocks: GivenBlocks) -> tuple[tuple[BlockPart, ...] | tuple[FunctionPart], Example]:
+    """Return the parts of blocks as they are given, and what all of them have."""
+    if isinstance(blocks, (list, tuple)):
+        if not blocks:
+            raise ValueError("blocks must hold at least one block (X, y). Got none.")
+        checked = [_checked(number, given) for number, given in enumerate(blocks)]
+        example = Example.of(checked[0], blocks[0])
+        for block, given in zip(checked, blocks, strict=True):
+            example.check(block, given)
+        return tuple(_block_part(block) for block in checked), example
+    if callable(blocks):
+        example = _first_of(blocks)
+        return (FunctionPart(blocks, example),), example
+    what = "an iterator that is used up after one visit" if isinstance(blocks, Iterator) else type(blocks).__name__
+    raise ValueError(
+        "blocks must be a list of tuples (X, y), or a function without arguments that returns a new iterator of them "
+        f"at every call, since rows are visited several times. Got {what} instead."
+    )
+
+
+def _block_part(block: Block) -> BlockPart:
+    trusted, groups = (None if one is None else stored(one) for one in (block.trusted, block.groups))
+    return BlockPart(block.name, ArrayPart(stored(block.X), stored(block.labels), trusted, groups))
+
+
+def _first_of(function: Callable[[], Iterable[tuple[Any, ...]]]) -> Example:
+    once = function()
+    if not isinstance(once, Iterable):
+        raise ValueError(
+            f"a function that makes blocks must return an iterator of tuples (X, y). Got {type(once).__name__} instead."
+        )
+    blocks = iter(once)
+    # a list, or whatever else can be visited again, need not be made again to see that
+    if blocks is iter(once) and blocks is iter(function()):
+        raise ValueError(
+            "a function that makes blocks must return a new iterator at every call, since rows are visited several "
+            "times. Got the same one twice."
+        )
+    for given in blocks:
+        return Example.of(_checked(0, given), given)
+    raise ValueError("a function that makes blocks must make at least one. Got none.")
+
+
+def _checked(number: int, given: Any) -> Block:
+    name = f"block {number}"
+    if not isinstance(given, (tuple, list)) or len(given) not in (2, 4):
+        got = f"{len(given)} entries" if isinstance(given, (tuple, list)) else type(given).__name__
+        raise ValueError(f"{name} must be a tuple (X, y) or (X, y, trusted, groups). Got {got} instead.")
+    return checked_block(name, *given)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RowBlocks:
+    """Training rows in parts, each of which comes block after block: more rows than memory holds.
+
+    It is a description: rows are read by whoever visits a part, anew at every visit. Parts can be pickled, and visited
+    in any order and by several workers.
+
+    Attributes
+    ----------
+    parts : tuple of Part
+        What one task visits: a file, a part of one, or a partition.
+    has_trusted : bool
+        Whether it is known whose labels nobody can change.
+    has_groups : bool
+        Whether it is known who labelled each row.
+    feature_names : tuple of str or None
+        What the columns of features are called, where they are those of data frames or files.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flipproof.streaming import RowBlocks
+    >>> rows = RowBlocks.from_blocks([(np.eye(2), [0, 1]), (np.ones((3, 2)), [1, 1, 0])])
+    >>> rows
+    <RowBlocks: 2 parts>
+    >>> [(block.name, len(block)) for part in rows.parts for block in part.blocks()]
+    [('block 0', 2), ('block 1', 3)]
+    """
+
+    parts: tuple[Part, ...]
+    has_trusted: bool = False
+    has_groups: bool = False
+    feature_names: tuple[str, ...] | None = None
+
+    #: Tells learners for rows in memory that these are not.
+    comes_in_blocks: ClassVar[bool] = True
+
+    #: Whether only Dask can visit the parts.
+    is_in_dask: ClassVar[bool] = False
+
+    def __repr__(self) -> str:
+        known = [what for what, has in (("trusted rows", self.has_trusted), ("groups", self.has_groups)) if has]
+        counted = f"{len(self.parts)} part{'' if len(self.parts) == 1 else 's'}"
+        return f"<RowBlocks: {', with '.join([counted, ' and '.join(known)] if known else [counted])}>"
+
+    @classmethod
+    def from_arrays(cls, X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
+        """Return the rows of arrays, which may be mapped from files (`numpy.memmap`) and are never copied.
+
+        Parameters
+        ----------
+        X : array of shape (n, k)
+            Features.
+        y : array of shape (n,)
+            Labels.
+        trusted : booleans of shape (n,), optional
+            Whose labels nobody can change.
+        groups : array of shape (n,), optional
+            Who labelled each row.
+        """
+        return cls(array_parts(X, y, trusted, groups), trusted is not None, groups is not None)
+
+    @classmethod
+    def from_npy(cls, X: Paths, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
+        """Return the rows of NPY files, of which only the beginnings are read here.
+
+        Parameters
+        ----------
+        X : path or list of paths
+            A folder, or a pattern such as ``"rows/X-*.npy"``: files with rows and columns, sorted by name; or the files
+            one by one.
+        y, trusted, groups : array of n entries, path, or list of paths
+            As for `from_arrays`; or files, given as for X, one for each file of X and of as many entries.
+        """
+        return cls(npy_parts(X, y, trusted, groups), trusted is not None, groups is not None)
+
+    @classmethod
+    def from_parquet(
+        cls,
+        path: Paths,
+        label: str,
+        features: Sequence[str] | None = None,
+        trusted: str | None = None,
+        groups: str | None = None,
+        *,
+        encode: Callable[[pa.Table], Any] | None = None,
+    ) -> RowBlocks:
+        """Return the rows of Parquet files, of which only the footers are read here.
+
+        Parameters
+        ----------
+        path : path or list of paths
+            A folder, a pattern, a file, or several files. All must have the same columns.
+        label : str
+            Column of labels: words, whole numbers or booleans.
+        features : list of str, optional
+            Columns of numbers, booleans or vectors. By default all others of the first file, without the
+            index of pandas' data frame. Missing ones become NaN.
+        trusted : str, optional
+            Column of booleans, 0 and 1, or yes and no: whose labels nobody can change.
+        groups : str, optional
+            Column that says who labelled each row.
+        encode : callable, optional
+            Turns a pyarrow table of the features of some rows into numbers, such as the `transform` of a fitted
+            `flipproof.tables.TableEncoder`. Features may then be of any kind.
+        """
+        try:
+            import pyarrow.parquet  # noqa: F401
+        except ImportError as error:
+            raise ImportError("reading Parquet files needs pyarrow: pip install 'flipproof[cli]'") from error
+        from flipproof.streaming.parquet import parquet_parts
+
+        parts, names = parquet_parts(path, label, features, trusted, groups, encode)
+        return cls(parts, trusted is not None, groups is not None, names)
+
+    @classmethod
+    def from_blocks(cls, blocks: GivenBlocks) -> RowBlocks:
+        """Return rows that are given block by block.
+
+        Parameters
+        ----------
+        blocks : list of tuples, or function
+            ``(X, y)`` or ``(X, y, trusted, groups)`` each, where the latter may be None. If X are data frames, all
+            must have the columns of the first. A function takes no arguments and returns a new iterator of such tuples
+            at every call: it is called once per visit, and here to look at the first block, twice if it returns an
+            iterator, to see that it is a new one. Blocks of a list can be visited by several workers, those of a
+            function only by one.
+        """
+        parts, example = given_parts(blocks)
+        return cls(parts, example.has_trusted, example.has_groups, example.feature_names)
+
+    def map(self, function: Callable[[Any], Any]) -> RowBlocks:
+        """Return the same rows with other features.
+
+        Parameters
+        ----------
+        function : callable
+            Gets the features of a block, and returns as many rows, such as the `transform` of a fitted scaler. Where
+            several workers visit the rows, it must be one that can be pickled.
+        """
+        return replace(self, parts=tuple(MappedPart(part, function) for part in self.parts), feature_names=None)
+
+    def with_columns(self, rows_per_part: Sequence[int], trusted: Any = None, groups: Any = None) -> RowBlocks:
+        """Return the same rows, numbered, with other statements on whom to trust or who labelled them.
+
+        Parameters
+        ----------
+        rows_per_part : sequence of int
+            How many rows each part has, which only a visit can tell.
+        trusted, groups : array of n entries, optional
+            As for `from_arrays`. By default as before.
+        """
+        n_rows, ends = sum(rows_per_part), np.cumsum(rows_per_part)[:-1]
+        columns: list[list[Any]] = []
+        for name, given in (("trusted", trusted), ("groups", groups)):
+            if given is None:
+                columns.append([None] * len(self.parts))
+                continue
+            entries = as_entries(name, given)
+            check_entries(entries, name, n_rows)
+            columns.append(np.split(entries, ends))
+        first_rows = [0, *ends.tolist()]
+        parts = tuple(NumberedPart(*one) for one in zip(self.parts, first_rows, *columns, strict=True))
+        return replace(
+            self,
+            parts=parts,
+            has_trusted=self.has_trusted or trusted is not None,
+            has_groups=self.has_groups or groups is not None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class NumberedPart:
+    """A part whose rows are numbered, with statements on them that may come from elsewhere."""
+
+    part: Part
+    first_row: int
+    trusted: Any
+    groups: Any
+
+    @property
+    def name(self) -> str:
+        """Where the rows come from."""
+        return self.part.name
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, block after block."""
+        start = 0
+        for block in self.part.blocks():
+            rows = slice(start, start + len(block))
+            start += len(block)
+            trusted = block.trusted if self.trusted is None else self.trusted[rows]
+            groups = block.groups if self.groups is None else self.groups[rows]
+            if any(one is not None and len(one) != len(block) for one in (trusted, groups)):
+                raise ValueError(f"{block.name} has changed since its rows were counted: it has more of them now.")
+            yield replace(block, first_row=self.first_row + rows.start, trusted=trusted, groups=groups)
+
+
+@dataclass(frozen=True, eq=False)
+class MappedPart:
+    """A part whose features are those that a function returns."""
+
+    part: Part
+    function: Callable[[Any], Any]
+
+    @property
+    def name(self) -> str:
+        """Where the rows come from."""
+        return self.part.name
+
+    def blocks(self) -> Iterator[Block]:
+        """Yield the rows, block after block, and no empty blocks: few transformers take those."""
+        for block in self.part.blocks():
+            if len(block) == 0:
+                continue
+            made = self.function(block.X)
+            yield replace(block, X=made_features(made, len(block), f"{block.name}: what the function returns"))
+
+
+def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None) -> RowBlocks:
+    """Return training rows of any source as row blocks.
+
+    Parameters
+    ----------
+    X : RowBlocks, path, array, list of tuples or function
+        Rows; a path of NPY or Parquet files, by what they end in.
+    y, trusted, groups
+        As the source wants them: arrays or paths, names of columns for Parquet, and None if X holds them itself.
+    """
+    if isinstance(X, RowBlocks):
+        _check_within(y, trusted, groups, "RowBlocks")
+        return X
+    if are_paths(X):
+        return _from_files(X, y, trusted, groups)
+    if isinstance(X, np.ndarray):
+        return RowBlocks.from_arrays(X, y, trusted, groups)
+    if callable(X) or isinstance(X, Iterator) or (isinstance(X, (list, tuple)) and y is None):
+        _check_within(y, trusted, groups, "blocks")
+        return RowBlocks.from_blocks(X)
+    raise ValueError(
+        "rows in blocks must be RowBlocks, an array, a path of NPY or Parquet files, a list of tuples (X, y), or a "
+        f"function that returns an iterator of them. Got {type(X).__name__} instead."
+    )
+
+
+def _from_files(X: Paths, y: Any, trusted: Any, groups: Any) -> RowBlocks:
+    files = found_files(X, NPY + PARQUET)
+    endings = {file.suffix.lower() for file in files}
+    if endings <= set(NPY):
+        return RowBlocks.from_npy(X, y, trusted, groups)
+    if endings <= set(PARQUET):
+        if not isinstance(y, str):
+            raise ValueError(f"y must be the name of the column of labels in {_shown(X)}. Got {_kind(y)} instead.")
+        return RowBlocks.from_parquet(X, y, trusted=trusted, groups=groups)
+    raise ValueError(f"files of rows must all end in .npy, or all in .parquet or .pq. Got {_shown(X)} instead.")
+
+
+def _check_within(y: Any, trusted: Any, groups: Any, what: str) -> None:
+    for name, given in (("y", y), ("trusted", trusted), ("groups", groups)):
+        if given is not None:
+            raise ValueError(f"{name} must be None where X is {what}, which hold it themselves. Got {_kind(given)}.")
+
+
+def _kind(given: Any) -> str:
+    return "None" if given is None else type(given).__name__
+
+
+def _shown(paths: Paths) -> str:
+    return repr(os.fspath(paths)) if isinstance(paths, (str, os.PathLike)) else ", ".join(map(repr, map(str, paths)))

@@ -1,0 +1,216 @@
+"""Votes of a block of training rows on test rows, counted where the rows are: only counts travel."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.adversary import Adversary, limits_in_words, possible_changes
+from flipproof.core.histograms import VoteCount
+from flipproof.core.linalg import Whitening
+from flipproof.core.powers import Scope
+from flipproof.core.rounding import Integers
+from flipproof.core.votes import ProductVotes, class_scores, votes_by_cell
+from flipproof.streaming.blocks import Block
+from flipproof.streaming.passes import Census, LabelledSums, basis_and_sums, codes_of
+from flipproof.values import as_names, positions
+
+
+@dataclass(frozen=True)
+class BlockPowers:
+    """Which labels of a block can be changed, and to whose cell each of them belongs.
+
+    A cell is a group and a class that changeable labels of it name.
+
+    Attributes
+    ----------
+    transitions : booleans of shape (K, K)
+        Whether a label can be changed from one class (row) to another (column).
+    by_trust : bool
+        Whether labels that are trusted cannot be changed.
+    names : array or None
+        The groups that have changeable labels, in rising order.
+    cells : integers or None
+        Numbers of the cells, in rising order: the position of the group in `names` times K, plus the class.
+    """
+
+    transitions: NDArray[np.bool_]
+    by_trust: bool
+    names: NDArray[Any] | None = None
+    cells: Integers | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there can be labels that cannot be changed."""
+        return self.by_trust or not bool(self.transitions.any(axis=1).all())
+
+    def changeable(self, block: Block, codes: Integers) -> NDArray[np.bool_]:
+        """Tell which labels of a block can be changed."""
+        changeable = np.asarray(self.transitions.any(axis=1))[codes]
+        return changeable & ~block.trusted if self.by_trust and block.trusted is not None else changeable
+
+    def cells_of(self, block: Block, codes: Integers) -> tuple[Integers, Integers]:
+        """Return the rows of a block whose labels can be changed, and the position of each one's cell in `cells`.
+
+        Raises
+        ------
+        ValueError
+            If somebody has labelled rows of a class who had no such labels when they were counted.
+        """
+        assert self.names is not None
+        assert self.cells is not None
+        assert block.groups is not None
+        members = np.flatnonzero(self.changeable(block, codes))
+        names = as_names(block.groups, f"The annotators of {block.name}")[members]
+        group, is_known = positions(self.names, names)
+        cells, is_counted = positions(self.cells, group * len(self.transitions) + codes[members])
+        if not (is_known & is_counted).all():
+            raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
+        return members, cells
+
+
+@dataclass(frozen=True)
+class BlockAdversary:
+    """An adversary's powers over rows in blocks, what these come to, and that in words.
+
+    Attributes
+    ----------
+    powers : BlockPowers
+        Block by block.
+    scope : Scope
+        What they come to.
+    census : Census
+        All labels by class, trust and annotator.
+    allowed : pairs of classes or None
+        The changes that are possible at all.
+    """
+
+    powers: BlockPowers
+    scope: Scope
+    census: Census
+    allowed: tuple[tuple[Any, Any], ...] | None
+
+    def in_words(self, method: str) -> list[str]:
+        """Say what the adversary cannot do, and what the radius counts."""
+        trusted = self.census.trusted
+        counts = None if trusted is None else (int(trusted.sum()), int(self.census.counts.sum()))
+        return limits_in_words(counts, self.allowed, self.scope, method)
+
+
+def block_adversary(adversary: Adversary | None, census: Census, classes: NDArray[Any]) -> BlockAdversary:
+    """Return what an adversary can do to labels of which there is a census, with his trusted rows and annotators."""
+    pairs = None if adversary is None else adversary.allowed
+    transitions = ~np.eye(len(classes), dtype=bool) if pairs is None else possible_changes(pairs, classes)
+    can_leave = transitions.any(axis=1)
+    by_trust = census.trusted is not None
+    if census.names is None or census.of_group is None:
+        n_changeable = int((census.counts - (census.trusted if census.trusted is not None else 0))[can_leave].sum())
+        return BlockAdversary(BlockPowers(transitions, by_trust), Scope(transitions, n_changeable), census, pairs)
+    of_group = np.where(can_leave, census.of_group, 0)
+    sizes = of_group.sum(axis=1)
+    names, of_group = census.names[sizes > 0], of_group[sizes > 0]
+    powers = BlockPowers(transitions, by_trust, names, np.flatnonzero(of_group))
+    return BlockAdversary(powers, Scope(transitions, int(sizes.sum()), sizes[sizes > 0]), census, pairs)
+
+
+@dataclass(frozen=True)
+class Voters:
+    """Makes the votes of training rows, block by block.
+
+    Attributes
+    ----------
+    whitening : Whitening
+        Takes training rows to their coordinates.
+    votes : ProductVotes
+        What votes on the test rows are made of; of no training row yet.
+    classes : array of shape (K,)
+        The classes.
+    """
+
+    whitening: Whitening
+    votes: ProductVotes
+    classes: NDArray[Any]
+
+    def cast(self, block: Block) -> tuple[ProductVotes, Integers, LabelledSums]:
+        """Return the votes of a block's rows, their labels, and what fitting found in them.
+
+        Raises
+        ------
+        ValueError
+            If a row is farther out than all rows were when the model was fitted: its vote might not fit the grid.
+        """
+        codes = codes_of(block, self.classes)
+        basis, sums = basis_and_sums(block, codes, self.whitening, self.classes)
+        # the largest leverage has a margin for the rounding errors of any worker
+        if not sums.leverage <= self.whitening.largest_leverage:  # NaN is not, either
+            raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
+        return self.votes.of(basis), codes, sums
+
+
+@dataclass(frozen=True)
+class Voted:
+    """What was counted of the votes of some rows, and `sums` to tell whether they are still those of the fit."""
+
+    counted: Any
+    sums: LabelledSums
+
+    def __add__(self, other: Voted) -> Voted:
+        return Voted(self.counted + other.counted, self.sums + other.sums)
+
+
+@dataclass(frozen=True)
+class Scores:
+    """Sums up the votes of each class, shape (test rows, classes)."""
+
+    voters: Voters
+
+    def __call__(self, block: Block) -> Voted:
+        """Return the scores that a block's rows contribute."""
+        votes, codes, sums = self.voters.cast(block)
+        return Voted(class_scores(votes, codes, len(self.voters.classes)), sums)
+
+
+@dataclass(frozen=True)
+class Tally:
+    """Counts votes by class; labels that cannot be changed as if they named classes of their own."""
+
+    voters: Voters
+    count: VoteCount
+    powers: BlockPowers
+
+    def __call__(self, block: Block) -> Voted:
+        """Return the tally of a block's rows."""
+        votes, codes, sums = self.voters.cast(block)
+        if self.powers.is_limited:
+            codes = np.where(self.powers.changeable(block, codes), codes, codes + len(self.voters.classes))
+        return Voted(self.count.tally(votes, codes), sums)
+
+
+@dataclass(frozen=True)
+class GroupSums:
+    """Votes of some rows: scores of each class, and the sums of each cell, (2, test rows, cells)."""
+
+    scores: Integers
+    by_cell: Integers
+
+    def __add__(self, other: GroupSums) -> GroupSums:
+        return GroupSums(self.scores + other.scores, self.by_cell + other.by_cell)
+
+
+@dataclass(frozen=True)
+class GroupTally:
+    """Sums up votes by class, and those of changeable labels by cell."""
+
+    voters: Voters
+    powers: BlockPowers
+
+    def __call__(self, block: Block) -> Voted:
+        """Return the sums of a block's rows."""
+        assert self.powers.cells is not None
+        votes, codes, voted = self.voters.cast(block)
+        members, cells = self.powers.cells_of(block, codes)
+        sums = votes_by_cell(votes, members, cells, len(self.powers.cells))
+        return Voted(GroupSums(class_scores(votes, codes, len(self.voters.classes)), sums), voted)

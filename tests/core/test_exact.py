@@ -1,0 +1,145 @@
+"""The exact radius: integers on, above and below a cumulative gain, and every attack on small cases."""
+
+import numpy as np
+import pytest
+from enumeration import all_labellings, flips_to_change, least_cost, possible_attacks, scores_after
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from flipproof.core.exact import UNREACHABLE, flips_to_overturn, leads, radius_from_flips
+from flipproof.core.histograms import VoteHistogram
+
+
+def by_sorting(votes, labels, K):
+    """One test row, each vote a level of its own."""
+    counts = np.zeros((1, K, len(votes)), dtype=np.int64)
+    counts[0, labels, np.arange(len(votes))] = 1
+    return VoteHistogram(np.asarray(votes, dtype=np.int64)[None], counts, len(votes))
+
+
+def by_levels(votes, labels, K):
+    """One test row, on all levels from -h to h - 1."""
+    half = int(np.abs(votes).max()) + 1
+    counts = np.zeros((1, K, 2 * half), dtype=np.int64)
+    np.add.at(counts, (0, labels, np.asarray(votes) + half), 1)
+    return VoteHistogram(np.arange(-half, half)[None], counts, 2 * half)
+
+
+def both_ways(votes, labels, K, winner, lead, transitions=None):
+    """Flips that take the lead off against each class; both ways to count them agree."""
+    answers = [
+        flips_to_overturn(make(votes, labels, K), np.array([winner]), lead, transitions)
+        for make in (by_sorting, by_levels)
+    ]
+    assert np.array_equal(*answers)
+    assert answers[0][0, winner] == UNREACHABLE
+    return answers[0][0]
+
+
+def needed(votes, labels, K, winner, rival, lead):
+    return int(both_ways(votes, labels, K, winner, np.full((1, K), lead))[rival])
+
+
+def test_lead_on_one_above_and_one_below_a_cumulative_gain():
+    # class 0 is ahead with votes 7, 5, 5, 2: gains 14, 10, 10, 4, so 14, 24, 34, 38 are reached with 1, 2, 3, 4 flips
+    votes, labels = np.array([7, 5, 5, 2]), np.zeros(4, dtype=int)
+    for flips, reached in enumerate([14, 24, 34, 38], start=1):
+        assert needed(votes, labels, 2, 0, 1, reached - 1) == flips
+        assert needed(votes, labels, 2, 0, 1, reached) == flips
+        assert needed(votes, labels, 2, 0, 1, reached + 1) == (flips + 1 if flips < 4 else UNREACHABLE)
+
+
+def test_bystanders_gain_once_and_signs_matter():
+    votes = np.array([4, -6, 5, -3, 9, -9])
+    labels = np.array([0, 1, 2, 2, 1, 0])  # winner 0, rival 1, class 2 stands by
+    # 4 for the winner: 8; -6 for the rival: 12; bystanders 5 and 3; 9 for the rival and -9 for the winner: nothing
+    assert [needed(votes, labels, 3, 0, 1, lead) for lead in (12, 13, 20, 21, 25, 26, 28, 29)] == [
+        1, 2, 2, 3, 3, 4, 4, UNREACHABLE,
+    ]  # fmt: skip
+
+
+def test_a_rival_that_sorts_before_the_winner_needs_only_to_draw_level():
+    scores = np.array([[3, 5, 5, 0], [7, 7, 7, 7]])
+    assert leads(scores, np.array([1, 0])).tolist() == [[2, 0, 1, 6], [0, 1, 1, 1]]
+
+
+def test_a_tie_at_the_start_takes_one_flip_or_cannot_be_undone():
+    assert needed([1, 1], [0, 1], 2, 0, 1, 1) == 1
+    assert needed([0, 0], [0, 1], 2, 0, 1, 1) == UNREACHABLE
+    assert radius_from_flips(np.array([1, 5, UNREACHABLE]), 9).tolist() == [0, 4, 9]
+
+
+@pytest.mark.parametrize("lead_off_by", [-1, 0, 1])
+def test_a_million_votes_of_full_precision(lead_off_by):
+    """No integer overflows, and the answer is right to the last vote."""
+    n, largest = 10**6, 2**24 - 1
+    histogram = VoteHistogram(np.array([[-largest, largest]]), np.array([[[0, n], [0, 0]]]), 2)
+
+    def flips_for(lead):
+        return flips_to_overturn(histogram, np.array([0]), np.array([[0, lead]]))[0, 1]
+
+    flips = n - 3
+    assert flips_for(2 * largest * flips + lead_off_by) == (flips if lead_off_by <= 0 else flips + 1)
+    assert flips_for(2 * largest * n) == n
+    assert flips_for(2 * largest * n + 1) == UNREACHABLE
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_every_attack_on_small_cases(data):
+    K = data.draw(st.integers(2, 4))
+    n = data.draw(st.integers(1, 5))
+    votes = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=n, max_size=n)))
+    labels = np.array(data.draw(st.lists(st.integers(0, K - 1), min_size=n, max_size=n)))
+    offsets = np.array(data.draw(st.lists(st.integers(-12, 0), min_size=K, max_size=K)))
+    labellings = all_labellings(n, K)
+    scores = scores_after(labellings, votes, offsets)
+    now = scores_after(labels[None], votes, offsets)[0]
+    winner = int(now.argmax())
+    pairs = [needed(votes, labels, K, winner, d, now[winner] - now[d] + (d > winner)) for d in range(K) if d != winner]
+    cheapest = flips_to_change(labels, labellings, scores.argmax(axis=1), winner)
+    assert min(pairs) == (UNREACHABLE if cheapest == np.inf else cheapest)
+
+
+@settings(max_examples=300)
+@given(st.data())
+def test_every_attack_on_small_cases_where_not_every_change_is_possible(data):
+    K = data.draw(st.integers(2, 4))
+    n = data.draw(st.integers(1, 5))
+    votes = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=n, max_size=n)))
+    labels = np.array(data.draw(st.lists(st.integers(0, K - 1), min_size=n, max_size=n)))
+    pairs = [(old, new) for old in range(K) for new in range(K) if old != new]
+    allowed = data.draw(st.lists(st.sampled_from(pairs), min_size=1, unique=True))
+    transitions = np.zeros((K, K), dtype=bool)
+    transitions[tuple(np.transpose(allowed))] = True
+    now = scores_after(labels[None], votes, np.zeros(K, dtype=int))
+    winner = int(now.argmax())
+    flips = both_ways(votes, labels, K, winner, leads(now, np.array([winner])), transitions)
+    attacks, cost = possible_attacks(labels, K, allowed=allowed)
+    after = scores_after(attacks, votes, np.zeros(K, dtype=int))
+    for rival in set(range(K)) - {winner}:
+        cheapest = least_cost(cost, after[:, winner] - after[:, rival] + (winner < rival) <= 0)
+        assert flips[rival] == (UNREACHABLE if cheapest == np.inf else cheapest)
+
+
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.99])  # multiplied as a sparse table, and as a dense one
+def test_many_classes_and_some_possible_changes(share):
+    rng = np.random.default_rng(0)
+    K, n = 40, 300
+    votes, labels = rng.integers(-20, 40, size=n), rng.integers(K, size=n)
+    transitions = rng.random((K, K)) < share
+    np.fill_diagonal(transitions, False)
+    now = scores_after(labels[None], votes, np.zeros(K, dtype=int))
+    winner = int(now.argmax())
+    lead = leads(now, np.array([winner]))
+    flips = both_ways(votes, labels, K, winner, lead, transitions)
+    reached = 0
+    for rival in set(range(K)) - {winner}:
+        side = (np.arange(K) == winner).astype(int) - (np.arange(K) == rival)
+        taken_off = votes[:, None] * (side[labels][:, None] - side)
+        gains = np.where(transitions[labels], taken_off, 0).max(axis=1).clip(0)
+        reach = np.cumsum(np.sort(gains)[::-1])
+        found = np.flatnonzero(reach >= lead[0, rival])
+        assert flips[rival] == (found[0] + 1 if found.size else UNREACHABLE)
+        reached += found.size > 0
+    assert reached >= 2
