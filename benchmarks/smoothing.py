@@ -39,7 +39,7 @@ def exact_failures(model, labels, Z, q):
 
     Every step adds positive numbers, so each probability is within 4 n u of its true size.
     """
-    alpha, offsets = model.weights(Z)
+    alpha, offsets = model.vote_weights(Z)
     failures = []
     for weights, offset, prediction in zip(alpha, offsets, model.predict(Z), strict=True):
         scale = 2.0 ** np.floor(np.log2(2.0 ** (PRECISION + 4) / np.abs(weights).max()))

@@ -133,7 +133,7 @@ def peers():
 
     size = Size(SIZES["A"].n, SIZES["A"].k, PEER_ROWS, 2)
     problem = make(size)
-    alpha, _ = problem.model.weights(problem.Z)
+    alpha, _ = problem.model.vote_weights(problem.Z)
     predicted = problem.model.predict(problem.Z)
     ridge = RidgeClassifier(alpha=problem.model.regularization_).fit(problem.X, problem.y)
 

@@ -20,7 +20,7 @@ def attacked(codes, alpha, winner, rival, flips):
 def assert_radius_is_exact(model, X, y, rows, n_refits):
     """Attack every row in favour of every rival, and refit on the attacked labels of the first few."""
     cert = model.certify(rows, method="exact")
-    alpha, offsets = model.weights(rows)
+    alpha, offsets = model.vote_weights(rows)
     codes = np.searchsorted(model.classes_, y)
     n_classes = len(model.classes_)
     np.testing.assert_array_equal(cert.prediction, model.predict(rows))

@@ -29,9 +29,9 @@ def assert_no_attack_succeeds(model, X, Z, n_classes, bases):
     number = n_classes ** np.arange(n - 1, -1, -1)
     fitted = [clone(model).fit(X, y) for y in labellings]
     predictions = np.array([one.predict(Z) for one in fitted])
-    alpha, offsets = fitted[0].weights(Z)
+    alpha, offsets = fitted[0].vote_weights(Z)
     for one in fitted[1 :: len(fitted) // 10]:
-        np.testing.assert_array_equal(one.weights(Z)[0], alpha)
+        np.testing.assert_array_equal(one.vote_weights(Z)[0], alpha)
     scores = np.stack([scores_after(labellings, *line) for line in zip(alpha, offsets, strict=True)], axis=1)
     np.testing.assert_array_equal(scores.argmax(axis=2), predictions)
     radii = {method: [] for method in METHODS}

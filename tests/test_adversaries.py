@@ -49,7 +49,7 @@ def test_exact_is_attained_and_nothing_is_broken_on_random_votes(seed):
         ).fit(np.zeros((n, 1)), y)
         Z = np.arange(m, dtype=float)[:, None]
         certificates = {method: model.certify(Z, method, Adversary(**powers)) for method in METHODS}
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         labellings, cost = possible_attacks(y, K, **powers)
         for i in range(m):
             scores = scores_after(labellings, alpha[i], offsets[i])
@@ -140,7 +140,7 @@ def test_trusted_labels_get_no_noise_but_count_like_all_others():
         model = GivenVotes(rng.integers(0, 10, size=(m, n)), np.zeros((m, 2)), 0.4, classes=[0, 1])
         model.fit(np.zeros((n, 1)), y)
         Z = np.arange(m, dtype=float)[:, None]
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         labellings, cost = possible_attacks(y, 2, trusted=trusted)
         for method in ("tight", "kl"):
             certificates = model.certify(Z, method, Adversary(trusted=trusted))
@@ -158,7 +158,7 @@ def test_a_class_that_an_attack_wipes_out_is_still_a_class():
         certificates = model.certify(Z)
         labellings, cost = possible_attacks(y, 3)
         refitted = np.array([model.fit(X, attacked).predict(Z) for attacked in labellings])
-        scores = [scores_after(labellings, *one) for one in zip(*model.weights(Z), strict=True)]
+        scores = [scores_after(labellings, *one) for one in zip(*model.vote_weights(Z), strict=True)]
         for i, prediction in enumerate(certificates.prediction):
             np.testing.assert_array_equal(refitted[:, i], scores[i].argmax(axis=1))
             assert certificates.radius[i] < least_cost(cost, refitted[:, i] != prediction)

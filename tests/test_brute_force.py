@@ -33,7 +33,7 @@ def test_no_attack_within_the_radius_changes_the_argmax(seed):
     for _ in range(50):
         model, X, y, Z, K = random_problem(rng, largest_n=7)
         model.fit(X, y)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         labellings = all_labellings(len(y), K)
         certificates = {method: model.certify(Z, method) for method in METHODS}
         for i, prediction in enumerate(model.predict(Z)):

@@ -158,7 +158,7 @@ class RemembersFits(Parzen):
 
 class TiesToHighest(Parzen):
     def predict(self, X):
-        alpha, offsets = self.weights(X)
+        alpha, offsets = self.vote_weights(X)
         scores = alpha @ np.eye(len(self.classes_))[self._codes] + offsets
         return self.classes_[len(self.classes_) - 1 - np.argmax(scores[:, ::-1], axis=1)]
 

@@ -32,7 +32,7 @@ def test_fits_in_threads_are_the_same_model():
     y, Z = rng.integers(0, 2, n), rng.standard_normal((20, k))
 
     def weights(_=None):
-        return CertifiedRidgeClassifier(classes=[0, 1], regularization=0.0).fit(X, y).weights(Z)[0]
+        return CertifiedRidgeClassifier(classes=[0, 1], regularization=0.0).fit(X, y).vote_weights(Z)[0]
 
     expected = weights()
     with threadpoolctl.threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(3) as pool:

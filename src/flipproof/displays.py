@@ -95,8 +95,8 @@ class CertifiedAccuracyDisplay:
     @classmethod
     def from_certificates(
         cls,
-        y_true: ArrayLike,
         certificates: Certificates,
+        y_true: ArrayLike,
         *,
         name: str | None = None,
         ax: Axes | None = None,
@@ -106,10 +106,10 @@ class CertifiedAccuracyDisplay:
 
         Parameters
         ----------
-        y_true : array of shape (m,)
-            The true classes of the test rows.
         certificates : Certificates
             What `certify` returned for them.
+        y_true : array of shape (m,)
+            The true classes of the test rows.
         name : str, optional
             What the legend calls the curve; by default the method and its noise.
         ax : matplotlib axes, optional
@@ -160,7 +160,7 @@ class CertifiedAccuracyDisplay:
         require_matplotlib()
         from flipproof import certify  # of a room above this one: by its public name
 
-        return cls.from_certificates(y, certify(estimator, X, method, adversary), name=name, ax=ax, **kwargs)
+        return cls.from_certificates(certify(estimator, X, method, adversary), y, name=name, ax=ax, **kwargs)
 
     @classmethod
     def _of(cls, y_true: ArrayLike, certificates: Certificates, name: str | None) -> CertifiedAccuracyDisplay:
@@ -244,8 +244,8 @@ def panels_figure(panels: Sequence[Panel]) -> Figure:
 def _draw_panel(ax: Axes, panel: Panel) -> None:
     for position, certificates in enumerate(panel.certificates):
         CertifiedAccuracyDisplay.from_certificates(
-            panel.y_true,
             certificates,
+            panel.y_true,
             ax=ax,
             color=COLOURS[position % len(COLOURS)],
             zorder=3 - position / len(panel.certificates),
@@ -504,10 +504,10 @@ class AttackDisplay:
         self.unit = unit
 
     @classmethod
-    def from_results(
+    def from_certificates(
         cls,
-        y_true: ArrayLike,
         certificates: Certificates,
+        y_true: ArrayLike,
         attack: Any,
         *,
         name: str | None = None,
@@ -518,10 +518,10 @@ class AttackDisplay:
 
         Parameters
         ----------
-        y_true : array of shape (m,)
-            The true classes of the test rows.
         certificates : Certificates
             What `certify` returned for them.
+        y_true : array of shape (m,)
+            The true classes of the test rows.
         attack : AttackResult
             What an attack on the same model and rows found, as :func:`flipproof.attacks.worst_flips`.
         name : str, optional

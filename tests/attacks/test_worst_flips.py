@@ -29,7 +29,7 @@ def test_no_smaller_attack_exists_and_this_one_works(seed):
         ).fit(X, y)
         who = Adversary(**powers)
         certificates, result = model.certify(Z, "exact", who), worst_flips(model, Z, who)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         labellings, cost = possible_attacks(y, K, **powers)
         possible = {tuple(row) for row in labellings}
         for i in range(len(Z)):

@@ -115,7 +115,7 @@ def possible_labellings(y, K, adversary, flips):
 
 def lost_predictions(model, Z, labellings):
     """Whether each prediction (column) is lost under each labelling (row)."""
-    alpha, offsets = model.weights(Z)
+    alpha, offsets = model.vote_weights(Z)
     prediction = np.searchsorted(model.classes_, model.predict(Z))
     lost = np.zeros((len(labellings), len(Z)), dtype=bool)
     for i, c in enumerate(prediction):

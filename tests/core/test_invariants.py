@@ -99,7 +99,7 @@ class NotANumber(LabelLinearClassifier):
 def test_no_method_of_a_learner_returns_anything_made_of_nan():
     model = NotANumber(classes=[0, 1]).fit(np.zeros((4, 1)), [0, 1, 0, 1])
     calls = [lambda method=method: model.certify([[0.0]], method) for method in METHODS]
-    for call in [*calls, lambda: model.predict([[0.0]]), lambda: model.weights([[0.0]])]:
+    for call in [*calls, lambda: model.predict([[0.0]]), lambda: model.vote_weights([[0.0]])]:
         with pytest.raises(ValueError, match="must be finite"):
             call()
 

@@ -373,9 +373,9 @@ class Case:
 
     def judge_by_weights(self, certificates):
         problem = self.problem
-        alpha, offsets = self.ask("model.weights(Z)", lambda: self.model.weights(problem.Z))
+        alpha, offsets = self.ask("model.vote_weights(Z)", lambda: self.model.vote_weights(problem.Z))
         if not (np.isfinite(alpha).all() and np.isfinite(offsets).all()):
-            told = [_FIT, "alpha, offsets = model.weights(Z)"]
+            told = [_FIT, "alpha, offsets = model.vote_weights(Z)"]
             told.append("assert np.isfinite(alpha).all() and np.isfinite(offsets).all(), (alpha, offsets)")
             self.found("weights: not finite", "there are weights or offsets that are not finite", told)
             return
@@ -483,7 +483,7 @@ class Case:
                 what = f"by the weights row {row} is {scores.index(max(scores))}, but a refit predicts {after[row]}"
                 told = [
                     _FIT,
-                    "alpha, offsets = model.weights(Z)",
+                    "alpha, offsets = model.vote_weights(Z)",
                     *_refit_lines(self.problem, codes)[1:],
                     "attacked = np.asarray(attacked)",
                     f"votes = [alpha[{row}][attacked == label].sum() for label in model.classes_]",

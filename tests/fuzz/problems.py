@@ -376,7 +376,7 @@ def _neighbors(rng, n, n_classes, is_mild, learner):
         "lambda d: np.arange(d.size)[None] % 3 - 1.0",
     ]
     if rng.random() < 0.6:
-        given["weighting"] = str(rng.choice(weighings))
+        given["weights"] = str(rng.choice(weighings))
     return [number], given
 
 

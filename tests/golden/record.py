@@ -63,7 +63,7 @@ def learners(classes):
         "kernel": flipproof.CertifiedKernelClassifier(**given),
         "kernel, landmarks": flipproof.CertifiedKernelClassifier("laplacian", n_components=40, **given),
         "neighbours": flipproof.CertifiedNeighborsClassifier(15, **given),
-        "neighbours, distance": flipproof.CertifiedNeighborsClassifier(20, weighting="distance", **given),
+        "neighbours, distance": flipproof.CertifiedNeighborsClassifier(20, weights="distance", **given),
         "clusters": flipproof.CertifiedClusterClassifier(KMeans(12, n_init=2, random_state=0), **given),
         "forest": flipproof.CertifiedForestClassifier(10, **given),
         "propagation": flipproof.CertifiedPropagationClassifier(8, **given),

@@ -44,7 +44,7 @@ LEARNERS = [
     CertifiedKernelClassifier(),
     CertifiedKernelClassifier("laplacian", gamma=0.5, n_components=9),
     CertifiedNeighborsClassifier(9),
-    CertifiedNeighborsClassifier(9, weighting="distance", metric="cityblock"),
+    CertifiedNeighborsClassifier(9, weights="distance", metric="cityblock"),
     CertifiedNeighborsClassifier(5, index=KNeighborsTransformer(mode="distance", n_neighbors=9)),
     CertifiedClusterClassifier(KMeans(4, n_init=1)),
     CertifiedForestClassifier(7),
@@ -71,7 +71,6 @@ OTHERS = {
     "features": [PCA(1), StandardScaler(), "x"],
     "fit_intercept": [True, False],
     "gamma": [0.01, 3.0],
-    "guarantee": ["kl"],
     "index": [None, KNeighborsTransformer(mode="distance", n_neighbors=2)],
     "keep_models": [True, False],
     "kernel": ["linear", "poly", lambda a, b: a @ b.T],
@@ -94,12 +93,12 @@ OTHERS = {
     "rule": ["poisson"],
     "verbose": [0],
     "vote": ["joint"],
-    "weighting": ["distance", "uniform"],
+    "weights": ["distance", "uniform"],
     "block_size": [1, 1000],
 }
 
 #: What a certificate is asked for, and not what the model is: a later value counts.
-ASKED_FOR = {"method", "guarantee", "confidence", "confidence_over"}
+ASKED_FOR = {"method", "confidence", "confidence_over"}
 
 
 PARAMETERS = [(learner, name) for learner in LEARNERS for name in sorted(learner.get_params(deep=False))]

@@ -149,7 +149,7 @@ BAD_ROWS = {
 
 
 @pytest.mark.parametrize("features", [None, StandardScaler()], ids=["plain", "with features"])
-@pytest.mark.parametrize("call", ["predict", "certify", "weights", "decision_function"])
+@pytest.mark.parametrize("call", ["predict", "certify", "vote_weights", "decision_function"])
 @pytest.mark.parametrize("name", BAD_ROWS)
 def test_bad_test_rows_are_refused(name, call, features):
     rows, message = BAD_ROWS[name]
@@ -167,7 +167,7 @@ def test_an_unknown_method_is_refused_by_certify():
         assert_readable(error)
 
 
-@pytest.mark.parametrize("call", ["predict", "certify", "weights", "decision_function"])
+@pytest.mark.parametrize("call", ["predict", "certify", "vote_weights", "decision_function"])
 def test_nothing_works_before_fit(call):
     with pytest.raises(NotFittedError, match="not fitted yet"):
         getattr(CertifiedRidgeClassifier(), call)(X)

@@ -72,7 +72,7 @@ def test_three_classes_and_three_clusters_by_brute_force():
     model = CertifiedClusterClassifier(AgglomerativeClustering(2), classes=range(3))
     for y in rng.integers(3, size=(12, 6)):
         model.fit(X, y)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         certificates = model.certify(Z)
         for i, prediction in enumerate(model.predict(Z)):
             scores = scores_after(labellings, alpha[i], offsets[i])
@@ -107,7 +107,7 @@ def test_a_test_row_gets_the_votes_of_the_cluster_that_scikit_learn_predicts(clu
     model = CertifiedClusterClassifier(clusterer).fit(X, y)
     fitted = model.clusterer_
     train = fitted.labels_ if hasattr(fitted, "labels_") else fitted.predict(X)
-    alpha, offsets = model.weights(Z)
+    alpha, offsets = model.vote_weights(Z)
     np.testing.assert_array_equal(alpha, by_hand(train, fitted.predict(Z)))
     np.testing.assert_array_equal(offsets, 0)
     elected = np.array([np.bincount(y[train == one], minlength=3).argmax() for one in fitted.predict(Z)])
@@ -122,7 +122,7 @@ def test_without_a_predict_the_nearest_mean_decides(joint):
     train = clone(clusterer).fit(X).labels_
     means = np.array([X[train == one].mean(axis=0) for one in range(train.max() + 1)])
     nearest = ((Z[:, None] - means) ** 2).sum(axis=2).argmin(axis=1)
-    np.testing.assert_array_equal(model.weights(Z)[0], by_hand(train, nearest, joint))
+    np.testing.assert_array_equal(model.vote_weights(Z)[0], by_hand(train, nearest, joint))
     assert len(set(nearest)) == len(means)
 
 
@@ -131,14 +131,14 @@ def test_noise_votes_for_nobody_but_where_nobody_else_does():
     model = CertifiedClusterClassifier(DBSCAN(eps=0.9, min_samples=4)).fit(X, y)
     train = DBSCAN(eps=0.9, min_samples=4).fit(X).labels_
     assert 0.1 < np.mean(train < 0) < 0.5
-    alpha = model.weights(Z)[0]
+    alpha = model.vote_weights(Z)[0]
     assert not alpha[:, train < 0].any()
     assert alpha.any(axis=1).all()
     assert model.n_clusters_ == train.max() + 1
     unseen = CertifiedClusterClassifier(Fixed([0] * 5 + [2] * 3 + [-1] * 2)).fit(np.zeros((10, 1)), [0] * 3 + [1] * 7)
     rows = np.array([[0.0], [1.0], [2.0], [-1.0], [9.0]])
     np.testing.assert_array_equal(
-        unseen.weights(rows)[0], by_hand(np.array([0] * 5 + [2] * 3 + [-1] * 2), rows[:, 0].astype(int))
+        unseen.vote_weights(rows)[0], by_hand(np.array([0] * 5 + [2] * 3 + [-1] * 2), rows[:, 0].astype(int))
     )
     np.testing.assert_array_equal(unseen.predict(rows), [0, 1, 1, 1, 1])
     np.testing.assert_array_equal(unseen.decision_function(rows), [-1, 4, 3, 4, 4])
@@ -147,7 +147,7 @@ def test_noise_votes_for_nobody_but_where_nobody_else_does():
 def test_joint_votes_of_two_clusters_are_opposite_and_twice_as_strong():
     X, y, Z, _ = blobs(n_classes=2, seed=1)
     one, joint = (CertifiedClusterClassifier(KMeans(2), vote=vote).fit(X, y) for vote in ("cluster", "joint"))
-    np.testing.assert_array_equal(one.weights(Z)[0], np.maximum(joint.weights(Z)[0], 0))
+    np.testing.assert_array_equal(one.vote_weights(Z)[0], np.maximum(joint.vote_weights(Z)[0], 0))
     margins, joint_margins = (
         dict(zip(one.clusterer_.predict(Z), model.decision_function(Z), strict=True)) for model in (one, joint)
     )
@@ -173,7 +173,7 @@ def test_the_default_is_k_means_with_four_clusters_per_class():
 def test_blocks_jobs_threads_company_and_labels_do_not_change_a_bit(clusterer, method):
     X, y, Z, _ = blobs()
     model = CertifiedClusterClassifier(clusterer, noise=0.01).fit(X, y)
-    alpha, expected = model.weights(Z)[0], model.certify(Z, method)
+    alpha, expected = model.vote_weights(Z)[0], model.certify(Z, method)
     assert len(set(expected.radius)) > 2
     np.testing.assert_array_equal(model.predict(Z), expected.prediction)
     np.testing.assert_array_equal((alpha @ (y[:, None] == np.arange(3))).argmax(axis=1), expected.prediction)
@@ -184,12 +184,12 @@ def test_blocks_jobs_threads_company_and_labels_do_not_change_a_bit(clusterer, m
         for name in ("prediction", "radius", "rival", "margin", "log_failure", "witness"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     for rows in ([5], [7, 3], slice(None, None, -1)):
-        np.testing.assert_array_equal(model.weights(Z[rows])[0], alpha[rows])
+        np.testing.assert_array_equal(model.vote_weights(Z[rows])[0], alpha[rows])
         np.testing.assert_array_equal(model.certify(Z[rows], method).radius, expected.radius[rows])
     permuted = clone(model).fit(X, np.random.default_rng(1).permutation(y))
-    np.testing.assert_array_equal(permuted.weights(Z)[0], alpha)
-    narrow = clone(model).fit(X.astype(np.float32), y).weights(Z.astype(np.float32))[0]
-    wide = clone(model).fit(X.astype(np.float32).astype(float), y).weights(Z.astype(np.float32).astype(float))[0]
+    np.testing.assert_array_equal(permuted.vote_weights(Z)[0], alpha)
+    narrow = clone(model).fit(X.astype(np.float32), y).vote_weights(Z.astype(np.float32))[0]
+    wide = clone(model).fit(X.astype(np.float32).astype(float), y).vote_weights(Z.astype(np.float32).astype(float))[0]
     np.testing.assert_array_equal(narrow, wide)
 
 
@@ -215,7 +215,7 @@ def test_each_row_is_asked_for_alone_and_its_answer_is_kept_to():
 def test_random_states_are_fixed_and_the_clusterer_of_the_user_stays_as_it_was():
     X, y, Z, _ = blobs()
     clusterer = KMeans(20, n_init=1)
-    alpha = [CertifiedClusterClassifier(clusterer).fit(X, y).weights(Z)[0] for _ in range(3)]
+    alpha = [CertifiedClusterClassifier(clusterer).fit(X, y).vote_weights(Z)[0] for _ in range(3)]
     np.testing.assert_array_equal(alpha[0], alpha[1])
     np.testing.assert_array_equal(alpha[0], alpha[2])
     assert clusterer.random_state is None

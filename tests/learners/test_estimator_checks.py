@@ -37,7 +37,7 @@ class PaperRule(CertifiedRidgeClassifier):
         CertifiedKernelClassifier(),
         CertifiedKernelClassifier("laplacian", n_components=10, fit_intercept=False),
         CertifiedNeighborsClassifier(),
-        CertifiedNeighborsClassifier(0.2, weighting="distance", metric="cosine", method="tight"),
+        CertifiedNeighborsClassifier(0.2, weights="distance", metric="cosine", method="tight"),
         CertifiedForestClassifier(10),
         CertifiedClusterClassifier(),
         CertifiedPropagationClassifier(),

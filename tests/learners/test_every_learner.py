@@ -27,7 +27,7 @@ LABEL_LINEAR = [
     CertifiedKernelClassifier(),
     CertifiedKernelClassifier("laplacian", n_components=4, fit_intercept=False),
     CertifiedNeighborsClassifier(3),
-    CertifiedNeighborsClassifier(3, weighting="distance", metric="cosine"),
+    CertifiedNeighborsClassifier(3, weights="distance", metric="cosine"),
     CertifiedClusterClassifier(TWO_CLUSTERS),
     CertifiedForestClassifier(5),
     CertifiedPropagationClassifier(2),
@@ -75,8 +75,8 @@ def test_the_best_attack_needs_one_flip_more_than_the_radius_and_a_refit_confirm
 def test_permuting_labels_never_changes_weights(learner, one_against_seven):
     X, y, Z = one_against_seven
     rng = np.random.default_rng(0)
-    alpha, offsets = clone(learner).set_params(classes=[1, 7]).fit(X, y).weights(Z)
+    alpha, offsets = clone(learner).set_params(classes=[1, 7]).fit(X, y).vote_weights(Z)
     for _ in range(3):
-        again = clone(learner).set_params(classes=[1, 7]).fit(X, rng.permutation(y)).weights(Z)
+        again = clone(learner).set_params(classes=[1, 7]).fit(X, rng.permutation(y)).vote_weights(Z)
         np.testing.assert_array_equal(alpha, again[0])
         np.testing.assert_array_equal(offsets, again[1])

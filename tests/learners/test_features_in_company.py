@@ -41,7 +41,7 @@ def take(Z, numbers):
 def test_principal_components(k, dtype, step):
     X = rows(k).astype(dtype)
     # one over the distance, in 24 bits: a row of the training set and the last bits of its features weigh most
-    model = CertifiedNeighborsClassifier(20, weighting="distance", precision=24, features=step).fit(X, Y)
+    model = CertifiedNeighborsClassifier(20, weights="distance", precision=24, features=step).fit(X, Y)
     same_alone(model, X[:132])
 
 

@@ -48,7 +48,7 @@ def test_the_exact_radius_is_attained(precision):
         X, Z = rng.normal(size=(6, 2)), rng.normal(size=(4, 2))
         model = CertifiedForestClassifier(4, min_samples_leaf=int(rng.integers(1, 4)), precision=precision)
         model.set_params(classes=range(3)).fit(X, y)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         certificates = model.certify(Z)
         for i, prediction in enumerate(model.predict(Z)):
             scores = scores_after(labellings, alpha[i], offsets[i])
@@ -100,7 +100,7 @@ def test_weights_are_the_mean_shares_in_the_leaves(settings):
     np.testing.assert_allclose(expected.sum(axis=1), 1)
     for precision in (8, 24):
         model = CertifiedForestClassifier(7, precision=precision, **settings).fit(X, y)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         np.testing.assert_allclose(alpha, expected, rtol=0, atol=expected.max() * 2.0**-precision * 4)
         np.testing.assert_array_equal(offsets, 0)
         votes = np.abs(alpha) * 2.0 ** np.ceil(-np.log2(alpha.max(axis=1, keepdims=True)) + precision)
@@ -146,8 +146,8 @@ def test_it_agrees_with_scikit_learn_where_labels_would_not_have_helped():
 @pytest.mark.parametrize("factor", [2.0**-800, 2.0**800])
 def test_ranks_make_the_size_of_numbers_irrelevant(factor):
     X, y, Z, _ = table()
-    alpha, _ = CertifiedForestClassifier(5).fit(X, y).weights(Z)
-    np.testing.assert_array_equal(CertifiedForestClassifier(5).fit(X * factor, y).weights(Z * factor)[0], alpha)
+    alpha, _ = CertifiedForestClassifier(5).fit(X, y).vote_weights(Z)
+    np.testing.assert_array_equal(CertifiedForestClassifier(5).fit(X * factor, y).vote_weights(Z * factor)[0], alpha)
     far = CertifiedForestClassifier(5).fit(X, y).predict(np.array([[1e308, -1e308, 0.0, 7.0, 0.0, -1e308]]))
     assert far.shape == (1,)
 
@@ -155,8 +155,8 @@ def test_ranks_make_the_size_of_numbers_irrelevant(factor):
 def test_where_zero_is_does_not_matter():
     X, y, Z, _ = table()
     X, Z = np.rint(10 * X[:, [0, 2, 4, 5]]), np.rint(10 * Z[:, [0, 2, 4, 5]])
-    alpha, _ = CertifiedForestClassifier(5).fit(X, y).weights(Z)
-    np.testing.assert_array_equal(CertifiedForestClassifier(5).fit(X + 2.0**40, y).weights(Z + 2.0**40)[0], alpha)
+    alpha, _ = CertifiedForestClassifier(5).fit(X, y).vote_weights(Z)
+    np.testing.assert_array_equal(CertifiedForestClassifier(5).fit(X + 2.0**40, y).vote_weights(Z + 2.0**40)[0], alpha)
 
 
 def test_ranks_of_many_rows_are_counted_by_some_of_them(monkeypatch):
@@ -176,7 +176,7 @@ def test_ranks_of_many_rows_are_counted_by_some_of_them(monkeypatch):
 def test_blocks_jobs_threads_company_and_labels_do_not_change_a_bit(method, precision):
     X, y, Z, _ = table()
     model = CertifiedForestClassifier(12, precision=precision, noise=0.01).fit(X, y)
-    alpha, expected = model.weights(Z)[0], model.certify(Z, method)
+    alpha, expected = model.vote_weights(Z)[0], model.certify(Z, method)
     assert len(set(expected.radius)) > 2
     np.testing.assert_array_equal(model.predict(Z), expected.prediction)
     np.testing.assert_array_equal((alpha @ (y[:, None] == np.arange(3))).argmax(axis=1), expected.prediction)
@@ -184,24 +184,24 @@ def test_blocks_jobs_threads_company_and_labels_do_not_change_a_bit(method, prec
         with threadpool_limits(limits=threads):
             again = clone(model).set_params(block_size=block_size, n_jobs=n_jobs).fit(X, y)
             found = again.certify(Z, method)
-        np.testing.assert_array_equal(again.weights(Z)[0], alpha)
+        np.testing.assert_array_equal(again.vote_weights(Z)[0], alpha)
         for name in ("prediction", "radius", "rival", "margin", "log_failure", "witness"):
             np.testing.assert_array_equal(getattr(found, name), getattr(expected, name))
     for rows in ([5], [7, 3], slice(None, None, -1)):
-        np.testing.assert_array_equal(model.weights(Z[rows])[0], alpha[rows])
+        np.testing.assert_array_equal(model.vote_weights(Z[rows])[0], alpha[rows])
         np.testing.assert_array_equal(model.certify(Z[rows], method).radius, expected.radius[rows])
     permuted = clone(model).fit(X, np.random.default_rng(1).permutation(y))
-    np.testing.assert_array_equal(permuted.weights(Z)[0], alpha)
-    narrow = clone(model).fit(X.astype(np.float32), y).weights(Z.astype(np.float32))[0]
-    wide = clone(model).fit(X.astype(np.float32).astype(float), y).weights(Z.astype(np.float32).astype(float))[0]
+    np.testing.assert_array_equal(permuted.vote_weights(Z)[0], alpha)
+    narrow = clone(model).fit(X.astype(np.float32), y).vote_weights(Z.astype(np.float32))[0]
+    wide = clone(model).fit(X.astype(np.float32).astype(float), y).vote_weights(Z.astype(np.float32).astype(float))[0]
     np.testing.assert_array_equal(narrow, wide)
 
 
 def test_another_seed_grows_other_trees_and_assumptions_name_it():
     X, y, Z, _ = table()
     one, same, two = (CertifiedForestClassifier(5, random_state=seed).fit(X, y) for seed in (3, 3, 4))
-    np.testing.assert_array_equal(one.weights(Z)[0], same.weights(Z)[0])
-    assert np.any(one.weights(Z)[0] != two.weights(Z)[0])
+    np.testing.assert_array_equal(one.vote_weights(Z)[0], same.vote_weights(Z)[0])
+    assert np.any(one.vote_weights(Z)[0] != two.vote_weights(Z)[0])
     assert (
         len({tree.tree_.node_count for tree in one.estimators_} | {tree.random_state for tree in one.estimators_}) > 5
     )
@@ -272,7 +272,7 @@ def test_rows_that_are_all_alike_make_one_leaf(precision):
         certificates = model.certify(rows, method)
         np.testing.assert_array_equal(certificates.prediction, 0)
         np.testing.assert_array_equal(certificates.radius, 4 if method == "exact" else 0)
-    np.testing.assert_allclose(model.weights(rows)[0], 1 / 16, atol=2.0**-precision / 4)
+    np.testing.assert_allclose(model.vote_weights(rows)[0], 1 / 16, atol=2.0**-precision / 4)
 
 
 # ---- large and real data

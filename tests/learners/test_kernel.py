@@ -90,7 +90,7 @@ def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed
     for _ in range(30):
         model, X, y, Z, K, powers = random_problem(rng, largest_n=6)
         model.fit(X, y)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         certificates = [model.certify(Z, method, Adversary(**powers) if powers else None) for method in METHODS]
         labellings, cost = possible_attacks(y, K, **powers)
         for i, prediction in enumerate(model.predict(Z)):
@@ -129,14 +129,14 @@ def test_weights_never_read_a_label_and_their_majority_is_the_prediction(kernel,
     model = CertifiedKernelClassifier(
         kernel, n_components=n_components, fit_intercept=fit_intercept, classes=range(3)
     ).fit(X, y)
-    expected, offsets = model.weights(Z)
+    expected, offsets = model.vote_weights(Z)
     assert not offsets.any()
     rng = np.random.default_rng(1)
     for labels in (rng.permutation(y), np.zeros(len(y), dtype=int)):
         model.fit(X, labels)
         for block_size, n_jobs in ((1, 1), (3, 2), (None, 1)):
             model.set_params(block_size=block_size, n_jobs=n_jobs)
-            np.testing.assert_array_equal(model.weights(Z)[0], expected)
+            np.testing.assert_array_equal(model.vote_weights(Z)[0], expected)
             winner = (expected @ one_hot(labels, 3)).argmax(axis=1)
             np.testing.assert_array_equal(model.predict(Z), winner)
             np.testing.assert_array_equal(model.certify(Z).prediction, winner)
@@ -147,15 +147,15 @@ def test_weights_never_read_a_label_and_their_majority_is_the_prediction(kernel,
 def test_company_and_threads_and_types_do_not_change_a_bit(kernel, n_components):
     X, y, Z = (part.astype(np.float32) for part in toy())
     settings = {"n_components": n_components, "precision": 24, "classes": range(3)}
-    expected, _ = CertifiedKernelClassifier(kernel, **settings).fit(X, y).weights(Z)
+    expected, _ = CertifiedKernelClassifier(kernel, **settings).fit(X, y).vote_weights(Z)
     with threadpool_limits(limits=2):
         model = CertifiedKernelClassifier(kernel, **settings)
         model.fit(np.asfortranarray(X, dtype=np.float64), y)
         wide = np.asfortranarray(Z, dtype=np.float64)
-        np.testing.assert_array_equal(model.weights(wide)[0], expected)
+        np.testing.assert_array_equal(model.vote_weights(wide)[0], expected)
         for row in range(len(Z)):
-            np.testing.assert_array_equal(model.weights(wide[row : row + 1])[0], expected[[row]])
-        np.testing.assert_array_equal(model.weights(wide[::-1])[0], expected[::-1])
+            np.testing.assert_array_equal(model.vote_weights(wide[row : row + 1])[0], expected[[row]])
+        np.testing.assert_array_equal(model.vote_weights(wide[::-1])[0], expected[::-1])
 
 
 @pytest.mark.parametrize("kernel", [*KERNELS, rbf_kernel], ids=[*KERNELS, "a function"])
@@ -183,7 +183,7 @@ def test_without_an_intercept_it_is_scikit_learns_kernel_ridge(kernel, regulariz
         scikit_learns(model, X, X), one_hot(y, 3)
     )
     scores = plain.predict(scikit_learns(model, Z, X))
-    np.testing.assert_allclose(model.weights(Z)[0] @ one_hot(y, 3), scores, atol=2e-5)
+    np.testing.assert_allclose(model.vote_weights(Z)[0] @ one_hot(y, 3), scores, atol=2e-5)
     np.testing.assert_array_equal(model.predict(Z), scores.argmax(axis=1))
 
 
@@ -197,7 +197,7 @@ def test_with_an_intercept_it_is_kernel_ridge_on_the_centred_kernel(kernel, regu
     plain = KernelRidge(alpha=model.regularization_, kernel="precomputed")
     plain.fit(centre.fit_transform(K), one_hot(y, 3) - shares)
     scores = plain.predict(centre.transform(scikit_learns(model, Z, X))) + shares
-    alpha, _ = model.weights(Z)
+    alpha, _ = model.vote_weights(Z)
     np.testing.assert_allclose(alpha @ one_hot(y, 3), scores, atol=2e-5)
     np.testing.assert_allclose(alpha.sum(axis=1), 1, atol=1e-5)
     np.testing.assert_array_equal(model.predict(Z), scores.argmax(axis=1))
@@ -220,7 +220,7 @@ def test_landmarks_are_kernel_ridge_with_nystroems_kernel(kernel, fit_intercept)
         H = H - 1 / n
         values = values - K.mean(axis=0)
     expected = fit_intercept / n + values @ H @ np.linalg.inv(H @ K @ H + 0.5 * np.eye(n)) @ H
-    np.testing.assert_allclose(model.weights(Z)[0], expected, atol=1e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(model.vote_weights(Z)[0], expected, atol=1e-5 * np.abs(expected).max())
 
 
 @every_kernel
@@ -234,8 +234,8 @@ def test_all_rows_as_landmarks_are_exact(kernel, fit_intercept):
     assert exact.component_indices_ is None
     np.testing.assert_array_equal(landmarks.component_indices_, np.arange(len(X)))
     assert landmarks.regularization_ == exact.regularization_
-    alpha, _ = exact.weights(Z)
-    np.testing.assert_allclose(landmarks.weights(Z)[0], alpha, atol=1e-5 * np.abs(alpha).max())
+    alpha, _ = exact.vote_weights(Z)
+    np.testing.assert_allclose(landmarks.vote_weights(Z)[0], alpha, atol=1e-5 * np.abs(alpha).max())
     np.testing.assert_array_equal(landmarks.predict(Z), exact.predict(Z))
 
 
@@ -294,7 +294,7 @@ def test_no_regularization_repeats_the_training_labels(n_components, fit_interce
     model = CertifiedKernelClassifier(
         gamma=1.0, regularization=0, n_components=n_components, fit_intercept=fit_intercept, precision=16
     ).fit(X, y)
-    alpha, _ = model.weights(X)
+    alpha, _ = model.vote_weights(X)
     np.testing.assert_allclose(alpha, np.eye(30), atol=1e-3)
     np.testing.assert_array_equal(model.predict(X), y)
 
@@ -310,7 +310,7 @@ def test_a_kernel_that_is_not_positive_is_certified_all_the_same(kernel, n_compo
         ).fit(X, y)
         certificates = model.certify(Z)
         np.testing.assert_array_equal(model.predict(Z), certificates.prediction)
-        largest = np.abs(model.weights(Z)[0]).max()
+        largest = np.abs(model.vote_weights(Z)[0]).max()
         assert np.isfinite(largest)
         if fit_intercept:
             assert largest >= 1 / 40 - 1e-3
@@ -328,7 +328,7 @@ def test_directions_in_which_a_kernel_is_negative_are_left_out():
     positive = eigenvalues > 1e-9
     inverse = (vectors[:, positive] / (eigenvalues[positive] + 0.1)) @ vectors[:, positive].T
     expected = 1 / 40 + (kernel(Z, X) - kernel(X, X).mean(axis=0)) @ inverse
-    np.testing.assert_allclose(model.weights(Z)[0], expected, atol=1e-6 * np.abs(expected).max())
+    np.testing.assert_allclose(model.vote_weights(Z)[0], expected, atol=1e-6 * np.abs(expected).max())
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -353,10 +353,12 @@ def test_test_rows_far_outside_the_training_range_work(kernel, n_components, siz
         certificates = model.certify(far, method)
         np.testing.assert_array_equal(certificates.prediction, model.predict(far))
     if kernel in ("rbf", "laplacian"):  # nobody is near: the weights no longer depend on where it is
-        np.testing.assert_array_equal(model.weights(far)[0], model.weights(2 * far[:1] * np.ones((len(Z), 1)))[0])
+        np.testing.assert_array_equal(
+            model.vote_weights(far)[0], model.vote_weights(2 * far[:1] * np.ones((len(Z), 1)))[0]
+        )
     if kernel == "cosine":
-        np.testing.assert_array_equal(model.weights(far)[0], model.weights(np.sign(Z))[0])
-        np.testing.assert_array_equal(model.weights(np.sign(Z) / size)[0], model.weights(np.sign(Z))[0])
+        np.testing.assert_array_equal(model.vote_weights(far)[0], model.vote_weights(np.sign(Z))[0])
+        np.testing.assert_array_equal(model.vote_weights(np.sign(Z) / size)[0], model.vote_weights(np.sign(Z))[0])
     assert np.isfinite(kernel_values(kernel, 1.0, 5, 1.0, X).rows(far)).all()
 
 
@@ -386,9 +388,9 @@ def test_landmarks_are_as_good_as_all_rows_and_quicker_to_predict_with():
 def test_the_model_keeps_rows_of_its_own():
     X, y, Z = toy()
     model = CertifiedKernelClassifier().fit(X, y)
-    expected, _ = model.weights(Z)
+    expected, _ = model.vote_weights(Z)
     X += 1
-    np.testing.assert_array_equal(model.weights(Z)[0], expected)
+    np.testing.assert_array_equal(model.vote_weights(Z)[0], expected)
 
 
 def test_automatic_noise_works_with_and_without_an_intercept():
@@ -406,7 +408,7 @@ def test_kernels_of_gaussian_processes_are_functions_too():
         clone(CertifiedKernelClassifier(kernel, precision=20)).fit(X, y)
         for kernel in (Matern(2.0, nu=0.5), lambda A, B: np.exp(-cdist(A, B) / 2))
     )
-    np.testing.assert_allclose(one.weights(Z)[0], two.weights(Z)[0], atol=1e-6)
+    np.testing.assert_allclose(one.vote_weights(Z)[0], two.vote_weights(Z)[0], atol=1e-6)
 
 
 def test_a_function_is_named_in_the_assumptions():
@@ -501,7 +503,7 @@ def test_spam_is_certified_better_than_by_ridge_and_the_radius_is_exact(n_compon
 
     for i in range(2):
         row, radius = X[test][[i]], int(certificates.radius[i])
-        alpha, winner = model.weights(row)[0][0], int(certificates.prediction[i])
+        alpha, winner = model.vote_weights(row)[0][0], int(certificates.prediction[i])
         held, fallen = (attacked(codes[train], alpha, winner, 1 - winner, flips) for flips in (radius, radius + 1))
         again = CertifiedKernelClassifier("laplacian", n_components=n_components, **settings)
         assert again.fit(X[train], held).predict(row) == winner
@@ -529,7 +531,7 @@ def test_features_of_any_small_scale_are_certified_soundly(kernel, n_components,
             attack = worst_flips(model, rows)
             certificates = model.certify(rows)
             np.testing.assert_array_equal(certificates.prediction, model.predict(rows))
-            assert np.isfinite(model.weights(rows)[0]).all()
+            assert np.isfinite(model.vote_weights(rows)[0]).all()
             assert ((certificates.radius >= 0) & (certificates.radius <= 12)).all()
             for row in np.flatnonzero(attack.success)[:1]:
                 assert len(attack.rows[row]) == certificates.radius[row] + 1
@@ -545,7 +547,7 @@ def test_a_small_power_of_two_changes_no_vote(kernel, n_components):
     for size in (1.0, 2.0**-400):
         settings = {"coef0": 0.0, "gamma": 1 / size**2} if kernel in ("poly", "polynomial") else {}
         model = CertifiedKernelClassifier(kernel, n_components=n_components, classes=range(3), **settings)
-        votes.append(model.fit(size * X, y).weights(size * Z)[0])
+        votes.append(model.fit(size * X, y).vote_weights(size * Z)[0])
     np.testing.assert_allclose(*votes, atol=1e-6)
 
 

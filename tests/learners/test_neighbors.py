@@ -59,14 +59,14 @@ def one_hot(y, n_classes):
 # ---- every attack on small problems
 
 
-def random_problem(rng, largest_n, weightings, metrics=("euclidean", "cosine", "cityblock")):
+def random_problem(rng, largest_n, weights_kinds, metrics=("euclidean", "cosine", "cityblock")):
     n, K = int(rng.integers(3, largest_n + 1)), int(rng.integers(2, 4))
     X, Z = rng.normal(size=(n, 2)), rng.normal(size=(4, 2))
     if rng.random() < 0.4:  # equal distances, and test rows that are training rows
         X, Z = np.rint(2 * X), np.rint(2 * Z)
     model = CertifiedNeighborsClassifier(
         int(rng.integers(1, n + 1, size=2).max()),
-        weighting=weightings[rng.integers(len(weightings))],
+        weights=weights_kinds[rng.integers(len(weights_kinds))],
         metric=str(rng.choice(metrics)),
         noise=float(rng.choice([1e-6, 0.01, 0.1, 0.3])),
         precision=int(rng.choice([2, 6, 10, 24])),
@@ -94,11 +94,11 @@ def test_no_attack_within_the_radius_changes_a_refitted_model():
     assert min(largest["exact"], largest["tight"]) >= 1
 
 
-@pytest.mark.parametrize("weighting", [signed, bell])
-def test_no_attack_within_the_radius_changes_a_refitted_model_with_weights_of_ones_own(weighting):
+@pytest.mark.parametrize("weights", [signed, bell])
+def test_no_attack_within_the_radius_changes_a_refitted_model_with_weights_of_ones_own(weights):
     rng = np.random.default_rng(9)
     for _ in range(3):
-        model, X, y, Z, K = random_problem(rng, 4, [weighting])
+        model, X, y, Z, K = random_problem(rng, 4, [weights])
         model.fit(X, y)
         certificates = {method: model.certify(Z, method) for method in METHODS}
         labellings = all_labellings(len(y), K)
@@ -115,7 +115,7 @@ def test_the_exact_radius_is_attained(seed):
     for _ in range(40):
         model, X, y, Z, K = random_problem(rng, 6, ["uniform", "distance", signed, bell])
         model.fit(X, y)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         labellings = all_labellings(len(y), K)
         exact, smoothed = model.certify(Z), [model.certify(Z, method) for method in ("tight", "kl")]
         for i, prediction in enumerate(model.predict(Z)):
@@ -169,10 +169,10 @@ def test_every_attack_that_an_adversary_can_make(seed):
         model, X, y, Z, K = random_problem(rng, 6, ["uniform", "distance", signed])
         adversary = random_adversary(rng, len(y), K)
         model.fit(X, y)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         certificates = {method: model.certify(Z, method, adversary=adversary) for method in METHODS}
         labellings, cost = possible_attacks(adversary, y, K)
-        if len(labellings) <= 32 and model.weighting is not signed:
+        if len(labellings) <= 32 and model.weights is not signed:
             refits += 1
             predictions = np.array([clone(model).fit(X, attacked).predict(Z) for attacked in labellings])
         else:
@@ -192,15 +192,15 @@ def test_every_attack_that_an_adversary_can_make(seed):
 
 SETTINGS = {
     "uniform": {"n_neighbors": 20},
-    "distance": {"n_neighbors": 20, "weighting": "distance"},
-    "signed": {"n_neighbors": 20, "weighting": signed, "precision": 5},
-    "cosine": {"n_neighbors": 20, "metric": "cosine", "weighting": "distance"},
-    "manhattan": {"n_neighbors": 0.2, "metric": "manhattan", "weighting": bell},
-    "own metric": {"n_neighbors": 20, "metric": city, "weighting": "distance"},
+    "distance": {"n_neighbors": 20, "weights": "distance"},
+    "signed": {"n_neighbors": 20, "weights": signed, "precision": 5},
+    "cosine": {"n_neighbors": 20, "metric": "cosine", "weights": "distance"},
+    "manhattan": {"n_neighbors": 0.2, "metric": "manhattan", "weights": bell},
+    "own metric": {"n_neighbors": 20, "metric": city, "weights": "distance"},
     "index": {"n_neighbors": 20, "index": KNeighborsTransformer(n_neighbors=25, mode="distance")},
     "brute index": {
         "n_neighbors": 20,
-        "weighting": "distance",
+        "weights": "distance",
         "index": KNeighborsTransformer(n_neighbors=25, mode="distance", algorithm="brute"),
     },
 }
@@ -211,13 +211,13 @@ every_setting = pytest.mark.parametrize("name", SETTINGS)
 def test_weights_never_depend_on_labels_and_make_the_prediction(name):
     X, y, Z = toy(whole=True)
     model = CertifiedNeighborsClassifier(**SETTINGS[name]).fit(X, y)
-    alpha, offsets = model.weights(Z)
+    alpha, offsets = model.vote_weights(Z)
     assert (np.count_nonzero(alpha, axis=1) <= model.n_neighbors_).all()
     np.testing.assert_array_equal(model.predict(Z), (alpha @ one_hot(y, 3) + offsets).argmax(axis=1))
     np.testing.assert_array_equal(model.predict(Z), model.certify(Z).prediction)
     rng = np.random.default_rng(1)
     for labels in (rng.permutation(y), np.sort(y), (y + 1) % 3):
-        again, _ = model.fit(X, labels).weights(Z)
+        again, _ = model.fit(X, labels).vote_weights(Z)
         np.testing.assert_array_equal(again, alpha)
 
 
@@ -226,8 +226,8 @@ def test_blocks_jobs_and_threads_do_not_change_a_bit(name):
     X, y, Z = toy(n=90, m=10, whole=True)
     settings = SETTINGS[name]
     model = CertifiedNeighborsClassifier(**settings).fit(X, y)
-    alpha, _ = model.weights(Z)
-    alone = np.vstack([model.weights(row[None])[0] for row in Z])
+    alpha, _ = model.vote_weights(Z)
+    alone = np.vstack([model.vote_weights(row[None])[0] for row in Z])
     np.testing.assert_array_equal(alone, alpha)
     for method in ("exact", "tight"):
         expected = model.set_params(block_size=None, n_jobs=None).certify(Z, method)
@@ -238,30 +238,30 @@ def test_blocks_jobs_and_threads_do_not_change_a_bit(name):
             np.testing.assert_array_equal(model.predict(Z), expected.prediction)
     for threads in (1, 2):
         with threadpool_limits(limits=threads):
-            again, _ = CertifiedNeighborsClassifier(**settings).fit(X, y).weights(Z)
+            again, _ = CertifiedNeighborsClassifier(**settings).fit(X, y).vote_weights(Z)
         np.testing.assert_array_equal(again, alpha)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_company_and_tiles_do_not_change_a_bit(metric, monkeypatch):
     X, y, Z = toy(n=301, k=37)  # 37 terms are enough for sums in another order to end in other bits
-    model = CertifiedNeighborsClassifier(30, metric=metric, weighting=signed_by_last_bits).fit(X, y)
-    expected, _ = model.weights(Z)
-    np.testing.assert_array_equal(np.vstack([model.weights(row[None])[0] for row in Z]), expected)
-    np.testing.assert_array_equal(model.weights(Z[::-1])[0][::-1], expected)
+    model = CertifiedNeighborsClassifier(30, metric=metric, weights=signed_by_last_bits).fit(X, y)
+    expected, _ = model.vote_weights(Z)
+    np.testing.assert_array_equal(np.vstack([model.vote_weights(row[None])[0] for row in Z]), expected)
+    np.testing.assert_array_equal(model.vote_weights(Z[::-1])[0][::-1], expected)
     monkeypatch.setattr(neighbors, "FEATURES_AT_A_TIME", 1)
     monkeypatch.setattr(neighbors, "NUMBERS_TO_SELECT_FROM", 1)
-    np.testing.assert_array_equal(model.weights(Z)[0], expected)
-    np.testing.assert_array_equal(model.fit(X, y).weights(Z)[0], expected)
+    np.testing.assert_array_equal(model.vote_weights(Z)[0], expected)
+    np.testing.assert_array_equal(model.fit(X, y).vote_weights(Z)[0], expected)
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 def test_the_type_and_layout_of_the_numbers_do_not_change_a_bit(metric):
     X, y, Z = (array.astype(np.float32) for array in toy(n=301, k=37))
-    settings = {"metric": metric, "weighting": "distance", "precision": 24}
-    expected, _ = CertifiedNeighborsClassifier(30, **settings).fit(X, y).weights(Z)
+    settings = {"metric": metric, "weights": "distance", "precision": 24}
+    expected, _ = CertifiedNeighborsClassifier(30, **settings).fit(X, y).vote_weights(Z)
     for convert in (np.float64, lambda A: np.asfortranarray(A, dtype=np.float64)):
-        again, _ = CertifiedNeighborsClassifier(30, **settings).fit(convert(X), y).weights(convert(Z))
+        again, _ = CertifiedNeighborsClassifier(30, **settings).fit(convert(X), y).vote_weights(convert(Z))
         np.testing.assert_array_equal(again, expected)
 
 
@@ -303,35 +303,35 @@ def test_equal_values_are_taken_in_the_order_of_their_columns(seed):
 def test_the_lowest_row_numbers_win_ties_at_the_last_place():
     X = np.array([[2.0], [0.0], [1.0], [-1.0], [1.0], [3.0]])
     model = CertifiedNeighborsClassifier(3, classes=[0, 1]).fit(X, [0, 1] * 3)
-    np.testing.assert_array_equal(model.weights([[0.0]])[0], [[0, 1, 1, 1, 0, 0]])
-    np.testing.assert_array_equal(model.weights([[2.0]])[0], [[1, 0, 1, 0, 1, 0]])
+    np.testing.assert_array_equal(model.vote_weights([[0.0]])[0], [[0, 1, 1, 1, 0, 0]])
+    np.testing.assert_array_equal(model.vote_weights([[2.0]])[0], [[1, 0, 1, 0, 1, 0]])
 
 
 # ---- agreement with plain nearest neighbours
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "l2", "chebyshev", "canberra", city])
-@pytest.mark.parametrize("weighting", ["uniform", "distance", bell, signed])
-def test_scores_are_those_of_scikit_learn(metric, weighting):
+@pytest.mark.parametrize("weights", ["uniform", "distance", bell, signed])
+def test_scores_are_those_of_scikit_learn(metric, weights):
     X, y, Z = toy(n=200, k=5)
     Z = np.vstack([Z, X[:5]])  # the last ones are exact hits
-    model = CertifiedNeighborsClassifier(11, metric=metric, weighting=weighting, precision=24).fit(X, y)
+    model = CertifiedNeighborsClassifier(11, metric=metric, weights=weights, precision=24).fit(X, y)
     plain = KNeighborsClassifier(11, metric=metric, algorithm="brute").fit(X, y)
     distances, rows = plain.kneighbors(Z)
     distances[distances < 1e-7] = 0  # scikit-learn's hits are off by rounding errors
-    if callable(weighting):
-        weights = weighting(distances)
+    if callable(weights):
+        weighed = weights(distances)
     else:
         hit = (distances == 0).any(axis=1, keepdims=True)
         by_distance = np.where(hit, distances == 0, 1 / np.where(hit, 1, distances))
-        weights = by_distance if weighting == "distance" else np.ones_like(distances)
+        weighed = by_distance if weights == "distance" else np.ones_like(distances)
     expected = np.zeros((len(Z), len(X)))
-    np.put_along_axis(expected, rows, weights, axis=1)
-    alpha, offsets = model.weights(Z)
+    np.put_along_axis(expected, rows, weighed, axis=1)
+    alpha, offsets = model.vote_weights(Z)
     assert (np.abs(alpha - expected).max(axis=1) <= 2e-5 * np.abs(expected).max(axis=1)).all()
     assert not offsets.any()
-    if weighting in ("uniform", "distance") and metric == "euclidean":
-        np.testing.assert_array_equal(plain.set_params(weights=weighting).predict(Z), model.predict(Z))
+    if weights in ("uniform", "distance") and metric == "euclidean":
+        np.testing.assert_array_equal(plain.set_params(weights=weights).predict(Z), model.predict(Z))
 
 
 def test_a_function_may_be_called_like_a_metric_of_scipy():
@@ -340,7 +340,7 @@ def test_a_function_may_be_called_like_a_metric_of_scipy():
 
     X, y, Z = toy(n=40)
     ours, theirs = (
-        CertifiedNeighborsClassifier(metric=metric).fit(X, y).weights(Z)[0] for metric in (seuclidean, city)
+        CertifiedNeighborsClassifier(metric=metric).fit(X, y).vote_weights(Z)[0] for metric in (seuclidean, city)
     )
     np.testing.assert_array_equal(ours, theirs)
 
@@ -349,7 +349,7 @@ def test_uniform_votes_are_one_whatever_the_precision():
     X, y, Z = toy()
     for precision in (2, 24):
         model = CertifiedNeighborsClassifier(7, precision=precision).fit(X, y)
-        alpha, _ = model.weights(Z)
+        alpha, _ = model.vote_weights(Z)
         assert set(np.unique(alpha)) == {0.0, 1.0}
         assert (alpha.sum(axis=1) == 7).all()
         assert model.precision_ == 1
@@ -363,17 +363,17 @@ def test_rows_of_zeros_are_at_a_right_angle_to_all():
 
 def test_one_absurd_value_does_not_blur_the_others():
     X, y, Z = toy(n=200)
-    expected, _ = CertifiedNeighborsClassifier(5).fit(X, y).weights(Z)
+    expected, _ = CertifiedNeighborsClassifier(5).fit(X, y).vote_weights(Z)
     assert len(np.unique(expected, axis=0)) > 10
     for absurd in (1e9, 1e20, -1e100):
         dirty = X.copy()
         dirty[expected[0].argmax(), 1] = absurd
         model = CertifiedNeighborsClassifier(5).fit(dirty, y)
-        alpha, _ = model.weights(Z)
+        alpha, _ = model.vote_weights(Z)
         unconcerned = expected[:, expected[0].argmax()] == 0
         np.testing.assert_array_equal(alpha[unconcerned], expected[unconcerned])
         assert not alpha[:, expected[0].argmax()].any()
-        assert model.weights([[0, absurd, 0, 0]])[0][0, expected[0].argmax()] == 1
+        assert model.vote_weights([[0, absurd, 0, 0]])[0][0, expected[0].argmax()] == 1
 
 
 def test_far_rows_are_moved_into_the_box():
@@ -381,14 +381,14 @@ def test_far_rows_are_moved_into_the_box():
     search = exact_search(X)
     reach = np.abs(X - search.grid.center).max()
     assert search.grid.box == 4 * reach < OUTLYING * np.median(np.abs(X - search.grid.center).max(axis=1))
-    model = CertifiedNeighborsClassifier(5, weighting="distance").fit(X, y)
+    model = CertifiedNeighborsClassifier(5, weights="distance").fit(X, y)
     inside = search.grid.center + search.grid.box
-    np.testing.assert_array_equal(model.weights([inside])[0], model.weights([np.full(4, 1e300)])[0])
+    np.testing.assert_array_equal(model.vote_weights([inside])[0], model.vote_weights([np.full(4, 1e300)])[0])
 
 
 def test_constant_features_are_all_equally_near():
-    model = CertifiedNeighborsClassifier(2, weighting="distance").fit(np.ones((5, 2)), [0, 1, 0, 1, 1])
-    np.testing.assert_array_equal(model.weights([[1, 1], [3, 1]])[0] > 0, [[1, 1, 0, 0, 0]] * 2)
+    model = CertifiedNeighborsClassifier(2, weights="distance").fit(np.ones((5, 2)), [0, 1, 0, 1, 1])
+    np.testing.assert_array_equal(model.vote_weights([[1, 1], [3, 1]])[0] > 0, [[1, 1, 0, 0, 0]] * 2)
 
 
 # ---- how many neighbours
@@ -399,7 +399,7 @@ def test_the_number_of_neighbours_may_be_a_share():
     for given, used in ((0.07, 7), (0.071, 8), (1e-9, 1), (0.999, 100), (np.float64(0.5), 50), (np.int64(4), 4)):
         model = CertifiedNeighborsClassifier(given).fit(X, y)
         assert model.n_neighbors_ == used
-        assert (model.weights(Z)[0].sum(axis=1) == used).all()
+        assert (model.vote_weights(Z)[0].sum(axis=1) == used).all()
 
 
 def test_by_default_up_to_15_rows_vote():
@@ -418,7 +418,7 @@ def test_settings_that_are_changed_after_fit_wait_for_the_next_one():
     X, y, Z = toy()
     model = CertifiedNeighborsClassifier(7).fit(X, y)
     expected = model.certify(Z)
-    model.set_params(n_neighbors=3, weighting="distance", metric="cosine", precision=24)
+    model.set_params(n_neighbors=3, weights="distance", metric="cosine", precision=24)
     np.testing.assert_array_equal(model.certify(Z).radius, expected.radius)
     np.testing.assert_array_equal(model.certify(Z).margin, expected.margin)
 
@@ -449,9 +449,9 @@ class SpyIndex(BaseEstimator):
 def test_an_index_is_cloned_fitted_without_labels_and_asked_row_by_row():
     X, y, Z = toy(whole=True)
     given = SpyIndex()
-    model = CertifiedNeighborsClassifier(9, weighting="distance", index=given).fit(X, y)
-    expected = CertifiedNeighborsClassifier(9, weighting="distance").fit(X, y).weights(np.vstack([Z, X[:3]]))[0]
-    np.testing.assert_array_equal(model.weights(np.vstack([Z, X[:3]]))[0], expected)
+    model = CertifiedNeighborsClassifier(9, weights="distance", index=given).fit(X, y)
+    expected = CertifiedNeighborsClassifier(9, weights="distance").fit(X, y).vote_weights(np.vstack([Z, X[:3]]))[0]
+    np.testing.assert_array_equal(model.vote_weights(np.vstack([Z, X[:3]]))[0], expected)
     assert not hasattr(given, "rows_")
     assert model.index_.labels_ is None
     assert model.index_.random_state == 0
@@ -464,7 +464,7 @@ def test_the_index_of_scikit_learn_finds_the_same_neighbours(algorithm):
     index = make_pipeline(StandardScaler(), KNeighborsTransformer(n_neighbors=20, mode="distance", algorithm=algorithm))
     model = CertifiedNeighborsClassifier(20, index=index, classes=range(3)).fit(X, y)
     plain = CertifiedNeighborsClassifier(20, features=StandardScaler(), classes=range(3)).fit(X, y)
-    np.testing.assert_array_equal(model.weights(Z)[0], plain.weights(Z)[0])
+    np.testing.assert_array_equal(model.vote_weights(Z)[0], plain.vote_weights(Z)[0])
     np.testing.assert_array_equal(model.certify(Z).radius, plain.certify(Z).radius)
 
 
@@ -472,12 +472,12 @@ def test_assumptions_name_an_index_and_functions_of_ones_own():
     X, y, Z = toy()
     plain = CertifiedNeighborsClassifier(classes=range(3)).fit(X, y).certify(Z).assumptions
     assert len(plain) == 1
-    with_index = CertifiedNeighborsClassifier(classes=range(3), index=SpyIndex(), weighting=bell).fit(X, y)
+    with_index = CertifiedNeighborsClassifier(classes=range(3), index=SpyIndex(), weights=bell).fit(X, y)
     said = with_index.certify(Z).assumptions[len(plain) :]
     assert len(said) == 2
     assert "index (SpyIndex)" in said[0]
     assert "same if fitted again" in said[0]
-    assert said[1].startswith("The weighting is your own function")
+    assert said[1].startswith("The weights is your own function")
     own_metric = CertifiedNeighborsClassifier(classes=range(3), metric=city).fit(X, y)
     assert own_metric.certify(Z).assumptions[-1].startswith("The metric is your own function")
 
@@ -511,8 +511,8 @@ BAD_SETTINGS = {
     "True neighbours": ({"n_neighbors": True}, "'n_neighbors' .* Got True instead"),
     "a word of neighbours": ({"n_neighbors": "many"}, "'n_neighbors' .* Got 'many' instead"),
     "too many neighbours": ({"n_neighbors": 41}, "at most the number of training rows, 40. Got 41 instead: give fewer"),
-    "weighting": ({"weighting": "gauss"}, "'weighting' .* 'uniform', 'distance' or a function.* Got 'gauss' instead"),
-    "weighting None": ({"weighting": None}, "'weighting' .* Got None instead"),
+    "weights": ({"weights": "gauss"}, "'weights' .* 'uniform', 'distance' or a function.* Got 'gauss' instead"),
+    "weights None": ({"weights": None}, "'weights' .* Got None instead"),
     "metric": ({"metric": "far"}, "'metric' .* must be 'euclidean', 'cosine', another metric .* Got 'far' instead"),
     "metric a number": ({"metric": 2}, "'metric' .* name of a metric or a function of two rows. Got 2 instead"),
     "seuclidean": ({"metric": "seuclidean"}, r"not depend on other test rows.* use features=StandardScaler\(\)"),
@@ -553,10 +553,10 @@ BAD_WEIGHTINGS = {
 
 @pytest.mark.parametrize("name", BAD_WEIGHTINGS)
 def test_bad_weights_are_refused(name):
-    weighting, message = BAD_WEIGHTINGS[name]
+    weights, message = BAD_WEIGHTINGS[name]
     X, y, Z = toy(n=40)
-    model = CertifiedNeighborsClassifier(weighting=weighting).fit(X, y)
-    for call in (model.predict, model.certify, model.weights):
+    model = CertifiedNeighborsClassifier(weights=weights).fit(X, y)
+    for call in (model.predict, model.certify, model.vote_weights):
         with pytest.raises(ValueError, match=message):
             call(Z)
 
@@ -598,7 +598,7 @@ def test_memory_does_not_grow_with_the_number_of_test_rows():
 def test_digits_are_told_apart_and_certified():
     X, y = load_digits(return_X_y=True)
     X, rows, y, truth = train_test_split(X, y, test_size=300, random_state=0)
-    for settings in ({"n_neighbors": 40}, {"n_neighbors": 0.1, "metric": "cosine", "weighting": "distance"}):
+    for settings in ({"n_neighbors": 40}, {"n_neighbors": 0.1, "metric": "cosine", "weights": "distance"}):
         model = CertifiedNeighborsClassifier(**settings, classes=range(10)).fit(X, y)
         cert = assert_radius_is_exact(model, X, y, rows[:60], n_refits=4)
         assert model.score(rows, truth) > 0.93

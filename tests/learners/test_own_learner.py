@@ -44,7 +44,7 @@ def test_every_attack_on_refitted_models(kind, precision):
         X, y, Z = problem(seed, n=6 - seed, K=K)
         model = ParzenWindow(kind=kind, precision=precision, classes=range(K)).fit(X, y)
         labellings = all_labellings(len(y), K)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         certificates = {method: model.certify(Z, method) for method in ("exact", "tight", "kl")}
         refitted = np.array([model.fit(X, attacked).predict(Z) for attacked in labellings])
         for i, prediction in enumerate(certificates["exact"].prediction):
@@ -60,7 +60,7 @@ def test_every_attack_on_refitted_models(kind, precision):
 def test_weights_are_what_was_given_on_the_grid(kind):
     X, y, Z = problem(n=40)
     model = ParzenWindow(kind=kind, precision=20, classes=range(3)).fit(X, y)
-    alpha, offsets = model.weights(Z)
+    alpha, offsets = model.vote_weights(Z)
     given = [model.label_free_weights(Z[i : i + 1]) for i in range(len(Z))]
     if kind == "offsets":
         given_offsets = np.vstack([one[1] for one in given])

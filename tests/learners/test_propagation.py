@@ -64,7 +64,7 @@ def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed
         powers = random_powers(rng, len(y), K)
         model.fit(X, y, unlabeled)
         assert (model._spread is None) == (way == "solved for each test row")
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         assert not alpha[:, unlabeled].any()
         certificates = [model.certify(Z, method, Adversary(**powers)) for method in METHODS]
         judged = cannot_change(unlabeled, powers)
@@ -137,7 +137,7 @@ def test_weights_are_those_of_the_closed_form(k, alpha, rule, way):
     X, y, unlabeled, Z = blobs()
     model = CertifiedPropagationClassifier(k, alpha=alpha, rule=rule, precision=24).fit(X, y, unlabeled)
     expected = closed_form(X, unlabeled, Z, k, alpha, rule)
-    found, offsets = model.weights(Z)
+    found, offsets = model.vote_weights(Z)
     error = np.abs(found - expected).max(axis=1)
     assert np.all(error <= 2.0**-23 * np.abs(expected).max(axis=1) + 2.0**-32 / (1 - alpha))
     assert not offsets.any()
@@ -175,7 +175,7 @@ def test_bits_do_not_depend_on_labels_blocks_jobs_or_threads(rule, way):
     X, y, unlabeled, Z = blobs(n=120, m=17)
     rng = np.random.default_rng(0)
     model = CertifiedPropagationClassifier(5, rule=rule, precision=24, classes=range(3)).fit(X, y, unlabeled)
-    alpha, offsets = model.weights(Z)
+    alpha, offsets = model.vote_weights(Z)
     expected = {method: model.certify(Z, method) for method in ("exact", "tight")}
     winner = (alpha @ np.eye(3)[y] + offsets).argmax(axis=1)
     assert len(set(winner)) == 3
@@ -190,12 +190,12 @@ def test_bits_do_not_depend_on_labels_blocks_jobs_or_threads(rule, way):
                 np.testing.assert_array_equal(found.prediction, winner)
             np.testing.assert_array_equal(again.predict(Z), winner)
             size = block_size or 11
-            pieces = [again.weights(Z[start : start + size])[0] for start in range(0, len(Z), size)]
+            pieces = [again.vote_weights(Z[start : start + size])[0] for start in range(0, len(Z), size)]
             np.testing.assert_array_equal(np.vstack(pieces), alpha)
     permuted = np.where(unlabeled, y, 0)
     permuted[~unlabeled] = rng.permutation(y[~unlabeled])
-    np.testing.assert_array_equal(model.fit(X, permuted, unlabeled).weights(Z)[0], alpha)
-    np.testing.assert_array_equal(model.fit(X, np.ones(120, dtype=int), unlabeled).weights(Z)[0], alpha)
+    np.testing.assert_array_equal(model.fit(X, permuted, unlabeled).vote_weights(Z)[0], alpha)
+    np.testing.assert_array_equal(model.fit(X, np.ones(120, dtype=int), unlabeled).vote_weights(Z)[0], alpha)
 
 
 def test_columns_are_solved_for_alone_and_together_with_the_same_bits():
@@ -254,7 +254,7 @@ def test_where_no_label_reaches_nobody_votes(rule, way):
     unlabeled = np.arange(6) >= 3
     model = CertifiedPropagationClassifier(2, rule=rule, classes=["a", "b", "c"])
     model.fit(X, ["b", "c", "b", None, None, None], unlabeled)
-    alpha, _ = model.weights([[0.1], [10.1]])
+    alpha, _ = model.vote_weights([[0.1], [10.1]])
     assert alpha[0].any()
     assert not alpha[1].any()
     for method in METHODS:
@@ -269,7 +269,7 @@ def test_far_labels_fade_and_no_vote_is_mere_error(alpha, way):
     X = np.arange(400.0)[:, None]
     unlabeled = np.arange(400) % 399 != 0  # only the ends have labels
     model = CertifiedPropagationClassifier(2, alpha=alpha, precision=24, classes=[0, 1])
-    weights, _ = model.fit(X, np.arange(400) // 200, unlabeled).weights(X)
+    weights, _ = model.fit(X, np.arange(400) // 200, unlabeled).vote_weights(X)
     reached = weights[:, 0] > 0
     assert reached[:40].all()
     assert not reached[180:].any()
@@ -329,7 +329,7 @@ def test_whatever_stands_in_for_a_missing_label_is_ignored(kind, name, container
     expected.fit(X, filled, unlabeled)
     assert model.classes_.dtype == expected.classes_.dtype
     np.testing.assert_array_equal(model.classes_, np.unique(labels))
-    np.testing.assert_array_equal(model.weights(X)[0], expected.weights(X)[0])
+    np.testing.assert_array_equal(model.vote_weights(X)[0], expected.vote_weights(X)[0])
     np.testing.assert_array_equal(model.predict(X), expected.predict(X))
     np.testing.assert_array_equal(model.certify(X).radius, expected.certify(X).radius)
 
@@ -348,7 +348,7 @@ def test_all_labels_count_if_none_is_said_to_be_missing(way):
     X, y, unlabeled, Z = blobs()
     one = CertifiedPropagationClassifier().fit(X, y)
     two = CertifiedPropagationClassifier().fit(X, y, np.zeros(len(y), dtype=bool))
-    np.testing.assert_array_equal(one.weights(Z)[0], two.weights(Z)[0])
+    np.testing.assert_array_equal(one.vote_weights(Z)[0], two.vote_weights(Z)[0])
     assert one.certify(Z).n_train == len(y)
     with_fewer = CertifiedPropagationClassifier().fit(X, y, unlabeled)
     assert with_fewer.certify(Z).n_train == 40
@@ -358,9 +358,9 @@ def test_all_labels_count_if_none_is_said_to_be_missing(way):
 def test_settings_count_from_the_next_fit_on():
     X, y, unlabeled, Z = blobs()
     model = CertifiedPropagationClassifier(5).fit(X, y, unlabeled)
-    expected = model.weights(Z)[0]
+    expected = model.vote_weights(Z)[0]
     model.set_params(n_neighbors=3, alpha=0.5, rule="poisson", precision=3)
-    np.testing.assert_array_equal(model.weights(Z)[0], expected)
+    np.testing.assert_array_equal(model.vote_weights(Z)[0], expected)
 
 
 def test_features_are_fitted_on_rows_with_and_without_labels():

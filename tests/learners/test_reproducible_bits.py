@@ -106,13 +106,13 @@ def test_weights_halfway_between_two_grid_points_go_the_same_way_in_any_block(pr
     X, Z = hadamard(128)[:, 1:25] @ A, rng.integers(-2, 3, size=(40, 24)) @ A
     settings = {"regularization": 0, "fit_intercept": False, "precision": precision}
     model = CertifiedRidgeClassifier(**settings).fit(X, rng.integers(3, size=128))
-    expected, _ = model.weights(Z)
+    expected, _ = model.vote_weights(Z)
     for size in (1, 2, 3, 7):
-        pieces = [model.weights(Z[start : start + size])[0] for start in range(0, len(Z), size)]
+        pieces = [model.vote_weights(Z[start : start + size])[0] for start in range(0, len(Z), size)]
         np.testing.assert_array_equal(np.vstack(pieces), expected)
-    np.testing.assert_array_equal(model.weights(Z[::-1])[0], expected[::-1])
+    np.testing.assert_array_equal(model.vote_weights(Z[::-1])[0], expected[::-1])
     order = rng.permutation(128)
-    again, _ = CertifiedRidgeClassifier(**settings).fit(X[order], rng.integers(3, size=128)).weights(Z)
+    again, _ = CertifiedRidgeClassifier(**settings).fit(X[order], rng.integers(3, size=128)).vote_weights(Z)
     np.testing.assert_array_equal(again, expected[:, order])
 
 

@@ -47,7 +47,7 @@ def plain_weights(X, Z, penalty, fit_intercept):
 
 # the training rows are kept with 20 bits; the tolerance is a few times what that costs
 def assert_is_plain_ridge(model, X, Z, penalty, tolerance=1e-5):
-    alpha, _ = model.weights(Z)
+    alpha, _ = model.vote_weights(Z)
     expected = plain_weights(X, Z, penalty, model.fit_intercept)
     error = np.abs(alpha - expected).max(axis=1) / np.abs(expected).max(axis=1)
     assert error.max() <= tolerance
@@ -178,7 +178,7 @@ def test_weights_are_those_of_plain_ridge(n, k, fit_intercept, penalty):
     model = CertifiedRidgeClassifier(regularization=penalty, fit_intercept=fit_intercept, precision=24).fit(X, y)
     assert model.regularization_ == pytest.approx(penalty)
     assert_is_plain_ridge(model, X, Z, penalty)
-    alpha, _ = model.weights(Z)
+    alpha, _ = model.vote_weights(Z)
     by_sklearn = Ridge(alpha=penalty, fit_intercept=fit_intercept).fit(X, y).predict(Z)
     np.testing.assert_allclose(alpha @ y, by_sklearn, atol=1e-4)
 
@@ -187,7 +187,7 @@ def test_weights_are_those_of_plain_ridge(n, k, fit_intercept, penalty):
 @pytest.mark.parametrize(("n", "k"), [(200, 5), (30, 30), (40, 150)], ids=["primal", "square", "dual"])
 def test_with_an_intercept_the_weights_add_up_to_one(n, k, penalty):
     X, y, Z = toy(n, k)
-    alpha, offsets = CertifiedRidgeClassifier(regularization=penalty, precision=24).fit(X, y).weights(Z)
+    alpha, offsets = CertifiedRidgeClassifier(regularization=penalty, precision=24).fit(X, y).vote_weights(Z)
     assert (np.abs(alpha.sum(axis=1) - 1) <= 1e-5 * np.abs(alpha).sum(axis=1)).all()
     assert (offsets == 0).all()
 
@@ -226,7 +226,7 @@ def test_float32_features_work():
     X, y, Z = digits(1, 7)
     wide = CertifiedRidgeClassifier(precision=24).fit(X, y)
     narrow = CertifiedRidgeClassifier(precision=24).fit(X.astype(np.float32), y)
-    np.testing.assert_array_equal(narrow.weights(Z.astype(np.float32))[0], wide.weights(Z)[0])
+    np.testing.assert_array_equal(narrow.vote_weights(Z.astype(np.float32))[0], wide.vote_weights(Z)[0])
 
 
 # ---- lambda
@@ -262,9 +262,9 @@ def test_the_unit_of_the_features_does_not_matter(factor, method):
 def test_weights_never_read_a_label(regularization, fit_intercept):
     X, y, Z = toy()
     settings = {"regularization": regularization, "fit_intercept": fit_intercept, "classes": [0, 1]}
-    alpha, offsets = CertifiedRidgeClassifier(**settings).fit(X, y).weights(Z)
+    alpha, offsets = CertifiedRidgeClassifier(**settings).fit(X, y).vote_weights(Z)
     for other in (np.random.default_rng(1).permutation(y), 1 - y, np.zeros_like(y)):
-        again = CertifiedRidgeClassifier(**settings).fit(X, other).weights(Z)
+        again = CertifiedRidgeClassifier(**settings).fit(X, other).vote_weights(Z)
         np.testing.assert_array_equal(again[0], alpha)
         np.testing.assert_array_equal(again[1], offsets)
 
@@ -372,7 +372,7 @@ def test_features_are_fitted_on_the_training_rows_only():
     scaler = StandardScaler().fit(X)
     by_hand = CertifiedRidgeClassifier().fit(scaler.transform(X), y)
     model = CertifiedRidgeClassifier(features=StandardScaler()).fit(X, y)
-    for mine, theirs in zip(model.weights(Z), by_hand.weights(scaler.transform(Z)), strict=True):
+    for mine, theirs in zip(model.vote_weights(Z), by_hand.vote_weights(scaler.transform(Z)), strict=True):
         np.testing.assert_array_equal(mine, theirs)
 
 
@@ -401,7 +401,7 @@ def test_features_may_read_what_is_not_a_matrix():
 def test_the_labels_vote_with_the_weights_and_the_majority_is_the_prediction(fit_intercept, n_classes, precision):
     X, y, Z = toy(n_classes=n_classes)
     model = CertifiedRidgeClassifier(fit_intercept=fit_intercept, precision=precision).fit(X, y)
-    alpha, offsets = model.weights(Z)
+    alpha, offsets = model.vote_weights(Z)
     assert alpha.shape == (len(Z), len(X))
     assert offsets.shape == (len(Z), n_classes)
     votes = alpha @ one_hot(y, n_classes) + offsets
@@ -430,7 +430,7 @@ def test_weights_lie_on_a_grid_of_the_given_precision(n, k, precision):
     X, y, Z = toy(n, k)
     Z = np.vstack([Z, 1e-9 * Z, 1e9 * Z, np.zeros(k)])
     for fit_intercept in (True, False):
-        alpha, _ = CertifiedRidgeClassifier(precision=precision, fit_intercept=fit_intercept).fit(X, y).weights(Z)
+        alpha, _ = CertifiedRidgeClassifier(precision=precision, fit_intercept=fit_intercept).fit(X, y).vote_weights(Z)
         used = [bits_of_grid(row) for row in alpha]
         assert max(used) <= precision
         assert max(used) >= precision - 2  # and the grid is not wasted
@@ -535,7 +535,7 @@ def test_test_rows_far_outside_the_training_range_work(size, fit_intercept, meth
     far = np.sign(Z) * size
     model = CertifiedRidgeClassifier(fit_intercept=fit_intercept, method=method).fit(X, y)
     cert = model.certify(far)
-    alpha, offsets = model.weights(far)
+    alpha, offsets = model.vote_weights(far)
     assert np.isfinite(alpha).all()
     assert np.isfinite(cert.margin).all()
     votes = alpha @ one_hot(y, 2) + offsets
@@ -554,7 +554,7 @@ def test_a_row_that_nobody_votes_on_is_certified_by_its_offsets_alone(n_classes,
     model = CertifiedRidgeClassifier(fit_intercept=False, method=method).fit(X, y)
     nothing = np.zeros((1, X.shape[1]))
     cert = model.certify(nothing)
-    assert (model.weights(nothing)[0] == 0).all()
+    assert (model.vote_weights(nothing)[0] == 0).all()
     assert cert.prediction == model.predict(nothing) == 0
     assert cert.radius == expected_radius
 

@@ -122,7 +122,7 @@ def test_the_model_is_fitted_to_all_rows_with_the_best_parameters():
     estimator = CertifiedRidgeClassifier(precision=12)
     selection = select_on_trusted(estimator, LAMBDAS, X, y, trusted, flips=6)
     by_hand = CertifiedRidgeClassifier(precision=12, **selection.best_params).fit(X, y)
-    for one, two in zip(selection.model.weights(X), by_hand.weights(X), strict=True):
+    for one, two in zip(selection.model.vote_weights(X), by_hand.vote_weights(X), strict=True):
         np.testing.assert_array_equal(one, two)
     assert selection.model.classes is None
     assert not hasattr(estimator, "classes_")

@@ -71,7 +71,7 @@ def test_every_attack_on_a_sparse_learner():
         n, K = int(rng.integers(4, 7)), int(rng.integers(2, 4))
         X, y, Z = rng.normal(size=(n, 1)), rng.integers(K, size=n), rng.normal(size=(5, 1))
         model = NearestNeighbours(precision=int(rng.choice([2, 10])), classes=range(K)).fit(X, y)
-        alpha, offsets = model.weights(Z)
+        alpha, offsets = model.vote_weights(Z)
         labellings = all_labellings(n, K)
         certificates = model.certify(Z)
         for i, prediction in enumerate(model.predict(Z)):

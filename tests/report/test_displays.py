@@ -55,7 +55,7 @@ def test_histogram_without_truth_and_with_predictions_beyond_attack(problem):
 
 def test_exact_certificate_and_exact_attack_meet(problem, ax):
     certificates, attack = problem.certificates()["exact"], worst_flips(problem.model, problem.X)
-    display = AttackDisplay.from_results(problem.y, certificates, attack, name="ridge", ax=ax)
+    display = AttackDisplay.from_certificates(certificates, problem.y, attack, name="ridge", ax=ax)
     np.testing.assert_array_equal(display.certified_line_.get_ydata(), display.attacked_line_.get_ydata())
     np.testing.assert_array_equal(display.certified, certified_accuracy(problem.y, certificates, display.flips))
     legend = [text.get_text() for text in ax.get_legend().get_texts()]
@@ -64,7 +64,7 @@ def test_exact_certificate_and_exact_attack_meet(problem, ax):
 
 def test_a_looser_certificate_stays_below_the_attack(problem, ax):
     certificates, attack = problem.certificates("kl")["kl"], worst_flips(problem.model, problem.X)
-    display = AttackDisplay.from_results(problem.y, certificates, attack, ax=ax)
+    display = AttackDisplay.from_certificates(certificates, problem.y, attack, ax=ax)
     assert (display.certified <= display.attacked).all()
     assert (display.certified < display.attacked).any()
     assert display.flips[-1] == attack.flips_needed.max()
@@ -75,7 +75,7 @@ def test_a_looser_certificate_stays_below_the_attack(problem, ax):
 def test_another_unit_is_refused(problem, ax):
     attack = worst_flips(problem.model, problem.X, adversary=Adversary(groups=np.arange(100) % 10))
     with pytest.raises(ValueError, match="same test rows and in the same unit"):
-        AttackDisplay.from_results(problem.y, problem.certificates()["exact"], attack, ax=ax)
+        AttackDisplay.from_certificates(problem.certificates()["exact"], problem.y, attack, ax=ax)
 
 
 def test_certificates_show_themselves_in_a_notebook(problem):

@@ -37,7 +37,7 @@ def ax():
 def test_curve_is_certified_accuracy(problem, ax, method):
     model, X, y = problem
     certificates = model.certify(X, method=method)
-    display = CertifiedAccuracyDisplay.from_certificates(y, certificates, ax=ax)
+    display = CertifiedAccuracyDisplay.from_certificates(certificates, y, ax=ax)
     largest = certificates.radius[certificates.prediction == y].max()
     np.testing.assert_array_equal(display.line_.get_xdata(), np.arange(largest + 2))
     np.testing.assert_array_equal(display.line_.get_ydata(), certified_accuracy(y, certificates, display.flips))
@@ -155,7 +155,7 @@ def test_no_correct_prediction_is_a_flat_curve(problem, ax):
 def test_wrong_number_of_labels_is_said(problem, ax):
     model, X, y = problem
     with pytest.raises(ValueError, match="one label per certificate"):
-        CertifiedAccuracyDisplay.from_certificates(y[:-1], model.certify(X), ax=ax)
+        CertifiedAccuracyDisplay.from_certificates(model.certify(X), y[:-1], ax=ax)
 
 
 def test_panels_side_by_side_need_no_pyplot(problem):
@@ -182,7 +182,7 @@ def test_without_matplotlib_the_pip_command_is_named(problem, monkeypatch, how):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     draw = {
         "from_estimator": lambda: CertifiedAccuracyDisplay.from_estimator(model, X, y),
-        "from_certificates": lambda: CertifiedAccuracyDisplay.from_certificates(y, certificates),
+        "from_certificates": lambda: CertifiedAccuracyDisplay.from_certificates(certificates, y),
         "plot": ready.plot,
     }[how]
     with pytest.raises(ImportError, match=r"pip install 'flipproof\[plot\]'"):

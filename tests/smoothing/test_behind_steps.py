@@ -28,13 +28,13 @@ class OfOnesOwn:
 
 
 @pytest.mark.parametrize(
-    ("noise", "guarantee"),
+    ("noise", "method"),
     [(FeatureNoise(0.5), "tight"), (JointNoise(LabelFlip(0.3), FeatureNoise(0.5)), "tight"), (OfOnesOwn(), "kl")],
 )
-def test_steps_that_were_fitted_to_features_which_may_be_changed_are_refused(noise, guarantee):
+def test_steps_that_were_fitted_to_features_which_may_be_changed_are_refused(noise, method):
     X, y, Z = problem()
     smoothed = SmoothedClassifier(
-        LogisticRegression(), noise, n_select=5, n_samples=20, guarantee=guarantee, random_state=0
+        LogisticRegression(), noise, n_select=5, n_samples=20, method=method, random_state=0
     )
     with pytest.raises(
         ValueError, match=r"behind the pipeline's steps 'standardscaler'.*Put them into the base learner"

@@ -68,7 +68,7 @@ def test_curves(problem):
 
     features, labels, truth = problem
     figure, ax = plt.subplots()
-    display = CertifiedAccuracyDisplay.from_certificates(truth, features, ax=ax)
+    display = CertifiedAccuracyDisplay.from_certificates(features, truth, ax=ax)
     assert display.unit == "l2"
     assert display.accuracy[-1] == 0
     assert display.flips[-2] == features.radius[features.prediction == truth].max()
@@ -77,12 +77,12 @@ def test_curves(problem):
     assert display.line_.get_drawstyle() == "steps-pre"
     assert ax.get_xlabel() == "change of the training features (l2 norm)"
     assert not ax.child_axes
-    CertifiedAccuracyDisplay.from_certificates(truth, features, ax=ax)
+    CertifiedAccuracyDisplay.from_certificates(features, truth, ax=ax)
     with pytest.raises(ValueError, match=r"the axis is a radius in l2\. Got 60 labels"):
-        CertifiedAccuracyDisplay.from_certificates(truth, labels, ax=ax)
+        CertifiedAccuracyDisplay.from_certificates(labels, truth, ax=ax)
     plt.close(figure)
     figure, ax = plt.subplots()
-    CertifiedAccuracyDisplay.from_certificates(truth, labels, ax=ax)
+    CertifiedAccuracyDisplay.from_certificates(labels, truth, ax=ax)
     with pytest.raises(ValueError, match=r"percent of 60 labels\. Got a radius in l2"):
-        CertifiedAccuracyDisplay.from_certificates(truth, features, ax=ax)
+        CertifiedAccuracyDisplay.from_certificates(features, truth, ax=ax)
     plt.close(figure)

@@ -87,7 +87,7 @@ def test_a_measure_that_works_in_place_changes_only_its_copy(part, data):
     X, y, Z = data
     kept_X, kept_y = X.copy(), y.copy()
     model = SmoothedClassifier(
-        KNeighborsClassifier(3), InPlace(part), n_select=3, n_samples=10, guarantee="kl", random_state=0
+        KNeighborsClassifier(3), InPlace(part), n_select=3, n_samples=10, method="kl", random_state=0
     ).fit(X, y)
     first = votes(model, Z)
     np.testing.assert_array_equal(votes(model, Z), first)
@@ -159,7 +159,7 @@ def test_a_measure_or_nested_setting_changed_after_fit_changes_nothing(data):
     measure, grid = Shifts(), {"max_depth": [1]}
     learner = GridSearchCV(DecisionTreeClassifier(random_state=0), grid, cv=2)
     settings = {"n_select": 3, "n_samples": 12, "confidence": 0.9, "random_state": 0}
-    model = SmoothedClassifier(learner, measure, guarantee="kl", **settings).fit(X, y)
+    model = SmoothedClassifier(learner, measure, method="kl", **settings).fit(X, y)
     first = votes(model, Z)
     measure.scale[0] = 50.0
     grid["max_depth"][0] = 7

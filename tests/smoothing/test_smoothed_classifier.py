@@ -221,17 +221,17 @@ class Bag:
 
 def test_measures_of_ones_own_get_the_generic_guarantee():
     X, y, Z, _ = blobs()
-    model = SmoothedClassifier(LogisticRegression(), LaplaceNoise(0.5), **QUICK, guarantee="kl").fit(X, y)
+    model = SmoothedClassifier(LogisticRegression(), LaplaceNoise(0.5), **QUICK, method="kl").fit(X, y)
     cert = model.certify(Z)
     assert (cert.unit, cert.method) == ("divergence", "kl")
     np.testing.assert_array_equal(cert.radius[~cert.abstained], cert.divergence_budget[~cert.abstained])
     assert "divergence of the measure" in cert.assumptions[0]
-    bagged = SmoothedClassifier(DecisionTreeClassifier(), Bag(30), **QUICK, guarantee="kl").fit(X, y).certify(Z)
+    bagged = SmoothedClassifier(DecisionTreeClassifier(), Bag(30), **QUICK, method="kl").fit(X, y).certify(Z)
     assert (~bagged.abstained).any()
-    with pytest.raises(ValueError, match="guarantee='kl' holds for any measure"):
+    with pytest.raises(ValueError, match="method='kl' holds for any measure"):
         SmoothedClassifier(LogisticRegression(), LaplaceNoise(0.5), **QUICK).fit(X, y)
     for wrong, said in [("codes", "coded as 0 to 2"), ("length", "as many labels as rows"), ("kind", "as integers")]:
-        strange = SmoothedClassifier(LogisticRegression(), Bag(30, wrong), **QUICK, guarantee="kl").fit(X, y)
+        strange = SmoothedClassifier(LogisticRegression(), Bag(30, wrong), **QUICK, method="kl").fit(X, y)
         with pytest.raises(ValueError, match=said):
             strange.certify(Z)
 
@@ -306,8 +306,8 @@ def test_pipelines_and_arrow_tables_take_smoothed_certificates():
         ({"n_samples": 10.5}, "'n_samples' parameter of SmoothedClassifier must be an integer"),
         ({"confidence": 1}, "'confidence' parameter of SmoothedClassifier must be a number between 0 and 1"),
         ({"confidence": "high"}, "'confidence' parameter"),
-        ({"guarantee": "exact"}, "must be one of 'tight', 'kl', 'gaussian'. Got 'exact'"),
-        ({"guarantee": "gaussian"}, "guarantee='gaussian' is for FeatureNoise alone"),
+        ({"method": "exact"}, "must be one of 'tight', 'kl', 'gaussian'. Got 'exact'"),
+        ({"method": "gaussian"}, "method='gaussian' is for FeatureNoise alone"),
         ({"confidence_over": "day"}, "'confidence_over' parameter"),
         ({"random_state": -1}, "'random_state' parameter must be at least 0"),
         ({"classes": ["ant"]}, "at least two classes"),

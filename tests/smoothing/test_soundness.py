@@ -129,7 +129,7 @@ def test_samples_bracket_the_exact_vote_of_a_label_linear_learner():
     Z = rng.normal(size=(12, 2))
     labels = (X[:, 0] > 0).astype(int)
     ridge = CertifiedRidgeClassifier(q, classes=[0, 1]).fit(X, labels)
-    alpha, offsets = ridge.weights(Z)
+    alpha, offsets = ridge.vote_weights(Z)
     labellings = all_labellings(n, 2)
     lead = (2 * labellings - 1) @ alpha.T + offsets[:, 1] - offsets[:, 0]
     chance = np.where(labellings == labels, 1 - q, q).prod(axis=1)

@@ -468,7 +468,7 @@ class TestRefusals:
     def test_attacks_need_rows_in_memory(self):
         model, _ = fitted(self.X, self.y)
         for ask in (
-            lambda: model.weights(self.Z),
+            lambda: model.vote_weights(self.Z),
             lambda: worst_flips(model, self.Z),
             lambda: labels_to_audit(model, self.Z),
             lambda: flipproof.collective_certify(model, self.Z, 3),

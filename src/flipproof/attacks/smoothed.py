@@ -44,7 +44,11 @@ class SmoothedAttackResult(AttackResult):
 
 
 def smoothed_attack(
-    model: Any, X: Any, adversary: Adversary | None = None, max_flips: int | None = None, noise: float | None = None
+    model: Any,
+    X_test: Any,
+    adversary: Adversary | None = None,
+    max_flips: int | None = None,
+    noise: float | None = None,
 ) -> SmoothedAttackResult:
     """Change labels by their pull on the scores, and evaluate the smoothed classifier along the way.
 
@@ -57,7 +61,7 @@ def smoothed_attack(
     ----------
     model : learner, or Pipeline that ends in one
         Label-linear and fitted.
-    X : array or data frame of shape (m, k)
+    X_test : array or data frame of shape (m, k)
         Test rows.
     adversary : Adversary, optional
         What can be done to the labels.
@@ -74,9 +78,11 @@ def smoothed_attack(
         is returned, and `attempted` is False for the rest.
     """
     check_max_flips(max_flips)
-    learner, X = label_linear_part(model, X)
+    learner, X_test = label_linear_part(model, X_test)
     measure = _noise_of(learner, noise)
-    return in_slices(lambda rows: _smoothed_attack(learner, rows, adversary, max_flips, measure), learner.predict, X)
+    return in_slices(
+        lambda rows: _smoothed_attack(learner, rows, adversary, max_flips, measure), learner.predict, X_test
+    )
 
 
 def _smoothed_attack(

@@ -111,7 +111,9 @@ def _joined(parts: list[Result]) -> Result:
 NO_CHANGES = LabelChanges(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
 
 
-def worst_flips(model: Any, X: Any, adversary: Adversary | None = None, max_flips: int | None = None) -> AttackResult:
+def worst_flips(
+    model: Any, X_test: Any, adversary: Adversary | None = None, max_flips: int | None = None
+) -> AttackResult:
     """Find the smallest set of label changes that overturns each prediction, in the order an attacker would use.
 
     The rival that is the easiest to lift takes the labels with the largest gains first (M6, M10). No smaller set
@@ -121,7 +123,7 @@ def worst_flips(model: Any, X: Any, adversary: Adversary | None = None, max_flip
     ----------
     model : learner, or Pipeline that ends in one
         Label-linear and fitted.
-    X : array or data frame of shape (m, k)
+    X_test : array or data frame of shape (m, k)
         Test rows.
     adversary : Adversary, optional
         What can be done to the labels. With annotators, `flips_needed` counts those, and all of their useful labels
@@ -136,8 +138,8 @@ def worst_flips(model: Any, X: Any, adversary: Adversary | None = None, max_flip
         is returned, and `attempted` is False for the rest.
     """
     check_max_flips(max_flips)
-    learner, X = label_linear_part(model, X)
-    return in_slices(lambda rows: _worst_flips(learner, rows, adversary, max_flips), learner.predict, X)
+    learner, X_test = label_linear_part(model, X_test)
+    return in_slices(lambda rows: _worst_flips(learner, rows, adversary, max_flips), learner.predict, X_test)
 
 
 def _worst_flips(
@@ -231,14 +233,14 @@ class LabelAudit:
         )
 
 
-def labels_to_audit(model: Any, X: Any, adversary: Adversary | None = None, top: int = 100) -> LabelAudit:
+def labels_to_audit(model: Any, X_test: Any, adversary: Adversary | None = None, top: int = 100) -> LabelAudit:
     """Rank training rows by how many predictions they could help to break.
 
     Parameters
     ----------
     model : learner, or Pipeline that ends in one
         Label-linear and fitted.
-    X : array or data frame of shape (m, k)
+    X_test : array or data frame of shape (m, k)
         Test rows that matter.
     adversary : Adversary, optional
         What can be done to the labels: trusted ones need no audit.
@@ -252,12 +254,12 @@ def labels_to_audit(model: Any, X: Any, adversary: Adversary | None = None, top:
     """
     if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
         raise ValueError(f"top must be an integer of at least 1. Got {top!r} instead.")
-    learner, X = label_linear_part(model, X)
-    certificates = learner.certify(X, "exact", adversary)
+    learner, X_test = label_linear_part(model, X_test)
+    certificates = learner.certify(X_test, "exact", adversary)
     n_train = len(learner._codes)
     n_predictions, share = np.zeros(n_train, dtype=np.int64), np.zeros(n_train)
     per_prediction = []
-    for changes in useful_changes(learner, X, certificates, flips_needed(certificates)):
+    for changes in useful_changes(learner, X_test, certificates, flips_needed(certificates)):
         n_predictions[changes.rows] += 1
         # the changes reach the margin together: their gains are shares of what they take off it
         share[changes.rows] += changes.gains / max(int(changes.gains.sum()), 1)

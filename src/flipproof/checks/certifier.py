@@ -200,7 +200,7 @@ def check_certifier(
     ----------
     estimator : classifier with `fit`, `predict` and `certify`
         A :class:`flipproof.LabelLinearClassifier`, any other learner of flipproof, or one that looks like them. One
-        without a method `weights` is not asked for any; one that is not a LabelLinearClassifier may refuse methods and
+        without a method `vote_weights` is not asked for any; one that is not a LabelLinearClassifier may refuse methods and
         adversaries by a ValueError. A parameter `classes` is set to the classes of the problem. A number as `noise` is
         replaced by a very small one in half of the problems: with more noise, ``"kl"`` and ``"tight"`` certify nothing
         on so few labels.
@@ -349,7 +349,7 @@ class _Answers:
 
 
 def _weights(model: Any, Z: Any) -> _Answers:
-    return _Answers(*(model.weights(Z) if callable(getattr(model, "weights", None)) else (None, None)))
+    return _Answers(*(model.vote_weights(Z) if callable(getattr(model, "vote_weights", None)) else (None, None)))
 
 
 def _answers(model: Any, Z: Any) -> _Answers:

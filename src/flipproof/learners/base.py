@@ -201,7 +201,7 @@ class LabelLinearClassifier(CertifiedClassifier):
         values = scale(scores.astype(np.float64), -exponent[:, None])
         return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
 
-    def weights(self, X: Any) -> tuple[Floats, Floats]:
+    def vote_weights(self, X: Any) -> tuple[Floats, Floats]:
         """Return what the prediction is made of: alpha (m, n) and offsets (m, K), in the paper's notation.
 
         ``argmax(alpha @ onehot(y) + offsets)`` is the prediction, whatever the labels y. This is the one method that

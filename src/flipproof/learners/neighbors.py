@@ -333,7 +333,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         How many rows vote: an integer from 1 to n, or a share of the training rows between 0 and 1, rounded up.
         Default: 15, or all rows if there are fewer. A number that is larger than n is an error when fitting; to tune on
         folds of any size use shares.
-    weighting : {"uniform", "distance"} or callable, default="uniform"
+    weights : {"uniform", "distance"} or callable, default="uniform"
         What each of them weighs. ``"uniform"``: 1. ``"distance"``: one over its distance; if some are at distance 0,
         these weigh 1 and all others nothing. A function gets the distances of one test row, shape (1, k), in rising
         order, and returns weights of the same shape; they may be negative.
@@ -397,7 +397,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         self,
         n_neighbors: int | float | None = None,
         *,
-        weighting: str | Callable[[Floats], Floats] = "uniform",
+        weights: str | Callable[[Floats], Floats] = "uniform",
         metric: str | Callable[[Floats, Floats], float] = "euclidean",
         index: Any = None,
         noise: Any = 0.1,
@@ -418,7 +418,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             n_jobs=n_jobs,
         )
         self.n_neighbors = n_neighbors
-        self.weighting = weighting
+        self.weights = weights
         self.metric = metric
         self.index = index
 
@@ -426,8 +426,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         super()._check_parameters()
         if not _is_number_or_share(self.n_neighbors):
             raise self._bad("n_neighbors", "an integer of at least 1, a share between 0 and 1, or None")
-        if not (callable(self.weighting) or self.weighting in ("uniform", "distance")):
-            raise self._bad("weighting", "'uniform', 'distance' or a function of distances")
+        if not (callable(self.weights) or self.weights in ("uniform", "distance")):
+            raise self._bad("weights", "'uniform', 'distance' or a function of distances")
         if self.index is None:
             self._check_metric()
         elif not (isinstance(self.metric, str) and self.metric == "euclidean"):
@@ -453,8 +453,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     def fit_without_labels(self, X: Floats) -> None:
         """Keep the training features, on a grid or in an index."""
         self.n_neighbors_ = self._resolve_n_neighbors(len(X))
-        self._weighting = self.weighting  # as the votes are; set_params may change the other before the next fit
-        if self._weighting == "uniform":
+        self._weights = self.weights  # as the votes are; set_params may change the other before the next fit
+        if self._weights == "uniform":
             self.precision_ = UNIFORM_PRECISION
         self.index_: Any = None
         self._search: NeighborSearch = self._metric_search(X) if self.index is None else self._index_search(X)
@@ -507,14 +507,14 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         neighbors = self._search.nearest(Z, k)
         starts = k * np.arange(len(Z) + 1)
         weights = csr_array((self._weigh(neighbors).ravel(), neighbors.rows.ravel(), starts), shape=(len(Z), n))
-        if self._weighting == "uniform":
+        if self._weights == "uniform":
             return SparseVotes(weights, np.zeros(len(Z), dtype=np.int64), k)
         return sparse_votes(weights, self.precision_, k)
 
     def _weigh(self, neighbors: Neighbors) -> Floats:
-        if callable(self._weighting):
-            return _weigh_row_by_row(self._weighting, neighbors.distances)
-        return _inverse(neighbors.distances) if self._weighting == "distance" else np.ones(neighbors.rows.shape)
+        if callable(self._weights):
+            return _weigh_row_by_row(self._weights, neighbors.distances)
+        return _inverse(neighbors.distances) if self._weights == "distance" else np.ones(neighbors.rows.shape)
 
     def _votes_per_row(self) -> int:
         return self.n_neighbors_
@@ -527,7 +527,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         said = []
         if self.index_ is not None:
             said += label_free_assumptions(self.index, "neighbour index")
-        for name in ("weighting", "metric"):
+        for name in ("weights", "metric"):
             if callable(getattr(self, name)):
                 said.append(f"The {name} is your own function, and gives the same answer whenever it is asked again.")
         return said
@@ -550,13 +550,13 @@ def _inverse(distances: Floats) -> Floats:
     return np.where(hits.any(axis=1, keepdims=True), hits, weights)
 
 
-def _weigh_row_by_row(weighting: Callable[[Floats], Any], distances: Floats) -> Floats:
+def _weigh_row_by_row(weigh: Callable[[Floats], Any], distances: Floats) -> Floats:
     """Return what the function gives for the distances of each row, in rising order as in scikit-learn."""
     order = np.argsort(distances, axis=1, kind="stable")
     in_order = np.take_along_axis(distances, order, axis=1)
 
     def weigh_all() -> list[Floats]:
-        return [_checked_weights(weighting(row[None, :]), len(row)) for row in in_order]
+        return [_checked_weights(weigh(row[None, :]), len(row)) for row in in_order]
 
     weights = np.empty(distances.shape)
     np.put_along_axis(weights, order, np.vstack(on_one_thread(weigh_all)), axis=1)
@@ -568,7 +568,7 @@ def _checked_weights(answer: Any, k: int) -> Floats:
     if weights.shape != (1, k) or not np.all(np.isfinite(weights)):
         what = f"shape {weights.shape}" if weights.shape != (1, k) else "NaN or infinity among them"
         raise ValueError(
-            f"The 'weighting' function must return finite weights, one per distance, shape (1, {k}) for one test row. "
+            f"The 'weights' function must return finite weights, one per distance, shape (1, {k}) for one test row. "
             f"Got {what} instead."
         )
     return weights

@@ -209,13 +209,11 @@ def resolved_guarantee(guarantee: Any, measure: Measure, owner: str) -> str:
     if isinstance(measure, FeatureNoise):
         return "gaussian"
     if guarantee == "gaussian":
-        raise ValueError(
-            f"guarantee='gaussian' is for FeatureNoise alone. Got {measure!r} instead: use 'tight' or 'kl'."
-        )
+        raise ValueError(f"method='gaussian' is for FeatureNoise alone. Got {measure!r} instead: use 'tight' or 'kl'.")
     if not isinstance(measure, (LabelFlip, JointNoise)):
         raise ValueError(
-            f"guarantee='tight' is for LabelFlip, FeatureNoise and JointNoise. Got {measure!r} instead: "
-            "guarantee='kl' holds for any measure."
+            f"method='tight' is for LabelFlip, FeatureNoise and JointNoise. Got {measure!r} instead: "
+            "method='kl' holds for any measure."
         )
     return guarantee
 

@@ -83,7 +83,7 @@ class SmoothedClassifier(CertifiedClassifier):
         Models that the certificate rests on. :func:`flipproof.smoothing.largest_certifiable` says how far they reach.
     confidence : float, default=0.999
         Chance that a certificate is true.
-    guarantee : {"tight", "kl", "gaussian"}, default="tight"
+    method : {"tight", "kl", "gaussian"}, default="tight"
         How a vote becomes a radius. ``"tight"``: the best possible for label noise and for feature noise, where it is
         the same as ``"gaussian"``. ``"kl"``: the paper's generic bound, for any measure.
     confidence_over : {"prediction", "batch"}, default="prediction"
@@ -171,7 +171,7 @@ class SmoothedClassifier(CertifiedClassifier):
         n_select: int = 100,
         n_samples: int = 1000,
         confidence: float = 0.999,
-        guarantee: str = "tight",
+        method: str = "tight",
         *,
         confidence_over: str = "prediction",
         classes: ArrayLike | None = None,
@@ -185,7 +185,7 @@ class SmoothedClassifier(CertifiedClassifier):
         self.n_select = n_select
         self.n_samples = n_samples
         self.confidence = confidence
-        self.guarantee = guarantee
+        self.method = method
         self.confidence_over = confidence_over
         self.classes = classes
         self.keep_models = keep_models
@@ -216,7 +216,7 @@ class SmoothedClassifier(CertifiedClassifier):
         self._labeled = np.ones(len(self._codes), dtype=bool)
         # copies: what somebody does to the data, the noise or the learner later must not change the draws
         self.noise_ = deepcopy(resolved_noise(self.noise, len(self.classes_), type(self).__name__))
-        resolved_guarantee(self.guarantee, self.noise_, type(self).__name__)
+        resolved_guarantee(self.method, self.noise_, type(self).__name__)
         self.seed_ = seed_from(self.random_state)
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
@@ -247,7 +247,7 @@ class SmoothedClassifier(CertifiedClassifier):
         X : as in fit
             Test rows.
         method : {"tight", "kl", "gaussian"}, optional
-            Default: the parameter `guarantee`. The votes do not depend on it.
+            Default: the parameter `method`. The votes do not depend on it.
         adversary : Adversary, optional
             What can be done to the labels. The noise is on all of them, so this certifies no more labels, but a radius
             can count annotators.
@@ -261,7 +261,7 @@ class SmoothedClassifier(CertifiedClassifier):
         name, powers = type(self).__name__, self._powers(adversary)
         if adversary is not None and radius_unit(self.noise_) != "labels":
             raise ValueError(f"An adversary who changes labels needs noise on labels. Got {self.noise_!r} instead.")
-        guarantee = resolved_guarantee(self.guarantee if method is None else method, self.noise_, name)
+        guarantee = resolved_guarantee(self.method if method is None else method, self.noise_, name)
         Z = self._test_rows(X)
         n_rows = _num_samples(Z)
         n_statements = max(n_rows, 1) if self.confidence_over == "batch" else 1
@@ -315,7 +315,7 @@ class SmoothedClassifier(CertifiedClassifier):
         return self._fits.votes_of(self.models_, draws, Z)
 
     def _fitted_models(self) -> list[Any]:
-        guarantee = resolved_guarantee(self.guarantee, self.noise_, type(self).__name__)
+        guarantee = resolved_guarantee(self.method, self.noise_, type(self).__name__)
         progress = self._announced(self._n_samples, self._reach(guarantee, 1))
         return all_models(self._fits, draws_of(self._n_select, self._n_samples), self.n_jobs, progress)
 

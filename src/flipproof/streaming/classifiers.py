@@ -344,7 +344,7 @@ class RowsInBlocks(LabelLinearClassifier):
         by_group = grouped(sums.by_cell, known.powers.cells, len(self.classes_))
         return certify_groups_exactly(by_group, scores, known.scope), products.exponent
 
-    def weights(self, X: Any) -> NoReturn:
+    def vote_weights(self, X: Any) -> NoReturn:
         """Refuse: the weights of all training rows are only there where the rows are in memory."""
         self._votes(np.empty((0, 0)))
 
@@ -360,7 +360,7 @@ class StreamingRidgeClassifier(RowsInBlocks, ridge.CertifiedRidgeClassifier):
     The same learner as :class:`flipproof.CertifiedRidgeClassifier`, with the same votes and hence the same predictions
     and certificates, to the last bit, however the rows are cut up and whoever visits them. What is kept of the training
     rows are matrices of columns by columns; rows are visited five times to fit, and once more for a few thousand
-    certificates. There are no attacks and no `weights`: these need the rows in memory.
+    certificates. There are no attacks and no `vote_weights`: these need the rows in memory.
 
     Parameters
     ----------
