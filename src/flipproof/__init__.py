@@ -11,6 +11,7 @@ __version__ = "0.1.0.dev0"
 _HOMES = {
     "Adversary": "adversary",
     "AttackDisplay": "displays",
+    "Audit": "auditing",
     "Certificates": "certificates",
     "CertifiedAccuracyDisplay": "displays",
     "CertifiedClusterClassifier": "learners.cluster",
@@ -29,6 +30,7 @@ _HOMES = {
     "SmoothedClassifier": "smoothing",
     "StreamingKernelClassifier": "streaming",
     "StreamingRidgeClassifier": "streaming",
+    "audit": "auditing",
     "certified_accuracy": "metrics",
     "certified_recall": "metrics",
     "certify": "learners.pipeline",

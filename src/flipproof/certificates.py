@@ -6,7 +6,7 @@ import html
 import json
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -93,6 +93,15 @@ class Certificates:
 
     def __len__(self) -> int:
         return len(self.prediction)
+
+    def __getitem__(self, rows: Any) -> Certificates:
+        """Return the certificates of some test rows: a slice, a mask, or their numbers."""
+        chosen = np.arange(len(self))[rows]
+        if chosen.ndim != 1:
+            raise IndexError(f"Certificates[...] must name rows by a slice, a mask or a list. Got {rows!r} instead.")
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        taken = {name: value[chosen] for name, value in arrays.items() if name != "classes"}
+        return replace(self, **taken)
 
     @property
     def n_units(self) -> int:

@@ -17,9 +17,9 @@ from patience import SECONDS, until
 from pyarrow import parquet
 from terminal import signalled
 
-from flipproof.cli import sample
 from flipproof.cli import workers as cluster
 from flipproof.cli.group import run
+from flipproof.streaming import sample
 from flipproof.tables import TableEncoder
 
 # distributed leaves the socket of a connection that failed to the garbage collector
