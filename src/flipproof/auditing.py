@@ -26,7 +26,7 @@ from flipproof.fitting import (
     DataChoice,
     Fitted,
     ModelChoice,
-    choices,
+    as_choices,
     comes_in_blocks,
     fit,
     fit_in_blocks,
@@ -353,15 +353,18 @@ def audit(
     Examples
     --------
     >>> import flipproof
-    >>> from sklearn.datasets import load_iris
-    >>> result = flipproof.audit(load_iris(return_X_y=True), holdout=0.2, requirements=["accuracy >= 0.7 @ 5"])
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> rows = load_breast_cancer(return_X_y=True)
+    >>> result = flipproof.audit(rows, holdout=0.2, requirements=["accuracy >= 0.85 @ 5"])
     >>> result.passed
     True
     """
+    if find_spec("pyarrow") is None:
+        raise ImportError("flipproof.audit needs pyarrow: pip install 'flipproof[cli]'")
     began = time.perf_counter()
     step = progress or (lambda text: None)
     wanted = as_requirements(requirements)
-    data, model = choices(
+    data, model = as_choices(
         train,
         test,
         label=label,

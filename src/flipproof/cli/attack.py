@@ -84,7 +84,7 @@ def attack(
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
     from flipproof.files import write_whole
-    from flipproof.fitting import FIT_STEPS, choices, comes_in_blocks, fit
+    from flipproof.fitting import FIT_STEPS, as_choices, comes_in_blocks, fit
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     if comes_in_blocks(data.train):
@@ -95,7 +95,7 @@ def attack(
     data.check_test_rows()
     check_file(out, TABLE_ENDINGS, data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
-        fitted = fit(*choices(**data.arguments(), **model.arguments()), step)
+        fitted = fit(*as_choices(**data.arguments(), **model.arguments()), step)
         if rows:
             chosen = rows_named(rows, fitted.test.ids)
             step(f"Attacking {len(chosen)} predictions")
