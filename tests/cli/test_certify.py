@@ -72,7 +72,8 @@ def test_the_summary_is_a_report_with_all_that_is_known(files, certify, tmp_path
     assert facts["learner"]["name"] == "ridge"
     assert len(facts["encoding"]) == 3
     assert {len(checksum) for checksum in facts["sha256"].values()} == {64}
-    assert any("turned into numbers without labels" in one for one in summary["assumptions"])
+    [encoded] = [one["values"] for one in summary["assumptions"] if one["code"] == "columns-encoded"]
+    assert encoded == {"n_encoded": N_TRAIN, "n_rows": N_TRAIN}
 
 
 def test_files_of_every_kind_give_the_same(certify, tmp_path, files):
@@ -106,7 +107,9 @@ def test_outputs_of_every_kind_say_the_same(files, certify, tmp_path):
     stored = json.loads((tmp_path / "out.json").read_text())
     assert stored["rows"] == wanted.to_pylist()
     assert stored["n_train"] == N_TRAIN
-    assert stored["assumptions"]
+    [about] = stored["methods"].values()
+    assert about["noise"] is None
+    assert [one["code"] for one in about["assumptions"]] == ["labels-only", "classes-read", "columns-encoded"]
     assert json.loads(wanted.schema.metadata[b"flipproof"])["n_train"] == N_TRAIN
 
 
@@ -124,7 +127,7 @@ def test_another_learner_with_its_parameters(files, certify):
     learner = CertifiedNeighborsClassifier(9, classes=["ham", "spam"])
     assert written["radius"].to_pylist() == expected(learner).radius.tolist()
     assert summary["facts"]["learner"]["n_neighbors"] == 9
-    assert not any("read from the training labels" in one for one in summary["assumptions"])
+    assert all(one["code"] != "classes-read" for one in summary["assumptions"])
 
 
 @pytest.mark.parametrize("learner", ["kernel", "cluster", "forest", "partition"])

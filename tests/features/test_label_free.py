@@ -95,8 +95,11 @@ def test_a_learner_clones_it_and_certifies_as_on_its_features(problem):
     outside = CertifiedRidgeClassifier(classes=[0, 1]).fit(fitted.transform(X), y)
     inside = within.certify(Z)
     assert np.array_equal(inside.radius, outside.certify(fitted.transform(Z)).radius)
-    assert any(type(made).__name__ in sentence for sentence in inside.assumptions)
-    assert isinstance(made, CNNFeatures) == any("y_aux, are of other rows and trusted" in s for s in inside.assumptions)
+    [fitted] = [one for one in inside.assumptions if one.code == "fitted-without-labels"]
+    assert fitted.values["step"] == type(made).__name__
+    codes = {one.code for one in inside.assumptions}
+    assert isinstance(made, CNNFeatures) == ("auxiliary-labels" in codes)
+    assert isinstance(made, UMAPFeatures) == ("test-rows-together" in codes)
     piped = make_pipeline(clone(made), CertifiedRidgeClassifier(classes=[0, 1])).fit(X, y)
     assert np.array_equal(certify(piped, Z).radius, inside.radius)
 

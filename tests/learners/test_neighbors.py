@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedRidgeClassifier, certified_accuracy
+from flipproof import Adversary, Assumption, CertifiedNeighborsClassifier, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.learners import neighbors
 from flipproof.learners.neighbors import OUTLYING, exact_search, smallest
 
@@ -474,12 +474,12 @@ def test_assumptions_name_an_index_and_functions_of_ones_own():
     assert len(plain) == 1
     with_index = CertifiedNeighborsClassifier(classes=range(3), index=SpyIndex(), weights=bell).fit(X, y)
     said = with_index.certify(Z).assumptions[len(plain) :]
-    assert len(said) == 2
-    assert "index (SpyIndex)" in said[0]
-    assert "same if fitted again" in said[0]
-    assert said[1].startswith("The weights is your own function")
+    index = {"role": "neighbour index", "step": "SpyIndex", "but": ()}
+    weights = {"parameter": "weights", "function": "function bell"}
+    assert said == (Assumption("fitted-without-labels", index), Assumption("custom-function", weights))
     own_metric = CertifiedNeighborsClassifier(classes=range(3), metric=city).fit(X, y)
-    assert own_metric.certify(Z).assumptions[-1].startswith("The metric is your own function")
+    metric = {"parameter": "metric", "function": "function city"}
+    assert own_metric.certify(Z).assumptions[-1] == Assumption("custom-function", metric)
 
 
 # ---- bad input

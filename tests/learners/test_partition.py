@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import flipproof
-from flipproof import Adversary, CertifiedPartitionClassifier, CertifiedRidgeClassifier, certified_accuracy
+from flipproof import Adversary, Assumption, CertifiedPartitionClassifier, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.report.text import summarize
 
 
@@ -286,14 +286,14 @@ def test_rows_alike_are_told_apart_by_their_order_and_that_is_said():
     X, y, Z = blobs(60)
     model = CertifiedPartitionClassifier(GaussianNB(), 5).fit(np.ones_like(X), y)
     np.testing.assert_array_equal(model.partition_, np.arange(60) % 5)
-    assert any(said.startswith("59 of the 60 training rows have the same features") for said in model._assumed)
-    assert not any("same features" in said for said in model.fit(X, y).certify(Z).assumptions)
+    assert Assumption("equal-rows-by-order", {"n_equal": 59, "n_rows": 60}) in model._assumed
+    assert all(one.code != "equal-rows-by-order" for one in model.fit(X, y).certify(Z).assumptions)
 
 
 def test_hashes_of_small_numbers_do_not_collide():
     X = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=9)))
     model = CertifiedPartitionClassifier(DecisionTreeClassifier(max_depth=1), 2).fit(X, np.arange(len(X)) % 2)
-    assert not any("same features" in said for said in model._assumed)
+    assert all(one.code != "equal-rows-by-order" for one in model._assumed)
 
 
 def test_features_are_learnt_from_all_rows_without_labels():
@@ -305,7 +305,8 @@ def test_features_are_learnt_from_all_rows_without_labels():
     np.testing.assert_array_equal(plain.partition_, model.partition_)
     again = clone(model).fit(X, y[::-1])
     np.testing.assert_array_equal(again.partition_, model.partition_)
-    assert any("features step (PCA)" in said for said in model.certify(Z).assumptions)
+    step = {"role": "features step", "step": "PCA", "but": ()}
+    assert Assumption("fitted-without-labels", step) in model.certify(Z).assumptions
 
 
 class ThreadsMatter(TransformerMixin, BaseEstimator):
@@ -506,14 +507,22 @@ def test_certificates_say_what_they_rest_on():
     assert np.isnan(certificate.witness).all()
     assert certificate.witness.shape == (40, 2)
     assert certificate.n_train == certificate.n_touchable == 60
-    said = " ".join(certificate.assumptions)
-    for words in ("Only training labels", "class set", "GaussianNB", "same rows and labels", "chosen without these"):
-        assert words in said
+    assert certificate.assumptions == (
+        Assumption("labels-only"),
+        Assumption("classes-read", {"n_classes": 2}),
+        Assumption("base-learner-reproducible", {"step": "GaussianNB"}),
+        Assumption("partitions-chosen"),
+    )
     all_of_it = Adversary(trusted=y == 0, allowed=[(1, 0)], groups=np.arange(60) % 9)
-    more = " ".join(model.certify(Z, adversary=all_of_it).assumptions)
-    for words in ("are trusted", "1 -> 0", "'gap' uses this only", "counts annotators", "lower bound"):
-        assert words in more
-        assert words not in said
+    limits = model.certify(Z, adversary=all_of_it)
+    assert limits.assumptions == (
+        *certificate.assumptions,
+        Assumption("trusted-labels", {"n_trusted": int((y == 0).sum()), "n_labels": 60}),
+        Assumption("changes-allowed", {"changes": [(1, 0)], "n_changes": 1}),
+        Assumption("changes-partly-used", {"method": "gap"}),
+        Assumption("annotators", {"n_annotators": limits.n_touchable}),
+        Assumption("annotators-bounded"),
+    )
     assert "gap" in repr(certificate)
     assert summarize(model.predict(Z), [certificate], [0, 1]).methods[0].name == "gap"
 

@@ -6,7 +6,6 @@ import shlex
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -164,9 +163,7 @@ def certify(
         certificates = {}
         for method in chosen:
             step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
-            found = _in_words_of_options(
-                fitted.learner.certify(fitted.X_test, method=method, adversary=fitted.adversary)
-            )
+            found = fitted.learner.certify(fitted.X_test, method=method, adversary=fitted.adversary)
             certificates[found.method] = found
         main = next(iter(certificates.values()))
         required = min_radius or min_certified_accuracy
@@ -192,12 +189,6 @@ def certify(
         return 0
     print(f"flipproof: not met: {requirement.found_words(outcome)}.", file=sys.stderr)
     return EXIT_REQUIREMENT
-
-
-def _in_words_of_options(certificates: Certificates) -> Certificates:
-    """Return certificates that call a parameter as the command line does."""
-    said = (sentence.replace("classes=...", "--classes") for sentence in certificates.assumptions)
-    return replace(certificates, assumptions=tuple(said))
 
 
 def certificate_table(fitted: Fitted, certificates: dict[str, Certificates]) -> pa.Table:
@@ -274,9 +265,16 @@ def _table_file(fitted: Fitted, certificates: dict[str, Certificates], path: Pat
         "n_touchable": main.n_touchable,
         "classes": main.classes.tolist(),
         "encoding": list(fitted.encoding),
-        "assumptions": list(main.assumptions),
+        "methods": {name: _method_facts(one) for name, one in certificates.items()},
     }
     return table_content(certificate_table(fitted, certificates), path.suffix.lower(), about)
+
+
+def _method_facts(one: Certificates) -> dict[str, Any]:
+    """Return the noise of a method, and what its certificates rest on."""
+    from flipproof.report.summary import plain_noise
+
+    return {"noise": plain_noise(one), "assumptions": [assumption.to_dict() for assumption in one.assumptions]}
 
 
 def _report_file(summary: dict[str, Any], path: Path | None) -> bytes:

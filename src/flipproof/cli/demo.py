@@ -90,5 +90,5 @@ def demo(folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
     print_paragraph(console, sentence)
     print_paragraph(console, "It rests on:")
     for assumption in assumptions:
-        print_paragraph(console, assumption, indent="  - ")
+        print_paragraph(console, str(assumption), indent="  - ")
     console.print(f"\nCurves: {figure}", soft_wrap=True)

@@ -125,6 +125,7 @@ def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted
     classes = typed_classes(choice.classes, labels) if choice.classes else None
     learner = make_learner(choice, noise, classes)
     step("Encoding the columns")
+    from flipproof.assumptions import Assumption
     from flipproof.tables import TableEncoder
 
     encoder = TableEncoder(data.text, scale=data.scale, text_dimensions=data.text_dimensions)
@@ -132,10 +133,7 @@ def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted
     step(f"Fitting {choice.learner} to {len(train)} rows")
     learner.fit(X_train, labels)
     check_test_labels(test.labels, learner.classes_, data.label)
-    learner._also_assume(
-        "The columns were turned into numbers without labels, by the training rows alone, and are taken to "
-        "come out the same again."
-    )
+    learner._also_assume(Assumption("columns-encoded", {"n_encoded": len(train), "n_rows": len(train)}))
     adversary = _adversary(choice, train, learner.classes_, repr(str(data.train)))
     learner._powers(adversary)
     columns = tuple(train.features.column_names)

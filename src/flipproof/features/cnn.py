@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
+from flipproof.assumptions import Assumption
 from flipproof.features.images import Images, ImageTransformer, image_shape_of
 from flipproof.features.training import (
     Training,
@@ -68,8 +69,8 @@ class CNNFeatures(ImageTransformer):
         The network.
     """
 
-    #: What certificates on these features assume; every learner says so.
-    rests_on = "The labels that CNNFeatures learnt from, y_aux, are of other rows and trusted: nobody changes them."
+    #: What certificates on these features assume; every learner adds it to its own assumptions.
+    rests_on = Assumption("auxiliary-labels")
 
     def __init__(
         self,

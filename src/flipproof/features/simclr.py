@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.assumptions import Assumption
 from flipproof.features.images import Images, ImageTransformer
 from flipproof.features.training import (
     Training,
@@ -283,11 +284,9 @@ class SimCLRFeatures(ImageTransformer):
         self.verbose = verbose
 
     @property
-    def rests_on(self) -> str | None:
+    def rests_on(self) -> Assumption | None:
         """What certificates on these features assume, beside that they were fitted without labels."""
-        if self.weights is None:
-            return None
-        return "The weights given to SimCLRFeatures were trained without the labels that are certified."
+        return None if self.weights is None else Assumption("pretrained-weights")
 
     def fit(self, X: Any, y: Any = None) -> SimCLRFeatures:
         """Learn from images, or read the given weights; labels are ignored."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates, check_method
 from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, certify_smoothed, winners
 from flipproof.core.histograms import VoteHistogram, block_rows, changeable_histogram
@@ -142,8 +143,8 @@ class LabelLinearClassifier(CertifiedClassifier):
         """Return how many numbers `_votes` has in memory for each test row, besides the votes themselves."""
         return 3 * self._n_rows
 
-    def _learner_assumptions(self) -> list[str]:
-        """Return what certificates rest on beyond what is common to all learners."""
+    def _learner_assumptions(self) -> Iterable[Assumption | str]:
+        """Return what certificates rest on beyond what is common to all learners, as assumptions or in words."""
         return []
 
     def fit(self, X: Any, y: Any) -> LabelLinearClassifier:
@@ -169,7 +170,7 @@ class LabelLinearClassifier(CertifiedClassifier):
         self.fit_without_labels(X.copy() if self._weighs_row_by_row else X)
         self.noise_ = self._resolve_noise(len(self.classes_))
         self._fit_with_labels(self._codes)
-        self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
+        self._assumed = (*self._common_assumptions(), *map(as_assumption, self._learner_assumptions()))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -280,7 +281,7 @@ class LabelLinearClassifier(CertifiedClassifier):
         method: str,
         adversary: Adversary | None,
         scope: Scope,
-        limits: list[str],
+        limits: list[Assumption],
     ) -> Certificates:
         def joined(name: str) -> NDArray[Any]:
             return np.concatenate([getattr(block, name) for block, _ in parts])[like]

@@ -14,6 +14,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from flipproof.adversary import Adversary, powers_of
+from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
@@ -34,7 +35,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     _codes: Integers
     _labeled: NDArray[np.bool_]
-    _assumed: tuple[str, ...]
+    _assumed: tuple[Assumption, ...]
 
     @abstractmethod
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
@@ -130,36 +131,29 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
         return powers_of(adversary, self._codes, self.classes_, self._labeled)
 
-    #: What to do with the steps of a Pipeline, which a certificate must take on trust.
-    step_remedy = "Give them as the learner's features=... to have them fitted without labels."
+    #: What to do with the steps of a Pipeline, which a certificate must take on trust: one of `STEP_REMEDIES`.
+    step_remedy = "features"
 
     #: Whether certificates are about changed training features, too.
     covers_features: Any = False
 
-    def _common_assumptions(self) -> list[str]:
-        """Say what certificates of any learner rest on, at the time of fitting."""
-        said = [
-            "Only training labels are changed: training features, the number of rows and the test row are as given."
-        ]
+    def _common_assumptions(self) -> list[Assumption]:
+        """Return what certificates of any learner rest on, at the time of fitting."""
+        found = [Assumption("labels-only")]
         if self.classes is None:
-            said.append(
-                f"The class set ({len(self.classes_)} classes) was read from the training labels and is taken as "
-                "fixed; give classes=... to drop this assumption."
-            )
+            found.append(Assumption("classes-read", {"n_classes": len(self.classes_)}))
         if self.features is not None:
-            said += label_free_assumptions(self.features, "features step")
-            parts = (part.value for part in parts_of(self.features))
-            said += [part.rests_on for part in parts if isinstance(getattr(part, "rests_on", None), str)]
+            found += label_free_assumptions(self.features, "features step")
+            stated = (getattr(part.value, "rests_on", None) for part in parts_of(self.features))
+            found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
         if self._n_labels < self._n_rows:
-            said.append(
-                f"{self._n_rows - self._n_labels} of the {self._n_rows} training rows have no label: "
-                "there is none to change, and they cannot be given one."
-            )
-        return said
+            n_unlabelled = self._n_rows - self._n_labels
+            found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self._n_rows}))
+        return found
 
-    def _also_assume(self, sentence: str) -> None:
+    def _also_assume(self, assumption: Assumption | str) -> None:
         """Add to what the certificates of this fit rest on."""
-        self._assumed = (*self._assumed, sentence)
+        self._assumed = (*self._assumed, as_assumption(assumption))
 
 
 def is_whole(value: Any, least: int) -> bool:

@@ -12,6 +12,7 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import SparseVotes, tiles
 from flipproof.determinism import on_one_thread
@@ -241,12 +242,10 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     def _numbers_per_row(self) -> int:
         return 5 * len(self._codes)
 
-    def _learner_assumptions(self) -> list[str]:
-        said = [
-            f"The clusterer ({type(self.clusterer_).__name__}, {self.n_clusters_} clusters) was fitted without labels, "
-            "and would come out the same if fitted again; its own settings are taken as chosen without labels."
-        ]
-        return said if self.clusterer is None else said + assumptions_about(self.clusterer, "clusterer")
+    def _learner_assumptions(self) -> list[Assumption]:
+        values = {"step": type(self.clusterer_).__name__, "n_clusters": self.n_clusters_}
+        found = [Assumption("clustered-without-labels", values)]
+        return found if self.clusterer is None else found + assumptions_about(self.clusterer, "clusterer")
 
 
 def _known_clusters(labels: Integers, names: Integers) -> Integers:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.collective import branch_and_bound, most_by_linear_programs
 from flipproof.core.inequalities import (
     Changes,
@@ -26,14 +27,10 @@ METHODS = ("bound", "exact")
 MOST_GAINS = 2**22
 
 
-#: What every collective certificate says, besides what each prediction's own certificate rests on.
-ONE_ATTACK = "All predictions are made from the same training labels: one set of changes is held against all of them."
-
-
 NO_ATTACK = np.zeros((2, 0), dtype=np.int64)
 
 
-NOTHING_MORE: tuple[str, ...] = ()
+NOTHING_MORE: tuple[Assumption, ...] = ()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -56,8 +53,8 @@ class CollectiveCertificate:
         `assumptions` says that the solver ran out of time.
     unit : {"labels", "annotators"}
         What `flips` counts.
-    assumptions : tuple of str
-        What the certificate rests on, in words.
+    assumptions : tuple of Assumption
+        What the certificate rests on; ``str`` words each.
     adversary : Adversary or None
         Who is certified against; None: somebody who may change any label to anything.
     rows : integers, or None
@@ -72,12 +69,13 @@ class CollectiveCertificate:
     pointwise_changed: int
     method: str
     unit: str
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
     adversary: Adversary | None = None
     rows: Integers | None = None
     new_labels: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
         for name in ("rows", "new_labels"):
             value = getattr(self, name)
             if value is not None:
@@ -149,11 +147,11 @@ def collective_certify(
     budget = min(int(flips), certificates.n_touchable)
     in_danger = np.flatnonzero(certificates.radius < budget)
     problems = _problems(model, X, in_danger, adversary, budget)
-    attack, said = NO_ATTACK, NOTHING_MORE
+    attack, more = NO_ATTACK, NOTHING_MORE
     if method == "bound":
         most_changed = sum(most_by_linear_programs(problem, deadline) for problem in problems)
     else:
-        most_changed, attack, said = _exactly(problems, deadline)
+        most_changed, attack, more = _exactly(problems, deadline)
     return CollectiveCertificate(
         flips=int(flips),
         n_predictions=len(certificates),
@@ -161,7 +159,7 @@ def collective_certify(
         pointwise_changed=len(in_danger),
         method=method,
         unit=certificates.unit,
-        assumptions=(*certificates.assumptions, ONE_ATTACK, *said),
+        assumptions=(*certificates.assumptions, Assumption("one-attack"), *more),
         adversary=adversary,
         rows=attack[0] if method == "exact" else None,
         new_labels=certificates.classes[attack[1]] if method == "exact" else None,
@@ -199,7 +197,7 @@ def _check_parameters(model: Any, flips: Any, method: Any, time_limit: Any) -> N
         raise ValueError(f"The 'time_limit' {name} a number of seconds above 0. Got {time_limit!r} instead.")
 
 
-def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int, Integers, tuple[str, ...]]:
+def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int, Integers, tuple[Assumption, ...]]:
     """Return the most predictions that an attack can change, such an attack (rows, new class codes), and caveats."""
     problem = next(problems, None)
     if problem is None:
@@ -213,10 +211,10 @@ def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int
     claimed, chosen, ran_out_of_time = branch_and_bound(problem, deadline)
     attained = problem.changed_by(chosen)
     most = max(attained, min(claimed, proved))
-    said = []
+    found = []
     if most < proved:
-        said.append(f"That no attack changes more than {most} of the predictions is the word of the solver, HiGHS.")
+        found.append(Assumption("solver-claim", {"most_changed": most}))
     if attained < most:
-        why = "ran out of time" if ran_out_of_time else "does not tell such small differences apart"
-        said.append(f"The attack that was found changes {attained} predictions: the solver {why}.")
-    return most, np.stack([problem.changes.label, problem.changes.new])[:, chosen], tuple(said)
+        values = {"n_changed": attained, "ran_out_of_time": ran_out_of_time}
+        found.append(Assumption("solver-stopped", values))
+    return most, np.stack([problem.changes.label, problem.changes.new])[:, chosen], tuple(found)

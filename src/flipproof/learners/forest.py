@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.tree import ExtraTreeRegressor
 
+from flipproof.assumptions import Assumption
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, power_of_two, scale, to_grid
 from flipproof.core.votes import EstimatedScores, SparseVotes, one_hot, tiles
@@ -238,11 +239,9 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     def _numbers_per_row(self) -> int:
         return 6 * self._most_votes
 
-    def _learner_assumptions(self) -> list[str]:
-        return [
-            f"The {len(self.estimators_)} trees were grown without labels, from random_state={self.random_state}, and "
-            "would come out the same if grown again."
-        ]
+    def _learner_assumptions(self) -> list[Assumption]:
+        values = {"n_trees": len(self.estimators_), "random_state": int(self.random_state)}
+        return [Assumption("trees-without-labels", values)]
 
 
 def _is_count(value: Any, least: int = 1) -> bool:

@@ -17,6 +17,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.spatial.distance import cdist
 
+from flipproof.assumptions import Assumption
 from flipproof.core.linalg import (
     FEATURE_BITS,
     ColumnRanges,
@@ -40,6 +41,7 @@ from flipproof.core.votes import (
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.certified import is_whole
+from flipproof.learners.clones import name_of
 from flipproof.learners.ridge import ridge_products
 
 Kernel = str | Callable[[Floats, Floats], Floats]
@@ -466,11 +468,10 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
             return super()._numbers_per_row()
         return 8 * len(self._kernel.landmarks)
 
-    def _learner_assumptions(self) -> list[str]:
+    def _learner_assumptions(self) -> list[Assumption]:
         if not callable(self.kernel):
             return []
-        name = getattr(self.kernel, "__name__", type(self.kernel).__name__)
-        return [f"The kernel ({name}) was chosen without labels, and gives the same values whenever it is asked."]
+        return [Assumption("custom-function", {"parameter": "kernel", "function": name_of(self.kernel)})]
 
 
 def landmark_map(K: Floats) -> Rotation:

@@ -19,12 +19,13 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
+from flipproof.assumptions import Assumption
 from flipproof.core.linalg import LARGEST_TRAINING_FEATURE
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import SparseVotes, sparse_votes, tiles
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.clones import fit_label_free, label_free_assumptions, start_anew, with_seeds
+from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of, start_anew, with_seeds
 
 #: Integers of this many bits are exact in float32, which the training rows are kept in.
 FLOAT32_BITS = 24
@@ -523,14 +524,15 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         """Return the distances to all rows (an index has none of them), and the neighbours with their weights."""
         return (0 if self.index_ is not None else len(self._codes)) + 5 * self.n_neighbors_
 
-    def _learner_assumptions(self) -> list[str]:
-        said = []
+    def _learner_assumptions(self) -> list[Assumption]:
+        found: list[Assumption] = []
         if self.index_ is not None:
-            said += label_free_assumptions(self.index, "neighbour index")
+            found += label_free_assumptions(self.index, "neighbour index")
         for name in ("weights", "metric"):
-            if callable(getattr(self, name)):
-                said.append(f"The {name} is your own function, and gives the same answer whenever it is asked again.")
-        return said
+            function = getattr(self, name)
+            if callable(function):
+                found.append(Assumption("custom-function", {"parameter": name, "function": name_of(function)}))
+        return found
 
 
 def _is_number_or_share(n_neighbors: Any) -> bool:

@@ -14,6 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.assumptions import Assumption
 from flipproof.certificates import Certificates
 from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, winners
 from flipproof.core.histograms import NUMBERS_AT_A_TIME, VoteHistogram
@@ -276,35 +277,18 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         if self.estimator is not None:
             check_base_learner(self.estimator, name)
 
-    def _learner_assumptions(self, n_alike: int) -> list[str]:
+    def _learner_assumptions(self, n_alike: int) -> list[Assumption]:
         named = "LogisticRegression" if self.estimator is None else type(self.estimator).__name__
-        said = [
-            f"The base learner ({named}) can be fitted to any labels, and comes out the same whenever it is fitted to "
-            "the same rows and labels: on one thread, with its random states fixed.",
-            "The base learner, its own settings and the number of partitions were chosen without these labels.",
-        ]
+        found = [Assumption("base-learner-reproducible", {"step": named}), Assumption("partitions-chosen")]
         if self.estimator is not None:
-            said += assumptions_about(self.estimator, "base learner")
+            found += assumptions_about(self.estimator, "base learner")
         if n_alike:
-            said.append(
-                f"{n_alike} of the {len(self._codes)} training rows have the same features as an earlier one: they are "
-                "dealt to partitions by their order, which is taken as given whatever their labels."
-            )
-        return said
+            found.append(Assumption("equal-rows-by-order", {"n_equal": n_alike, "n_rows": len(self._codes)}))
+        return found
 
-    def _adversary_assumptions(self, adversary: Adversary | None, powers: Powers) -> list[str]:
-        said = adversary_assumptions(adversary, powers.scope, METHOD)
-        if adversary is not None and adversary.allowed is not None:
-            said.append(
-                f"The method {METHOD!r} uses this only to leave out labels that cannot be changed at all: what a base "
-                "learner makes of any other change is not known."
-            )
-        if powers.groups is not None:
-            said.append(
-                "The radius in annotators is a lower bound: a partition in which several annotators have labels counts "
-                "for each of them."
-            )
-        return said
+    def _adversary_assumptions(self, adversary: Adversary | None, powers: Powers) -> list[Assumption]:
+        found = adversary_assumptions(adversary, powers.scope, METHOD)
+        return found if powers.groups is None else [*found, Assumption("annotators-bounded")]
 
 
 def _to_anything(powers: Powers) -> Powers:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from flipproof.assumptions import Assumption
 from flipproof.core.invariants import check_finite
 from flipproof.core.linalg import HALF_BITS, Whitening, whiten
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
@@ -200,12 +201,9 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
     def _numbers_per_row(self) -> int:
         return 0
 
-    def _learner_assumptions(self) -> list[str]:
+    def _learner_assumptions(self) -> list[Assumption]:
         if self.regularization == "paper":
-            return [
-                f"lambda = {self.regularization_:.6g} was estimated from the training labels (regularization='paper') "
-                "and is taken as fixed: a refit on changed labels would estimate another one."
-            ]
+            return [Assumption("lambda-from-labels", {"regularization": float(self.regularization_)})]
         return []
 
 

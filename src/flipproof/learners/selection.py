@@ -14,6 +14,7 @@ from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import check_consistent_length
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption, parameter_values
 from flipproof.certificates import Certificates
 from flipproof.core.rounding import Integers
 from flipproof.learners.certified import CertifiedClassifier
@@ -168,11 +169,8 @@ def select_on_trusted(
         )
     best = candidates[int(np.nanargmax(scores))]
     model = _with_params(estimator, best.params).fit(X, y)
-    learner_in(model)._also_assume(
-        f"The parameters {best.params} were chosen on the labels of the {np.count_nonzero(mask)} trusted rows only, "
-        "which are taken as unchanged: certify against Adversary(trusted=...) with these rows, as "
-        "TrustedSelection.certify does."
-    )
+    values = {"parameters": parameter_values(best.params), "n_trusted": int(np.count_nonzero(mask))}
+    learner_in(model)._also_assume(Assumption("chosen-on-trusted", values))
     return TrustedSelection(model, best.params, best.score, tuple(candidates), Adversary(trusted=mask))
 
 

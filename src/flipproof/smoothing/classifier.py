@@ -23,6 +23,7 @@ from sklearn.utils.validation import (
 )
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption
 from flipproof.core.noise import FeatureNoise, JointNoise
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
@@ -46,8 +47,8 @@ from flipproof.smoothing.fits import NoisyFits, all_models, count_votes, draws_o
 from flipproof.smoothing.smoothed_certificates import (
     SmoothedCertificates,
     abstention_reasons,
-    adversary_words,
     assumptions,
+    limits_under_noise,
     reach,
 )
 from flipproof.values import check_nothing_masked, encode_labels, label_values
@@ -154,9 +155,7 @@ class SmoothedClassifier(CertifiedClassifier):
 
     features: Any = None  # a Pipeline does this better: whatever reads labels in it is smoothed too
 
-    step_remedy = (
-        "Put them into the base learner, SmoothedClassifier(make_pipeline(...)): whatever they read is then smoothed."
-    )
+    step_remedy = "smoothing"
 
     @property
     def covers_features(self) -> bool:
@@ -289,7 +288,7 @@ class SmoothedClassifier(CertifiedClassifier):
             noise=noise_level(self.noise_),
             n_train=n_train,
             classes=self.classes_.copy(),
-            assumptions=(*self._own_assumptions(), *self._assumed, *adversary_words(adversary, powers)),
+            assumptions=(*self._own_assumptions(), *self._assumed, *limits_under_noise(adversary, powers)),
             unit=unit if powers.groups is None else "annotators",
             n_touchable=powers.scope.n_touchable,
             adversary=adversary,
@@ -329,7 +328,7 @@ class SmoothedClassifier(CertifiedClassifier):
         progress.announce(f"{type(self).__name__}: {n_fits} fits of {base}, {purpose}{workers}. {said_reach}".rstrip())
         return progress
 
-    def _own_assumptions(self) -> list[str]:
+    def _own_assumptions(self) -> list[Assumption]:
         base = type(self._fits.estimator).__name__
         n_classes_read = len(self.classes_) if self._class_set_was_read else None
         return assumptions(self.noise_, base, self.confidence, self.confidence_over, n_classes_read)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.adversary import Adversary, check_adversary
+from flipproof.assumptions import as_assumption
 from flipproof.certificates import Certificates, check_method
 from flipproof.core.engine import BlockCertificates, certify_groups_exactly
 from flipproof.core.histograms import CellTally, LevelTally, VoteCount, block_rows, changeable_part
@@ -133,7 +134,7 @@ class RowsInBlocks(LabelLinearClassifier):
         self._whitening = self._decompose(found)
         self.noise_ = self._resolve_noise(len(self.classes_))
         self._sum_up_labels()
-        self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
+        self._assumed = (*self._common_assumptions(), *map(as_assumption, self._learner_assumptions()))
         return self
 
     def _name_features(self) -> None:
@@ -288,7 +289,7 @@ class RowsInBlocks(LabelLinearClassifier):
         for start, stop in tiles(len(Z), self._rows_per_pass(known, method)):
             parts += self._certify_in_a_pass(self._products(Z[start:stop]), method, known, rows)
         self._check_parts(parts, Z, known.scope)
-        limits = known.in_words(method)
+        limits = known.assumptions(method)
         return self._certificates(parts, np.arange(len(Z)), method, adversary, known.scope, limits)
 
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
