@@ -10,7 +10,6 @@ from typing import Any
 from flipproof.report.text import TextTable, percent
 from flipproof.report.words import share_of, significant
 
-
 #: Methods that prove their radii without noise.
 NOISELESS = ("exact", "gap")
 
