@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.rounding import Floats, Integers
+from flipproof.parameters import check_parameter, one_of
 
 METHODS = ("exact", "tight", "kl")
 
@@ -158,10 +159,7 @@ class Certificates:
 
 def check_method(method: str, owner: str) -> str:
     """Return `method` if it is one, else say which there are."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(
-            f"The 'method' parameter of {owner} must be one of {', '.join(map(repr, METHODS))}. Got {method!r} instead."
-        )
+    check_parameter(owner, "method", method, one_of(*METHODS))
     return method
 
 

@@ -103,7 +103,11 @@ BAD_SETTINGS = {
     "word not named": ({"classes": ["ham", "eggs"]}, WORDS, r"hold \['spam'\], which 'classes' does not name"),
     "words, but numbers named": ({"classes": [0, 1]}, WORDS, r"hold \['ham', 'spam'\], which 'classes' does not name"),
     "numbers, but words named": ({"classes": ["0", "1"]}, Y, r"hold \[0, 1\], which 'classes' does not name"),
-    "features not a transformer": ({"features": "pca"}, Y, "'features' .* must be a transformer.* Got 'pca' instead"),
+    "features not a transformer": (
+        {"features": "pca"},
+        Y,
+        "'features' .* a transformer.* Got 'pca' instead",
+    ),
     "features that make NaN": ({"features": FunctionTransformer(lambda A: A * np.nan)}, Y, "contains NaN"),
     "features that lose rows": (
         {"features": FunctionTransformer(lambda A: A[:5])},

@@ -236,7 +236,7 @@ def test_labels_are_not_shown_to_the_clusterer_and_assumptions_name_it():
 # ---- bad input
 
 BAD = {
-    "vote": ({"vote": "both"}, "'vote' .* must be 'cluster' or 'joint'. Got 'both' instead"),
+    "vote": ({"vote": "both"}, "'vote' .* 'cluster' or 'joint'. Got 'both' instead"),
     "vote a list": ({"vote": ["joint"]}, "'vote' .* Got .'joint'. instead"),
     "a word": ({"clusterer": "kmeans"}, "'clusterer' .* clusterer with fit_predict, as KMeans.* Got 'kmeans' instead"),
     "a class": ({"clusterer": KMeans}, "'clusterer' .* as KMeans"),

@@ -434,7 +434,7 @@ def test_a_block_of_test_rows_is_certified_within_the_budget(n_components):
 
 
 BAD_SETTINGS = {
-    "an unknown kernel": ({"kernel": "gauss"}, "'kernel' .* one of 'rbf', .* or a function. Got 'gauss' instead"),
+    "an unknown kernel": ({"kernel": "gauss"}, "'kernel' .* 'rbf', .* or a function. Got 'gauss' instead"),
     "a kernel that is no name": ({"kernel": 3}, "'kernel' .* Got 3 instead"),
     "precomputed": ({"kernel": "precomputed"}, "'kernel' .* Got 'precomputed' instead"),
     "gamma 0": ({"gamma": 0}, "'gamma' .* must be None or a number above 0. Got 0 instead"),

@@ -504,7 +504,7 @@ class BadIndex(SpyIndex):
 
 
 BAD_SETTINGS = {
-    "no neighbours": ({"n_neighbors": 0}, "'n_neighbors' .* integer of at least 1, a share .* Got 0 instead"),
+    "no neighbours": ({"n_neighbors": 0}, "'n_neighbors' .* integer of at least 1 .* share .* Got 0 instead"),
     "share of 1": ({"n_neighbors": 1.0}, "'n_neighbors' .* share between 0 and 1.* Got 1.0 instead"),
     "share of 0": ({"n_neighbors": 0.0}, "'n_neighbors' .* Got 0.0 instead"),
     "share not a number": ({"n_neighbors": np.nan}, "'n_neighbors' .* Got nan instead"),
@@ -513,7 +513,7 @@ BAD_SETTINGS = {
     "too many neighbours": ({"n_neighbors": 41}, "at most the number of training rows, 40. Got 41 instead: give fewer"),
     "weights": ({"weights": "gauss"}, "'weights' .* 'uniform', 'distance' or a function.* Got 'gauss' instead"),
     "weights None": ({"weights": None}, "'weights' .* Got None instead"),
-    "metric": ({"metric": "far"}, "'metric' .* must be 'euclidean', 'cosine', another metric .* Got 'far' instead"),
+    "metric": ({"metric": "far"}, "'metric' .* 'euclidean', 'cosine', another metric .* Got 'far' instead"),
     "metric a number": ({"metric": 2}, "'metric' .* name of a metric or a function of two rows. Got 2 instead"),
     "seuclidean": ({"metric": "seuclidean"}, r"not depend on other test rows.* use features=StandardScaler\(\)"),
     "mahalanobis": ({"metric": "mahalanobis"}, r"not depend on other test rows.* use features=PCA\(whiten=True\)"),

@@ -532,7 +532,7 @@ BAD_SETTINGS = {
     "half a partition": ({"n_partitions": 2.5}, "'n_partitions' .* integer of at least 1. Got 2.5 instead"),
     "true": ({"n_partitions": True}, "'n_partitions' .* integer of at least 1. Got True instead"),
     "more partitions than rows": ({"n_partitions": 61}, "at most the number of training rows, 60. Got 61 instead"),
-    "a word": ({"estimator": "tree"}, "'estimator' .* scikit-learn classifier or None. Got 'tree' instead"),
+    "a word": ({"estimator": "tree"}, "'estimator' .* scikit-learn classifier. Got 'tree' instead"),
     "a regression": ({"estimator": LinearRegression()}, r"'estimator' .* Got LinearRegression\(\) instead"),
     "a transformer": ({"estimator": StandardScaler()}, r"'estimator' .* Got StandardScaler\(\) instead"),
     "a class": ({"estimator": GaussianNB}, "'estimator' .* Got <class .*GaussianNB'> instead"),
@@ -540,7 +540,7 @@ BAD_SETTINGS = {
         {"estimator": make_pipeline(PCA(9), GaussianNB()), "n_partitions": 10},
         "base learner Pipeline could not be fitted to partition 0 of 10 .6 rows, 2 classes.: n_components=9 must be",
     ),
-    "features not a transformer": ({"features": "pca"}, "'features' .* must be a transformer.* Got 'pca' instead"),
+    "features not a transformer": ({"features": "pca"}, "'features' parameter of .* a transformer.* Got 'pca' instead"),
 }
 
 
@@ -586,7 +586,7 @@ def test_an_answer_that_is_no_class_is_refused():
 def test_other_methods_are_refused(method):
     X, y, Z = blobs(60)
     model = CertifiedPartitionClassifier(GaussianNB(), 6).fit(X, y)
-    with pytest.raises(ValueError, match=r"must be 'gap' or None\. Got .* need a label-linear learner"):
+    with pytest.raises(ValueError, match=r"'method' parameter of .* need a label-linear learner"):
         model.certify(Z, method)
 
 

@@ -319,7 +319,7 @@ class TestKernels:
         ("given", "message"),
         [
             ({"kernel": "laplacian"}, "The 'gamma' parameter .* must be a number for the kernel 'laplacian' on rows"),
-            ({"kernel": np.dot}, "The 'kernel' parameter .* must be the name of a kernel where rows come in blocks"),
+            ({"kernel": np.dot}, "'kernel' parameter of .* functions are for rows in memory"),
             ({"n_components": None}, "The 'n_components' parameter .* must be given for 200 rows: kernel ridge on all"),
             ({"kernel": "sigmoid"}, "The 'kernel' parameter of StreamingKernelClassifier must be one of"),
         ],
@@ -386,7 +386,7 @@ class TestRefusals:
             StreamingRidgeClassifier().fit([(self.X, self.y * 0)])
 
     def test_features_step(self):
-        with pytest.raises(ValueError, match="'features' parameter of StreamingRidgeClassifier must be None: rows in"):
+        with pytest.raises(ValueError, match="'features' parameter of StreamingRidgeClassifier must be None"):
             StreamingRidgeClassifier(features="pca").fit([(self.X, self.y)])
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])

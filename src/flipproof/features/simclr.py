@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from flipproof.assumptions import Assumption
 from flipproof.features.images import Images, ImageTransformer
 from flipproof.features.training import (
+    TRAINING_CONSTRAINTS,
     Training,
     apply_in_batches,
     device_of,
@@ -23,6 +24,7 @@ from flipproof.features.training import (
     train,
     weights_of,
 )
+from flipproof.parameters import NONE, Constraints, instance, integer, number
 
 #: Share of the image that a crop covers, and its width over its height.
 CROP_AREA = (0.2, 1.0)
@@ -251,6 +253,14 @@ class SimCLRFeatures(ImageTransformer):
     weights_ : dict of arrays
         The network.
     """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "weights": NONE | instance((str, os.PathLike), "the path of a file"),
+        "width": integer(1),
+        "temperature": number(0),
+        "projection": integer(1),
+        **TRAINING_CONSTRAINTS,
+    }
 
     def __init__(
         self,

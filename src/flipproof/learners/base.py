@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -12,7 +12,7 @@ from threadpoolctl import threadpool_limits
 
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.assumptions import Assumption, as_assumption
-from flipproof.certificates import Certificates, check_method
+from flipproof.certificates import METHODS, Certificates, check_method
 from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, certify_smoothed, winners
 from flipproof.core.histograms import VoteHistogram, block_rows, changeable_histogram
 from flipproof.core.inequalities import VoteTable
@@ -21,8 +21,9 @@ from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, above, scale
 from flipproof.core.votes import LARGEST_PRECISION, EstimatedScores, VoteSource, all_votes, class_scores, group_votes
-from flipproof.learners.certified import CertifiedClassifier, is_whole
+from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.row_by_row import votes_row_by_row
+from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
@@ -75,6 +76,13 @@ class LabelLinearClassifier(CertifiedClassifier):
     >>> model.certify([[0.1]]).radius
     array([1])
     """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "noise": number(closed="both") | instance(LabelFlip, "a LabelFlip") | one_of("auto"),
+        "method": one_of(*METHODS),
+        "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits of a vote"),
+        "block_size": NONE | integer(1),
+    }
 
     def __init__(
         self,
@@ -358,7 +366,7 @@ class LabelLinearClassifier(CertifiedClassifier):
 
     def _blocks(self, n_rows: int, n_jobs: int, powers: Powers | None = None) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
-        self._check_block_size()
+        check_parameters(self, "block_size")
         n_classes, held = len(self.classes_), self._numbers_per_row()
         if powers is not None and not powers.changeable.all():
             n_classes *= 2  # those that cannot be changed are counted apart
@@ -369,31 +377,8 @@ class LabelLinearClassifier(CertifiedClassifier):
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
 
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        check_method(self.method, name)
-        if not is_whole(self.precision, SMALLEST_PRECISION) or self.precision > LARGEST_PRECISION:
-            raise ValueError(
-                f"The 'precision' parameter of {name} must be an integer from {SMALLEST_PRECISION} to "
-                f"{LARGEST_PRECISION}, the bits of a vote. Got {self.precision!r} instead."
-            )
-        self._check_block_size()
-
-    def _check_block_size(self) -> None:
-        size = self.block_size
-        if size is not None and not is_whole(size, 1):
-            raise ValueError(
-                f"The 'block_size' parameter of {type(self).__name__} must be None or an integer of at least 1. "
-                f"Got {size!r} instead."
-            )
-
     def _resolve_noise(self, n_classes: int) -> LabelFlip | None:
-        if isinstance(self.noise, str):
-            if self.noise != "auto":
-                raise ValueError(
-                    f"The 'noise' parameter of {type(self).__name__} must be a number, a LabelFlip or 'auto'. "
-                    f"Got {self.noise!r} instead."
-                )
+        if isinstance(self.noise, str):  # "auto"
             if self._rule_depends_on_noise():
                 raise ValueError(
                     "noise='auto' needs a prediction that does not depend on the noise, but without an intercept and "

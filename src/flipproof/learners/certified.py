@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -21,14 +21,23 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of, with_seeds
 from flipproof.learners.row_by_row import row_tiles
+from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
 #: What features are converted to: the first, unless they are of the other already.
 FEATURE_TYPES = [np.float64, np.float32]
 
+#: What the features step must be.
+LABEL_FREE_TRANSFORMER = "a transformer that can be fitted without labels"
+
 
 class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that certifies its predictions against changed training labels."""
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "features": NONE | with_methods("fit", "transform", described=LABEL_FREE_TRANSFORMER),
+        "n_jobs": N_JOBS,
+    }
 
     features: Any
     classes: ArrayLike | None
@@ -42,7 +51,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Predict, and certify every prediction."""
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that no fit could make sense of."""
+        """Refuse parameters that no fit could make sense of; subclasses check how they go together."""
+        check_parameters(self)
 
     def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
         """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
@@ -78,15 +88,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return X, y
         _, y = validate_data(self, X, y, skip_check_array=True)
         y = np.asarray(y)
-        wanted = (
-            f"The 'features' parameter of {type(self).__name__} must be a transformer that can be fitted without labels"
-        )
-        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
-            raise ValueError(f"{wanted}. Got {self.features!r} instead.")
         try:
             self.features_ = fit_label_free(self.features, X)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
+            wanted = f"{LABEL_FREE_TRANSFORMER} to these rows"
+            raise parameter_error(type(self).__name__, "features", wanted, self.features, f"{error}") from error
         X = check_array(self._transformed(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
         check_consistent_length(X, y)
         return np.asarray(X), y
@@ -154,11 +160,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _also_assume(self, assumption: Assumption | str) -> None:
         """Add to what the certificates of this fit rest on."""
         self._assumed = (*self._assumed, as_assumption(assumption))
-
-
-def is_whole(value: Any, least: int) -> bool:
-    """Tell whether a parameter is an integer of at least so much; True and False are none."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
 def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:

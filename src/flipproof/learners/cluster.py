@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,8 +18,12 @@ from flipproof.core.votes import SparseVotes, tiles
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import assumptions_about, own_clone, start_anew, with_seeds
+from flipproof.parameters import NONE, Constraints, one_of, parameter_error, with_methods
 
 VOTES = ("cluster", "joint")
+
+#: What the clusterer must be.
+CLUSTERER = "a clusterer with fit_predict, as KMeans() is"
 
 #: Clusters of the default clusterer: this many for each class, but no more than there are training rows.
 CLUSTERS_PER_CLASS = 4
@@ -108,6 +112,11 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     array([3])
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "clusterer": NONE | with_methods("fit_predict", described=CLUSTERER),
+        "vote": one_of(*VOTES),
+    }
+
     def __init__(
         self,
         clusterer: Any = None,
@@ -133,14 +142,6 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         self.clusterer = clusterer
         self.vote = vote
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not (isinstance(self.vote, str) and self.vote in VOTES):
-            raise ValueError(
-                f"The 'vote' parameter of {type(self).__name__} must be 'cluster' or 'joint'. Got {self.vote!r} "
-                "instead."
-            )
-
     def fit_without_labels(self, X: Floats) -> None:
         """Cluster the training rows, and list who votes in each cluster."""
         if self.vote == "joint" and len(self.classes_) != 2:
@@ -160,11 +161,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
 
     def _cluster(self, X: Floats) -> Integers:
         """Fit the clusterer, and return the name of each training row's cluster; a negative one stands for noise."""
-        wanted = f"The 'clusterer' parameter of {type(self).__name__} must be a clusterer with fit_predict"
         if self.clusterer is None:
             given = KMeans(min(CLUSTERS_PER_CLASS * len(self.classes_), len(X)), n_init=10, random_state=0)
-        elif not hasattr(self.clusterer, "fit_predict") or isinstance(self.clusterer, type):
-            raise ValueError(f"{wanted}, as KMeans() is. Got {self.clusterer!r} instead.")
         else:
             given = self.clusterer
 
@@ -180,15 +178,12 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             clusterer, found = on_one_thread(lambda: with_seeds(fit))
             labels = np.asarray(found)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{wanted} that can be fitted without labels to these rows. {type(given).__name__} could not be: "
-                f"{error}"
-            ) from error
+            wanted = f"{CLUSTERER}, that can be fitted without labels to these rows"
+            raise parameter_error(type(self).__name__, "clusterer", wanted, given, f"{error}") from error
         if labels.shape != (len(X),) or labels.dtype.kind not in "iu":
-            raise ValueError(
-                f"{wanted} that returns a whole number per training row, shape ({len(X)},). "
-                f"{type(clusterer).__name__} returned {labels.dtype} of shape {labels.shape} instead."
-            )
+            wanted = f"{CLUSTERER}, that returns a whole number per training row, shape ({len(X)},)"
+            found_instead = f"it returned {labels.dtype} of shape {labels.shape}."
+            raise parameter_error(type(self).__name__, "clusterer", wanted, given, found_instead)
         self.clusterer_ = clusterer
         return labels.astype(np.int64)
 

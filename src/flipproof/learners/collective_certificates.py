@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -19,8 +18,13 @@ from flipproof.core.inequalities import (
     CollectiveAttack,
 )
 from flipproof.core.rounding import Integers
+from flipproof.parameters import check_arguments, integer, number, one_of, parameter_error
 
-METHODS = ("bound", "exact")
+CONSTRAINTS = {
+    "flips": integer(0),
+    "method": one_of("bound", "exact"),
+    "time_limit": number(0, closed="high", noun="number of seconds"),
+}
 
 
 #: Predictions in danger times possible changes: more are cut into parts.
@@ -177,24 +181,15 @@ def _problems(
         table = model._vote_table(Z[start : start + block], adversary)
         rivals = np.count_nonzero(table.within_reach(Changes.within(table.powers, table.codes), budget), axis=1)
         part = np.cumsum(rivals) * n_changes // MOST_GAINS
-        for number in np.unique(part):
-            yield CollectiveAttack.on(table.rows(np.flatnonzero(part == number)), budget)
+        for one in np.unique(part):
+            yield CollectiveAttack.on(table.rows(np.flatnonzero(part == one)), budget)
 
 
 def _check_parameters(model: Any, flips: Any, method: Any, time_limit: Any) -> None:
     if not hasattr(model, "_vote_table"):
-        hint = " give its last step, and rows that the others have transformed." if hasattr(model, "steps") else ""
-        raise ValueError(
-            "The 'model' parameter of collective_certify must be a label-linear learner of flipproof. "
-            f"Got {type(model).__name__} instead{':' if hint else '.'}{hint}"
-        )
-    name = "parameter of collective_certify must be"
-    if not isinstance(flips, Integral) or isinstance(flips, bool) or flips < 0:
-        raise ValueError(f"The 'flips' {name} an integer of at least 0. Got {flips!r} instead.")
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"The 'method' {name} one of {', '.join(map(repr, METHODS))}. Got {method!r} instead.")
-    if not isinstance(time_limit, (int, float, np.number)) or isinstance(time_limit, bool) or not time_limit > 0:
-        raise ValueError(f"The 'time_limit' {name} a number of seconds above 0. Got {time_limit!r} instead.")
+        remedy = "give its last step, and rows that the others have transformed." if hasattr(model, "steps") else ""
+        raise parameter_error("collective_certify", "model", "a label-linear learner of flipproof", model, remedy)
+    check_arguments("collective_certify", CONSTRAINTS, flips=flips, method=method, time_limit=time_limit)
 
 
 def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int, Integers, tuple[Assumption, ...]]:

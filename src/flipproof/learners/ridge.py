@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from flipproof.core.linalg import HALF_BITS, Whitening, whiten
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import EstimatedScores, ProductVotes, class_sums, estimate_scores
 from flipproof.learners.base import LabelLinearClassifier
+from flipproof.parameters import BOOLEAN, Constraints, number, one_of
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
 LENGTH_BITS = 16
@@ -79,6 +80,11 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
     <Certificates: 797 predictions, method 'exact', median radius 12 of 1000 labels>
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "regularization": one_of("label-free", "paper") | number(0, closed="low"),
+        "fit_intercept": BOOLEAN,
+    }
+
     def __init__(
         self,
         noise: Any = 0.1,
@@ -106,19 +112,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise ValueError(
-                "The 'fit_intercept' parameter of CertifiedRidgeClassifier must be True or False. "
-                f"Got {self.fit_intercept!r} instead."
-            )
-        rule = self.regularization
-        is_number = isinstance(rule, (int, float, np.number)) and not isinstance(rule, bool)
-        if not (rule in ("label-free", "paper") if isinstance(rule, str) else is_number and 0 <= rule < np.inf):
-            raise ValueError(
-                "The 'regularization' parameter of CertifiedRidgeClassifier must be 'label-free', 'paper' or a number "
-                f"of at least 0. Got {rule!r} instead."
-            )
-        if rule == "paper" and self.noise == "auto":
+        if self.regularization == "paper" and self.noise == "auto":
             raise ValueError("regularization='paper' needs one noise q. Got noise='auto' instead: give q as a number.")
 
     def fit_without_labels(self, X: Floats) -> None:

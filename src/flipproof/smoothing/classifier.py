@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -27,15 +27,19 @@ from flipproof.assumptions import Assumption
 from flipproof.core.noise import FeatureNoise, JointNoise
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.learners.base_learners import check_base_learner
+from flipproof.learners.base_learners import BASE_LEARNER
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
+from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, integer, one_of
 from flipproof.progress import FitProgress
 from flipproof.smoothing.bounds import (
+    CONFIDENCE,
+    GUARANTEES,
+    MEASURE,
+    NUMBER,
     VoteBounds,
     bound_votes,
     certified_radius,
-    check_count,
     error_rate,
     noise_level,
     radius_unit,
@@ -152,6 +156,18 @@ class SmoothedClassifier(CertifiedClassifier):
     >>> certificates.abstained
     array([False,  True, False])
     """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "estimator": NONE | BASE_LEARNER,
+        "noise": NUMBER | MEASURE,
+        "n_select": integer(1),
+        "n_samples": integer(1),
+        "confidence": CONFIDENCE,
+        "method": one_of(*GUARANTEES),
+        "confidence_over": one_of(*SCOPES),
+        "keep_models": BOOLEAN,
+        "verbose": VERBOSE,
+    }
 
     features: Any = None  # a Pipeline does this better: whatever reads labels in it is smoothed too
 
@@ -367,19 +383,6 @@ class SmoothedClassifier(CertifiedClassifier):
             raise TypeError(
                 "Sparse features cannot be noised: noise leaves no zero as it is. Give X.toarray(), or a Pipeline that "
                 "makes dense features of few columns."
-            )
-
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        if self.estimator is not None:
-            check_base_learner(self.estimator, name)
-        check_count(self.n_select, "n_select", name)
-        check_count(self.n_samples, "n_samples", name)
-        error_rate(self.confidence, 1, name)
-        if self.confidence_over not in SCOPES:
-            raise ValueError(
-                f"The 'confidence_over' parameter of {name} must be 'prediction' or 'batch'. "
-                f"Got {self.confidence_over!r} instead."
             )
 
     def __sklearn_tags__(self) -> Any:

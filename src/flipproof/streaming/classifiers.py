@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, ClassVar, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from flipproof.core.votes import ProductVotes, grouped, tiles
 from flipproof.learners import kernel, ridge
 from flipproof.learners.base import MEMORY_BUDGET, LabelLinearClassifier
 from flipproof.learners.kernel import ROWS_AT_A_TIME, Kernel, KernelValues, exact_product, gamma_in_passes
+from flipproof.parameters import NONE, VERBOSE, Constraints, check_parameters, one_of, parameter_error
 from flipproof.streaming.blocks import Block, Part, rows_at_a_time
 from flipproof.streaming.passes import (
     Census,
@@ -78,6 +79,11 @@ class RowsInBlocks(LabelLinearClassifier):
     All that is kept of them is of the size of a few columns by columns matrices.
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "features": NONE.explained("transform the rows first, by RowBlocks.map(f) or map_blocks of a Dask array."),
+        "verbose": VERBOSE,
+    }
+
     verbose: int
     _whitening: Whitening
     _class_sums: Floats
@@ -116,11 +122,6 @@ class RowsInBlocks(LabelLinearClassifier):
 
     def _fit_in_passes(self, X: Any, y: Any, trusted: Any, groups: Any, client: Any) -> RowsInBlocks:
         self._check_parameters()
-        if self.features is not None:
-            raise ValueError(
-                f"The 'features' parameter of {type(self).__name__} must be None: rows in blocks are not transformed "
-                "here. Transform them first: RowBlocks.map(f), or map_blocks of a Dask array."
-            )
         for name in [name for name in vars(self) if name == "_assumed" or (name[0] != "_" and name[-1] == "_")]:
             delattr(self, name)  # whatever goes wrong from here on, the model is not fitted
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
@@ -302,7 +303,7 @@ class RowsInBlocks(LabelLinearClassifier):
         return rows, block_adversary(adversary, counted, self.classes_)
 
     def _rows_per_pass(self, known: BlockAdversary, method: str) -> int:
-        self._check_block_size()
+        check_parameters(self, "block_size")
         if known.powers.cells is not None and method == "exact":
             bytes_per_row = 16 * len(known.powers.cells)
         else:
@@ -446,6 +447,10 @@ class StreamingKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
         1 shows on stderr how far each pass over the rows has come.
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "kernel": one_of(*kernel.KERNELS).explained("kernel functions are for rows in memory.")
+    }
+
     def __init__(
         self,
         kernel: Kernel = "rbf",
@@ -485,9 +490,9 @@ class StreamingKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._require(isinstance(self.kernel, str), "kernel", "the name of a kernel where rows come in blocks")
-        if self.kernel == "laplacian":
-            self._require(self.gamma is not None, "gamma", "a number for the kernel 'laplacian' on rows in blocks")
+        if self.kernel == "laplacian" and self.gamma is None:
+            wanted = "a number for the kernel 'laplacian' on rows in blocks"
+            raise parameter_error(type(self).__name__, "gamma", wanted, self.gamma)
 
     def _decompose(self, found: SurveyedRows) -> Whitening:
         kernel.check_size(np.stack([found.ranges.low, found.ranges.high]), "Training features")
@@ -495,10 +500,8 @@ class StreamingKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
         n = self._n_rows
         self.component_indices_ = kernel.landmark_rows(n, self.n_components)
         if self.component_indices_ is None:
-            raise ValueError(
-                f"The 'n_components' parameter of {type(self).__name__} must be given for {n} rows: kernel ridge on "
-                "all rows is for rows in memory."
-            )
+            wanted, remedy = f"an integer for {n} rows in blocks", "kernel ridge on all rows is for rows in memory."
+            raise parameter_error(type(self).__name__, "n_components", wanted, self.n_components, remedy)
         self.gamma_ = (
             float(self.gamma) if self.gamma is not None else gamma_in_passes(self.kernel, passes, found.ranges)
         )
