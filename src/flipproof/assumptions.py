@@ -131,9 +131,10 @@ def check_assumptions(given: Any, owner: str) -> tuple[Assumption, ...]:
     return found
 
 
-def parameter_values(parameters: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return parameters of an estimator as names and texts, for the values of an assumption."""
-    return tuple((str(name), repr(_scalar(value))) for name, value in parameters.items())
+def parameter_values(parameters: Any) -> tuple[tuple[str, str], ...]:
+    """Return parameters that were chosen as names and texts, for the values of an assumption."""
+    named = parameters if isinstance(parameters, Mapping) else {"best_params_": parameters}
+    return tuple((str(name), repr(_scalar(value))) for name, value in named.items())
 
 
 def change_values(allowed: Iterable[tuple[Any, Any]]) -> dict[str, Value]:

@@ -108,7 +108,7 @@ def test_outputs_of_every_kind_say_the_same(files, certify, tmp_path):
     assert stored["rows"] == wanted.to_pylist()
     assert stored["n_train"] == N_TRAIN
     [about] = stored["methods"].values()
-    assert about["noise"] is None
+    assert about["noise"] == 0.1
     assert [one["code"] for one in about["assumptions"]] == ["labels-only", "classes-read", "columns-encoded"]
     assert json.loads(wanted.schema.metadata[b"flipproof"])["n_train"] == N_TRAIN
 
@@ -120,6 +120,20 @@ def test_several_methods_stand_one_below_the_other(files, certify):
     assert (radii[N_TEST:] <= radii[:N_TEST]).all()
     assert radii[N_TEST:].tolist() == expected(CertifiedRidgeClassifier(noise=0.2), "kl").radius.tolist()
     assert [one["method"] for one in summary["methods"]] == ["exact", "kl"]
+    assert summary["methods"][1]["noise"] == 0.2
+
+
+def test_each_of_several_methods_keeps_its_own_assumptions(files, certify, capfd, tmp_path):
+    options = [*files, "--method", "exact", "--method", "kl", "--allow", "ham:spam"]
+    written, summary = certify(*options)
+    of_method = {one["method"]: [assumed["code"] for assumed in one["assumptions"]] for one in summary["methods"]}
+    common = [assumed["code"] for assumed in summary["assumptions"]]
+    assert common == of_method["exact"]
+    assert set(of_method["kl"]) - set(common) == {"changes-partly-used"}
+    stored = json.loads(written.schema.metadata[b"flipproof"])["methods"]
+    assert {name: [one["code"] for one in about["assumptions"]] for name, about in stored.items()} == of_method
+    assert run(["certify", *options]) == 0
+    assert "Only kl (q = 0.1) also rests on:" in capfd.readouterr().out
 
 
 def test_another_learner_with_its_parameters(files, certify):

@@ -86,7 +86,7 @@ def test_a_search_of_any_make_is_known_by_what_it_found():
             self.best_estimator_ = CertifiedRidgeClassifier(**self.best_params_).fit(X, y)
 
     [said] = about_the_search(flipproof.certify(ForeignSearch(), Z))
-    assert "{'regularization': 2.0} were chosen by ForeignSearch" in said
+    assert said.values == {"search": "ForeignSearch", "parameters": (("regularization", "2.0"),)}
 
 
 def test_a_search_without_a_model_is_refused():

@@ -10,6 +10,8 @@ import pytest
 
 from flipproof import Adversary, Assumption, certified_accuracy, certified_recall
 from flipproof.attacks import worst_flips
+from flipproof.report import facts
+from flipproof.report.html import render_html
 from flipproof.report.markdown import render_markdown
 from flipproof.report.summary import MOST_CHANGES, MOST_PREDICTIONS, checksum, from_json, summarize, to_json
 
@@ -89,6 +91,25 @@ def test_annotators_and_restricted_adversaries_in_words(problem):
     said = summarize({"exact": half})
     assert "of the 50 training labels that an adversary can change" in said["headline"]["text"]
     assert str(Assumption("trusted-labels", {"n_trusted": 50, "n_labels": 100})) in said["threat"]
+
+
+def test_methods_keep_their_assumptions_and_noise(problem):
+    adversary = Adversary(allowed=[(0, 1)])
+    certificates = problem.certificates("exact", "tight", "kl", adversary=adversary)
+    certificates["kl"] = dataclasses.replace(certificates["kl"], noise=np.linspace(0.1, 0.3, 60))
+    certificates["exact"] = dataclasses.replace(certificates["exact"], noise=np.nan)
+    summary = json.loads(json.dumps(summarize(certificates), allow_nan=False))
+    assert [one["noise"] for one in summary["methods"]] == [None, 0.1, {"smallest": 0.1, "largest": 0.3}]
+    for method, one in zip(summary["methods"], certificates.values(), strict=True):
+        assert tuple(map(Assumption.from_dict, method["assumptions"])) == one.assumptions
+    assert [one["code"] for one in summary["assumptions"]] == ["labels-only", "changes-allowed"]
+    own = dict(facts.own_assumptions(summary))
+    assert list(own) == ["tight (q = 0.1)", "kl (best q per row)"]
+    assert own["tight (q = 0.1)"] == [str(Assumption("changes-partly-used", {"method": "tight"}))]
+    assert [row[1] for row in facts.method_table(summary).rows] == ["none", "0.1", "0.1 to 0.3"]
+    for rendered in (render_html(summary), render_markdown(summary)):
+        assert rendered.count("Only training labels may be changed") == 1
+        assert rendered.count("uses this only to leave out labels") == 2
 
 
 def test_predictions_that_nothing_overturns_are_counted_apart(problem):

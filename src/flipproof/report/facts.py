@@ -10,6 +10,9 @@ from typing import Any
 from flipproof.report.text import TextTable, percent
 from flipproof.report.words import share_of, significant
 
+#: Methods that prove their radii without noise.
+NOISELESS = ("exact", "gap")
+
 
 @dataclass(frozen=True)
 class KeyFigure:
@@ -94,7 +97,7 @@ def method_table(summary: Mapping[str, Any]) -> TextTable:
         heads.append("clean accuracy")
     rows = []
     for method in summary["methods"]:
-        row = [method["name"], noise_words(method["noise"]), method["median_radius"]]
+        row = [method["name"], noise_words(method), method["median_radius"]]
         row += [f"{method['n_fragile']:,}", f"{method['n_unlimited']:,}"]
         if problem["truth_known"]:
             row.append(percent(method["n_correct"] / total) if total else "none")
@@ -113,9 +116,10 @@ def own_assumptions(summary: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def noise_words(noise: float | Mapping[str, float] | None) -> str:
-    """Write the noise of a method."""
-    if noise is None:
+def noise_words(method: Mapping[str, Any]) -> str:
+    """Write the noise that a method's proof needs."""
+    noise = method["noise"]
+    if noise is None or method["method"] in NOISELESS:
         return "none"
     if isinstance(noise, Mapping):
         return f"{noise['smallest']:g} to {noise['largest']:g}"

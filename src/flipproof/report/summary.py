@@ -290,7 +290,9 @@ def plain_noise(certificates: Certificates) -> float | dict[str, float] | None:
     levels = np.asarray(certificates.noise, dtype=np.float64)
     if levels.size == 0 or np.isnan(levels).all():
         return None
-    return float(levels) if levels.ndim == 0 else {"smallest": float(levels.min()), "largest": float(levels.max())}
+    if levels.ndim == 0:
+        return float(levels)
+    return {"smallest": float(np.nanmin(levels)), "largest": float(np.nanmax(levels))}
 
 
 def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], columns: list[Any]) -> dict[str, Any]:
