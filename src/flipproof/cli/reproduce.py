@@ -117,14 +117,21 @@ def _compute(
     say: Callable[[str], None],
     verbose: int,
 ) -> None:
-    """Run experiments, if the data of all is there."""
+    """Run experiments, if the data of all is there, and every package that one of them needs."""
     from flipproof.cli.output import prepare_folder
     from flipproof.experiments import reproduce as run_experiment
     from flipproof.experiments.runner import prepare
+    from flipproof.experiments.sources import MissingPackagesError
 
     if len(todo) > 1:
+        missing: set[str] = set()
         for experiment, folder in todo:
             say(f"{experiment.title}: looking for the data")
-            prepare(experiment, folder, data_dir, seed, quick)
+            try:
+                prepare(experiment, folder, data_dir, seed, quick)
+            except MissingPackagesError as error:
+                missing |= error.packages
+        if missing:
+            raise MissingPackagesError(missing)
     for experiment, folder in todo:
         run_experiment(experiment, prepare_folder(folder), data_dir, seed, quick, say, verbose)
