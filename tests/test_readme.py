@@ -10,7 +10,7 @@ import numpy as np
 from flipproof import CertifiedRidgeClassifier
 
 ROOT = Path(__file__).parents[1]
-README = (ROOT / "README.md").read_text()
+README, CONTRIBUTING = ((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
 
 
 def test_the_example_prints_what_the_readme_says():
@@ -21,10 +21,23 @@ def test_the_example_prints_what_the_readme_says():
     assert printed.getvalue() == output
 
 
-def test_continuous_integration_runs_the_test_command_to_the_letter():
-    needed = re.search(r"on Debian or Ubuntu:\s+```bash\n(.*?)\n```", README, re.DOTALL).group(1)
-    command = re.search(r"pass the tests:\s+```bash\n(.*?)\n```", README, re.DOTALL).group(1)
-    assert f"{needed}\n{command}\n" in (ROOT / ".ci" / "run").read_text()
+def test_continuous_integration_runs_the_test_commands_to_the_letter():
+    """That of the README first, in an environment in which nothing is installed yet."""
+    quick = re.search(r"pass the tests.*?:\s+```bash\n(.*?)\n```", README, re.DOTALL).group(1)
+    everything, browser = re.findall(r"```bash\n(.*?)\n```", CONTRIBUTING, re.DOTALL)
+    assert quick == "pip install -e '.[test]' && pytest"
+    before, after = (ROOT / ".ci" / "run").read_text().split(f"\n{quick} || exit\n")
+    assert "install" not in before
+    assert f"\n{browser} || exit\n" in after
+    assert f"\n{everything} || exit\n" in after
+    assert "pytest --all" in everything
+
+
+def test_there_are_two_commands_to_try():
+    section = re.search(r"## Try it\n(.*?)\n## ", README, re.DOTALL).group(1)
+    commands = re.findall(r"```bash\n(.*?)\n```", section, re.DOTALL)
+    assert len(commands) == 2
+    assert not any("\n" in command for command in commands)
 
 
 def test_the_example_is_short():
