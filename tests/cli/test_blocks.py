@@ -16,6 +16,7 @@ import pytest
 from patience import SECONDS, until
 from pyarrow import parquet
 from terminal import signalled
+from tiers import mostly_slow
 
 from flipproof.cli import sample
 from flipproof.cli import workers as cluster
@@ -247,7 +248,7 @@ def test_what_a_worker_refuses_is_said_in_one_line(refused, data):
     assert f"{wanted} in row 50 instead" in refused("unsure")
 
 
-@pytest.mark.parametrize("moment", ["Starting", "Dashboard"])
+@pytest.mark.parametrize("moment", mostly_slow(["Starting", "Dashboard"], fast=(0,)))
 def test_an_interrupt_leaves_no_process_behind(data, moment):
     arguments = ["certify", "--train", "parts", "--test", "test.parquet", *EVERYTHING, "--workers", "1"]
     # that the processes are starting is when a signal must find it: all the rest is still to come then

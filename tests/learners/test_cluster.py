@@ -317,7 +317,7 @@ def test_the_best_attack_on_two_clusters_of_mnist_meets_the_radius(one_or_seven)
     assert_radius_is_exact(model, X, y, Z[:4], n_refits=2)
 
 
-@pytest.mark.parametrize("name", ["digits", "spambase"])
+@pytest.mark.parametrize("name", ["digits", pytest.param("spambase", marks=pytest.mark.data)])
 def test_clusters_certify_more_than_ridge_at_large_radii(name, request):
     if name == "digits":
         X, y, n_clusters, flips, most = *load_digits(return_X_y=True), 16, 13, 0.65

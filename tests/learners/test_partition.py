@@ -19,6 +19,7 @@ from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, RobustScale
 from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_info, threadpool_limits
+from tiers import mostly_slow
 
 import flipproof
 from flipproof import Adversary, Assumption, CertifiedPartitionClassifier, CertifiedRidgeClassifier, certified_accuracy
@@ -390,7 +391,9 @@ FOR_BITS = {
 }
 
 
-@pytest.mark.parametrize(("name", "K"), [(name, 2) for name in FOR_BITS] + [(name, 3) for name in list(FOR_BITS)[:7]])
+@pytest.mark.parametrize(
+    ("name", "K"), [(name, 2) for name in FOR_BITS] + mostly_slow([(name, 3) for name in list(FOR_BITS)[:7]], fast=())
+)
 def test_company_threads_and_jobs_do_not_change_a_vote(name, K):
     X, y, Z = blobs(120, K, k=30)
     Z = np.vstack([Z[:5], np.rint(Z[5:10])])

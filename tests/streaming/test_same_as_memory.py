@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from same_certificates import assert_same, assert_same_model, cut, some_problem
 from sklearn.base import clone
+from tiers import mostly_slow
 
 import flipproof
 from flipproof import Adversary, LabelDependenceWarning
@@ -331,7 +332,10 @@ class TestKernels:
 
 @pytest.mark.parametrize(
     ("n", "n_classes", "seed", "learner"),
-    [(7, 2, 0, "ridge"), (5, 2, 1, "ridge"), (4, 3, 2, "ridge"), (6, 2, 3, "kernel"), (4, 3, 4, "kernel")],
+    mostly_slow(
+        [(7, 2, 0, "ridge"), (5, 2, 1, "ridge"), (4, 3, 2, "ridge"), (6, 2, 3, "kernel"), (4, 3, 4, "kernel")],
+        fast=(1, 3),
+    ),
 )
 def test_no_attack_on_the_rows_succeeds_within_the_radius(n, n_classes, seed, learner):
     """Fit to every labelling there is, and look up what each attack on some of them leads to."""
