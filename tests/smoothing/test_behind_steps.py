@@ -33,9 +33,7 @@ class OfOnesOwn:
 )
 def test_steps_that_were_fitted_to_features_which_may_be_changed_are_refused(noise, method):
     X, y, Z = problem()
-    smoothed = SmoothedClassifier(
-        LogisticRegression(), noise, n_select=5, n_samples=20, method=method, random_state=0
-    )
+    smoothed = SmoothedClassifier(LogisticRegression(), noise, n_select=5, n_samples=20, method=method, random_state=0)
     with pytest.raises(
         ValueError, match=r"behind the pipeline's steps 'standardscaler'.*Put them into the base learner"
     ):
