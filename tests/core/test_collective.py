@@ -1,4 +1,4 @@
-"""One attack against many predictions, on every attack there is, for problems that are small enough to try them all."""
+"""One attack on many predictions: bounds against every possible attack, on small problems."""
 
 from fractions import Fraction
 from types import SimpleNamespace
@@ -34,7 +34,7 @@ NO_HURRY = float("inf")
 
 
 class Dictated(LabelLinearClassifier):
-    """The test row itself says how much each training row weighs, and then the offsets."""
+    """A learner whose test rows contain the weight of each training row, followed by the offsets."""
 
     def fit_without_labels(self, X):
         pass
@@ -200,7 +200,7 @@ def test_every_attack_satisfies_every_inequality(with_groups):
 
 
 @pytest.mark.parametrize("with_groups", [False, True])
-def test_any_multipliers_give_a_true_bound(with_groups):
+def test_any_multipliers_give_a_valid_bound(with_groups):
     rng = np.random.default_rng([3, with_groups])
     tight = 0
     for _ in range(20):
@@ -259,7 +259,7 @@ def test_the_bound_is_evaluated_without_rounding(grouped):
 
 
 def test_disjoint_neighbourhoods_share_the_budget():
-    # each row hangs on a label of its own: r flips change r rows, while every radius is 0
+    # each test row depends on one separate label: r flips change r predictions, although every radius is 0
     model, Z = dictated(np.eye(8), np.zeros(8, dtype=int), 2)
     for flips in range(9):
         cert = collective_certify(model, Z, flips)
@@ -271,8 +271,8 @@ def test_disjoint_neighbourhoods_share_the_budget():
         assert all(one.code != "solver-claim" for one in exact.assumptions)  # the bound proves it
 
 
-def test_what_raises_a_margin_counts_against_the_attack():
-    # a label that speaks for the first row speaks against the second: no change serves against both
+def test_changes_that_raise_a_margin_count_against_the_attack():
+    # a label that supports the first prediction opposes the second: no change lowers both margins
     votes = [[2, 2, 0, 0, 3], [-2, -2, 8, 0, 0]]
     model, Z = dictated(votes, [0, 0, 0, 1, 0], 2)
     assert collective_certify(model, Z, 2).pointwise_changed == 2
@@ -355,7 +355,7 @@ def test_each_kind_of_inequality_helps_somewhere():
     assert np.all(helped >= 2)
 
 
-def test_parts_add_up_and_stay_true(monkeypatch):
+def test_bounds_of_parts_add_up_and_stay_valid(monkeypatch):
     rng = np.random.default_rng(7)
     for _ in range(8):
         model, _, y, Z, K = random_model(rng, "votes")
@@ -370,7 +370,7 @@ def test_parts_add_up_and_stay_true(monkeypatch):
                 assert parts.most_changed == parts.pointwise_changed
 
 
-def test_a_solver_that_fails_or_lies_costs_tightness_only(monkeypatch):
+def test_a_failing_or_wrong_solver_only_costs_tightness(monkeypatch):
     rng = np.random.default_rng(8)
     for _ in range(10):
         model, _, y, Z, K = random_model(rng, "votes")
@@ -391,12 +391,12 @@ def test_a_solver_that_fails_or_lies_costs_tightness_only(monkeypatch):
                 assert cert.most_changed == cert.pointwise_changed
 
 
-def test_without_time_it_is_what_the_radii_say():
+def test_without_time_the_bound_follows_from_the_radii():
     model, Z = dictated(np.eye(8), np.zeros(8, dtype=int), 2)
     assert collective_certify(model, Z, 3, time_limit=1e-9).most_changed == 8
 
 
-def test_an_exact_search_that_is_cut_short_says_so(monkeypatch):
+def test_an_interrupted_exact_search_is_reported(monkeypatch):
     votes = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])  # two of three change with one flip; fractions say more
     model, Z = dictated(votes, [1, 1, 1], 2)
     full = collective_certify(model, Z, 1, method="exact")
@@ -420,7 +420,7 @@ def test_ties_and_budgets_at_the_ends():
     assert collective_certify(model, Z, 3, adversary=nobody, method="exact").most_changed == 0
 
 
-def test_only_what_an_adversary_can_do_counts():
+def test_only_possible_changes_count():
     model, Z = dictated(np.eye(4), [0, 1, 0, 1], 2)
     assert collective_certify(model, Z, 4, adversary=Adversary(allowed=[(0, 1)])).most_changed == 2
     assert collective_certify(model, Z, 4, adversary=Adversary(trusted=[True, True, True, False])).most_changed == 1
@@ -432,7 +432,7 @@ def test_only_what_an_adversary_can_do_counts():
     assert repr(cert) == "<CollectiveCertificate: any 1 malicious annotator changes at most 3 of 4 predictions>"
 
 
-def test_what_it_says():
+def test_representation_and_attributes():
     model, Z = dictated(np.eye(4), [0, 1, 0, 1], 2)
     cert = collective_certify(model, Z, np.int64(2))
     assert repr(cert) == "<CollectiveCertificate: any 2 changed labels change at most 2 of 4 predictions>"
@@ -469,7 +469,7 @@ def test_bad_input():
         collective_certify(model, Z, 1, adversary="me")
 
 
-def test_exact_refuses_what_is_too_large(monkeypatch):
+def test_exact_refuses_problems_that_are_too_large(monkeypatch):
     model, Z = dictated(np.eye(6), np.zeros(6, dtype=int), 2)
     monkeypatch.setattr(collective_certificates, "MOST_GAINS", 12)
     with pytest.raises(ValueError, match="'exact' of collective_certify is for small cases"):

@@ -27,7 +27,7 @@ def test_constants_survive_cancellation():
         assert divergence_upper(LabelFlip(q, K)) >= kl
 
 
-def test_without_classes_there_is_no_divergence():
+def test_divergence_needs_the_number_of_classes():
     with pytest.raises(ValueError, match="n_classes=K"):
         _ = LabelFlip(0.1).kl_per_flip
     assert LabelFlip(0.1).with_classes(10).kl_per_flip > 2 * LabelFlip(0.1, 2).kl_per_flip

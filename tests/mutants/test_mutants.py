@@ -44,7 +44,7 @@ def test_the_untouched_copy_passes(copied_source):
 
 
 def test_an_unrelated_error_is_no_notice(copied_source):
-    test = "tests/core/test_rounding.py::test_ends_leave_room_for_the_error_of_what_was_computed"
+    test = "tests/core/test_rounding.py::test_below_and_above_cover_the_relative_error"
     with (copied_source / "flipproof" / "core" / "rounding.py").open("a") as file:
         file.write("\n\ndef below(*given):\n    return 1 / 0\n")
     errors, _ = errors_of([test], copied_source)
