@@ -1,5 +1,7 @@
 """What must be true of every result: each check notices what it is there for, and bad weights become no votes."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -92,8 +94,8 @@ class NotANumber(LabelLinearClassifier):
     def fit_without_labels(self, X):
         pass
 
-    def _votes(self, Z):
-        return dense_votes(np.full((len(Z), self._n_rows), np.nan), self.precision_)
+    def votes(self, Z):
+        return dense_votes(np.full((len(Z), self.n_rows_), np.nan), self.precision_)
 
 
 def test_no_method_of_a_learner_returns_anything_made_of_nan():
@@ -143,7 +145,8 @@ def test_certify_and_predict_that_disagree_are_noticed(monkeypatch):
     with pytest.raises(InvariantError, match="highest score"):
         model.certify(X[:4])
     monkeypatch.undo()
-    model._class_sums = model._class_sums[:, ::-1]  # what predict goes by
+    labels = replace(model._rule.labels, sums=model._rule.labels.sums[:, ::-1])
+    model._rule = replace(model._rule, labels=labels)  # what predict goes by
     with pytest.raises(InvariantError, match="certify and predict"):
         model.certify(X[:4])
 

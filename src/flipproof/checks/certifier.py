@@ -200,10 +200,10 @@ def check_certifier(
     ----------
     estimator : classifier with `fit`, `predict` and `certify`
         A :class:`flipproof.LabelLinearClassifier`, any other learner of flipproof, or one that looks like them. One
-        without a method `vote_weights` is not asked for any; one that is not a LabelLinearClassifier may refuse methods and
-        adversaries by a ValueError. A parameter `classes` is set to the classes of the problem. A number as `noise` is
-        replaced by a very small one in half of the problems: with more noise, ``"kl"`` and ``"tight"`` certify nothing
-        on so few labels.
+        without a method `vote_weights` is not asked for any; one that is not a LabelLinearClassifier may refuse methods
+        and adversaries by a ValueError. A parameter `classes` is set to the classes of the problem. A number as `noise`
+        is replaced by a very small one in half of the problems: with more noise, ``"kl"`` and ``"tight"`` certify
+        nothing on so few labels.
     X, y, X_test : arrays of shape (n, k), (n,) and (m, k), optional
         A few training rows, their labels and test rows (default: the training rows), in place of random problems.
     n_rows, n_features : int, default=5 and 2

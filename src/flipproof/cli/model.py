@@ -137,7 +137,7 @@ def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted
         "come out the same again."
     )
     adversary = _adversary(choice, train, learner.classes_, repr(str(data.train)))
-    learner._powers(adversary)
+    learner.powers(adversary)
     columns = tuple(train.features.column_names)
     return FittedInMemory(
         learner, test, X_test, adversary, tuple(encoder.describe()), columns, n_train=len(train), train=train
