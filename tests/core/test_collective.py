@@ -28,7 +28,7 @@ from flipproof.core.inequalities import (
 )
 from flipproof.core.powers import Powers
 from flipproof.learners import collective_certificates
-from flipproof.learners.collective_certificates import collective_certify
+from flipproof.learners.collective_certificates import collective_certify, vote_table
 
 NO_HURRY = float("inf")
 
@@ -40,7 +40,7 @@ class Dictated(LabelLinearClassifier):
         pass
 
     def label_free_weights(self, Z):
-        n = len(self._codes)
+        n = len(self.label_codes_)
         return (Z[:, :n], Z[:, n:]) if Z.shape[1] > n else Z
 
 
@@ -54,7 +54,7 @@ class Neighbours(LabelLinearClassifier):
         nearest = self._index.kneighbors(Z, return_distance=False)
         votes = np.tile([3.0, 2.0, -1.0], len(Z))
         rows = np.repeat(np.arange(len(Z)), 3)
-        return csr_array((votes, (rows, nearest.ravel())), shape=(len(Z), len(self._codes)))
+        return csr_array((votes, (rows, nearest.ravel())), shape=(len(Z), len(self.label_codes_)))
 
 
 def dictated(votes, y, K, offsets=None, precision=10):
@@ -125,10 +125,9 @@ def lost_predictions(model, Z, labellings):
 
 
 def problem_of(model, Z, flips, adversary=None):
-    powers = model._powers(adversary)
-    return CollectiveAttack.on(
-        model._vote_table(np.asarray(Z, dtype=float), adversary), min(flips, powers.scope.n_touchable)
-    )
+    powers = model.powers(adversary)
+    table = vote_table(model, np.asarray(Z, dtype=float), powers)
+    return CollectiveAttack.on(table, min(flips, powers.scope.n_touchable))
 
 
 @pytest.mark.parametrize("kind", ["votes", "ridge", "neighbours"])
@@ -141,7 +140,7 @@ def test_no_attack_changes_more_than_the_bound_and_one_changes_the_exact_number(
         adversary = random_adversary(rng, y, K, with_groups)
         flips = int(rng.integers(1, 4))
         most = lost_predictions(model, Z, possible_labellings(y, K, adversary, flips)).sum(axis=1).max()
-        n_touchable = model._powers(adversary).scope.n_touchable
+        n_touchable = model.powers(adversary).scope.n_touchable
         bound = collective_certify(model, Z, flips, adversary=adversary)
         exact = collective_certify(model, Z, flips, adversary=adversary, method="exact")
         pointwise = np.count_nonzero(model.certify(Z, adversary=adversary).radius < min(flips, n_touchable))
@@ -486,8 +485,8 @@ def test_the_smallest_gain_counts_and_useless_changes_are_left_out():
 
 def test_changes_are_listed_by_unit_and_label():
     model, _ = dictated(np.eye(4), [0, 1, 2, 0], 3)
-    powers = model._powers(Adversary(groups=[7, 3, 7, 3], allowed=[(0, 1), (0, 2), (2, 0)]))
-    changes = Changes.within(powers, model._codes)
+    powers = model.powers(Adversary(groups=[7, 3, 7, 3], allowed=[(0, 1), (0, 2), (2, 0)]))
+    changes = Changes.within(powers, model.label_codes_)
     assert changes.unit.tolist() == [0, 0, 1, 1, 1]
     assert changes.label.tolist() == [3, 3, 0, 0, 2]
     assert changes.new.tolist() == [1, 2, 1, 2, 0]

@@ -213,8 +213,8 @@ def test_another_seed_grows_other_trees_and_assumptions_name_it():
 def test_quick_predictions_are_those_of_the_votes(precision, least, monkeypatch):
     X, y, Z, _ = table(m=300)
     model = CertifiedForestClassifier(10, min_samples_leaf=least, precision=precision).fit(X, y)
-    estimate = model._estimated_scores(model._test_features(Z))
-    scores, exponent = model._scores(model._test_features(Z))
+    estimate = model._estimated_scores(model.test_features(Z))
+    scores, exponent = model._scores(model.test_features(Z))
     assert np.all(np.abs(estimate.scores - scores) <= estimate.error)
     np.testing.assert_array_equal(estimate.exponent, exponent)
     leader, decided = estimate.decided()
@@ -267,7 +267,7 @@ def test_rows_that_are_all_alike_make_one_leaf(precision):
     # three shares of 1/48 are a hair less than a power of two: rounded up, a vote would have a bit too many
     model = CertifiedForestClassifier(3, precision=precision).fit(np.ones((16, 2)), [0] * 12 + [1] * 4)
     rows = [[1.0, 1.0], [5.0, -5.0]]
-    assert model._votes(model._test_features(rows)).votes.max() < 2**precision
+    assert model.votes(model.test_features(rows)).votes.max() < 2**precision
     for method in METHODS:
         certificates = model.certify(rows, method)
         np.testing.assert_array_equal(certificates.prediction, 0)

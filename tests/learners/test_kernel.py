@@ -424,7 +424,7 @@ def test_a_function_is_named_in_the_assumptions():
 def test_a_block_of_test_rows_is_certified_within_the_budget(n_components):
     X, y, Z = toy(n=1000, m=2000)
     model = CertifiedKernelClassifier(n_components=n_components).fit(X, y)
-    block = Z[next(model._blocks(len(Z), 1))]
+    block = Z[next(model.blocks(len(Z)))]
     assert 50 < len(block) < 2000
     tracemalloc.start()
     model.certify(block)

@@ -589,7 +589,7 @@ def test_memory_does_not_grow_with_the_number_of_test_rows():
         finally:
             tracemalloc.stop()
         assert peak < 64 * 2**20  # all distances would be 275 MiB
-        assert next(model._blocks(600, 1)).stop >= 16  # fewer rows at a time would make poor use of BLAS
+        assert next(model.blocks(600)).stop >= 16  # fewer rows at a time would make poor use of BLAS
 
 
 # ---- real data

@@ -472,15 +472,14 @@ class TestRefusals:
     def test_attacks_need_rows_in_memory(self):
         model, _ = fitted(self.X, self.y)
         for ask in (
-            lambda: model.vote_weights(self.Z),
             lambda: worst_flips(model, self.Z),
             lambda: labels_to_audit(model, self.Z),
             lambda: flipproof.collective_certify(model, self.Z, 3),
         ):
-            with pytest.raises(
-                ValueError, match="StreamingRidgeClassifier does not hold the training rows: for attack"
-            ):
+            with pytest.raises(ValueError, match="needs the training rows in memory, and StreamingRidgeClassifier"):
                 ask()
+        for name in ("vote_weights", "votes", "offsets", "powers", "label_codes_"):
+            assert not hasattr(model, name)
 
     @pytest.mark.parametrize("method", ["gap", None, 3])
     def test_methods_that_there_are_not(self, method):

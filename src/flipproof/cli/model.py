@@ -143,7 +143,7 @@ def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted
     check_test_labels(test.labels, learner.classes_, data.label)
     learner._also_assume(Assumption("columns-encoded", {"n_encoded": len(train), "n_rows": len(train)}))
     adversary = _adversary(choice, train, learner.classes_, repr(str(data.train)))
-    learner._powers(adversary)
+    learner.powers(adversary)
     columns = tuple(train.features.column_names)
     return FittedInMemory(
         learner, test, X_test, adversary, tuple(encoder.describe()), columns, n_train=len(train), train=train

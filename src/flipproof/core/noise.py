@@ -90,9 +90,7 @@ class LabelFlip:
             wanted = "(0, 1)" if self.n_classes is None else f"(0, {float(largest):.6g}) for {self.n_classes} classes"
             if 0 < self.q < SMALLEST_NOISE:
                 wanted += f", and at least {SMALLEST_NOISE:g}"
-            remedy = (
-                "at 0 there is no noise, and from (K - 1) / K a label is no likelier than any other class."
-            )
+            remedy = "at 0 there is no noise, and from (K - 1) / K a label is no likelier than any other class."
             raise parameter_error("LabelFlip", "q", f"in {wanted}", self.q, remedy)
 
     def with_classes(self, n_classes: int) -> LabelFlip:

@@ -42,8 +42,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     features: Any
     classes: ArrayLike | None
     n_jobs: int | None
-    _codes: Integers
-    _labeled: NDArray[np.bool_]
+    n_rows_: int
+    n_labels_: int
     _assumed: tuple[Assumption, ...]
 
     @abstractmethod
@@ -53,28 +53,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _check_parameters(self) -> None:
         """Refuse parameters that no fit could make sense of; subclasses check how they go together."""
         check_parameters(self)
-
-    def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
-        """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
-        self._check_parameters()
-        check_nothing_masked(X, "X")
-        if unlabeled is None or y is None:
-            X, labels = self._training_arrays(X, label_values(y))
-            self._labeled = np.ones(len(labels), dtype=bool)
-        else:
-            self._labeled = _labeled_rows(unlabeled, len(y))
-            labels = column_or_1d(label_values(_given_labels(y, self._labeled)))
-            assert_all_finite(labels, input_name="y")
-            # whatever stands in for the missing labels is not looked at
-            X, _ = self._training_arrays(X, np.zeros(len(self._labeled)))
-        check_classification_targets(labels)
-        self.classes_, codes = encode_labels(labels, self.classes)
-        came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
-        if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
-            self.classes_ = self.classes_.astype(object)
-        self._codes = np.zeros(len(self._labeled), dtype=np.int64)
-        self._codes[self._labeled] = codes
-        return np.asarray(X)
 
     def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
@@ -97,7 +75,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(X, y)
         return np.asarray(X), y
 
-    def _test_features(self, X: Any) -> Floats:
+    def test_features(self, X: Any) -> Floats:
+        """Return what the votes on test rows depend on: their features, after the learner's features step."""
         check_is_fitted(self)
         if self.features_ is None:
             return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
@@ -123,20 +102,6 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
         return np.vstack(tiles)
 
-    @property
-    def _n_rows(self) -> int:
-        """Number of training rows."""
-        return len(self._codes)
-
-    @property
-    def _n_labels(self) -> int:
-        """Number of training rows that have a label."""
-        return int(np.count_nonzero(self._labeled))
-
-    def _powers(self, adversary: Adversary | None) -> Powers:
-        """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
-        return powers_of(adversary, self._codes, self.classes_, self._labeled)
-
     #: What to do with the steps of a Pipeline, which a certificate must take on trust: one of `STEP_REMEDIES`.
     step_remedy = "features"
 
@@ -152,14 +117,58 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found += label_free_assumptions(self.features, "features step")
             stated = (getattr(part.value, "rests_on", None) for part in parts_of(self.features))
             found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
-        if self._n_labels < self._n_rows:
-            n_unlabelled = self._n_rows - self._n_labels
-            found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self._n_rows}))
+        if self.n_labels_ < self.n_rows_:
+            n_unlabelled = self.n_rows_ - self.n_labels_
+            found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
         return found
 
     def _also_assume(self, assumption: Assumption | str) -> None:
         """Add to what the certificates of this fit rest on."""
         self._assumed = (*self._assumed, as_assumption(assumption))
+
+
+class LabelsInMemory(CertifiedClassifier):
+    """A certified classifier that holds its training labels.
+
+    Attributes
+    ----------
+    label_codes_ : integers of shape (n,)
+        The training labels, as positions in `classes_`; 0 for rows without a label.
+    is_labeled_ : booleans of shape (n,)
+        Which training rows have a label.
+    """
+
+    label_codes_: Integers
+    is_labeled_: NDArray[np.bool_]
+
+    def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
+        """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
+        self._check_parameters()
+        check_nothing_masked(X, "X")
+        if unlabeled is None or y is None:
+            X, labels = self._training_arrays(X, label_values(y))
+            self.is_labeled_ = np.ones(len(labels), dtype=bool)
+        else:
+            self.is_labeled_ = _labeled_rows(unlabeled, len(y))
+            labels = column_or_1d(label_values(_given_labels(y, self.is_labeled_)))
+            assert_all_finite(labels, input_name="y")
+            # whatever stands in for the missing labels is not looked at
+            X, _ = self._training_arrays(X, np.zeros(len(self.is_labeled_)))
+        check_classification_targets(labels)
+        self.classes_, codes = encode_labels(labels, self.classes)
+        came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
+        if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
+            self.classes_ = self.classes_.astype(object)
+        self.label_codes_ = np.zeros(len(self.is_labeled_), dtype=np.int64)
+        self.label_codes_[self.is_labeled_] = codes
+        self.n_rows_, self.n_labels_ = len(self.label_codes_), len(codes)
+        for fixed in (self.label_codes_, self.is_labeled_):
+            fixed.setflags(write=False)
+        return np.asarray(X)
+
+    def powers(self, adversary: Adversary | None) -> Powers:
+        """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
+        return powers_of(adversary, self.label_codes_, self.classes_, self.is_labeled_)
 
 
 def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:

@@ -142,6 +142,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         self.clusterer = clusterer
         self.vote = vote
 
+    _gets_a_copy = False
+
     def fit_without_labels(self, X: Floats) -> None:
         """Cluster the training rows, and list who votes in each cluster."""
         if self.vote == "joint" and len(self.classes_) != 2:
@@ -209,9 +211,9 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         members = _members(clusters, self.n_clusters_)
         return np.asarray((members @ X) / members.sum(axis=1)[:, None])
 
-    def _test_features(self, X: Any) -> Any:
+    def test_features(self, X: Any) -> Any:
         """Return the number of each test row's cluster: all that its votes depend on."""
-        Z = np.asarray(super()._test_features(X), dtype=np.float64)
+        Z = np.asarray(super().test_features(X), dtype=np.float64)
         if self._centres is not None:
             return _nearest(Z, self._centres)
         labels = on_one_thread(lambda: with_seeds(lambda: self._predict_one_by_one(Z)))
@@ -231,11 +233,12 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """All test rows of a cluster have the same votes."""
         return np.unique(Z, return_inverse=True)
 
-    def _votes(self, Z: Any) -> SparseVotes:
-        return SparseVotes(self._lines[Z], np.zeros(len(Z), dtype=np.int64), len(self._codes))
+    def votes(self, Z: Any) -> SparseVotes:
+        """Return the votes on test rows, given by their clusters."""
+        return SparseVotes(self._lines[Z], np.zeros(len(Z), dtype=np.int64), self.n_rows_)
 
     def _numbers_per_row(self) -> int:
-        return 5 * len(self._codes)
+        return 5 * self.n_rows_
 
     def _learner_assumptions(self) -> list[Assumption]:
         values = {"step": type(self.clusterer_).__name__, "n_clusters": self.n_clusters_}

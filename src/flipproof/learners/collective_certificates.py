@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.collective import branch_and_bound, most_by_linear_programs
-from flipproof.core.inequalities import (
-    Changes,
-    CollectiveAttack,
-)
+from flipproof.core.inequalities import Changes, CollectiveAttack, VoteTable
+from flipproof.core.powers import Powers
+from flipproof.core.provider import VoteProvider, check_rows_in_memory, provides_votes
 from flipproof.core.rounding import Integers
+from flipproof.core.votes import all_votes
 from flipproof.parameters import check_arguments, integer, number, one_of, parameter_error
 
 CONSTRAINTS = {
@@ -171,22 +171,31 @@ def collective_certify(
 
 
 def _problems(
-    model: Any, X: Any, in_danger: Integers, adversary: Adversary | None, budget: int
+    model: VoteProvider, X: Any, in_danger: Integers, adversary: Adversary | None, budget: int
 ) -> Iterator[CollectiveAttack]:
     """Cut the attack on all predictions in danger into parts, as large as memory and the solver take them."""
-    Z = model._test_features(X)[in_danger]
-    n_changes = len(model._codes) * (len(model.classes_) - 1)
+    Z, powers = model.test_features(X)[in_danger], model.powers(adversary)
+    n_changes = len(model.label_codes_) * (len(model.classes_) - 1)
     block = max(1, MOST_GAINS // max(1, n_changes))
     for start in range(0, len(Z), block):
-        table = model._vote_table(Z[start : start + block], adversary)
+        table = vote_table(model, Z[start : start + block], powers)
         rivals = np.count_nonzero(table.within_reach(Changes.within(table.powers, table.codes), budget), axis=1)
         part = np.cumsum(rivals) * n_changes // MOST_GAINS
         for one in np.unique(part):
             yield CollectiveAttack.on(table.rows(np.flatnonzero(part == one)), budget)
 
 
+def vote_table(model: VoteProvider, Z: Any, powers: Powers) -> VoteTable:
+    """Return all votes on a few test rows."""
+    source = model.votes(Z)
+    votes = all_votes(source)
+    offsets = model.offsets(source, votes.sum(axis=1).astype(np.int64))
+    return VoteTable(votes, offsets, model.label_codes_, powers)
+
+
 def _check_parameters(model: Any, flips: Any, method: Any, time_limit: Any) -> None:
-    if not hasattr(model, "_vote_table"):
+    check_rows_in_memory(model, "collective_certify")
+    if not provides_votes(model):
         remedy = "give its last step, and rows that the others have transformed." if hasattr(model, "steps") else ""
         raise parameter_error("collective_certify", "model", "a label-linear learner of flipproof", model, remedy)
     check_arguments("collective_certify", CONSTRAINTS, flips=flips, method=method, time_limit=time_limit)

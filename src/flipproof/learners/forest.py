@@ -144,6 +144,8 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self.max_features = max_features
         self.random_state = random_state
 
+    _gets_a_copy = False
+
     def fit_without_labels(self, X: Floats) -> None:
         """Grow the trees, and list who is in each leaf."""
         self._levels = _levels(X)
@@ -178,9 +180,9 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self._class_counts = np.bincount(codes, minlength=len(self.classes_))
         self._leaf_counts = self._members @ csr_array(one_hot(codes, len(self.classes_)))
 
-    def _test_features(self, X: Any) -> Any:
+    def test_features(self, X: Any) -> Any:
         """Return the leaves of each test row, one per tree: all that its votes depend on."""
-        Z = super()._test_features(X)
+        Z = super().test_features(X)
         leaves = np.empty((len(Z), len(self.estimators_)), dtype=np.int64)
         for start, stop in tiles(len(Z), max(NUMBERS_AT_A_TIME // Z.shape[1], 1)):
             leaves[start:stop] = self._leaves(_ranks(Z[start:stop], self._levels))
@@ -202,7 +204,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         exponent -= scale(most, exponent) > 2.0**self.precision_ - 1
         return shares, exponent
 
-    def _votes(self, Z: Any) -> SparseVotes:
+    def votes(self, Z: Any) -> SparseVotes:
         """Return the votes on a block of test rows, given by their leaves.
 
         Sums of shares are exact, in any order, and each is rounded once.

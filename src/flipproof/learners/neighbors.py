@@ -455,6 +455,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             remedy = f"use {SCALED_METRICS[metric.lower()]} and the Euclidean metric."
             raise parameter_error(owner, "metric", "one that does not depend on other test rows", metric, remedy)
 
+    _gets_a_copy = False
+
     def fit_without_labels(self, X: Floats) -> None:
         """Keep the training features, on a grid or in an index."""
         self.n_neighbors_ = self._resolve_n_neighbors(len(X))
@@ -499,8 +501,9 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         search.nearest(X[:1], self.n_neighbors_)  # what is wrong with its answers shows now
         return search
 
-    def _votes(self, Z: Floats) -> SparseVotes:
-        k, n = self.n_neighbors_, len(self._codes)
+    def votes(self, Z: Floats) -> SparseVotes:
+        """Return the votes of the nearest training rows on each test row."""
+        k, n = self.n_neighbors_, self.n_rows_
         neighbors = self._search.nearest(Z, k)
         starts = k * np.arange(len(Z) + 1)
         weights = csr_array((self._weigh(neighbors).ravel(), neighbors.rows.ravel(), starts), shape=(len(Z), n))
@@ -518,7 +521,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
 
     def _numbers_per_row(self) -> int:
         """Return the distances to all rows (an index has none of them), and the neighbours with their weights."""
-        return (0 if self.index_ is not None else len(self._codes)) + 5 * self.n_neighbors_
+        return (0 if self.index_ is not None else self.n_rows_) + 5 * self.n_neighbors_
 
     def _learner_assumptions(self) -> list[Assumption]:
         found: list[Assumption] = []

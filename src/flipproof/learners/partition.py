@@ -27,7 +27,7 @@ from flipproof.learners.base_learners import (
     fit_base_learners,
     on_one_core,
 )
-from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
 
@@ -42,7 +42,7 @@ ONLY_METHOD = (NONE | one_of(METHOD)).explained(
 HELD_PER_CELL = 8
 
 
-class CertifiedPartitionClassifier(CertifiedClassifier):
+class CertifiedPartitionClassifier(LabelsInMemory):
     """Any classifier, certified: fitted to many small parts of the training rows, which then vote.
 
     Deep partition aggregation (Levine and Feizi 2021, there SS-DPA for changed labels). The training rows are dealt to
@@ -164,7 +164,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         members = [in_order[number::n_partitions] for number in range(n_partitions)]
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
-        labels = self.classes_[self._codes]
+        labels = self.classes_[self.label_codes_]
         self.estimators_ = fit_base_learners(base, rows, labels, members, self.n_jobs)
         check_comes_out_the_same(base, rows, labels, members, self.estimators_)
         n_alike = len(hashes) - len(np.unique(hashes))
@@ -173,12 +173,12 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that most base learners predict; ties go to the class that sorts lowest."""
-        winner = winners(self._counted(self._votes(self._test_features(X))))
+        winner = winners(self._counted(self._votes(self.test_features(X))))
         return np.asarray(self.classes_[winner])
 
     def decision_function(self, X: Any) -> Floats:
         """Return the share of base learners that predict each class, shape (m, K); with two classes the difference."""
-        shares = self._counted(self._votes(self._test_features(X))) / len(self.estimators_)
+        shares = self._counted(self._votes(self.test_features(X))) / len(self.estimators_)
         return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
 
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
@@ -199,8 +199,8 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
             `margin` is the lead in votes. There is no noise, hence neither `log_failure` nor `witness`.
         """
         check_parameter(type(self).__name__, "method", method, ONLY_METHOD)
-        Z = self._test_features(X)
-        powers = self._powers(adversary)
+        Z = self.test_features(X)
+        powers = self.powers(adversary)
         votes = self._votes(Z)
         found = self._certify_labels(votes, powers)
         if powers.groups is not None:
@@ -219,7 +219,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
             witness=found.witness,
             method=METHOD,
             noise=np.nan,
-            n_train=len(self._codes),
+            n_train=self.n_rows_,
             classes=self.classes_.copy(),
             assumptions=(*self._assumed, *self._adversary_assumptions(adversary, powers)),
             unit=powers.scope.unit,
@@ -274,7 +274,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         if self.estimator is not None:
             found += assumptions_about(self.estimator, "base learner")
         if n_alike:
-            found.append(Assumption("equal-rows-by-order", {"n_equal": n_alike, "n_rows": len(self._codes)}))
+            found.append(Assumption("equal-rows-by-order", {"n_equal": n_alike, "n_rows": self.n_rows_}))
         return found
 
     def _adversary_assumptions(self, adversary: Adversary | None, powers: Powers) -> list[Assumption]:

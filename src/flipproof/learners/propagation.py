@@ -184,21 +184,23 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self._fit(X, y, unlabeled)
         return self
 
+    _gets_a_copy = False
+
     def fit_without_labels(self, X: Floats) -> None:
         """Join training rows to their neighbours; if labels are few, find out where each of them spreads to."""
         n, self.n_neighbors_ = len(X), min(int(self.n_neighbors), len(X) - 1)
         self._rule = self.rule  # as the votes are; set_params may change the other before the next fit
         self._search = exact_search(X)
         self._graph = Graph.of_neighbors(_nearest_others(self._search, X, self.n_neighbors_), float(self.alpha))
-        self._voters = np.flatnonzero(self._labeled)
+        self._voters = np.flatnonzero(self.is_labeled_)
         self._spread = self._graph.solutions(self._voters) if n * len(self._voters) <= MOST_KEPT else None
 
-    def _votes(self, Z: Floats) -> SparseVotes:
+    def votes(self, Z: Floats) -> SparseVotes:
         """Return the votes of all labels on a block of test rows.
 
         (D - alpha W)^-1 is symmetric: what a label sends to the neighbours of a test row is what they send to it.
         """
-        graph, n, n_voters = self._graph, len(self._codes), len(self._voters)
+        graph, n, n_voters = self._graph, self.n_rows_, len(self._voters)
         joined = _indicator(self._search.nearest(Z, self.n_neighbors_).rows, n)
         reached = graph.solve(joined.T)[self._voters].T if self._spread is None else joined @ self._spread
         alpha = self._weigh(graph.without_error(reached))
@@ -222,7 +224,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
 
     def _numbers_per_row(self) -> int:
         """Return the distances to all rows or, where those are solved for, what a step of a solution needs."""
-        return (1 if self._spread is not None else 4) * len(self._codes) + 8 * len(self._voters) + 4 * self.n_neighbors_
+        return (1 if self._spread is not None else 4) * self.n_rows_ + 8 * len(self._voters) + 4 * self.n_neighbors_
 
 
 @dataclass(frozen=True)

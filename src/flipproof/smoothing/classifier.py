@@ -28,7 +28,7 @@ from flipproof.core.noise import FeatureNoise, JointNoise
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base_learners import BASE_LEARNER
-from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
 from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, integer, one_of
 from flipproof.progress import FitProgress
@@ -61,7 +61,7 @@ from flipproof.values import check_nothing_masked, encode_labels, label_values
 SCOPES = ("prediction", "batch")
 
 
-class SmoothedClassifier(CertifiedClassifier):
+class SmoothedClassifier(LabelsInMemory):
     """Any classifier, certified: fitted to many noisy copies of the training data, which then vote.
 
     The paper's Algorithm 2, with a training procedure as the function that is smoothed. The *smoothed decision* g is
@@ -227,15 +227,16 @@ class SmoothedClassifier(CertifiedClassifier):
         self._check_parameters()
         check_nothing_masked(X, "X")
         X, labels = self._read_features(X, label_values(y))
-        self.classes_, self._codes = encode_labels(labels, self.classes)
-        self._labeled = np.ones(len(self._codes), dtype=bool)
+        self.classes_, self.label_codes_ = encode_labels(labels, self.classes)
+        self.is_labeled_ = np.ones(len(self.label_codes_), dtype=bool)
         # copies: what somebody does to the data, the noise or the learner later must not change the draws
         self.noise_ = deepcopy(resolved_noise(self.noise, len(self.classes_), type(self).__name__))
         resolved_guarantee(self.method, self.noise_, type(self).__name__)
         self.seed_ = seed_from(self.random_state)
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
-        self._fits = NoisyFits(unshared_clone(base), self.noise_, fresh(X), self._codes, self.classes_, self.seed_)
+        codes = self.label_codes_
+        self._fits = NoisyFits(unshared_clone(base), self.noise_, fresh(X), codes, self.classes_, self.seed_)
         self._fits.try_once()
         self._class_set_was_read = self.classes is None
         is_noised = "labels" if getattr(self.noise_, "part", "both") == "labels" else "training data"
@@ -273,7 +274,7 @@ class SmoothedClassifier(CertifiedClassifier):
         """
         check_is_fitted(self)
         self._check_parameters()
-        name, powers = type(self).__name__, self._powers(adversary)
+        name, powers = type(self).__name__, self.powers(adversary)
         if adversary is not None and radius_unit(self.noise_) != "labels":
             raise ValueError(f"An adversary who changes labels needs noise on labels. Got {self.noise_!r} instead.")
         guarantee = resolved_guarantee(self.method if method is None else method, self.noise_, name)
@@ -287,7 +288,7 @@ class SmoothedClassifier(CertifiedClassifier):
     def _certificates(
         self, found: VoteBounds, guarantee: str, adversary: Adversary | None, powers: Powers
     ) -> SmoothedCertificates:
-        n_train, unit = len(self._codes), radius_unit(self.noise_)
+        n_train, unit = len(self.label_codes_), radius_unit(self.noise_)
         decided = found.decided
         radius = certified_radius(found.log_failure, found.log_rival, self.noise_, guarantee, n_train)
         if unit == "labels":  # what holds against any changed labels holds against those that somebody can change
@@ -350,7 +351,7 @@ class SmoothedClassifier(CertifiedClassifier):
         return assumptions(self.noise_, base, self.confidence, self.confidence_over, n_classes_read)
 
     def _reach(self, guarantee: str, n_predictions: int) -> str:
-        n_train = len(self._codes)
+        n_train = len(self.label_codes_)
         return reach(self._n_samples, self.confidence, self.noise_, guarantee, n_train, n_predictions)
 
     def _read_features(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
