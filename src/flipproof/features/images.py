@@ -13,7 +13,7 @@ Images = NDArray[np.float32]
 
 
 class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A feature map of images that come as rows of pixels: row by row, colours last."""
+    """A feature map of images that are given as rows of pixels: row by row, colours last."""
 
     image_shape: tuple[int, ...] | None
     n_features_in_: int
@@ -32,7 +32,7 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 def image_shape_of(n_pixels: int, image_shape: tuple[int, ...] | None, who: str) -> tuple[int, int, int]:
-    """Return height, width and channels: as given, or of a square grey image."""
+    """Return height, width and channels: as given, or those of a square grey image."""
     if image_shape is None:
         side = round(n_pixels**0.5)
         shape: tuple[int, ...] = (side, side, 1)
@@ -40,7 +40,7 @@ def image_shape_of(n_pixels: int, image_shape: tuple[int, ...] | None, who: str)
         shape = (*image_shape, 1) if len(image_shape) == 2 else tuple(image_shape)
     if len(shape) != 3 or int(np.prod(shape)) != n_pixels:
         raise ValueError(
-            f"The 'image_shape' parameter of {who} must be (height, width) or (height, width, channels) of rows of "
-            f"{n_pixels} numbers. Got {image_shape!r} instead."
+            f"The 'image_shape' parameter of {who} must be (height, width) or (height, width, channels) with "
+            f"{n_pixels} numbers in all. Got {image_shape!r} instead."
         )
     return shape[0], shape[1], shape[2]
