@@ -15,7 +15,7 @@ from flipproof.datasets import text_sets as texts
 from flipproof.datasets.shelf import PublicFile, checksum
 
 
-def test_original_tables_read_as_their_copies_with_names(data_dir, tmp_path):
+def test_original_tables_equal_their_copies_with_names(data_dir, tmp_path):
     """The originals are rebuilt to the last byte: their published checksums are those of the rebuilt files."""
     train, test = (
         gzip.decompress((data_dir / "adult" / f"adult.{part}.gz").read_bytes()).decode().splitlines()[1:]
@@ -75,7 +75,7 @@ def test_reviews_read_the_same_from_folder_archive_and_lines(some_lines, reviews
     assert load_imdb(folder=packed).X_test.tolist() == from_folder.X_test.tolist()
 
 
-def test_a_replaced_review_is_noticed(reviews):
+def test_a_replaced_review_is_detected(reviews):
     one = next((reviews / "aclImdb" / "test" / "pos").iterdir())
     one.write_text("A fine app, five stars.")
     with pytest.raises(OSError, match=r"aclImdb \(test\) is damaged or another file"):
@@ -139,7 +139,7 @@ def test_images_read_the_same_from_all_public_forms(images, tmp_path, form):
     assert np.array_equal(picture, np.stack([red, green, blue], axis=-1))
 
 
-def test_a_changed_image_is_noticed(images, tmp_path):
+def test_a_changed_image_is_detected(images, tmp_path):
     _, records = images
     (tmp_path / "cifar-10-batches-bin").mkdir()
     for name, content in zip(cifar.BATCHES, records, strict=True):
