@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from flipproof import CertifiedPartitionClassifier
-from flipproof.learners.clones import with_seeds
+from flipproof.determinism import with_seeds
 from flipproof.smoothing import SmoothedClassifier
 
 RNG = np.random.default_rng(0)

@@ -22,11 +22,11 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
-from threadpoolctl import threadpool_limits
 
 from flipproof import datasets
 from flipproof.datasets import Dataset
 from flipproof.datasets.shelf import Shelf
+from flipproof.determinism import single_threaded
 from flipproof.experiments.manifest import MADE_WITH, environment, misfit
 from flipproof.experiments.spec import Experiment, FeatureSpec
 from flipproof.features.training import TRAINER, torch_for
@@ -423,5 +423,5 @@ def _one_thread(kind: str) -> Iterator[None]:
     """Compute features on one thread: sums over several have other last bits, and training makes much of these."""
     if kind in NETWORKS:
         torch_for(f"The feature map {kind!r}")  # threads of what is imported later are not limited
-    with threadpool_limits(limits=1):
+    with single_threaded():
         yield

@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.determinism import own_randomness
 from flipproof.features.images import Images, ImageTransformer
 from flipproof.features.training import (
     TRAINING_CONSTRAINTS,
@@ -18,7 +19,6 @@ from flipproof.features.training import (
     device_of,
     fingerprint,
     load_tensors,
-    own_randomness,
     torch_for,
     train,
     weights_of,

@@ -12,7 +12,6 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib import import_module
@@ -22,6 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.determinism import own_randomness
 from flipproof.files import write_whole
 from flipproof.parameters import NONE, VERBOSE, Constraints, instance, integer, number
 
@@ -72,14 +72,6 @@ def device_of(torch: Any, device: str) -> str:
     if device != "auto":
         return device
     return "cuda" if torch.cuda.is_available() else "cpu"
-
-
-@contextmanager
-def own_randomness(torch: Any, seed: int) -> Any:
-    """Draw from this seed inside, and leave PyTorch's own stream as it was."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
 
 
 def fingerprint(arrays: list[NDArray[Any]], settings: dict[str, Any]) -> str:

@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.certificates import METHODS, Certificates, check_method
@@ -20,6 +19,7 @@ from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, above, scale
 from flipproof.core.votes import LARGEST_PRECISION, EstimatedScores, VoteSource, all_votes, class_scores, group_votes
+from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.row_by_row import votes_row_by_row
 from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of
@@ -246,7 +246,7 @@ class LabelLinearClassifier(CertifiedClassifier):
         if n_jobs == 1:
             parts = [self._certify_block(Z[rows], method, powers) for rows in blocks]
         else:
-            with threadpool_limits(limits=1, user_api="blas"):
+            with single_threaded("blas"):
                 work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
         self._check_parts(parts, Z, powers.scope)
