@@ -21,7 +21,7 @@ from flipproof.cli.blocks import (
     stands_for_files,
     training_files,
 )
-from flipproof.cli.data import DataChoice, checksum, data_options
+from flipproof.cli.data import DataChoice, data_options
 from flipproof.cli.model import (
     FIT_STEPS,
     LEARNERS,
@@ -35,6 +35,7 @@ from flipproof.cli.model import (
 from flipproof.cli.options import MODEL, REQUIREMENT, GroupedCommand, common_options, option
 from flipproof.cli.requirement import Requirement
 from flipproof.cli.workers import ClusterChoice, cluster_options
+from flipproof.files import digest_of_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -315,9 +316,9 @@ def _facts(data: DataChoice, model: ModelChoice, fitted: Fitted, began: float) -
     if isinstance(fitted, FittedInBlocks):
         files, checksums = fitted.file_facts(), fitted.checksums(data.train)
     else:
-        files, checksums = {}, {str(data.train): checksum(data.train)}
+        files, checksums = {}, {str(data.train): digest_of_file(data.train)}
     if data.test is not None:
-        checksums[str(data.test)] = checksum(data.test)
+        checksums[str(data.test)] = digest_of_file(data.test)
     return {
         "training_file": str(data.train),
         **files,

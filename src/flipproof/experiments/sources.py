@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import lzma
@@ -30,7 +29,7 @@ from flipproof.determinism import single_threaded
 from flipproof.experiments.manifest import MADE_WITH, environment, misfit
 from flipproof.experiments.spec import Experiment, FeatureSpec
 from flipproof.features.training import TRAINER, torch_for
-from flipproof.files import write_whole
+from flipproof.files import digest_of_file, write_whole
 
 #: What reading an archive that is damaged may end in.
 UNREADABLE = (
@@ -92,12 +91,6 @@ def _check(file: FeatureFile) -> None:
         raise ValueError("training and test rows have different numbers of columns")
     if wrong := misfit(file.made_with, MADE_WITH, "what made it"):
         raise ValueError(wrong)
-
-
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 #: Where the word vectors can be had that the spec of a run names by their usual name.
@@ -319,7 +312,7 @@ class FeatureStore:
         """Return the checksum of the file of word vectors that features come from, if any."""
         files = [spec.parameters["files"] for spec in self.experiment.chain(name) if spec.kind == "words"]
         paths = (word_vectors(self._setting.data_dir, names) for names in files)
-        return {path.name: digest(path) for path in paths}
+        return {path.name: digest_of_file(path) for path in paths}
 
     def kept(self, name: str) -> FeatureFile | None:
         """Return the features in the file; None if there is none, or one that was made by another recipe."""
@@ -353,7 +346,7 @@ class FeatureStore:
     def checksum(self, name: str) -> str:
         """Return the checksum of the file of features; empty if they are not kept, or not there."""
         is_there = self.experiment.features[name].keep and self.path(name).exists()
-        return digest(self.path(name)) if is_there else ""
+        return digest_of_file(self.path(name)) if is_there else ""
 
     def _for_this_run(self, spec: FeatureSpec) -> FeatureSpec:
         changed = self.experiment.quick.get("features", {}).get(spec.name, {}) if self.part.is_quick else {}

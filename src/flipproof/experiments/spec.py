@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
+
+from flipproof.files import digest_of
 
 #: What a run is for: a row of the paper's table, a line for comparison in figures only, or what goes beyond the paper.
 GROUPS = ("paper", "reference", "beyond")
@@ -185,7 +186,7 @@ def parse_experiment(name: str, content: bytes) -> Experiment:
             peers=tuple(table.get("peers", ())),
             caption=table.get("caption", ""),
             quick=table.get("quick", {}),
-            fingerprint=hashlib.sha256(content).hexdigest(),
+            fingerprint=digest_of(content),
         )
     except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"The experiment {name!r} is not well described: {error!r}.") from error

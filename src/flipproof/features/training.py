@@ -13,7 +13,6 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.determinism import own_randomness
-from flipproof.files import write_whole
+from flipproof.files import digest_of_pieces, write_whole
 from flipproof.parameters import NONE, VERBOSE, Constraints, instance, integer, number
 
 #: Number of the way to train: another one wherever the same data and settings would come to another network.
@@ -76,11 +75,10 @@ def device_of(torch: Any, device: str) -> str:
 
 def fingerprint(arrays: list[NDArray[Any]], settings: dict[str, Any]) -> str:
     """Return what a checkpoint must have been made from to be gone on with: the data, the settings, the trainer."""
-    digest = sha256(repr([TRAINER, *sorted(settings.items())]).encode())
+    pieces: list[str | memoryview] = [repr([TRAINER, *sorted(settings.items())])]
     for array in arrays:
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+        pieces += [f"{array.dtype} {array.shape}", np.ascontiguousarray(array).data]
+    return digest_of_pieces(pieces)
 
 
 def train(torch: Any, network: Any, loss_of: Callable[[Any], Any], n_rows: int, how: Training, made_from: str) -> None:
