@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from flipproof.readable import four_decimals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -69,7 +70,7 @@ def min_certified_accuracy(
 
 def found_words(outcome: Mapping[str, Any]) -> str:
     """Say what was required and what was found, rounded down: 0.89996 is not 0.9."""
-    return f"{outcome['text']}, found {math.floor(outcome['found'] * 10_000) / 10_000:.4f}"
+    return f"{outcome['text']}, found {four_decimals(outcome['found'])}"
 
 
 def _whole(text: str) -> int | None:

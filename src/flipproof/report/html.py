@@ -13,10 +13,10 @@ from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
 from flipproof.files import digest_of
+from flipproof.readable import percent
 from flipproof.report import charts, facts
 from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
-from flipproof.report.text import percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
