@@ -27,13 +27,10 @@ class Requirement:
 
     def found(self, certificates: Certificates, y_true: NDArray[Any] | None) -> float:
         """Return the share that does."""
-        import numpy as np
-
-        from flipproof.metrics import certified_accuracy
+        from flipproof.metrics import certified_accuracy, n_standing
 
         if not self.correct:
-            safe = (certificates.radius >= self.flips) & ~certificates.abstained
-            return float(np.count_nonzero(safe) / len(certificates))
+            return n_standing(certificates, [self.flips])[0] / len(certificates)
         if y_true is None:
             raise ValueError("--min-certified-accuracy needs the labels of the test rows, but they have none.")
         return float(certified_accuracy(y_true, certificates, [self.flips])[0])
