@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.core.rounding import Floats, Integers
 from flipproof.parameters import check_parameter, one_of
 from flipproof.readable import percent, significant
+from flipproof.values import column_of
 
 METHODS = ("exact", "tight", "kl")
 
@@ -128,22 +129,36 @@ class Certificates:
             return "abstained"
         return str(self.radius[row]) if self.unit in COUNTED_UNITS else significant(self.radius[row])
 
-    def to_arrow(self) -> Any:
-        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
+    def to_arrow(
+        self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True
+    ) -> Any:
+        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata.
+
+        Parameters
+        ----------
+        ids : sequence of m names, optional
+            What the test rows are called, for a column ``id``.
+        y_true : array of shape (m,), optional
+            The true classes, for the columns ``label`` and ``correct``.
+        details : bool, default=True
+            Whether there are columns for what proves the radius: ``log_failure``, ``abstained``, ``noise`` and a
+            ``witness_`` for each class. Without them it is the table that ``flipproof certify -o`` writes.
+
+        Returns
+        -------
+        pyarrow.Table
+        """
         try:
             import pyarrow as pa
         except ImportError as error:
             raise ImportError("to_arrow needs pyarrow: pip install 'flipproof[cli]'") from error
-        columns = {
-            "prediction": self.prediction,
-            "radius": self.radius,
-            "rival": self.rival,
-            "margin": self.margin,
-            "log_failure": self.log_failure,
-            "abstained": self.abstained,
-            "noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self)),
-            **{f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)},
-        }
+        columns: dict[str, Any] = {} if ids is None else {"id": column_of(ids)}
+        columns |= {"prediction": self.prediction, "radius": self.radius, "rival": self.rival, "margin": self.margin}
+        if y_true is not None:
+            columns |= {"label": y_true, "correct": self.prediction == np.asarray(y_true)}
+        columns |= {"method": pa.repeat(self.method, len(self)), "unit": pa.repeat(self.unit, len(self))}
+        if details:
+            columns |= self._details()
         about = {
             "method": self.method,
             "n_train": str(self.n_train),
@@ -153,6 +168,15 @@ class Certificates:
             "assumptions": json.dumps(self.assumptions),
         }
         return pa.table(columns, metadata=about)
+
+    def _details(self) -> dict[str, Any]:
+        """Return the columns of a table that prove the radius."""
+        return {
+            "log_failure": self.log_failure,
+            "abstained": self.abstained,
+            "noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self)),
+            **{f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)},
+        }
 
 
 def check_method(method: str, owner: str) -> str:

@@ -205,7 +205,8 @@ def certificate_table(fitted: Fitted, certificates: dict[str, Certificates]) -> 
     """Return a line for each test row, and for each method."""
     import pyarrow as pa
 
-    return pa.concat_tables([_method_table(fitted, one) for one in certificates.values()])
+    ids, labels = fitted.test.ids, fitted.test.labels
+    return pa.concat_tables([one.to_arrow(ids=ids, y_true=labels, details=False) for one in certificates.values()])
 
 
 def attacks_for_report(fitted: FittedInMemory, main: Certificates) -> tuple[AttackResult, LabelAudit]:
@@ -243,25 +244,6 @@ def attacks_for_report(fitted: FittedInMemory, main: Certificates) -> tuple[Atta
         attempted=attempted,
     )
     return attack, audit
-
-
-def _method_table(fitted: Fitted, one: Certificates) -> pa.Table:
-    import pyarrow as pa
-
-    from flipproof.cli.output import column_of
-
-    columns: dict[str, Any] = {
-        "id": column_of(fitted.test.ids),
-        "prediction": one.prediction,
-        "radius": one.radius,
-        "rival": one.rival,
-        "margin": one.margin,
-    }
-    if fitted.test.labels is not None:
-        columns["label"] = fitted.test.labels
-        columns["correct"] = one.prediction == fitted.test.labels
-    columns["method"], columns["unit"] = [one.method] * len(one), [one.unit] * len(one)
-    return pa.table(columns)
 
 
 def _table_file(fitted: Fitted, certificates: dict[str, Certificates], path: Path | None) -> bytes:
