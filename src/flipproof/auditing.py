@@ -31,10 +31,10 @@ from flipproof.fitting import (
     fit,
     fit_in_blocks,
     is_path,
-    keeps_rows_in_blocks,
     source_name,
 )
 from flipproof.metrics import certified_accuracy
+from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement, Requirement, as_requirements
 
 if TYPE_CHECKING:
@@ -179,10 +179,10 @@ class Audit:
         ]
         if self.test.labels is not None:
             accuracy = certified_accuracy(self.test.labels, main, [0])[0]
-            lines.insert(1, f"  accuracy {_rounded_down(accuracy)}")
+            lines.insert(1, f"  accuracy {four_decimals(accuracy)}")
         for one in self.requirements:
             met = "met" if one.passed else "NOT MET"
-            lines.append(f"  {met}: {one.text}, found {_rounded_down(one.found)}")
+            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}")
         if self.attacks is not None:
             lines.append(f"  {self.attacks!r}")
         return "\n".join(lines) + ">"
@@ -191,7 +191,9 @@ class Audit:
         """Return a line for each test row, and for each method."""
         import pyarrow as pa
 
-        return pa.concat_tables([_method_table(self.test, one) for one in self.certificates.values()])
+        ids, labels = self.test.ids, self.test.labels
+        each = [one.to_arrow(ids=ids, y_true=labels, details=False) for one in self.certificates.values()]
+        return pa.concat_tables(each)
 
     def to_frame(self) -> Any:
         """Return a line for each test row, and for each method, in a data frame.
@@ -427,11 +429,11 @@ def _certified(fitted: Fitted, methods: Sequence[str] | str | None, step: Callab
 
 
 def _has_exact_attack(fitted: Fitted) -> bool:
-    from flipproof.learners.base import LabelLinearClassifier
+    from flipproof.core.provider import provides_votes
     from flipproof.learners.pipeline import learner_in
 
     learner = learner_in(fitted.model)
-    return fitted.train is not None and isinstance(learner, LabelLinearClassifier) and not keeps_rows_in_blocks(learner)
+    return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
 
 
 def _attacks_on_most_fragile(fitted: Fitted, main: Certificates) -> tuple[AttackResult, LabelAudit]:
@@ -470,25 +472,6 @@ def _attacks_on_most_fragile(fitted: Fitted, main: Certificates) -> tuple[Attack
     return attack, to_audit
 
 
-def _method_table(test: Rows, one: Certificates) -> pa.Table:
-    import pyarrow as pa
-
-    from flipproof.tables.columns import column_of
-
-    columns: dict[str, Any] = {
-        "id": column_of(test.ids),
-        "prediction": one.prediction,
-        "radius": one.radius,
-        "rival": one.rival,
-        "margin": one.margin,
-    }
-    if test.labels is not None:
-        columns["label"] = test.labels
-        columns["correct"] = one.prediction == test.labels
-    columns["method"], columns["unit"] = [one.method] * len(one), [one.unit] * len(one)
-    return pa.table(columns)
-
-
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
     """Return all requirements as the one that a report has room for."""
     if len(judged) < 2:
@@ -502,7 +485,7 @@ def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
 
 
 def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Certificates, began: float) -> Provenance:
-    from flipproof.files import checksum
+    from flipproof.files import digest_of_file
     from flipproof.report.summary import software
 
     training, files, digests = source_name(data.train), {}, {}
@@ -512,9 +495,9 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         files = {"n_files": len(fitted.files), "n_bytes": sum(file.stat().st_size for file in fitted.files)}
         digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
     elif is_path(data.train):
-        digests[training] = checksum(Path(data.train))
+        digests[training] = digest_of_file(Path(data.train))
     if is_path(data.test):
-        digests[source_name(data.test)] = checksum(Path(data.test))
+        digests[source_name(data.test)] = digest_of_file(Path(data.test))
     drawn_from = Path(data.train).name if is_path(data.train) else training
     test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
     return Provenance(
@@ -538,8 +521,3 @@ def _parameters_of(model: Any) -> dict[str, Any]:
     left_out = ("features", "verbose")
     own = {name: value for name, value in model.get_params(deep=False).items() if name not in left_out}
     return dict(json.loads(json.dumps(own, default=str)))
-
-
-def _rounded_down(share: float) -> str:
-    """Write a share of which none is claimed that was not found."""
-    return f"{np.floor(share * 10_000) / 10_000:.4f}"

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flipproof.certificates import Certificates
 from flipproof.errors import InputError, Parameter
-from flipproof.metrics import certified_accuracy, certified_recall
+from flipproof.metrics import certified_accuracy, certified_recall, n_standing
 
 NUMBER = r"\d+(?:\.\d*)?|\.\d+"
 ACCURACY = re.compile(rf"accuracy\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII)
@@ -72,8 +72,7 @@ class Requirement:
 
     def _found(self, certificates: Certificates, y_true: NDArray[Any] | None) -> float:
         if self.measure == "radius":
-            safe = (certificates.radius >= self.flips) & ~certificates.abstained
-            return float(np.count_nonzero(safe) / len(certificates))
+            return n_standing(certificates, [self.flips])[0] / len(certificates)
         if y_true is None:
             raise InputError(f"{self.text} needs the labels of the test rows, but they have none.")
         if self.measure == "accuracy":

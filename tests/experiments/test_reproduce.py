@@ -1,4 +1,4 @@
-"""A slice of every experiment on real data; runs that were interrupted go on."""
+"""A slice of every experiment on real data; interrupted runs are resumed."""
 
 import json
 import os
@@ -6,6 +6,8 @@ import signal
 import sys
 import threading
 import time
+import types
+from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pytest
@@ -19,10 +21,10 @@ from flipproof.experiments.row_files import FINISHED, GROWING, RowFile
 NEEDED = {"mnist17": ("torch", "umap")}
 
 
-@pytest.mark.parametrize("name", experiment_names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.deep(*NEEDED.get(name, ("umap",)))) for name in experiment_names()]
+)
 def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
-    for package in NEEDED.get(name, ("umap",)):
-        pytest.importorskip(package)
     arguments = ["reproduce", name, "--quick", "--data-dir", str(data_dir), "--out", str(tmp_path)]
     assert command(arguments) == 0
     experiment, folder = read_experiment(name), tmp_path / f"{name}-quick"
@@ -40,7 +42,7 @@ def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
     assert all(run.name in tables for run in experiment.runs if run.group != "reference")
     for figure in experiment.figures:
         assert (folder / f"{figure.file}.png").read_bytes().startswith(b"\x89PNG")
-    assert tables.count("not run here, as in every quick run") == len(experiment.runs) - len(done)
+    assert tables.count("skipped (not part of a quick run)") == len(experiment.runs) - len(done)
     for run in done:
         if {"tight", "exact"} <= set(run.methods):
             assert (runs[run.name]["kl"] <= runs[run.name]["tight"]).all()
@@ -51,7 +53,7 @@ def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
 
 
 class CountingThreads(FunctionTransformer):
-    """Features as they are; whoever computes them is asked on how many threads."""
+    """Returns features unchanged and records the number of threads."""
 
     def transform(self, X):
         self.threads = {pool["num_threads"] for pool in threadpool_info()}
@@ -71,10 +73,10 @@ def test_features_do_not_depend_on_the_number_of_cores(data_dir, tmp_path, monke
 
 
 class Stop(Exception):  # noqa: N818 - not an error
-    """Somebody pulled the plug."""
+    """Simulates a crash."""
 
 
-def test_a_run_that_was_stopped_goes_on_and_comes_to_the_same_rows(data_dir, tmp_path):
+def test_a_resumed_run_gives_the_same_rows(data_dir, tmp_path):
     experiment = read_experiment("dogfish")
     reproduce(experiment, tmp_path / "whole", data_dir, quick=True)
     done = []
@@ -99,7 +101,7 @@ def test_a_run_that_was_stopped_goes_on_and_comes_to_the_same_rows(data_dir, tmp
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_what_an_attack_found_before_it_was_interrupted_is_no_row(data_dir, tmp_path, monkeypatch, times):
+def test_interrupted_attacks_write_no_rows(data_dir, tmp_path, monkeypatch, times):
     attack = runner.undefended_attack
 
     def interrupted(*arguments):
@@ -126,19 +128,29 @@ def test_another_seed_is_another_run(data_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "package", "extra"),
-    [("mnist17", "torch", "deep"), ("imdb", "umap", "umap"), ("imdb", "matplotlib", "plot")],
+    ("name", "hidden", "named"),
+    [
+        ("mnist17", ("torch", "umap", "matplotlib"), "matplotlib, PyTorch, umap-learn."),
+        ("imdb", ("umap",), "umap-learn."),
+        ("dogfish", ("umap", "PIL"), "pillow, umap-learn."),
+        ("imdb", ("matplotlib",), "matplotlib."),
+        ("all", ("torch", "umap", "PIL"), "pillow, PyTorch, umap-learn."),
+    ],
 )
-def test_a_package_that_is_not_there_is_named_first(name, package, extra, data_dir, tmp_path, monkeypatch, capfd):
-    monkeypatch.setitem(sys.modules, package, None)
+def test_packages_that_are_not_there_are_named_at_once(name, hidden, named, data_dir, tmp_path, monkeypatch, capfd):
+    for package in ("torch", "umap"):  # those that are not hidden need not be there either
+        monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
+        sys.modules[package].__spec__ = ModuleSpec(package, None)
+    for package in hidden:
+        monkeypatch.setitem(sys.modules, package, None)
     assert command(["reproduce", name, "--quick", "--data-dir", str(data_dir), "--out", str(tmp_path)]) == 2
-    said = capfd.readouterr().err.splitlines()
-    assert len(said) == 2, "that it is loading, and what to install"
-    assert f"pip install 'flipproof[{extra}]'" in said[1]
-    assert RowFile(tmp_path / f"{name}-quick").runs() == {}
+    *progress, said = capfd.readouterr().err.splitlines()
+    assert len(progress) == (5 if name == "all" else 1), "that it is loading"
+    assert f"{named} Install all: pip install 'flipproof[reproduce]'" in said
+    assert not any(file.is_file() for file in tmp_path.rglob("*"))
 
 
-def test_bad_input_gets_one_clear_line(data_dir, tmp_path, capfd):
+def test_bad_input_gives_a_one_line_error(data_dir, tmp_path, capfd):
     (tmp_path / "file").touch()
     for arguments, message in (
         (["reproduce", "imdb", "--data-dir", str(data_dir), "--out", str(tmp_path / "file")], "file' is not a folder"),

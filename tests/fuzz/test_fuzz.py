@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from patience import SECONDS
+from tiers import mostly_slow
 
 import flipproof
 from fuzz.judge import judge
@@ -34,7 +35,7 @@ def judged(seeds, record_property, **options):
     return tally
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", mostly_slow(range(CHUNKS), fast=(1, 2)))
 def test_problems_with_fixed_seeds(chunk, record_property):
     tally = judged(range(chunk, CASES, CHUNKS), record_property)
     assert tally.n_cases == CASES // CHUNKS
@@ -110,6 +111,7 @@ def run_script(script, folder):
     )
 
 
+@pytest.mark.slow
 def test_the_judge_has_nothing_against_a_sound_learner():
     verdict = judge(PLAIN, all_refits=True)
     assert verdict.findings == []
@@ -119,13 +121,20 @@ def test_the_judge_has_nothing_against_a_sound_learner():
 
 @pytest.mark.parametrize(
     ("learner", "kind", "mended"),
-    [
-        ("RadiusTooLarge", "radius too large (exact)", ("found.radius + 1", "found.radius")),
-        ("RadiusTooSmall", "radius too small (exact)", ("found.radius - 1", "found.radius")),
-        ("WrongPrediction", "form: certificates.prediction", ("prediction=last, rival=first", "method=found.method")),
-        ("WrongRival", "rival", ("rival=np.array([other[-1] for other in others])", "method=found.method")),
-        ("ReadsLabels", "weights", ("1e-3 if", "1e3 if")),
-    ],
+    mostly_slow(
+        [
+            ("RadiusTooLarge", "radius too large (exact)", ("found.radius + 1", "found.radius")),
+            ("RadiusTooSmall", "radius too small (exact)", ("found.radius - 1", "found.radius")),
+            (
+                "WrongPrediction",
+                "form: certificates.prediction",
+                ("prediction=last, rival=first", "method=found.method"),
+            ),
+            ("WrongRival", "rival", ("rival=np.array([other[-1] for other in others])", "method=found.method")),
+            ("ReadsLabels", "weights", ("1e-3 if", "1e3 if")),
+        ],
+        fast=(0,),
+    ),
 )
 def test_the_judge_notices(learner, kind, mended, tmp_path):
     found = [one for one in judge(with_learner(learner)).findings if one.kind.startswith(kind)]
@@ -139,6 +148,7 @@ def test_the_judge_notices(learner, kind, mended, tmp_path):
     assert passed.returncode == 0, passed.stdout + passed.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["kl", "tight"])
 def test_the_judge_notices_radii_that_the_noise_does_not_prove(method, tmp_path):
     """Even where the exact radius is larger still."""

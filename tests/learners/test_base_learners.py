@@ -16,9 +16,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from tiers import mostly_slow
 
 from flipproof import CertifiedPartitionClassifier
-from flipproof.learners.clones import with_seeds
+from flipproof.determinism import with_seeds
 from flipproof.smoothing import SmoothedClassifier
 
 RNG = np.random.default_rng(0)
@@ -69,7 +70,7 @@ def votes(base, n_jobs=None):
     return votes
 
 
-@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("name", mostly_slow(RANDOM, fast=(0, 3, 5)))
 def test_random_numbers_are_the_same_in_every_fit(name):
     base = RANDOM[name]
     np.random.seed(1)  # noqa: NPY002
@@ -123,10 +124,8 @@ def of_torch():
 
 
 @pytest.mark.parametrize("in_fit", [True, False])
-@pytest.mark.parametrize("toss", [of_numpy, of_python, of_torch])
+@pytest.mark.parametrize("toss", [of_numpy, of_python, pytest.param(of_torch, marks=pytest.mark.deep)])
 def test_generators_that_all_code_shares_are_seeded_and_left_alone(toss, in_fit):
-    if toss is of_torch:
-        pytest.importorskip("torch")
     first = votes(Coin(toss, in_fit))
     for number in range(3):
         toss()  # moves on

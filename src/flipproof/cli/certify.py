@@ -5,7 +5,6 @@ from __future__ import annotations
 import shlex
 import sys
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +45,7 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
         raise click.BadParameter(f"{text!r} must be a number between 0 and 1, or auto.") from None
 
 
-@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Predict, and certify every prediction.")
+@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Predict and certify the rows of a table.")
 @data_options
 @learner_options(tuple(LEARNERS))
 @option(
@@ -55,22 +54,24 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     group=MODEL,
     type=click.Choice(METHODS),
     multiple=True,
-    help="Default: exact. Given again, it is compared to the first.",
+    help="Type of certificate. Repeat it to compare several. Default: exact",
 )
-@option("--noise", group=MODEL, callback=read_noise, metavar="Q", help="Noise q of tight and kl, or auto. Default: 0.1")
+@option(
+    "--noise", group=MODEL, callback=read_noise, metavar="Q", help="Noise q for tight and kl, or auto. Default: 0.1"
+)
 @option(
     "--min-radius",
     group=REQUIREMENT,
     callback=requirement.min_radius,
     metavar="RADIUS[@SHARE]",
-    help="Exit with 1 unless every prediction, or this share of them, has this radius.",
+    help="Exit with 1 unless all predictions, or this share of them, have at least this radius.",
 )
 @option(
     "--min-certified-accuracy",
     group=REQUIREMENT,
     callback=requirement.min_certified_accuracy,
     metavar="ACCURACY@FLIPS",
-    help="Exit with 1 unless so many are correct, and stay so under any such flips.",
+    help="Exit with 1 unless certified accuracy at FLIPS is at least ACCURACY.",
 )
 @cluster_options
 @option(
@@ -78,13 +79,13 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Certificates, a line each: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+    help="Write certificates, one line per test row: .parquet, .csv, .tsv, .json, .arrow or .feather.",
 )
 @option(
     "--report",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Report: .html, .md, or .json, from which `flipproof report` makes others.",
+    help="Write a report: .html, .md or .json (which `flipproof report` converts).",
 )
 @common_options
 def certify(
@@ -98,18 +99,18 @@ def certify(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Predict the rows of a table, and certify every prediction.
+    """Predict the rows of a table and certify every prediction.
 
-    The radius of a prediction is how many training labels anybody may have changed, whichever and to whatever, without
-    changing it. Prints what that comes to; -o has it for every row.
+    A prediction with radius r is guaranteed unchanged even if any r training labels are changed to any class. Prints a
+    summary; -o writes the certificate of every row.
 
-    Columns of numbers are scaled, words become a column each, texts (--text) vectors: all without a look at the labels,
-    which is what a certificate rests on.
+    Columns are encoded without using labels: numbers are scaled, each category becomes a column, and texts (--text)
+    become vectors.
 
-    Of a folder or pattern of Parquet files, only a block of rows is in memory at a time. With --workers or --scheduler,
-    Dask visits them.
+    Parquet files in a folder are read block by block and need not fit in memory. With --workers or --scheduler, Dask
+    processes read them in parallel.
 
-    Exit codes: 0; 1 if a requirement is not met; 2 for wrong usage or input.
+    Exit codes: 0 success; 1 a requirement is not met; 2 wrong usage or input.
     """
     from flipproof.auditing import audit
     from flipproof.cli.output import TABLE_ENDINGS, check_file
@@ -149,7 +150,6 @@ def certify(
             verbose=int(not quiet),
             progress=step,
         )
-        result = _in_words_of_options(result)
         summary = result.summary(command=shlex.join(["flipproof", *sys.argv[1:]]))
         contents = [
             (out, _table_file(result, out)),
@@ -178,16 +178,6 @@ def _check_blocks(data: DataOptions, model: ModelOptions, cluster: ClusterChoice
         raise click.UsageError("--jobs is for threads of this process: with a cluster, its workers do the work.")
 
 
-def _in_words_of_options(result: Audit) -> Audit:
-    """Return certificates that call a parameter as the command line does."""
-
-    def said(one: Certificates) -> Certificates:
-        sentences = (sentence.replace("classes=...", "--classes") for sentence in one.assumptions)
-        return replace(one, assumptions=tuple(sentences))
-
-    return replace(result, certificates={name: said(one) for name, one in result.certificates.items()})
-
-
 def _table_file(result: Audit, path: Path | None) -> bytes:
     from flipproof.cli.output import table_content
 
@@ -199,6 +189,13 @@ def _table_file(result: Audit, path: Path | None) -> bytes:
         "n_touchable": main.n_touchable,
         "classes": main.classes.tolist(),
         "encoding": list(result.provenance.encoding),
-        "assumptions": list(main.assumptions),
+        "methods": {name: _method_facts(one) for name, one in result.certificates.items()},
     }
     return table_content(result.to_arrow(), path.suffix.lower(), about)
+
+
+def _method_facts(one: Certificates) -> dict[str, Any]:
+    """Return the noise of a method, and what its certificates rest on."""
+    from flipproof.report.summary import plain_noise
+
+    return {"noise": plain_noise(one), "assumptions": [assumption.to_dict() for assumption in one.assumptions]}

@@ -15,10 +15,12 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import KernelPCA
 from sklearn.model_selection import train_test_split
 
+from flipproof.assumptions import Assumption
 from flipproof.certificates import METHODS, Certificates, certificate_sentence
 from flipproof.displays import Panel, panels_figure
 from flipproof.learners.ridge import CertifiedRidgeClassifier
-from flipproof.report.text import AccuracySummary, TextTable, accuracy_table, percent, summarize
+from flipproof.readable import percent
+from flipproof.report.text import AccuracySummary, TextTable, accuracy_table, summarize
 
 #: Share of the rows that is kept for testing.
 TEST_SHARE = 0.25
@@ -122,7 +124,7 @@ def legend() -> str:
     )
 
 
-def typical_certificate(outcome: Outcome) -> tuple[str, tuple[str, ...]]:
+def typical_certificate(outcome: Outcome) -> tuple[str, tuple[Assumption, ...]]:
     """Read one exact certificate aloud, of median radius and correct, and say what it rests on."""
     exact = outcome.certificates[METHODS.index("exact")]
     correct = np.flatnonzero(exact.prediction == outcome.y_true)

@@ -16,14 +16,20 @@ from flipproof.errors import nearest
 def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
     """Return the options of learners and adversaries, with these learners to choose from."""
     return together(
-        option("--learner", group=MODEL, type=click.Choice(names), default="ridge", help="Default: ridge"),
+        option(
+            "--learner",
+            group=MODEL,
+            type=click.Choice(names),
+            default="ridge",
+            help="Type of classifier. Default: ridge",
+        ),
         option(
             "--set",
             "settings",
             group=MODEL,
             multiple=True,
             metavar="NAME=VALUE",
-            help="A parameter of the learner, as in Python: n_neighbors=0.1",
+            help="Set a parameter of the learner, such as n_neighbors=50. Repeatable.",
         ),
         option(
             "--classes",
@@ -31,22 +37,24 @@ def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
             multiple=True,
             callback=split_at_commas,
             metavar="CLASSES",
-            help="All classes, so that they need not be read from the labels.",
+            help="All classes, separated by commas. Default: read from the labels, which is then an assumption.",
         ),
-        option("--jobs", group=MODEL, type=int, metavar="N", help="Threads; no result depends on it."),
-        option("--trusted", group=ADVERSARY, metavar="COL", help="Column that says whose labels nobody can change."),
+        option("--jobs", group=MODEL, type=int, metavar="N", help="Number of threads. Results do not depend on it."),
+        option(
+            "--trusted", group=ADVERSARY, metavar="COL", help="Column that is true for labels that cannot be changed."
+        ),
         option(
             "--annotator",
             group=ADVERSARY,
             metavar="COL",
-            help="Column that says who labelled each row: radii then count annotators.",
+            help="Column with the annotator of each row. Radii then count annotators.",
         ),
         option(
             "--allow",
             group=ADVERSARY,
             multiple=True,
             metavar="OLD:NEW",
-            help="A change of labels that is possible. Default: all are.",
+            help="Allow only this label change. Repeatable. Default: all changes.",
         ),
     )
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from flipproof.readable import four_decimals
 
 if TYPE_CHECKING:
     from flipproof.requirements import Requirement
@@ -42,7 +43,7 @@ def min_certified_accuracy(
 
 def found_words(outcome: Mapping[str, Any]) -> str:
     """Say what was required and what was found, rounded down: 0.89996 is not 0.9."""
-    return f"{outcome['text']}, found {math.floor(outcome['found'] * 10_000) / 10_000:.4f}"
+    return f"{outcome['text']}, found {four_decimals(outcome['found'])}"
 
 
 def _whole(text: str) -> int | None:

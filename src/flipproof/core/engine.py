@@ -1,4 +1,4 @@
-"""From a histogram of votes to a certificate: everything that is the same for all label-linear learners."""
+"""From a histogram of votes to a certificate: the steps that all label-linear learners share."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from flipproof.core.exact import flips_to_overturn, groups_to_overturn, leads, radius_from_flips
 from flipproof.core.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.core.histograms import VoteHistogram
-from flipproof.core.invariants import check_certificates, check_winners
+from flipproof.core.invariants import check_certificates, check_counts, check_winners, require
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.tails import find_witness, log_failures_upper, mean_offset_lower
-from flipproof.core.votes import GroupVotes
+from flipproof.core.votes import EstimatedScores, GroupVotes
+
+#: Test rows whose scores are estimated at a time.
+ESTIMATED_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -33,8 +36,65 @@ class BlockCertificates:
     noise: Floats
 
     def check(self, n_touchable: int) -> None:
-        """Make sure that these certificates do not contradict themselves."""
+        """Check that these certificates are consistent."""
         check_certificates(self.winner, self.rival, self.radius, self.margin, self.log_failure, n_touchable)
+
+
+@dataclass(frozen=True)
+class CertifiedBlock:
+    """Certificates of a block of test rows, and the grid of each row."""
+
+    found: BlockCertificates
+    exponent: Integers
+
+
+def check_blocks(
+    blocks: Sequence[CertifiedBlock], n_touchable: int, predicted: Integers, is_decided: NDArray[np.bool_]
+) -> None:
+    """Make sure that certificates do not contradict themselves, nor what is predicted where that is decided."""
+    for block in blocks:
+        block.found.check(n_touchable)
+    certified = np.concatenate([block.found.winner for block in blocks])
+    require(np.all((certified == predicted) | ~is_decided), "certify and predict name different classes")
+
+
+def estimated_winners(
+    Z: NDArray[Any], estimate: Callable[[NDArray[Any]], EstimatedScores | None]
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the class that the estimated scores name for each row, and whether the votes can name no other."""
+    winner, is_decided = np.zeros(len(Z), dtype=np.int64), np.zeros(len(Z), dtype=bool)
+    for start in range(0, len(Z), ESTIMATED_ROWS):
+        rows = np.arange(start, min(start + ESTIMATED_ROWS, len(Z)))
+        estimated = estimate(Z[rows])
+        if estimated is not None:
+            winner[rows], is_decided[rows] = estimated.decided()
+    return winner, is_decided
+
+
+def predicted_codes(
+    Z: NDArray[Any],
+    estimate: Callable[[NDArray[Any]], EstimatedScores | None],
+    count: Callable[[NDArray[Any]], tuple[Integers, Integers]],
+) -> Integers:
+    """Return the predicted class codes: by the estimate where that decides, else by the scores that `count` returns."""
+    winner, is_decided = estimated_winners(Z, estimate)
+    open_rows = np.flatnonzero(~is_decided)
+    if open_rows.size:
+        winner[open_rows] = winners(count(Z[open_rows])[0])
+    return winner
+
+
+def grid_offsets(offsets: Floats | None, shape: tuple[int, int], n_train: int, precision: int) -> Integers:
+    """Return the offsets of the deployed rule, which are in grid units, as integers of shape (rows, classes).
+
+    The highest becomes 0, and a class that could not even draw level with it is cut off there: nothing overflows.
+    """
+    if offsets is None:
+        return np.zeros(shape, dtype=np.int64)
+    hopeless = float(n_train * 2**precision)
+    behind = np.minimum(offsets, np.finfo(np.float64).max)
+    behind = behind - behind.max(axis=1, keepdims=True)
+    return np.asarray(np.maximum(np.rint(behind), -hopeless), dtype=np.int64)
 
 
 def winners(scores: Integers) -> Integers:
@@ -42,10 +102,22 @@ def winners(scores: Integers) -> Integers:
     return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
 
 
+def certify_counted(
+    free: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], scope: Scope
+) -> BlockCertificates:
+    """Certify a block by any method from the counted votes of changeable labels; all others are in the `offsets`."""
+    check_counts(free.counts.sum(axis=2), scope.n_changeable)
+    return (
+        certify_exact(free, offsets, scope)
+        if method == "exact"
+        else certify_smoothed(free, offsets, method, noises, scope)
+    )
+
+
 def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> BlockCertificates:
     """Certify a block by the exact radius of the deployed rule (M6, M10).
 
-    `histogram` holds the votes of the changeable labels; those of all others are part of the `offsets`.
+    `histogram` holds the votes of the changeable labels; the votes of all other labels are part of `offsets`.
     """
     transitions = None if scope.can_change_to_anything else scope.transitions
     return _exact_certificates(
@@ -56,7 +128,7 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> 
 
 
 def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) -> BlockCertificates:
-    """Certify a block against whole groups of labels, by the exact radius (M10); `scores` are those of all labels."""
+    """Certify a block against whole groups of labels, by the exact radius (M10); `scores` count all labels."""
     return _exact_certificates(
         scores,
         lambda winner, lead: groups_to_overturn(votes, winner, lead, scope.transitions),
@@ -86,12 +158,12 @@ def _exact_certificates(
 def certify_smoothed(
     histogram: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], scope: Scope
 ) -> BlockCertificates:
-    """Certify a block by noise on the changeable labels; with several noises, each row by the one that suits it best.
+    """Certify a block by noise on the changeable labels; with several noises, each row uses its best one.
 
-    Soundness: with more than one noise the deployed rule must not depend on the noise, so that every one of them is a
-    proof about the same prediction. Labels that cannot be changed get no noise: they are part of the `offsets` of the
-    deployed rule, hence enter the noisy margin times `signal` as all offsets do (M10). What holds against any R labels
-    holds against as many groups as cannot have more than R labels.
+    Soundness: with more than one noise the deployed rule must not depend on the noise, so that each noise gives a proof
+    about the same prediction. Labels that cannot be changed get no noise: they are part of the `offsets` of the
+    deployed rule, so they enter the noisy margin multiplied by `signal`, as all offsets do (M10). A guarantee against
+    any R labels is a guarantee against any number of groups that cannot have more than R labels in total.
     """
     best = _certify_with_noise(histogram, offsets, method, noises[0])
     for noise in noises[1:]:
@@ -100,10 +172,10 @@ def certify_smoothed(
 
 
 def deployed_radius(log_failure: Floats, method: str, noise: LabelFlip, n_train: int) -> Integers:
-    """Return how many flips leave the *deployed* prediction unchanged.
+    """Return the number of flips that leave the *deployed* prediction unchanged.
 
-    Soundness: M7. The KL radius covers the deployed rule as it is; the tight radius speaks of the majority vote, and is
-    capped by what holds for the deployed rule.
+    Soundness: M7. The KL radius covers the deployed rule directly. The tight radius covers the majority vote, so it is
+    capped by the radius of the deployed rule.
     """
     if method == "kl":
         return kl_radius(log_failure, noise, n_train)
@@ -134,10 +206,11 @@ def _certify_with_noise(
 def log_failures(
     histogram: VoteHistogram, offsets: Integers, winner: Integers, noise: LabelFlip
 ) -> tuple[Floats, Floats]:
-    """Bound log P(the noise lets a rival draw level) for every rival, and return the bounds with the t of each.
+    """Bound log P(the noise lets a rival draw level) for every rival; return the bounds and the t of each.
 
-    The closest rival's witness is searched, and tried on all others. Only where some other rival is then the most
-    dangerous one is its own witness searched too: the others are harmless at a t that was not even made for them.
+    The search finds a witness t for the closest rival and evaluates it for all others. If another rival then has the
+    largest bound, its witness is searched too, until the rival with the largest bound has a witness found for it. The
+    remaining rivals have smaller bounds even at a t that was not optimised for them.
     """
     n_rows, n_classes = offsets.shape
     rows = np.arange(n_rows)
@@ -161,7 +234,7 @@ def log_failures(
 
 
 def _most_dangerous(danger: Floats, winner: Integers) -> Integers:
-    """Return the class of the largest danger; never the winner itself, even where no rival is dangerous at all."""
+    """Return the rival class with the largest danger; never the winner, even if no rival is dangerous."""
     is_winner = np.arange(danger.shape[1]) == winner[:, None]
     bounded = np.maximum(danger, np.finfo(np.float64).min)
     return np.asarray(np.argmax(np.where(is_winner, -np.inf, bounded), axis=1), dtype=np.int64)

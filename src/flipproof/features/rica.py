@@ -1,8 +1,8 @@
-"""Reconstruction ICA: overcomplete sparse features of image patches, learnt without labels."""
+"""Reconstruction ICA: overcomplete sparse features of image patches, learned without labels."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -10,16 +10,17 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from flipproof.features.images import Images, ImageTransformer
+from flipproof.parameters import Constraints, check_parameter, integer, number
 
 Matrix = NDArray[np.floating[Any]]
 
 #: Smooths the absolute value near 0: sqrt(a^2 + SMOOTHING).
 SMOOTHING = 1e-2
-#: Part of the mean variance that is added to a patch's own before it is divided by it, so that flat patches stay flat.
+#: Share of the mean variance that is added to the variance of a patch before division, so that flat patches stay flat.
 CONTRAST_FLOOR = 0.01
-#: Keeps images without any contrast from being divided by 0.
+#: Avoids division by 0 for images without contrast.
 TINY = 1e-12
-#: Bytes of patches that are in memory at a time.
+#: Bytes of patches in memory at a time.
 PATCH_BYTES = 128 * 2**20
 
 
@@ -27,9 +28,9 @@ class RICA(ImageTransformer):
     """Reconstruction ICA (Le et al. 2011): an overcomplete set of filters for patches, then pooled over the image.
 
     The paper uses it where the training set is too small for a deep network (Dogfish). Patches of the training images
-    are brought to the same contrast and whitened; filters W minimise
-    ``sum |W x| + reconstruction * |W'W x - x|^2`` over them, with rows of length 1. An image becomes the mean of the
-    positive and of the negative part of every filter's answer, over each cell of a grid.
+    are scaled to the same contrast and whitened; filters W minimise
+    ``sum |W x| + reconstruction * |W'W x - x|^2`` over them, with rows of length 1. The features of an image are the
+    means of the positive and of the negative part of every filter's response over each cell of a grid.
     Labels are never read.
 
     Parameters
@@ -41,17 +42,17 @@ class RICA(ImageTransformer):
     image_shape : tuple of int, optional
         (height, width) or (height, width, channels) of the images. Default: square and grey.
     n_patches : int, default=20000
-        Patches that filters are learnt from, drawn at random.
+        Number of random patches that the filters are learned from.
     n_whitened : int, default=96
-        Principal components of the patches that are kept.
+        Number of principal components of the patches.
     reconstruction : float, default=1.0
-        Weight of the reconstruction against sparsity.
+        Weight of the reconstruction relative to sparsity.
     grid : int, default=3
-        Answers are pooled over grid x grid cells of the image.
+        Responses are pooled over grid x grid cells of the image.
     stride : int, default=4
-        Pixels from a patch to the next when an image is transformed.
+        Pixels between neighbouring patches when an image is transformed.
     max_iter : int, default=100
-        Steps of L-BFGS at most.
+        Largest number of L-BFGS steps.
     random_state : int, default=0
         Seed.
 
@@ -60,9 +61,9 @@ class RICA(ImageTransformer):
     filters_ : array of shape (n_filters, n_whitened)
         The filters of whitened patches.
     loss_ : float
-        What was minimised, at the end.
+        Final value of the loss.
     n_iter_ : int
-        Steps that were taken.
+        Number of steps.
 
     Examples
     --------
@@ -73,6 +74,17 @@ class RICA(ImageTransformer):
     >>> features.fit_transform(X[:200]).shape
     (200, 192)
     """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "n_filters": integer(1),
+        "patch_size": integer(1),
+        "n_patches": integer(1),
+        "n_whitened": integer(1),
+        "reconstruction": number(0, closed="low"),
+        "grid": integer(1),
+        "stride": integer(1),
+        "max_iter": integer(0),
+    }
 
     def __init__(
         self,
@@ -115,7 +127,7 @@ class RICA(ImageTransformer):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return the pooled answers of all filters, shape (m, 2 * n_filters * grid^2)."""
+        """Return the pooled responses of all filters, shape (m, 2 * n_filters * grid^2)."""
         images = self._test_images(X)
         per_image = self._positions(0).size * self._positions(1).size * max(self.mean_.size, 2 * self.n_filters) * 4
         block = max(1, PATCH_BYTES // per_image)
@@ -142,23 +154,14 @@ class RICA(ImageTransformer):
 
     def _check_sizes(self) -> None:
         height, width, channels = self.image_shape_
-        if not 1 <= self.patch_size <= min(height, width):
-            raise ValueError(
-                f"The 'patch_size' parameter of RICA must be from 1 to {min(height, width)}, the image's shorter side. "
-                f"Got {self.patch_size!r} instead."
-            )
+        side = min(height, width)
+        check_parameter("RICA", "patch_size", self.patch_size, integer(1, side, "the image's shorter side"))
         fewest = min(self._positions(0).size, self._positions(1).size)
-        if not 1 <= self.grid <= fewest:
-            raise ValueError(
-                f"The 'grid' parameter of RICA must be from 1 to {fewest}, the number of patches along a side with "
-                f"this patch_size and stride. Got {self.grid!r} instead."
-            )
-        n_pixels = self.patch_size**2 * channels
-        if not 1 <= self.n_whitened <= min(n_pixels, self.n_patches):
-            raise ValueError(
-                f"The 'n_whitened' parameter of RICA must be from 1 to {min(n_pixels, self.n_patches)}, the numbers in "
-                f"a patch or the number of patches. Got {self.n_whitened!r} instead."
-            )
+        along = "the number of patches along a side with this patch_size and stride"
+        check_parameter("RICA", "grid", self.grid, integer(1, fewest, along))
+        most = min(self.patch_size**2 * channels, self.n_patches)
+        in_patch = "the numbers in a patch or the number of patches"
+        check_parameter("RICA", "n_whitened", self.n_whitened, integer(1, most, in_patch))
 
 
 def random_patches(images: Images, size: int, n_patches: int, rng: np.random.Generator) -> Matrix:
@@ -178,17 +181,17 @@ def same_contrast(patches: Matrix, floor: float) -> Matrix:
 
 
 def whitening_of(patches: Matrix, n_components: int) -> tuple[Matrix, Matrix]:
-    """Return the mean of patches, and the matrix that makes their first principal components uncorrelated."""
+    """Return the mean of patches, and the matrix that whitens their first principal components."""
     mean = patches.mean(axis=0)
     centred = (patches - mean).astype(np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(patches))
     values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
-    floor = max(values[0], 1.0) * 1e-6  # directions without any variance are not blown up
+    floor = max(values[0], 1.0) * 1e-6  # directions without variance are not amplified
     return mean, (vectors / np.sqrt(values + floor)).astype(np.float32)
 
 
 def learn_filters(whitened: Matrix, start: Matrix, reconstruction: float, max_iter: int) -> tuple[Matrix, float, int]:
-    """Return filters of length 1, the loss that they reach, and the steps taken, by L-BFGS."""
+    """Return filters of length 1, their loss, and the number of L-BFGS steps."""
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         loss, gradient = rica_loss(flat.reshape(start.shape).astype(np.float32), whitened, reconstruction)

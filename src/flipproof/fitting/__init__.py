@@ -8,7 +8,6 @@ from flipproof.fitting.choices import (
     as_choices,
     comes_in_blocks,
     is_path,
-    keeps_rows_in_blocks,
     settable_parameters,
     source_name,
 )
@@ -25,7 +24,6 @@ __all__ = [
     "fit",
     "fit_in_blocks",
     "is_path",
-    "keeps_rows_in_blocks",
     "settable_parameters",
     "source_name",
     "training_files",

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flipproof.assumptions import Assumption
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting.choices import (
     ARRAY_LABEL,
@@ -124,7 +125,8 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     model.fit(rows_of(encode=encoder.transform), client=connected)
     check_test_labels(test.labels, model.classes_, roles.label)
     refuse_encoded_features(model)
-    model._also_assume(_encoding_assumption(sample))
+    encoded = {"n_encoded": sample.features.num_rows, "n_rows": sample.n_rows}
+    model.also_assume(Assumption("columns-encoded", encoded))
     adversary = restricted(choice.adversary, {}, choice, model.classes_)
     return Fitted(model, test, X_test, adversary, encoder, files=files)
 
@@ -180,17 +182,6 @@ def _fitted_to_sample(encoder: TableEncoder, sample: Sample) -> TableEncoder:
         if sample.is_everything:
             raise
         raise ValueError(f"in a sample of {sample.features.num_rows:,} of the training rows, {error}") from error
-
-
-def _encoding_assumption(sample: Sample) -> str:
-    by_whom = (
-        "the training rows alone"
-        if sample.is_everything
-        else f"a sample of {sample.features.num_rows:,} of the {sample.n_rows:,} training rows alone"
-    )
-    return (
-        f"The columns were turned into numbers without labels, by {by_whom}, and are taken to come out the same again."
-    )
 
 
 def _nothing(table: Any) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary, check_adversary
+from flipproof.assumptions import Assumption
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting.choices import (
     ARRAY_LABEL,
@@ -65,10 +66,7 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
     check_test_labels(rows.test.labels, learner.classes_, label)
     if encoder is not None:
         refuse_encoded_features(learner)
-        learner._also_assume(
-            "The columns were turned into numbers without labels, by the training rows alone, and are taken to "
-            "come out the same again."
-        )
+        learner.also_assume(Assumption("columns-encoded", {"n_encoded": len(rows.train), "n_rows": len(rows.train)}))
     adversary = _adversary(data, choice, rows, learner.classes_)
     return Fitted(model, rows.test, X_test, adversary, encoder, train=rows.train)
 
@@ -178,7 +176,7 @@ def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], schema:
 
 def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
     """Return a data frame, or one with its labels beside it, as a table."""
-    from flipproof.tables.columns import column_of
+    from flipproof.values import column_of
     from flipproof.tables.encoding import as_arrow
 
     frame, y = given if isinstance(given, tuple) and len(given) == 2 else (given, None)

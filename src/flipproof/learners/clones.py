@@ -9,30 +9,23 @@ trust.
 
 from __future__ import annotations
 
-import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Integral, Number
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
-from flipproof.determinism import PROCESS_LOCK
-
-Result = TypeVar("Result")
-
-#: Seed of everything that must come out the same again.
-FIXED_SEED = 0
-#: Seeds of the generators of NumPy, Python and torch that all code of a process shares.
-FIXED_SEEDS = tuple(np.random.SeedSequence(FIXED_SEED).generate_state(3).tolist())
+from flipproof.assumptions import Assumption
+from flipproof.determinism import FIXED_SEED, with_seeds
 
 #: What neither holds other objects nor can have been fitted.
 PLAIN = (type(None), Number, str, bytes, ModuleType, np.dtype, np.generic, slice, range)
@@ -125,36 +118,6 @@ def fresh(X: Any) -> Any:
     return X.copy() if hasattr(X, "copy") and not holds_others else deepcopy(X)
 
 
-def with_seeds(compute: Callable[[], Result], seeds: Sequence[int] = FIXED_SEEDS) -> Result:
-    """Return what `compute` returns if the generators that all code of a process shares start from these seeds.
-
-    They are left as they were. One thread at a time does this: others would draw from the same generators. If `compute`
-    was the first to import torch, it is done again, since torch could not be seeded before.
-    """
-    had_torch = _torch() is not None
-    with PROCESS_LOCK:
-        restore = _restorers()
-        start_anew(seeds)
-        try:
-            result = compute()
-        finally:
-            for put_back in restore:
-                put_back()
-    return result if had_torch or _torch() is None else with_seeds(compute, seeds)
-
-
-def start_anew(seeds: Sequence[int] = FIXED_SEEDS) -> None:
-    """Seed the shared generators: inside of `with_seeds`, between answers that must not depend on each other."""
-    of_numpy, of_python, of_torch = (int(seed) for seed in seeds)
-    np.random.seed(of_numpy)  # noqa: NPY002
-    random.seed(of_python)
-    torch = _torch()
-    if torch is not None:
-        torch.default_generator.manual_seed(of_torch)
-        if torch.cuda.is_initialized():  # before that, a seed would stay for whoever uses it first
-            torch.cuda.manual_seed_all(of_torch)
-
-
 def parts_of(step: Any) -> list[Part]:
     """List the objects that a step is made of, itself first, as far as parameters reach; each of them once."""
     found: dict[int, Part] = {}
@@ -178,43 +141,34 @@ def loose_random_states(part: Part) -> dict[str, Any]:
     return {name: state for name, state in states.items() if not isinstance(state, Integral)}
 
 
-def label_free_assumptions(step: Any, role: str) -> list[str]:
-    """Say what certificates rest on if they rest on a step that was fitted without labels.
+def label_free_assumptions(step: Any, role: str) -> list[Assumption]:
+    """Return what certificates rest on if they rest on a step that was fitted without labels.
 
-    That it would come out the same again is not tried, as it is for base learners: a second fit of a network or of UMAP
-    could take as long as everything else. Its random numbers are fixed, and the rest is said to be assumed.
+    That another fit gives the same result is not tried, as it is for base learners: a second fit of a network or of
+    UMAP could take as long as everything else. Its random numbers are fixed, and the rest is an assumption.
     """
-    role, (kept, foreign) = f"{role} ({name_of(step)})", brought_along(step)
-    said = _assumed(kept, foreign, role, "labels")
+    kept, foreign = brought_along(step)
+    found = _assumed(kept, foreign, role, step, "labels")
     if any(part.path == "" for part in kept):  # as it is, whole
-        return said
-    but = f", apart from {', '.join(repr(part.path) for part in kept)}" if kept else ""
-    fitted = (
-        f"The {role} was fitted without labels{but}, and would come out the same if fitted again; its own settings are "
-        "taken as chosen without labels."
-    )
-    return [fitted, *said]
+        return found
+    values = {"role": role, "step": name_of(step), "but": tuple(part.path for part in kept)}
+    return [Assumption("fitted-without-labels", values), *found]
 
 
-def assumptions_about(step: Any, role: str, data: str = "labels") -> list[str]:
-    """Say what a clone of the step brings with it that must not have been learnt from these labels (or other data)."""
-    return _assumed(*brought_along(step), f"{role} ({name_of(step)})", data)
+def assumptions_about(step: Any, role: str, data: str = "labels") -> list[Assumption]:
+    """Return what a clone of the step brings with it that must not come from these labels (or other data)."""
+    return _assumed(*brought_along(step), role, step, data)
 
 
-def _assumed(kept: list[Part], foreign: list[Part], role: str, data: str) -> list[str]:
-    said = []
-    for part in kept:
-        what = f"In the {role}, {part.path!r} ({name_of(part.value)})" if part.path else f"The {role}"
-        said.append(
-            f"{what} was fitted before, elsewhere: it is taken not to have read these {data}, and to stay as it is."
-        )
+def _assumed(kept: list[Part], foreign: list[Part], role: str, step: Any, data: str) -> list[Assumption]:
+    common = {"role": role, "step": name_of(step), "data": data}
+    found = [
+        Assumption("fitted-elsewhere", {**common, "path": part.path, "part": name_of(part.value)}) for part in kept
+    ]
     if foreign:
-        named = ", ".join(f"{part.path!r} ({name_of(part.value)})" for part in foreign)
-        said.append(
-            f"In the {role}, {named} is used as given: whatever it holds or knows is taken not to come from these "
-            f"{data}."
-        )
-    return said
+        parts = tuple((part.path, name_of(part.value)) for part in foreign)
+        found.append(Assumption("used-as-given", {**common, "parts": parts}))
+    return found
 
 
 def brought_along(step: Any) -> tuple[list[Part], list[Part]]:
@@ -367,23 +321,3 @@ def _fixed(given: Any, seed: int, is_step: bool) -> Any:
         return np.random.default_rng(seed)
     # a step takes a number for it, and does not move on when it is asked twice; others may call its methods
     return seed if is_step or not isinstance(given, np.random.RandomState) else np.random.RandomState(seed)
-
-
-def _torch() -> Any:
-    """Return torch if somebody uses it."""
-    torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "default_generator") else None
-
-
-def _restorers() -> list[Callable[[], None]]:
-    """Return what puts all generators back to where they are now."""
-    restore: list[Callable[[], None]] = [
-        partial(np.random.set_state, np.random.get_state()),  # noqa: NPY002 - learners use it
-        partial(random.setstate, random.getstate()),
-    ]
-    torch = _torch()
-    if torch is not None:
-        restore.append(partial(torch.set_rng_state, torch.get_rng_state()))
-        if torch.cuda.is_initialized():
-            restore.append(partial(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
-    return restore

@@ -305,18 +305,6 @@ def _number(word: str) -> Decimal | None:
     return Decimal(word) if NUMBER.fullmatch(word) else None
 
 
-def column_of(given: Sequence[Any]) -> pa.Array:
-    """Return ids or labels as a column: integers beyond int64 as uint64, and as words beyond that."""
-    try:
-        return pa.array(given)
-    except OverflowError:
-        pass
-    try:
-        return pa.array(given, pa.uint64())
-    except (OverflowError, pa.ArrowException):
-        return pa.array([None if one is None else str(one) for one in given])
-
-
 def check_categories(name: str, words: NDArray[np.object_]) -> None:
     """Refuse words that were meant as numbers, and words of which nearly every row has its own.
 

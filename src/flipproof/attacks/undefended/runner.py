@@ -8,12 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
 
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.undefended.logistic_target import LogisticTarget, RowSearch, Stopped, Strategy
 from flipproof.attacks.undefended.victim import NO_FLIPS, Outcome, quiet_refits
-from flipproof.attacks.worst import check_max_flips
+from flipproof.determinism import single_threaded
 from flipproof.progress import AttackProgress, StopSign, set_by_interrupt
 
 #: Seconds after which the main thread looks whether it was interrupted: it may not notice while it waits.
@@ -42,7 +41,6 @@ def attack_all_rows(
     name: str,
 ) -> AttackResult:
     """Try every strategy on every test row, and keep the best of each row; what was found so far if interrupted."""
-    check_max_flips(max_flips)
     victim = target.victim
     m = len(victim.prediction)
     if victim.is_untouchable:
@@ -51,7 +49,7 @@ def attack_all_rows(
     stopped = StopSign()
     try:
         # every thread is at work on a row of its own, so more threads inside of products only get in the way
-        with set_by_interrupt(stopped), quiet_refits(), threadpool_limits(1, user_api="blas"):
+        with set_by_interrupt(stopped), quiet_refits(), single_threaded("blas"):
             changed = victim.overturned_by_a_refit()
             reports = [NOTHING_TO_DO if known else NOT_REACHED for known in changed]
             line = AttackProgress(name, m, verbose)
