@@ -35,7 +35,11 @@ def check_finite(weights: NDArray[Any]) -> None:
     ValueError
         If there is NaN or infinity among them: features can be so large or so small that weights cannot be computed.
     """
-    if not np.isfinite(_largest(weights)):
+    _refuse_unless_finite(_largest(weights))
+
+
+def _refuse_unless_finite(largest: float) -> None:
+    if not np.isfinite(largest):
         raise ValueError(
             "The weights of training rows must be finite. Got NaN or infinity: numbers in the features are too large "
             "or too small to compute with. Rescale the features, for example with features=StandardScaler()."
@@ -44,8 +48,9 @@ def check_finite(weights: NDArray[Any]) -> None:
 
 def check_votes(votes: NDArray[Any], bits: int) -> None:
     """Refuse votes that are not finite, or that have more bits than a vote can have."""
-    check_finite(votes)
-    require(_largest(votes) < 2.0**bits, f"a vote has more than {bits} bits")
+    largest = _largest(votes)
+    _refuse_unless_finite(largest)
+    require(largest < 2.0**bits, f"a vote has more than {bits} bits")
 
 
 def _largest(numbers: NDArray[Any]) -> float:
