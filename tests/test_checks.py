@@ -1,4 +1,4 @@
-"""check_certifier passes learners that keep their promise, and tells what is wrong with those that do not."""
+"""check_certifier passes sound learners and says what is wrong with others."""
 
 import ast
 import re
@@ -57,7 +57,7 @@ class WithOffsets(Parzen):
     ],
     ids=str,
 )
-def test_learners_that_keep_their_promise_pass(estimator):
+def test_sound_learners_pass(estimator):
     assert check_certifier(estimator, **TWO) is None
 
 
@@ -164,7 +164,7 @@ class TiesToHighest(Parzen):
 
 
 class PredictsByItsOwnLights(Parzen):
-    """The weights are innocent; the prediction is that of the nearest row of the majority class."""
+    """The weights read no label, but the prediction is that of the nearest row of the majority class."""
 
     def predict(self, X):
         return np.full(len(X), self.classes_[np.argmax(np.bincount(self.label_codes_))])
@@ -187,16 +187,16 @@ FAULTY = {
     ReadsClassMean: r"has weights that depend on labels: fitted to y = .*, alpha of training row 0 for test row 0 is",
     WeighsByClassBalance: "has weights that depend on labels: .* alpha of training row 0 for test row 0 is",
     OffsetsByClassBalance: "has weights that depend on labels: .* offsets of class . for test row 0 is",
-    DependsOnCompany: "answers by the company that a test row comes in: asked alone, alpha of training row",
-    DependsOnOrder: "answers by the company that a test row comes in: asked in reverse order, alpha of training row",
-    ReadsClassSet: r"cannot be fitted to y = \[0, 0, 0, 0\], .*know the classes \[1\] .*only one class",
-    ReadsClassSetOfTwo: r"reads its class set from the labels: .*classes_ is \[0, 1\] in place of \[0, 1, 2\]",
+    DependsOnCompany: "treats a test row differently with other rows: asked alone, alpha of training row",
+    DependsOnOrder: "treats a test row differently with other rows: asked in reverse order, alpha of training row",
+    ReadsClassSet: r"cannot be fitted to y = \[0, 0, 0, 0\], .*the classes \[1\]\. .*only one class",
+    ReadsClassSetOfTwo: r"reads its class set from the labels: .*classes_ is \[0, 1\] instead of \[0, 1, 2\]",
     HasNoClasses: r"cannot be fitted to y = \[0, 0, 0, 0\], .* a parameter 'classes'",
     ModifiesTrainingRows: "modifies the training rows",
     ModifiesLabels: r"modifies the labels that it is fitted to: \[.*\] became \[.*\]",
     ModifiesTestRows: "modifies the test rows",
-    IsRandom: r"comes out otherwise when fitted twice to y = \[(\d, )*\d\]: alpha of training row",
-    RemembersFits: "comes out otherwise when fitted twice to y = .*, the second time after other labels: alpha of",
+    IsRandom: r"gives different results when fitted twice to y = \[(\d, )*\d\]: alpha of training row",
+    RemembersFits: "gives different results when fitted twice to y = .*, the second time after other labels: alpha of",
     TiesToHighest: "does not predict what its weights say: .* predicts . for test row ., but .*ties go to the lowest",
     PredictsByItsOwnLights: "does not predict what its weights say",
     CertifiesSomethingElse: "certifies . for test row 0, but predicts .",
@@ -204,7 +204,7 @@ FAULTY = {
 
 
 @pytest.mark.parametrize("learner", FAULTY)
-def test_a_faulty_learner_is_told_what_is_wrong_with_it(learner):
+def test_the_error_names_the_fault(learner):
     with pytest.raises(AssertionError, match=FAULTY[learner]) as finding:
         check_certifier(learner(), **SMALL)
     assert str(finding.value).startswith(learner.__name__)
@@ -249,18 +249,18 @@ def test_a_radius_that_is_too_large_is_refuted_by_an_attack(of, against):
         assert f"{power}=[" in str(finding.value)
 
 
-def test_an_exact_radius_that_could_be_larger_is_not_exact():
+def test_an_exact_radius_that_is_too_small_is_refused():
     with pytest.raises(AssertionError, match=r"exact radius that is not attained: 0 for test row ., which should be 1"):
         check_certifier(Overstates(by=-1), **SMALL)
 
 
-def test_an_exact_radius_that_stops_at_a_tie_is_not_exact():
+def test_an_exact_radius_that_stops_at_a_tie_is_refused():
     """Two rows of equal weight: one flip makes a tie, which goes to class 0, the prediction."""
     with pytest.raises(AssertionError, match="exact radius that is not attained: 0 for test row 0, which should be 1"):
         check_certifier(Overstates(by=-1, classes=[0, 1]), [[-1.0], [1.0]], [0, 0], [[0.0]])
 
 
-def test_a_radius_beyond_all_that_can_be_touched_is_too_large():
+def test_a_radius_above_the_number_of_labels_is_refused():
     """A row that no label votes on: nothing can overturn it, and there are two labels."""
     with pytest.raises(AssertionError, match="exact radius that is too large: 3 for test row 0, which should be 2"):
         check_certifier(Overstates(classes=[0, 1]), [[-1.0], [1.0]], [0, 0], [[1e9]])
@@ -295,7 +295,7 @@ def test_a_label_linear_learner_must_take_adversaries():
         check_certifier(RefusesAdversaries(), **SMALL)
 
 
-def test_a_finding_can_be_made_again():
+def test_a_finding_is_reproducible():
     with pytest.raises(AssertionError) as finding:
         check_certifier(Overstates("tight", "groups", by=4), n_rows=4, random_state=7)
     call = re.search(r"Found with (.*); training rows (\[\[.*\]\]), test row (\[.*\])$", str(finding.value))
@@ -369,7 +369,7 @@ def test_given_rows_are_used():
         check_certifier(WeighsByClassBalance(), X.to_numpy(), y)
 
 
-def test_attacks_are_priced_by_who_can_make_them():
+def test_prices_of_attacks_depend_on_the_adversary():
     problem = given_problem(np.zeros((3, 1)), [0, 1, 2], None, None)
     base = problem.first
 
@@ -403,8 +403,8 @@ def test_attacks_are_priced_by_who_can_make_them():
         ({"X_test": np.zeros((3, 1))}, "takes X and y together"),
         ({"X": np.zeros((3, 1)), "y": [0, 1]}, "one label for each of the 3 rows"),
         ({"X": np.zeros((3, 1)), "y": [0, 0, 0]}, "at least two classes"),
-        ({"X": np.zeros((15, 1)), "y": np.arange(15) % 2}, "32768 labellings, a fit each"),
-        ({"n_rows": 20}, "1048576 labellings, a fit each"),
+        ({"X": np.zeros((15, 1)), "y": np.arange(15) % 2}, "32768 labellings, each"),
+        ({"n_rows": 20}, "1048576 labellings, each"),
         ({"n_rows": 2}, "as many rows as classes. Got n_problems=4, n_classes=.2, 3. and n_rows=2"),
         ({"n_problems": 0}, "at least one problem"),
         ({"n_classes": [1]}, "at least one problem, two classes"),
@@ -415,11 +415,11 @@ def test_bad_input_is_refused(arguments, message):
         check_certifier(Parzen(), **arguments)
 
 
-def test_errors_that_have_nothing_to_do_with_labels_are_passed_on():
+def test_errors_unrelated_to_labels_propagate():
     with pytest.raises(ValueError, match="The 'precision' parameter of Parzen must be"):
         check_certifier(Parzen(precision=99))
 
 
-def test_what_cannot_certify_is_refused():
+def test_an_estimator_without_certify_is_refused():
     with pytest.raises(ValueError, match=r"needs a classifier with fit, predict and certify. PCA\(\) has no predict"):
         check_certifier(PCA())

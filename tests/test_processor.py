@@ -39,7 +39,7 @@ def test_all_libraries_take_the_kernels_for_avx2():
         assert found["variables"] == {}
 
 
-def test_what_somebody_has_chosen_is_left_alone():
+def test_variables_that_are_set_are_kept():
     chosen = {"OPENBLAS_CORETYPE": "SANDYBRIDGE"} if processor._has_avx2() else {"OPENBLAS_VERBOSE": "0"}
     found = loaded(**chosen)
     assert found["variables"].items() >= {name: chosen[name] for name in chosen if name in SAME_KERNELS}.items()
@@ -63,6 +63,6 @@ def test_nothing_is_changed_without_avx2(monkeypatch):
     assert os.environ == before
 
 
-def test_the_command_is_in_time():
+def test_the_command_sets_the_variables_before_numpy_is_loaded():
     script = "import sys, flipproof.cli.group; assert 'numpy' not in sys.modules"
     subprocess.run([sys.executable, "-c", script], check=True)

@@ -1,4 +1,4 @@
-"""Names and labels by value: the same in any container, and different only if they are."""
+"""Names and labels are compared by value, independently of their container."""
 
 import enum
 import re
@@ -69,7 +69,7 @@ def test_numbers_that_are_not_there_are_not_found(numbers, other):
 
 
 @pytest.mark.parametrize("large", [2**53, 2**63, 2**64])
-def test_numbers_that_a_float_does_not_tell_apart(large):
+def test_large_integers_that_are_equal_as_floats_differ(large):
     as_float, next_one = np.array([float(large)]), as_names([large + 1], "names")
     assert positions(as_float, as_names([large], "names"))[1].all()
     for known, strange in ((as_float, next_one), (next_one, as_float)):
@@ -118,7 +118,7 @@ def test_bytes_of_any_width(width):
 @pytest.mark.parametrize(
     ("words", "numbers"), [(["1", "2"], [1, 2]), ([b"1", b"2"], [1, 2]), (["1", "2"], [b"1", b"2"])]
 )
-def test_what_is_of_another_kind_is_not_found(words, numbers):
+def test_values_of_another_kind_are_not_found(words, numbers):
     assert not positions(as_names(words, "names"), as_names(numbers, "names"))[1].any()
     assert not positions(as_names(numbers, "names"), as_names(words, "names"))[1].any()
 
@@ -192,7 +192,7 @@ def test_missing_names_are_refused(missing):
     ],
     ids=shown,
 )
-def test_names_of_no_kind_or_of_several_are_refused(mixed, message):
+def test_names_of_unsupported_or_mixed_kinds_are_refused(mixed, message):
     with pytest.raises(ValueError, match=message):
         as_names(mixed, "names")
 
@@ -205,7 +205,7 @@ def test_one_text_in_two_unicode_forms_is_refused(pair):
     assert len(distinct(as_names(["Jos\u00e9", "Jose", "jos\u00e9"], "names"))[0]) == 3
 
 
-def test_types_that_arrays_have_are_kept():
+def test_arrays_keep_their_type():
     for array in (
         np.array([1, 0], dtype=np.int8),
         np.array([1.0, 0.0]),
@@ -246,6 +246,6 @@ def test_masks(mask):
         [True, pd.NA],
     ],
 )
-def test_masks_that_do_not_say_it_of_each_row_are_refused(mask):
+def test_masks_of_the_wrong_type_or_shape_are_refused(mask):
     with pytest.raises(ValueError, match="mask must not be missing"):
         as_mask(mask, "mask", "a mask.")

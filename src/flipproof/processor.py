@@ -1,10 +1,10 @@
-"""Which instructions of the processor the numerical libraries use, so that results can be had again elsewhere.
+"""Which processor instructions the numerical libraries use, so that results are reproducible on other machines.
 
-A library picks its kernels for the processor at hand. Wider registers add up in another order, so the last bits differ,
-and training makes much of these. Nearly every x86-64 processor of the last ten years has AVX2, so that kernels for AVX2
-give the same numbers on all of them.
+A library picks its kernels for the processor at hand. Wider registers add in a different order, so the last bits
+differ, and training amplifies these differences. Nearly every x86-64 processor of the last ten years has AVX2, and
+kernels for AVX2 give the same numbers on all of them.
 
-Nothing here imports a numerical library: they look at the environment once, when they are loaded.
+This module imports no numerical library: they read the environment once, when they are loaded.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-#: Variables that make a library take its kernels for AVX2, or for MKL those that are the same for all makes.
+#: Variables that make a library use its kernels for AVX2, or for MKL those that are the same for all vendors.
 SAME_KERNELS = {
     "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL",
     "OPENBLAS_CORETYPE": "HASWELL",
@@ -29,10 +29,10 @@ X86_64 = ("x86_64", "AMD64")
 
 
 def use_same_kernels() -> None:
-    """Choose kernels for AVX2 in this process, where the processor has it and NumPy is not loaded yet.
+    """Choose kernels for AVX2 in this process, if the processor has it and NumPy is not loaded yet.
 
-    What somebody has chosen already is left as it is. Elsewhere than on Linux nothing is done: there is no simple way
-    to ask for AVX2 before NumPy is loaded.
+    Variables that are already set are kept. Does nothing outside Linux, where there is no simple way to detect AVX2
+    before NumPy is loaded.
     """
     if "numpy" not in sys.modules and _has_avx2():
         for name, value in SAME_KERNELS.items():
@@ -40,7 +40,7 @@ def use_same_kernels() -> None:
 
 
 def kernels() -> dict[str, Any]:
-    """Return what decides about kernels: the linear algebra of NumPy and SciPy as it is loaded, and the variables."""
+    """Return what determines the kernels: the loaded linear algebra libraries of NumPy and SciPy, and the variables."""
     from threadpoolctl import threadpool_info
 
     blas = {_described(pool) for pool in threadpool_info() if pool["user_api"] == "blas"}
@@ -52,7 +52,7 @@ def _described(pool: dict[str, Any]) -> str:
 
 
 def _has_avx2() -> bool:
-    """Whether the processor has AVX2 and what comes with it, as far as this can be told."""
+    """Whether the processor is known to have AVX2 and its companion instructions."""
     listed = Path("/proc/cpuinfo")
     if platform.machine() not in X86_64 or not listed.exists():
         return False

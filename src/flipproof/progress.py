@@ -1,4 +1,4 @@
-"""Progress of long work on one line of stderr with an ETA, and Ctrl-C that keeps what was found."""
+"""Progress of long computations on one line of stderr with an ETA, and a Ctrl-C that keeps partial results."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-#: Seconds between two lines where each is a new one, as in a log file.
+#: Seconds between two lines if stderr is not a terminal, for example a log file.
 BETWEEN_LINES = 10.0
-#: Seconds between two states of a line on a terminal.
+#: Seconds between two updates of the line on a terminal.
 BETWEEN_UPDATES = 0.2
 BAR_WIDTH = 20
 
 
 class ProgressLine:
-    """A bar that is redrawn on a terminal, a line every ten seconds elsewhere, nothing if `verbose` is 0."""
+    """A bar that is redrawn on a terminal, a line every ten seconds elsewhere; silent if `verbose` is 0."""
 
     def __init__(self, total: int, verbose: int, name: str = "") -> None:
         self.total, self.verbose, self.name = total, verbose, name
@@ -28,7 +28,7 @@ class ProgressLine:
 
     @property
     def seconds(self) -> float:
-        """Seconds since the beginning."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     def announce(self, text: str) -> None:
@@ -38,7 +38,7 @@ class ProgressLine:
             sys.stderr.flush()
 
     def show(self, done: int, says: str, is_last: bool = False) -> None:
-        """Say how many of the total are done, and what else there is to say; not more often than one can read."""
+        """Show how many of the total are done, followed by the text `says`; updates that come too soon are skipped."""
         now = time.monotonic()
         if not self.verbose or not (
             is_last or now - self._last >= (BETWEEN_UPDATES if self._on_terminal else BETWEEN_LINES)
@@ -62,19 +62,19 @@ class ProgressLine:
 
 
 class AttackProgress:
-    """Says on one line of stderr how many test rows are done and overturned, and what that took."""
+    """Progress of an attack on one line of stderr: test rows done, predictions overturned, refits, time."""
 
     def __init__(self, name: str, n_rows: int, verbose: int) -> None:
         self._line = ProgressLine(n_rows, verbose, name)
 
     def show(self, done: int, overturned: int, n_refits: int, is_last: bool = False) -> None:
-        """Say how many test rows are done, how many of them are overturned, and how many models were fitted for it."""
+        """Show how many test rows are done, how many predictions are overturned, and how many models were fitted."""
         says = f"test rows, {overturned} overturned, {n_refits} refits, {self._line.seconds:.0f} s"
         self._line.show(done, says, is_last)
 
 
 class FitProgress:
-    """Counts fits, and says so on one line of stderr."""
+    """Progress of many fits on one line of stderr."""
 
     def __init__(self, n_fits: int, verbose: int) -> None:
         self._line, self._n_fits, self._done = ProgressLine(n_fits, verbose), n_fits, 0
@@ -84,7 +84,7 @@ class FitProgress:
         self._line.announce(text)
 
     def advance(self, n_fits: int) -> None:
-        """Say that some more fits are done."""
+        """Count `n_fits` more fits as done."""
         self._done += n_fits
         spent, is_last = self._line.seconds, self._done >= self._n_fits
         left = spent / self._done * (self._n_fits - self._done)
@@ -102,26 +102,26 @@ def _spoken(seconds: float) -> str:
 
 
 class StopSign:
-    """Says whether to stop. Without the lock of an Event, for which a signal handler might have to wait forever."""
+    """A flag that says whether to stop; without the lock of an Event, on which a signal handler could deadlock."""
 
     def __init__(self) -> None:
         self._is_set = False
 
     def set(self) -> None:
-        """Say so."""
+        """Ask to stop."""
         self._is_set = True
 
     def is_set(self) -> bool:
-        """Whether it has been said."""
+        """Whether to stop."""
         return self._is_set
 
 
 @contextmanager
 def set_by_interrupt(stopped: StopSign) -> Iterator[None]:
-    """Set a sign on Ctrl-C, rather than raise KeyboardInterrupt wherever the main thread happens to be.
+    """Set a stop sign on Ctrl-C instead of raising KeyboardInterrupt at an arbitrary point of the main thread.
 
-    Raised inside of a lock, say, it would come out as another error. A second Ctrl-C does raise. A handler of the
-    user's own is left alone, and so is everything outside of the main thread, which no signal reaches.
+    Raised inside a lock, for example, it would surface as another error. A second Ctrl-C does raise. A user-defined
+    signal handler is left in place, and nothing changes outside the main thread, which receives no signals.
     """
     in_main_thread = threading.current_thread() is threading.main_thread()
     if not in_main_thread or signal.getsignal(signal.SIGINT) is not signal.default_int_handler:

@@ -1,11 +1,11 @@
-"""Names of annotators and labels compared by value, in any array, column, file or partition; labels as class codes.
+"""Compare annotators' names and labels by value, in any array, column, file or partition; encode labels as class codes.
 
-Two numbers are the same if they are equal: 1, 1.0, ``Decimal("1.00")`` and ``np.uint8(1)``, but not 2**53 and 2**53+1.
-Strings are the same if all their characters are, without NULs at the end, which arrays of fixed width fill up with;
-bytes likewise. Numbers, strings, bytes and booleans are never compared to each other: a mix of them is refused.
+Equal numbers are the same: 1, 1.0, ``Decimal("1.00")`` and ``np.uint8(1)``, but not 2**53 and 2**53+1. Strings are the
+same if all their characters are, except trailing NULs, which pad arrays of fixed width; likewise bytes. Numbers,
+strings, bytes and booleans are never compared with each other: a mix of them is refused.
 
-Soundness: an annotator who is taken for two makes radii too large, so nothing that may be one name is taken for two. Of
-fractions, which differ by the type that holds them, only those of 64 bits are names, and strings that differ only in
+Soundness: counting one annotator as two makes radii too large, so values that may be the same name are never counted as
+two. The value of a fraction depends on its type, so only 64-bit floats may be names, and strings that differ only in
 their Unicode form are refused.
 """
 
@@ -22,32 +22,32 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof.core.rounding import Integers
 
-#: What arrays of values hold, by the kind of their type. Objects are numbers that no type of 64 bits holds.
+#: What arrays of values hold, by the kind of their type. Objects are numbers that do not fit any 64-bit type.
 KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "O": "numbers", "U": "words", "S": "bytes"}
 
-#: The last character of ASCII.
+#: The last ASCII character.
 LAST_OF_ASCII = 127
 
 
 def as_values(given: Any, name: str, remedy: str = "leave those rows out, or label them.") -> NDArray[Any]:
-    """Return values as an array of booleans, numbers, strings or bytes, of the type that they have, if they have one.
+    """Return values as an array of booleans, numbers, strings or bytes; arrays of these types keep their type.
 
     Parameters
     ----------
     given : array, list, series, column
-        Values of any type, in anything that holds one after another.
+        Values of any type, in a sequence.
     name, remedy : str
-        What they are called, and what to do about missing ones, for errors.
+        The name of the values and what to do about missing ones, for error messages.
 
     Returns
     -------
     array
-        Objects only where no type of 64 bits holds all numbers: integers of Python. NaN among floats stays.
+        Objects (Python integers) only if no 64-bit type holds all numbers. NaN among floats is kept.
 
     Raises
     ------
     ValueError
-        If some are missing or masked, if they are of several kinds, or of another one.
+        If some are missing or masked, if they are of several kinds, or of an unsupported kind.
     """
     check_nothing_masked(given, name)
     if hasattr(given, "isna") and getattr(given, "ndim", 0) == 1:  # pandas
@@ -56,7 +56,7 @@ def as_values(given: Any, name: str, remedy: str = "leave those rows out, or lab
         given = np.asarray(given)
     if isinstance(given, (list, tuple)):
         if any(isinstance(one, (list, tuple, np.ndarray)) for one in given[:1]):
-            return np.asarray(given)  # of two dimensions: not for this function to refuse
+            return np.asarray(given)  # two dimensions: the caller refuses them
         return _of_objects(given, name, remedy)
     array = np.asarray(given)
     if array.ndim != 1:
@@ -64,18 +64,18 @@ def as_values(given: Any, name: str, remedy: str = "leave those rows out, or lab
     if array.dtype.kind in ("O", "T") or (array.dtype.kind == "f" and array.dtype.itemsize > 8):
         return _of_objects(array.tolist(), name, remedy)
     if array.dtype.kind not in KINDS:
-        also = "Complex data not supported: " if array.dtype.kind == "c" else ""  # as scikit-learn says it
+        also = "Complex data not supported: " if array.dtype.kind == "c" else ""  # scikit-learn's wording
         raise ValueError(f"{also}{name} must be numbers, strings or booleans. Got {array.dtype}: convert them first.")
     return array
 
 
-def as_names(given: Any, name: str, remedy: str = "give each row somebody's name.") -> NDArray[Any]:
+def as_names(given: Any, name: str, remedy: str = "name an annotator for each row.") -> NDArray[Any]:
     """Return the names of annotators, one for each row, as `as_values` does.
 
     Raises
     ------
     ValueError
-        If it is not one name for each row, or if some are NaN or fractions that other types would hold otherwise.
+        If there is not one name per row, or if some are NaN or fractions whose value depends on their type.
     """
     names = as_values(given, name, remedy)
     if names.ndim != 1:
@@ -88,36 +88,36 @@ def as_names(given: Any, name: str, remedy: str = "give each row somebody's name
         is_narrow = names.dtype.kind == "O" and not all(isinstance(one, int) for one in names.tolist())
     if is_narrow:
         raise ValueError(
-            f"{name} must be whole numbers, floats of 64 bits or strings. Got fractions of another type, which are "
-            "other numbers there: convert them to strings."
+            f"{name} must be whole numbers, 64-bit floats or strings. Got fractions of another type, whose value "
+            "depends on that type: convert them to strings."
         )
     return names
 
 
 def as_mask(given: Any, name: str, wanted: str) -> NDArray[np.bool_]:
-    """Return a mask of booleans; `wanted` says what it must be, for errors."""
-    mask = as_values(given, name, "say yes or no for each row.")
+    """Return a mask of booleans; `wanted` says what it must be, for error messages."""
+    mask = as_values(given, name, "give True or False for each row.")
     if mask.dtype != bool or mask.ndim != 1:
         raise ValueError(f"{name} must be {wanted} Got {mask.dtype} of shape {mask.shape} instead.")
     return mask
 
 
 def check_nothing_masked(given: Any, name: str) -> None:
-    """Refuse a masked array in which something is masked: whatever is behind the mask would count."""
+    """Refuse a masked array with masked entries: the values behind the mask would be used."""
     n_masked = int(np.ma.getmaskarray(given).sum()) if isinstance(given, np.ma.MaskedArray) else 0
     if n_masked:
         raise ValueError(
-            f"{name} must not be missing. Got {n_masked} masked entries: leave those rows out, or fill them in."
+            f"{name} must not be missing. Got {n_masked} masked entries: omit those rows, or fill them in."
         )
 
 
 def kind_of(values: NDArray[Any]) -> str:
-    """Return what an array of values holds, in words."""
+    """Return what an array of values holds, for error messages."""
     return KINDS.get(values.dtype.kind, str(values.dtype))
 
 
 def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
-    """Return the different values in rising order, and the position of each value among them."""
+    """Return the distinct values in ascending order, and the position of each value among them."""
     if values.dtype.kind != "O":
         found, codes = np.unique(values, return_inverse=True)
         _check_forms(found)
@@ -129,12 +129,12 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
 
 
 def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
-    """Return the values that are in either array, in rising order; they must be of one kind."""
+    """Return the values that are in either array, in ascending order; they must be of one kind."""
     return distinct(joined([first, second]))[0]
 
 
 def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
-    """Return arrays of one kind one after another, and no value changed by the type of another."""
+    """Concatenate arrays of one kind without changing any value through type conversion."""
     kinds = {array.dtype.kind for array in arrays}
     if len(kinds) == 1:
         return np.asarray(np.concatenate(arrays))
@@ -146,9 +146,9 @@ def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
 
 
 def positions(known: NDArray[Any], values: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return where values are in an array that rises, and whether they are there at all.
+    """Return the positions of values in an ascending array, and whether they are in it.
 
-    Numbers and booleans are compared as Python does, True as 1.
+    Numbers and booleans are compared as in Python, True as 1.
     """
     kinds = known.dtype.kind, values.dtype.kind
     if len(known) == 0 or (kinds[0] != kinds[1] and not set(kinds) <= set("biufO")):
@@ -163,14 +163,14 @@ def positions(known: NDArray[Any], values: NDArray[Any]) -> tuple[Integers, NDAr
 
 
 def are_whole(values: NDArray[Any]) -> NDArray[np.bool_]:
-    """Tell which values could be classes: all but fractions, infinity and NaN."""
+    """Tell which values could be classes: all except fractions, infinity and NaN."""
     if values.dtype.kind != "f":
         return np.ones(len(values), dtype=bool)
     return np.asarray(np.isfinite(values) & (values == np.rint(values)))
 
 
 def _of_objects(each: Sequence[Any], name: str, remedy: str) -> NDArray[Any]:
-    """Return objects of Python as an array, of the narrowest type that changes none of them."""
+    """Return Python objects as an array, of the narrowest type that changes none of them."""
     types = set(map(type, each))
     kinds = {_kind(one) for one in types}
     may_be_nan = any(issubclass(one, (float, np.floating, Decimal)) for one in types)
@@ -182,7 +182,7 @@ def _of_objects(each: Sequence[Any], name: str, remedy: str) -> NDArray[Any]:
             "convert them to numbers, strings or booleans first."
         )
     kind = next(iter(kinds), "numbers")
-    if kind == "strings":  # a word of an enumeration is its value, not its name
+    if kind == "strings":  # a string enumeration counts by its value, not its name
         return np.array(each if types == {str} else [str.__str__(one) for one in each], dtype=str)
     if kind == "bytes":
         return np.array([bytes(one) for one in each], dtype=bytes)
@@ -192,7 +192,7 @@ def _of_objects(each: Sequence[Any], name: str, remedy: str) -> NDArray[Any]:
         raise ValueError(f"{name} must be numbers, strings or booleans. Got {kind} instead: convert them first.")
     if types <= {float, np.float64}:
         return np.array(each, dtype=np.float64)
-    # numbers of several types may be equal, and yet not found by their hashes
+    # equal numbers of different types may have different hashes
     keys: Iterable[Any] = each if len(types) == 1 else zip(map(type, each), each, strict=True)
     place: dict[Any, int] = {}
     codes = np.fromiter((place.setdefault(key, len(place)) for key in keys), np.int64, len(each))
@@ -201,7 +201,7 @@ def _of_objects(each: Sequence[Any], name: str, remedy: str) -> NDArray[Any]:
 
 
 def _array_of(numbers: Sequence[Any]) -> NDArray[Any]:
-    """Return plain numbers, or strings, in the first of these types that holds all: int64, uint64, float64, objects."""
+    """Return numbers or strings in the first type that holds all of them: int64, uint64, float64, objects."""
     if not all(isinstance(one, int) for one in numbers):
         is_exact = all(isinstance(one, float) or (isinstance(one, int) and abs(one) <= 2**53) for one in numbers)
         return np.array(numbers, dtype=np.float64 if is_exact else object)
@@ -213,9 +213,9 @@ def _array_of(numbers: Sequence[Any]) -> NDArray[Any]:
 
 
 def _plain(number: Any) -> Any:
-    """Return a number as an integer of Python if it is whole, else as a float of 64 bits if it is one, else as it is.
+    """Return a number as a Python integer if it is whole, else as a 64-bit float if that is exact, else unchanged.
 
-    Fractions in floats of fewer bits are left alone: as a float of 64 bits, 0.1 is another number.
+    Fractions in narrower floats are returned unchanged: as a 64-bit float, 0.1 is a different number.
     """
     if isinstance(number, (int, np.integer, np.bool_)):
         return int(number)
@@ -229,7 +229,7 @@ def _plain(number: Any) -> Any:
 
 
 def _kind(one: type) -> str:
-    if one is type(None) or one is type(np.ma.masked) or one.__name__ in ("NAType", "NaTType"):  # those of pandas
+    if one is type(None) or one is type(np.ma.masked) or one.__name__ in ("NAType", "NaTType"):  # pandas types
         return "missing"
     if issubclass(one, (bool, np.bool_)):
         return "booleans"
@@ -249,38 +249,38 @@ def _missing(name: str, remedy: str) -> ValueError:
 
 
 def _check_forms(values: NDArray[Any]) -> None:
-    """Refuse different strings that are one in Unicode, as an e with an accent and an e that an accent follows."""
+    """Refuse distinct strings that are equivalent in Unicode, like a composed and a decomposed "é"."""
     if values.dtype.kind != "U" or values.size == 0 or values.dtype.itemsize == 0:
         return
     points = np.ascontiguousarray(values).view(np.uint32).reshape(len(values), -1)
     forms: dict[str, str] = {}
     for one in values[(points > LAST_OF_ASCII).any(axis=1)].tolist():
         form = unicodedata.normalize("NFC", one)
-        is_there = form.isascii() and bool(positions(values, np.array([form]))[1][0])  # as the sign of Kelvin, a K
+        is_there = form.isascii() and bool(positions(values, np.array([form]))[1][0])  # e.g. the Kelvin sign and K
         other = forms.setdefault(form, form if is_there else one)
         if other != one:
             raise ValueError(
-                f"{other!r} and {one!r} are the same text in two Unicode forms, {other!a} and {one!a}: bring "
-                "all names and labels into one form, as unicodedata.normalize('NFC', name) does."
+                f"{other!r} and {one!r} are the same text in two Unicode forms, {other!a} and {one!a}: normalize "
+                "all names and labels, for example with unicodedata.normalize('NFC', name)."
             )
 
 
 def label_values(y: Any, name: str = "The labels y") -> Any:
-    """Return labels by value, as an array; what is not one label after another as it is, for others to refuse.
+    """Return labels by value, as an array; input that is not one-dimensional is left to the caller to refuse.
 
     Raises
     ------
     ValueError
-        If labels are missing, of several kinds, or of another one.
+        If labels are missing, of several kinds, or of an unsupported kind.
     """
     if y is None:
         return y
-    if hasattr(y, "iloc") and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:  # a frame's types would be lost
+    if hasattr(y, "iloc") and getattr(y, "ndim", 1) == 2 and y.shape[1] == 1:  # keeps the type of the frame's column
         return label_values(y.iloc[:, 0], name)[:, None]
     labels = as_values(y, name)
     if labels.dtype.kind == "O" and labels.ndim == 1:
         raise ValueError(
-            f"{name} must be strings, or whole numbers that 64 bits hold. Got {_first_beyond(labels)!r} among them: "
+            f"{name} must be strings or whole numbers of at most 64 bits. Got {_first_beyond(labels)!r} among them: "
             "convert them to strings."
         )
     return labels
@@ -289,14 +289,14 @@ def label_values(y: Any, name: str = "The labels y") -> Any:
 def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[Any], Integers]:
     """Return the sorted classes and the labels as positions in them.
 
-    With `classes` given, labels may leave some of them out, or even be all the same.
+    If `classes` is given, not all of them need to occur among the labels.
     """
     labels = label_values(y)
     if classes is None:
         found, codes = distinct(labels)
         if len(found) < 2:
             raise ValueError(
-                f"The training labels hold only one class, {found.tolist()[0]!r}; at least two are needed. "
+                f"The training labels contain only one class, {found.tolist()[0]!r}; at least two are needed. "
                 "If other classes exist but do not occur here, name them all with classes=[...]."
             )
         return found, codes
@@ -304,12 +304,14 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
     if known.ndim != 1 or len(distinct(known)[0]) < 2:
         raise ValueError(f"The 'classes' parameter must be a list of at least two classes. Got {classes!r} instead.")
     if not are_whole(known).all():
-        raise ValueError(f"The 'classes' must be whole numbers if they are numbers. Got {known.tolist()} instead.")
+        raise ValueError(
+            f"The 'classes' parameter must contain strings or whole numbers. Got {known.tolist()} instead."
+        )
     known = distinct(known)[0]
     codes, is_known = positions(known, labels)
     if not is_known.all():
         strange = distinct(labels[~is_known])[0][:3].tolist()
-        raise ValueError(f"The labels y hold {strange}, which 'classes' does not name: it names {known.tolist()}.")
+        raise ValueError(f"The labels y contain {strange}, which are not in classes={known.tolist()}.")
     return known, codes.astype(np.int64)
 
 

@@ -1,4 +1,4 @@
-"""The exact radius: integers on, above and below a cumulative gain, and every attack on small cases."""
+"""The exact radius: leads equal to, above and below a cumulative gain, and every attack on small cases."""
 
 import numpy as np
 import pytest
@@ -11,7 +11,7 @@ from flipproof.core.histograms import VoteHistogram
 
 
 def by_sorting(votes, labels, K):
-    """One test row, each vote a level of its own."""
+    """One test row, with a separate level for each vote."""
     counts = np.zeros((1, K, len(votes)), dtype=np.int64)
     counts[0, labels, np.arange(len(votes))] = 1
     return VoteHistogram(np.asarray(votes, dtype=np.int64)[None], counts, len(votes))
@@ -26,7 +26,7 @@ def by_levels(votes, labels, K):
 
 
 def both_ways(votes, labels, K, winner, lead, transitions=None):
-    """Flips that take the lead off against each class; both ways to count them agree."""
+    """Flips needed for each class to win; both ways to count them agree."""
     answers = [
         flips_to_overturn(make(votes, labels, K), np.array([winner]), lead, transitions)
         for make in (by_sorting, by_levels)
@@ -40,7 +40,7 @@ def needed(votes, labels, K, winner, rival, lead):
     return int(both_ways(votes, labels, K, winner, np.full((1, K), lead))[rival])
 
 
-def test_lead_on_one_above_and_one_below_a_cumulative_gain():
+def test_lead_equal_to_above_and_below_a_cumulative_gain():
     # class 0 is ahead with votes 7, 5, 5, 2: gains 14, 10, 10, 4, so 14, 24, 34, 38 are reached with 1, 2, 3, 4 flips
     votes, labels = np.array([7, 5, 5, 2]), np.zeros(4, dtype=int)
     for flips, reached in enumerate([14, 24, 34, 38], start=1):
@@ -49,21 +49,22 @@ def test_lead_on_one_above_and_one_below_a_cumulative_gain():
         assert needed(votes, labels, 2, 0, 1, reached + 1) == (flips + 1 if flips < 4 else UNREACHABLE)
 
 
-def test_bystanders_gain_once_and_signs_matter():
+def test_third_classes_gain_once_and_signs_matter():
     votes = np.array([4, -6, 5, -3, 9, -9])
-    labels = np.array([0, 1, 2, 2, 1, 0])  # winner 0, rival 1, class 2 stands by
-    # 4 for the winner: 8; -6 for the rival: 12; bystanders 5 and 3; 9 for the rival and -9 for the winner: nothing
+    labels = np.array([0, 1, 2, 2, 1, 0])  # winner 0, rival 1, third class 2
+    # gains: 8 of 4 for the winner, 12 of -6 for the rival, 5 and 3 of the third class, 0 of 9 for the rival and -9 for
+    # the winner
     assert [needed(votes, labels, 3, 0, 1, lead) for lead in (12, 13, 20, 21, 25, 26, 28, 29)] == [
         1, 2, 2, 3, 3, 4, 4, UNREACHABLE,
     ]  # fmt: skip
 
 
-def test_a_rival_that_sorts_before_the_winner_needs_only_to_draw_level():
+def test_a_rival_before_the_winner_wins_ties():
     scores = np.array([[3, 5, 5, 0], [7, 7, 7, 7]])
     assert leads(scores, np.array([1, 0])).tolist() == [[2, 0, 1, 6], [0, 1, 1, 1]]
 
 
-def test_a_tie_at_the_start_takes_one_flip_or_cannot_be_undone():
+def test_an_initial_tie_needs_one_flip_or_is_unreachable():
     assert needed([1, 1], [0, 1], 2, 0, 1, 1) == 1
     assert needed([0, 0], [0, 1], 2, 0, 1, 1) == UNREACHABLE
     assert radius_from_flips(np.array([1, 5, UNREACHABLE]), 9).tolist() == [0, 4, 9]
@@ -71,7 +72,7 @@ def test_a_tie_at_the_start_takes_one_flip_or_cannot_be_undone():
 
 @pytest.mark.parametrize("lead_off_by", [-1, 0, 1])
 def test_a_million_votes_of_full_precision(lead_off_by):
-    """No integer overflows, and the answer is right to the last vote."""
+    """No integer overflows, and the result is exact."""
     n, largest = 10**6, 2**24 - 1
     histogram = VoteHistogram(np.array([[-largest, largest]]), np.array([[[0, n], [0, 0]]]), 2)
 
@@ -103,7 +104,7 @@ def test_every_attack_on_small_cases(data):
 
 @settings(max_examples=300)
 @given(st.data())
-def test_every_attack_on_small_cases_where_not_every_change_is_possible(data):
+def test_every_attack_on_small_cases_with_restricted_changes(data):
     K = data.draw(st.integers(2, 4))
     n = data.draw(st.integers(1, 5))
     votes = np.array(data.draw(st.lists(st.integers(-9, 9), min_size=n, max_size=n)))

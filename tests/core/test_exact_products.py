@@ -1,4 +1,4 @@
-"""Sums and products of features on their grids: exact, so the same in any order, however many rows there are."""
+"""Sums and products of features on their grids are exact, so independent of order, for any number of rows."""
 
 import numpy as np
 
@@ -30,7 +30,7 @@ def test_gram_matrices_of_many_rows_are_exact():
     assert np.any((high.T @ high) > 2**53)
 
 
-def test_products_with_rows_far_outside_are_the_same_in_any_order():
+def test_products_with_rows_far_outside_do_not_depend_on_order():
     rng = np.random.default_rng(1)
     matrix, far = rng.normal(size=(300, 20)), np.rint(rng.normal(size=(30, 300)) * 2.0**70)
     expected = rotation_of(matrix).apply(far)

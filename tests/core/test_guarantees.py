@@ -80,14 +80,14 @@ def test_tight_values_fall_with_the_radius(q, K):
     assert np.isfinite(values).all()
 
 
-def test_there_is_no_end_at_ten_thousand():
+def test_radii_above_ten_thousand():
     noise = LabelFlip(0.3, 2)
     value = float(tight_log_failure(20_000, noise))
     assert tight_radius(np.nextafter(value, -np.inf), noise, 10**6) >= 20_000
 
 
 @pytest.mark.parametrize(("q", "K"), NOISES)
-def test_tight_radius_is_the_inverse(q, K):
+def test_tight_radius_inverts_tight_log_failure(q, K):
     noise = LabelFlip(q, K)
     for r in (1, 2, 10, 100):
         value = float(tight_log_failure(r, noise))
@@ -105,7 +105,7 @@ def test_kl_radius_is_the_papers_formula(q, K):
         assert kl_radius(log_failure, noise, 10**9) == int(mpmath.floor(plain))
 
 
-def test_nothing_is_certified_from_one_half_on():
+def test_nothing_is_certified_if_failure_is_at_least_one_half():
     noise = LabelFlip(0.1, 2)
     for L in (np.log(0.5), -0.5, 0.0):
         assert kl_radius(L, noise, 100) == 0
@@ -141,7 +141,7 @@ def test_kl_is_within_the_cap_and_below_tight(q, K):
 
 
 def test_the_cap_of_the_deployed_rule_binds():
-    """K = 2, q = 1e-4: from r = 7014 on the vote is safe where the mean rule is not proved to be (M7)."""
+    """K = 2, q = 1e-4: from r = 7014 the vote is certified where the mean rule is not (M7)."""
     noise = LabelFlip(1e-4, 2)
     r = np.arange(1, 8001)
     binds = r * noise.kl_per_flip >= -tight_log_failure(r, noise)
@@ -179,7 +179,7 @@ def test_budget_is_the_divergence_that_brings_the_failure_to_one_half():
 def test_bad_input():
     with pytest.raises(ValueError, match="NaN"):
         kl_radius(np.nan, LabelFlip(0.1, 2), 10)
-    with pytest.raises(ValueError, match="integers of at least 0"):
+    with pytest.raises(ValueError, match="integers >= 0"):
         tight_log_failure(-1, LabelFlip(0.1, 2))
-    with pytest.raises(ValueError, match="integers of at least 0"):
+    with pytest.raises(ValueError, match="integers >= 0"):
         tight_log_failure(1.5, LabelFlip(0.1, 2))

@@ -1,4 +1,4 @@
-"""What must be true of every result: each check notices what it is there for, and bad weights become no votes."""
+"""Invariants of every result: each check detects its violation, and weights that are not finite are refused."""
 
 from dataclasses import replace
 
@@ -40,18 +40,18 @@ def test_good_certificates_pass():
     ],
     ids=str,
 )
-def test_certificates_that_cannot_be_are_never_returned(broken):
+def test_impossible_certificates_are_refused(broken):
     with pytest.raises(InvariantError, match=r"contradicts itself.*please report it"):
         check_certificates(**GOOD | broken)
 
 
-def test_a_winner_that_is_behind_is_noticed():
+def test_a_winner_that_is_behind_is_detected():
     check_winners(np.array([[0, 1, 5]]), np.array([0]))
     with pytest.raises(InvariantError, match="highest score"):
         check_winners(np.array([[0, 0, 5]]), np.array([0]))
 
 
-def test_votes_counted_for_another_class_are_noticed():
+def test_votes_counted_for_another_class_are_detected():
     check_counts(np.array([[3, 2], [3, 2]]), 5)
     with pytest.raises(InvariantError, match="counted as another's"):
         check_counts(np.array([[3, 2], [4, 1]]), 5)
@@ -72,7 +72,7 @@ def test_votes_counted_for_another_class_are_noticed():
     ],
     ids=["dense weights", "sparse weights", "dense votes", "sparse votes", "products"],
 )
-def test_weights_that_are_not_finite_become_no_votes(make, bad):
+def test_weights_that_are_not_finite_are_refused(make, bad):
     weights = np.arange(8.0).reshape(2, 4)
     make(weights)
     weights[1, 2] = bad
@@ -80,7 +80,7 @@ def test_weights_that_are_not_finite_become_no_votes(make, bad):
         make(weights)
 
 
-def test_votes_of_too_many_bits_are_noticed():
+def test_votes_of_too_many_bits_are_detected():
     check_votes(np.array([2.0**10 - 1, -(2.0**10 - 1)]), 10)
     for beyond in (2.0**10, -(2.0**10)):
         with pytest.raises(InvariantError, match="more than 10 bits"):
@@ -89,7 +89,7 @@ def test_votes_of_too_many_bits_are_noticed():
 
 
 class NotANumber(LabelLinearClassifier):
-    """A learner whose weights get past the checks of single rows."""
+    """A learner whose weights pass the checks of single rows."""
 
     def fit_without_labels(self, X):
         pass
@@ -98,7 +98,7 @@ class NotANumber(LabelLinearClassifier):
         return dense_votes(np.full((len(Z), self.n_rows_), np.nan), self.precision_)
 
 
-def test_no_method_of_a_learner_returns_anything_made_of_nan():
+def test_every_method_refuses_nan_votes():
     model = NotANumber(classes=[0, 1]).fit(np.zeros((4, 1)), [0, 1, 0, 1])
     calls = [lambda method=method: model.certify([[0.0]], method) for method in METHODS]
     for call in [*calls, lambda: model.predict([[0.0]]), lambda: model.vote_weights([[0.0]])]:
@@ -121,7 +121,7 @@ def blobs(n=60):
     ],
 )
 def test_every_learner_checks_its_radii(learner, method, monkeypatch):
-    """Whatever computes the radius: one that is too large for anybody to believe is not returned."""
+    """No learner or method returns a radius above the number of labels."""
     X, y = blobs()
     model = {
         "ridge": lambda: CertifiedRidgeClassifier(classes=range(3)).fit(X, y),
@@ -138,7 +138,7 @@ def test_every_learner_checks_its_radii(learner, method, monkeypatch):
         model.certify(X[:4], given, adversary)
 
 
-def test_certify_and_predict_that_disagree_are_noticed(monkeypatch):
+def test_disagreement_of_certify_and_predict_is_detected(monkeypatch):
     X, y = blobs()
     model = CertifiedRidgeClassifier(classes=range(3)).fit(X, y)
     monkeypatch.setattr(engine, "winners", lambda scores: np.argsort(scores, axis=1)[:, 1])
@@ -151,7 +151,7 @@ def test_certify_and_predict_that_disagree_are_noticed(monkeypatch):
         model.certify(X[:4])
 
 
-def test_the_command_says_that_it_is_a_bug(tmp_path, monkeypatch, capsys):
+def test_the_command_reports_a_bug(tmp_path, monkeypatch, capsys):
     X, y = blobs()
     file = tmp_path / "rows.csv"
     rows = [f"{a},{b},{c},{label}" for (a, b, c), label in zip(X, y, strict=True)]

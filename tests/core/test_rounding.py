@@ -26,7 +26,7 @@ from flipproof.core.rounding import (
 
 
 @given(st.floats(allow_nan=False))
-def test_ends_lie_on_their_sides(x):
+def test_below_and_above_bracket_the_number(x):
     assert below(x) <= x <= above(x)
     if np.isfinite(x):
         assert below(x) < x < above(x) or abs(x) == np.finfo(float).max
@@ -34,7 +34,7 @@ def test_ends_lie_on_their_sides(x):
 
 @pytest.mark.parametrize("relative", [2 * FUNCTION_ERROR, 1e-12])
 @pytest.mark.parametrize("x", [1.0, -1.0, np.pi, -1e-300, 1e300])
-def test_ends_leave_room_for_the_error_of_what_was_computed(x, relative):
+def test_below_and_above_cover_the_relative_error(x, relative):
     room = abs(Fraction(x)) * Fraction(relative)
     assert Fraction(float(below(x, relative))) <= Fraction(x) - room
     assert Fraction(float(above(x, relative))) >= Fraction(x) + room
@@ -51,7 +51,7 @@ def test_exponent_above_is_the_smallest(x):
 @given(st.floats(1e-200, 1e200), st.integers(2, 24), st.floats(-1, 1))
 @example(bound=1 - 2.0**-53, bits=4, part=1.0)  # rounds to 2**bits, where the next class begins
 @example(bound=1 - 2.0**-53, bits=4, part=-1.0)
-def test_a_grid_holds_what_its_bound_promises(bound, bits, part):
+def test_numbers_up_to_the_bound_fit_the_grid(bound, bits, part):
     s = grid_exponent(bound, bits)
     on_grid = to_grid(np.array([part * bound]), s, bits)
     assert abs(on_grid[0]) < 2**bits
@@ -61,7 +61,7 @@ def test_a_grid_holds_what_its_bound_promises(bound, bits, part):
     assert bound * 2.0 ** float(s) >= 2 ** (bits - 1)
 
 
-def test_products_of_the_promised_bits_are_exact_in_any_order():
+def test_dot_products_within_bits_left_are_exact_in_any_order():
     rng = np.random.default_rng(0)
     terms, bits = 300, 20
     other = bits_left(terms, bits)
@@ -90,8 +90,8 @@ def test_weighted_sums_keep_their_error_bound(n_terms):
     assert 0 <= whole_runs(n_terms) - n_terms < 64
 
 
-def test_one_after_the_other_runs_lose_what_the_error_bound_says():
-    """Each run adds half a unit to 1, which is rounded away every time."""
+def test_sequential_runs_reach_the_error_bound():
+    """Each run adds half a unit in the last place to 1, which is rounded away every time."""
     weights, terms = np.ones((1, 1, 64 * 1000)), np.zeros((1, 64 * 1000))
     terms[0, ::64] = 2.0**-53
     terms[0, 0] = 1.0
@@ -100,11 +100,11 @@ def test_one_after_the_other_runs_lose_what_the_error_bound_says():
 
 
 @pytest.mark.parametrize("large_votes", [False, True])
-def test_the_slack_covers_functions_that_are_wrong_by_four_units(monkeypatch, large_votes):
-    """Make exp and log as bad as we allow them to be, in either direction: the bound stays above the truth."""
+def test_slack_covers_functions_wrong_by_four_units(monkeypatch, large_votes):
+    """The bound holds even if exp and log have the largest error that we allow, in either direction."""
     rng = np.random.default_rng(2)
     values = np.arange(-64, 64)[None]
-    if large_votes:  # far below 1, logarithms are off by more than a few units of 1
+    if large_votes:  # logarithms far below 1 have errors of more than a few units of 1
         q, t, counts = 1e-12, np.array([13 / 32]), np.ones((1, 3, 128), dtype=np.int64)
         counts[0, 0, 64 + 32] = 5000
     else:
@@ -130,7 +130,7 @@ def test_the_slack_covers_functions_that_are_wrong_by_four_units(monkeypatch, la
     assert chernoff_slack(t, np.array([1e6]), 1000, np.zeros(1), 128)[0] > 0
 
 
-def test_the_slack_covers_the_rounding_of_large_offsets():
+def test_slack_covers_the_rounding_of_large_offsets():
     histogram, winner, t = VoteHistogram(np.array([[1]]), np.array([[[1], [0]]]), 1), np.array([0]), np.array([0.1])
     for offset in range(10**6, 10**6 + 20):
         bound = tails.log_failures_upper(histogram, winner, np.full((1, 2), float(offset)), t, LabelFlip(0.2, 2))

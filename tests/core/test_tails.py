@@ -1,4 +1,4 @@
-"""Chernoff tails against arithmetic with many digits."""
+"""Chernoff tails against high-precision arithmetic."""
 
 import mpmath
 import numpy as np
@@ -13,7 +13,7 @@ NOISES = [1e-10, 1e-4, 0.1, 0.475]
 
 
 def histogram_of(votes, labels, K):
-    """One test row, every vote a level of its own: no binning in between."""
+    """One test row, with a separate level for each vote: no binning."""
     counts = np.zeros((1, K, len(votes)), dtype=np.int64)
     counts[0, labels, np.arange(len(votes))] = 1
     order = np.argsort(votes)
@@ -39,7 +39,7 @@ def search(votes, labels, K, q, offset=0):
 
 
 def log_b(votes, labels, K, q, winner, rival, t, offset=0):
-    """M1 written out, term by term, with as many digits as mpmath is set to."""
+    """M1 term by term, at the current precision of mpmath."""
     q, t = mpmath.mpf(q), mpmath.mpf(t)
     own, other = 1 - q, q / (K - 1)
     total = -t * (1 - K * q / (K - 1)) * offset
@@ -64,7 +64,7 @@ def problem(K, n=5000, seed=0, bits=10):
 @pytest.mark.parametrize("q", NOISES)
 @pytest.mark.parametrize("K", [2, 3, 10])
 @pytest.mark.parametrize("bits", [10, 24])
-def test_the_bound_is_right_to_nine_digits_and_not_below(q, K, bits):
+def test_the_bound_is_an_upper_bound_to_nine_digits(q, K, bits):
     votes, labels = problem(K, bits=bits)
     winner, rival, t, bound = search(votes, labels, K, q)
     with mpmath.workdps(40):
@@ -76,7 +76,7 @@ def test_the_bound_is_right_to_nine_digits_and_not_below(q, K, bits):
 
 @pytest.mark.parametrize("q", NOISES)
 @pytest.mark.parametrize(("K", "bits"), [(2, 10), (10, 10), (2, 24)])
-def test_the_witness_is_nearly_the_best(q, K, bits):
+def test_the_witness_is_nearly_optimal(q, K, bits):
     votes, labels = problem(K, bits=bits, seed=1)
     winner, rival, t, bound = search(votes, labels, K, q)
     other = q / (K - 1)
@@ -98,7 +98,7 @@ def test_the_witness_is_nearly_the_best(q, K, bits):
 @pytest.mark.parametrize("q", [*NOISES, 1e-12, 0.4999])
 @pytest.mark.parametrize("seed", range(5))
 def test_two_classes_are_the_papers_algorithm_1(q, seed):
-    """Algorithm 1 written out plainly: minimise over t, unconstrained, with the threshold 1/2 and no intercept."""
+    """Algorithm 1 written out directly: minimise over t, unconstrained, with the threshold 1/2 and no intercept."""
     rng = np.random.default_rng(seed)
     n, s = 40, 12
     k = rng.integers(-(2**8), 2**8, size=n)
@@ -143,7 +143,7 @@ def test_one_vote_and_no_vote():
 
 
 @pytest.mark.parametrize("q", [1e-12, 0.3, np.nextafter(0.5, 0)])
-def test_what_no_labels_can_overturn_has_probability_zero(q):
+def test_predictions_that_no_labels_can_overturn_have_failure_zero(q):
     votes, labels = np.array([5, -3, 1]), np.array([0, 1, 0])
     enough = int(np.ceil(10 / LabelFlip(q, 2).signal)) if q < 0.4 else 2**62
     _, _, t, bound = search(votes, labels, 2, q, offset=enough)
@@ -179,7 +179,7 @@ def test_a_million_votes():
     assert -1e7 < bound < -1e4
 
 
-def test_noise_close_to_its_limit_certifies_nothing_but_stays_sound():
+def test_noise_close_to_its_limit_certifies_nothing():
     votes, labels = problem(3, n=500)
     q = np.nextafter(2 / 3, 0)
     *_, bound = search(votes, labels, 3, q)

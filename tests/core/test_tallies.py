@@ -1,4 +1,4 @@
-"""Tallies of some training rows add up to the histogram of all of them, in any order."""
+"""Tallies of parts of the training rows add up to the histogram of all rows, in any order."""
 
 import functools
 import operator
@@ -35,7 +35,7 @@ def assert_same_histogram(found, wanted):
     assert found.n_levels == wanted.n_levels
 
 
-# levels that all rows share, and of which the outer ones are left out; and levels of each test row's own
+# levels that all rows share, without unused outer levels; and separate levels for each test row
 KINDS = [(2, 30, LevelTally), (5, 60, LevelTally), (9, 300, LevelTally), (10, 40, CellTally), (24, 50, CellTally)]
 
 
@@ -53,7 +53,7 @@ def test_tallies_add_up_to_the_histogram(precision, n, kind, data):
 
 
 @pytest.mark.parametrize(("precision", "n", "kind"), KINDS)
-def test_sums_can_be_bracketed_in_any_way(precision, n, kind):
+def test_adding_tallies_is_associative(precision, n, kind):
     votes, codes = some_votes(n, 3, precision), np.arange(n) % 2
     a, b, c, d = tallies_of_cuts(votes, codes, VoteCount(2, precision, n), [3, 10, 25])
     wanted = histogram(votes, codes, 2, precision)
@@ -71,7 +71,7 @@ def test_histograms_of_some_test_rows(precision, n, kind):
 
 
 @pytest.mark.parametrize(("precision", "n"), [(6, 80), (10, 80)])
-def test_tallies_are_not_changed_by_being_added(precision, n):
+def test_adding_tallies_does_not_modify_them(precision, n):
     votes, codes = some_votes(n, 2, precision), np.arange(n) % 2
     first, second = tallies_of_cuts(votes, codes, VoteCount(2, precision, n), [n // 2])
     before = [first.counts.copy(), second.counts.copy()]
@@ -80,7 +80,7 @@ def test_tallies_are_not_changed_by_being_added(precision, n):
     np.testing.assert_array_equal(second.counts, before[1])
 
 
-def test_levels_that_no_row_uses_do_not_travel():
+def test_tallies_omit_unused_outer_levels():
     precision, n = 9, 300
     narrow = some_votes(n, 2, precision, share=0.01)
     wide = some_votes(n, 2, precision, share=1.0)
@@ -113,7 +113,7 @@ def test_many_training_rows_need_64_bits(monkeypatch, precision, shares):
         assert_same_histogram(total.histogram(0, 3), wanted)
 
 
-def test_no_count_is_larger_than_its_type_holds():
+def test_counts_fit_their_integer_type():
     for n, size in [(2**31 - 1, 4), (2**31, 8), (2**40, 8)]:
         count = VoteCount(2, 6, n)
         assert count.bytes_per_row == 2 * count.n_levels * size
@@ -121,14 +121,14 @@ def test_no_count_is_larger_than_its_type_holds():
 
 
 @pytest.mark.parametrize(("precision", "n"), [(6, 80), (10, 80)])
-def test_votes_made_a_few_at_a_time(monkeypatch, precision, n):
+def test_counts_do_not_depend_on_the_batch_size(monkeypatch, precision, n):
     votes, codes = some_votes(n, 5, precision), np.arange(n) % 2
     wanted = histogram(votes, codes, 2, precision)
     monkeypatch.setattr(tallies, "NUMBERS_AT_A_TIME", 7)
     assert_same_histogram(VoteCount(2, precision, n).tally(votes, codes).histogram(0, 5), wanted)
 
 
-def test_cells_of_a_tally_rise_and_are_counted():
+def test_cells_of_a_tally_are_ascending_and_counted():
     votes, codes = some_votes(40, 3, 12), np.arange(40) % 2
     tally = VoteCount(2, 12, 40).tally(votes, codes)
     assert np.all(np.diff(tally.cells) > 0)

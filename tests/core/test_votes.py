@@ -57,7 +57,7 @@ def test_histogram_counts_every_vote_and_label(precision, n):
     assert np.all(np.diff(counted.values, axis=1) >= 0)
 
 
-def test_votes_halfway_between_two_levels_are_counted_as_they_are_rounded():
+def test_votes_halfway_between_levels_are_rounded_to_even():
     basis = np.arange(-13, 14).astype(np.float32)[:, None]
     source, codes = ProductVotes(np.array([[0.5], [-0.5], [0.25]]), basis, np.zeros(3, dtype=int)), np.arange(27) % 3
     assert as_dictionaries(histogram(source, codes, 3, 3)) == counted_plainly(source, codes, 3)
@@ -75,7 +75,7 @@ def test_changed_labels_are_counted_as_in_a_new_histogram(precision, n):
     assert as_dictionaries(counted) == counted_plainly(source, codes, 3)
 
 
-def test_tiles_do_not_matter(monkeypatch):
+def test_counts_do_not_depend_on_tiles(monkeypatch):
     source, codes = random_source()
     whole = histogram(source, codes, 3, 6)
     monkeypatch.setattr(histograms, "TILE_ROWS", 7)
@@ -98,7 +98,7 @@ def test_coarse_histogram_keeps_every_label_and_roughly_its_vote(precision, n):
     assert np.all(np.abs(drift) <= (fine.counts * np.abs(fine.values)[:, None]).sum(axis=2) / 16)
 
 
-def test_small_votes_keep_their_levels_in_a_coarse_histogram():
+def test_coarse_histogram_keeps_small_votes_exact():
     fine = VoteHistogram(np.arange(-1024, 1024)[None], np.ones((1, 2, 2048), dtype=np.int64), 2048)
     coarse = coarse_histogram(fine)
     small = np.abs(coarse.values[0]) <= 8
@@ -108,7 +108,7 @@ def test_small_votes_keep_their_levels_in_a_coarse_histogram():
 
 
 @pytest.mark.parametrize("precision", [2, 6, 12, 20])
-def test_estimated_scores_keep_their_error(precision):
+def test_estimated_scores_are_within_their_error(precision):
     source, codes = random_source(rows=50, precision=precision)
     estimate = estimate_scores(source, class_sums(source.basis, codes, 3), np.bincount(codes))
     true = class_scores(source, codes, 3)
@@ -117,7 +117,7 @@ def test_estimated_scores_keep_their_error(precision):
     assert np.array_equal(leader[decided], true.argmax(axis=1)[decided])
 
 
-def test_a_lead_within_the_error_decides_nothing():
+def test_a_lead_within_the_error_is_undecided():
     scores, error = np.array([[5.0, 1.0], [5.0, 2.9], [2.0, 2.0], [np.inf, 0.0]]), np.ones((4, 2))
     error[3] = np.inf
     leader, decided = EstimatedScores(scores, error, np.zeros(4, dtype=int)).decided()
@@ -148,7 +148,7 @@ def test_group_votes_are_sums_by_annotator_class_and_sign(kind):
 
 
 @pytest.mark.parametrize(("precision", "most"), [(4, 40), (10, 40), (10, 600), (20, 40)])
-def test_sparse_votes_count_as_their_dense_copies_do(precision, most):
+def test_sparse_votes_are_counted_like_dense_votes(precision, most):
     rng = np.random.default_rng(3)
     dense = np.zeros((6, 900))
     for row in dense[1:]:  # the first row has no votes at all

@@ -1,4 +1,4 @@
-"""The largest leverage bounds every vote, so it must be that of all training rows, and with room for any rounding."""
+"""The largest leverage bounds every vote, so it must cover all training rows and any rounding error."""
 
 from fractions import Fraction
 
@@ -10,7 +10,7 @@ from flipproof.core.linalg import whiten
 
 @pytest.mark.parametrize("n", [40, 2**13 + 3])
 @pytest.mark.parametrize("center", [False, True])
-def test_no_row_has_more_than_the_largest_leverage(n, center):
+def test_largest_leverage_bounds_every_row(n, center):
     X = np.random.default_rng(0).normal(size=(n, 3))
     X[0] *= 20  # in the first chunk of many rows
     whitening, basis = whiten(X, center)
@@ -18,5 +18,5 @@ def test_no_row_has_more_than_the_largest_leverage(n, center):
     exact = sum((int(x) * step) ** 2 for x, step in zip(basis[0], steps, strict=False))
     plain = (basis[:, : whitening.rank] * np.array(steps, dtype=float)) ** 2
     assert plain.sum(axis=1).argmax() == 0
-    # summed in another order, on another machine, it may come out larger by some units in the last place
+    # summed in another order or on another machine, it may be larger by some units in the last place
     assert exact * (1 + Fraction(1, 10**13)) < Fraction(whitening.largest_leverage) < exact * (1 + Fraction(1, 10**11))

@@ -10,6 +10,7 @@ from flipproof import CertifiedRidgeClassifier, certified_accuracy
 from flipproof.datasets import load_mnist, load_mnist17
 from flipproof.features import CNNFeatures, SimCLRFeatures, UMAPFeatures, pca_features, training
 
+pytestmark = pytest.mark.deep
 torch = pytest.importorskip("torch")
 
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402

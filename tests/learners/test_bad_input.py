@@ -98,12 +98,12 @@ BAD_SETTINGS = {
     "label not named": (
         {"classes": [0, 2]},
         Y,
-        r"labels y hold \[1\], which 'classes' does not name: it names \[0, 2\]",
+        r"labels y contain \[1\], which are not in classes=\[0, 2\]",
     ),
-    "word not named": ({"classes": ["ham", "eggs"]}, WORDS, r"hold \['spam'\], which 'classes' does not name"),
-    "words, but numbers named": ({"classes": [0, 1]}, WORDS, r"hold \['ham', 'spam'\], which 'classes' does not name"),
-    "numbers, but words named": ({"classes": ["0", "1"]}, Y, r"hold \[0, 1\], which 'classes' does not name"),
-    "features not a transformer": ({"features": "pca"}, Y, "'features' .* must be a transformer.* Got 'pca' instead"),
+    "word not named": ({"classes": ["ham", "eggs"]}, WORDS, r"contain \['spam'\], which are not in classes"),
+    "words, but numbers named": ({"classes": [0, 1]}, WORDS, r"contain \['ham', 'spam'\], which are not in classes"),
+    "numbers, but words named": ({"classes": ["0", "1"]}, Y, r"contain \[0, 1\], which are not in classes"),
+    "features not a transformer": ({"features": "pca"}, Y, "'features' .* a transformer.* Got 'pca' instead"),
     "features that make NaN": ({"features": FunctionTransformer(lambda A: A * np.nan)}, Y, "contains NaN"),
     "features that lose rows": (
         {"features": FunctionTransformer(lambda A: A[:5])},

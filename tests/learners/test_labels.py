@@ -75,7 +75,7 @@ def test_classes_of_another_numeric_type(classes, kind):
 
 
 def test_classes_that_float64_takes_for_one_another():
-    with pytest.raises(ValueError, match=r"hold \[9007199254740993\], which 'classes' does not name"):
+    with pytest.raises(ValueError, match=r"contain \[9007199254740993\], which are not in classes"):
         CertifiedRidgeClassifier(classes=[2.0**53, 0.0]).fit(X, np.where(Y == 1, 2**53 + 1, 0))
     model = CertifiedRidgeClassifier().fit(X, np.where(Y == 1, 2**53 + 1, 0))
     with pytest.raises(ValueError, match="which the learner does not know"):
@@ -84,7 +84,7 @@ def test_classes_that_float64_takes_for_one_another():
 
 @pytest.mark.parametrize("strange", [2**64, -(2**63) - 1])
 def test_labels_beyond_64_bits_are_refused(strange):
-    with pytest.raises(ValueError, match=rf"that 64 bits hold. Got {strange} among them: convert them to strings"):
+    with pytest.raises(ValueError, match=rf"at most 64 bits. Got {strange} among them: convert them to strings"):
         CertifiedRidgeClassifier().fit(X, [strange if one else 0 for one in Y])
 
 

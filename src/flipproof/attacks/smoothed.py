@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike
 from flipproof.adversary import Adversary
 from flipproof.attacks.result import NO_ATTACK, AttackResult, standing_share
 from flipproof.attacks.worst import (
+    MAX_FLIPS,
     AttackedLearner,
-    check_max_flips,
     flips_needed,
     in_slices,
     label_linear_part,
@@ -23,6 +23,7 @@ from flipproof.core.exact import LabelChanges
 from flipproof.core.histograms import VoteHistogram, changeable_histogram
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers
+from flipproof.parameters import check_parameter
 
 LOG_HALF = float(np.log(0.5))
 
@@ -83,7 +84,7 @@ def smoothed_attack(
         Ctrl-C ends the attack after the 128 test rows that are under way, a second one at once: what was found by then
         is returned, and `attempted` is False for the rest.
     """
-    check_max_flips(max_flips)
+    check_parameter("smoothed_attack", "max_flips", max_flips, MAX_FLIPS)
     learner, X_test = label_linear_part(model, X_test)
     measure = _noise_of(learner, noise)
     return in_slices(

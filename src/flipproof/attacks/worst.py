@@ -23,6 +23,7 @@ from flipproof.core.provider import VoteProvider, check_rows_in_memory, provides
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import all_votes
 from flipproof.learners.pipeline import learner_in
+from flipproof.parameters import NONE, check_parameter, integer
 from flipproof.progress import StopSign, set_by_interrupt
 
 
@@ -150,7 +151,7 @@ def worst_flips(
         Ctrl-C ends the attack after the 128 test rows that are under way, a second one at once: what was found by then
         is returned, and `attempted` is False for the rest.
     """
-    check_max_flips(max_flips)
+    check_parameter("worst_flips", "max_flips", max_flips, MAX_FLIPS)
     learner, X_test = label_linear_part(model, X_test)
     return in_slices(lambda rows: _worst_flips(learner, rows, adversary, max_flips), learner.predict, X_test)
 
@@ -198,12 +199,8 @@ def useful_changes(
                 yield NO_CHANGES
 
 
-def check_max_flips(max_flips: int | None) -> None:
-    """Refuse a limit that is none."""
-    if max_flips is None:
-        return
-    if isinstance(max_flips, bool) or not isinstance(max_flips, (int, np.integer)) or max_flips < 0:
-        raise ValueError(f"max_flips must be None or an integer of at least 0. Got {max_flips!r} instead.")
+#: What limits an attack.
+MAX_FLIPS = NONE | integer(0)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -263,8 +260,7 @@ def labels_to_audit(model: Any, X_test: Any, adversary: Adversary | None = None,
     LabelAudit
         Rows that are part of no smallest attack are not named, even if there are fewer than `top`.
     """
-    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
-        raise ValueError(f"top must be an integer of at least 1. Got {top!r} instead.")
+    check_parameter("labels_to_audit", "top", top, integer(1))
     learner, X_test = label_linear_part(model, X_test)
     certificates = learner.certify(X_test, "exact", adversary)
     n_train = len(learner.label_codes_)

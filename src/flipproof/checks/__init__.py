@@ -1,4 +1,4 @@
-"""Checks for anyone's certified classifier."""
+"""Soundness checks for any certified classifier."""
 
 from flipproof.checks.certifier import check_certifier
 

@@ -1,6 +1,6 @@
-"""Does a certified classifier keep its promise? Every attack on small problems, tried out.
+"""Soundness checks of a certified classifier: every attack on small problems.
 
-Written from the definition of the promise: what is judged here, such as :mod:`flipproof.core.exact`, is not used.
+Written from the definition of a certificate; the code under test, like :mod:`flipproof.core.exact`, is not used.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.ridge import LabelDependenceWarning
 
-#: Labellings that are tried at most: a fit each.
+#: Largest number of labellings that are tried, with one fit each.
 MOST_LABELLINGS = 20_000
 
-#: Noise with which "kl" and "tight" can certify a handful of labels at all.
+#: Noise low enough for "kl" and "tight" to certify a few labels.
 SMALL_NOISE = 1e-6
 
-#: Numbers of an array that is still printed in a finding.
+#: Largest size of an array that is printed in a finding.
 PRINTED_NUMBERS = 60
 
 
@@ -43,13 +43,13 @@ class Problem:
     labellings : integers of shape (labellings, n)
         Every way to label the training rows.
     first : integers of shape (n,)
-        The one to begin with.
+        The initial labelling.
     noise : float or None
-        In place of that of the estimator, if it has any.
+        Replaces the noise of the estimator, if it has one.
     rng : Generator
-        For choices along the way.
+        Random generator for choices during the check.
     origin : str
-        How to get this problem again.
+        How to reproduce this problem.
     """
 
     X: Any
@@ -67,17 +67,17 @@ class Problem:
         return np.arange(np.shape(self.Z)[0])
 
     def named(self, codes: Integers) -> list[Any]:
-        """Return labels as the user knows them."""
+        """Return labels as class names."""
         return list(self.classes[codes].tolist())
 
     def some_labellings(self, size: int) -> Integers:
-        """Return so many labellings: those of one class only, and others at random."""
+        """Return `size` labellings: those of one class only, and random others."""
         of_one_class = np.all(self.labellings == self.labellings[:, :1], axis=1)
         others = self.rng.permutation(self.labellings[~of_one_class])
         return np.vstack([self.labellings[of_one_class], others])[:size]
 
     def adversary(self, number: int) -> Adversary:
-        """Return an adversary at random; the kinds take turns, and the last of them is a combination of all."""
+        """Return a random adversary; the kinds take turns, and the last combines all."""
         changes = list(itertools.permutations(self.classes.tolist(), 2))
         n = len(self.first)
         powers = {
@@ -89,7 +89,7 @@ class Problem:
         return Adversary(**powers) if kind == "all" else Adversary(**{kind: powers[kind]})
 
     def prices(self, base: Integers, adversary: Adversary | None) -> Floats:
-        """Return how many labels (annotators) it takes to turn `base` into each labelling; infinity: no number does."""
+        """Return how many labels (annotators) an attack needs to turn `base` into each labelling; inf if impossible."""
         changed = self.labellings != base
         if adversary is None:
             return np.asarray(changed.sum(axis=1), dtype=np.float64)
@@ -103,7 +103,7 @@ class Problem:
         return np.where(np.all(possible | ~changed, axis=1), taken, np.inf)
 
     def where(self, row: int | None = None) -> str:
-        """Say how to get to this problem, and to one of its test rows."""
+        """Say how to reproduce this problem, and which test row is concerned."""
         said = f"Found with {self.origin}"
         if isinstance(self.X, np.ndarray) and self.X.size <= PRINTED_NUMBERS:
             said += f"; training rows {self.X.tolist()}"
@@ -115,12 +115,12 @@ class Problem:
 def random_problems(
     n_rows: int, n_features: int, n_problems: int, n_classes: Sequence[int], random_state: int
 ) -> Iterator[Problem]:
-    """Yield problems with real and with whole features, with and without a small noise, in turn."""
+    """Yield problems with real and with integer features, with and without a small noise, in turn."""
     for seed in range(random_state, random_state + n_problems):
         K = int(n_classes[seed % len(n_classes)])
         rng = np.random.default_rng([seed, K])
         X, Z = rng.normal(size=(n_rows, n_features)), rng.normal(size=(5, n_features))
-        # few digits, so that a finding can be copied; whole numbers make ties and equal gains
+        # few digits, so that a finding can be copied; integers give ties and equal gains
         digits = 0 if seed % 4 in (1, 2) else 2
         X, Z = X.round(digits), Z.round(digits)
         Z[0], Z[1] = X[0], (X[0] + X[1]) / 2
@@ -137,13 +137,13 @@ def random_problems(
 
 
 def given_problem(X: Any, y: Any, X_test: Any, known_classes: Any) -> Problem:
-    """Return the problem that a user's own few rows make."""
+    """Return the problem of the rows that the user has given."""
     labels = np.asarray(y)
     classes = np.unique(labels if known_classes is None else np.asarray(known_classes))
     if labels.shape != np.shape(X)[:1] or len(classes) < 2 or not np.isin(labels, classes).all():
         raise ValueError(
-            f"y must have one label for each of the {np.shape(X)[0]} rows of X, from at least two classes which the "
-            f"estimator's 'classes' names, if it names any. Got {labels.tolist()} instead."
+            f"y must have one label for each of the {np.shape(X)[0]} rows of X, from at least two classes that are in "
+            f"the estimator's 'classes' (if set). Got {labels.tolist()} instead."
         )
     return Problem(
         X=X,
@@ -160,16 +160,16 @@ def given_problem(X: Any, y: Any, X_test: Any, known_classes: Any) -> Problem:
 def _all_labellings(n_rows: int, n_classes: int) -> Integers:
     if n_classes**n_rows > MOST_LABELLINGS:
         raise ValueError(
-            f"{n_rows} training rows of {n_classes} classes have {n_classes**n_rows} labellings, a fit each. "
-            f"At most {MOST_LABELLINGS} are tried: give fewer rows."
+            f"{n_rows} training rows of {n_classes} classes have {n_classes**n_rows} labellings, each of which is "
+            f"fitted. At most {MOST_LABELLINGS} are supported: use fewer rows."
         )
     return np.array(list(itertools.product(range(n_classes), repeat=n_rows)))
 
 
-#: Labellings whose fits are asked for their weights.
+#: Number of labellings whose weights are checked.
 WEIGHED = 27
 
-#: Labellings whose fits are asked for certificates: two for each kind of adversary.
+#: Number of labellings whose certificates are checked: two for each kind of adversary.
 CERTIFIED = 8
 
 
@@ -185,13 +185,13 @@ def check_certifier(
     n_classes: Sequence[int] = (2, 3),
     random_state: int = 0,
 ) -> None:
-    """Try every attack on small problems, and fail unless the certificates are true and the weights read no label.
+    """Try every attack on small problems; fail unless the certificates are sound and the weights read no label.
 
-    Each problem has a handful of training rows, and clones of the estimator are fitted to *every* labelling of them.
+    Each problem has a few training rows, and clones of the estimator are fitted to *every* labelling of them.
 
-    - Within a certified radius no refitted model predicts anything else, by any method, against adversaries of all
-      kinds. On label-linear learners the exact radius is attained: one flip more, and some labelling changes it.
-    - The weights are the same to the last bit for all labellings, and for a test row alone and in company.
+    - Within a certified radius no refitted model makes another prediction, for any method and all kinds of adversaries.
+      For label-linear learners the exact radius is attained: with one more flip, some labelling changes the prediction.
+    - The weights are bitwise identical for all labellings, and for a test row alone or together with others.
     - ``argmax(alpha @ onehot(y) + offsets)``, `predict` and ``certify(...).prediction`` agree, with ties to the lowest
       class.
     - Fitting twice gives the same model, labels that lack a class can be fitted, and no input is modified.
@@ -199,15 +199,15 @@ def check_certifier(
     Parameters
     ----------
     estimator : classifier with `fit`, `predict` and `certify`
-        A :class:`flipproof.LabelLinearClassifier`, any other learner of flipproof, or one that looks like them. One
-        without a method `vote_weights` is not asked for any; one that is not a LabelLinearClassifier may refuse methods
-        and adversaries by a ValueError. A parameter `classes` is set to the classes of the problem. A number as `noise`
-        is replaced by a very small one in half of the problems: with more noise, ``"kl"`` and ``"tight"`` certify
-        nothing on so few labels.
+        A :class:`flipproof.LabelLinearClassifier`, any other learner of flipproof, or one with the same interface.
+        Weights are checked only if it has a method `vote_weights`. A learner that is not a LabelLinearClassifier may
+        refuse methods and adversaries with a ValueError. A parameter `classes` is set to the classes of the problem. A
+        number as `noise` is replaced by a very small one in half of the problems: with more noise, ``"kl"`` and
+        ``"tight"`` certify nothing with few labels.
     X, y, X_test : arrays of shape (n, k), (n,) and (m, k), optional
-        A few training rows, their labels and test rows (default: the training rows), in place of random problems.
+        A few training rows, their labels and test rows (default: the training rows), instead of random problems.
     n_rows, n_features : int, default=5 and 2
-        Size of the random problems: ``K ** n_rows`` fits each.
+        Size of the random problems, with ``K ** n_rows`` fits each.
     n_problems : int, default=4
         Number of random problems.
     n_classes : sequence of int, default=(2, 3)
@@ -218,7 +218,7 @@ def check_certifier(
     Raises
     ------
     AssertionError
-        With the finding, the labels and rows where it was made, and how to make it again.
+        With the finding, the labels and rows concerned, and how to reproduce it.
 
     Examples
     --------
@@ -257,12 +257,12 @@ def check_certifier(
         problems = random_problems(n_rows, n_features, n_problems, n_classes, random_state)
     for problem in problems:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", LabelDependenceWarning)  # that is found out here
+            warnings.simplefilter("ignore", LabelDependenceWarning)  # the check itself detects this
             _check_problem(_Trial(estimator, problem))
 
 
 class _Trial:
-    """One estimator on one problem: fits that are watched, and findings that can be made again."""
+    """One estimator on one problem: checked fits and reproducible findings."""
 
     def __init__(self, estimator: Any, problem: Problem):
         self.problem = problem
@@ -276,11 +276,11 @@ class _Trial:
             self.estimator.set_params(noise=problem.noise)
 
     def finding(self, what: str, row: int | None = None) -> AssertionError:
-        """Return the error that tells what was found, and where."""
+        """Return the error that says what was found, and where."""
         return AssertionError(f"{type(self.estimator).__name__} {what}\n{self.problem.where(row)}")
 
     def fit(self, codes: Integers, model: Any = None) -> Any:
-        """Fit a new clone (or a given model) to a labelling, and see that it knows all classes and left its input."""
+        """Fit a new clone (or a given model) to a labelling; check that it knows all classes and modified no input."""
         model = clone(self.estimator) if model is None else model
         classes, named = self.problem.classes, self.problem.named(codes)
         y = classes[codes]
@@ -291,8 +291,8 @@ class _Trial:
             if not lacking:
                 raise
             raise self.finding(
-                f"cannot be fitted to y = {named}, so that an attack can stop it; it must know the classes {lacking} "
-                f"from a parameter 'classes'. {type(error).__name__}: {error}"
+                f"cannot be fitted to y = {named}, so an attack could prevent training; a parameter 'classes' must "
+                f"tell it the classes {lacking}. {type(error).__name__}: {error}"
             ) from error
         if not _same(y, classes[codes]):
             raise self.finding(f"modifies the labels that it is fitted to: {named} became {y.tolist()}")
@@ -300,20 +300,20 @@ class _Trial:
         found = np.asarray(getattr(model, "classes_", classes))
         if not np.array_equal(found, classes):
             raise self.finding(
-                f"reads its class set from the labels: fitted to y = {named}, classes_ is {found.tolist()} in place of "
+                f"reads its class set from the labels: fitted to y = {named}, classes_ is {found.tolist()} instead of "
                 f"{classes.tolist()}"
             )
         return model
 
     def check_rows(self) -> None:
-        """See that training and test rows are as they were."""
+        """Check that training and test rows are unchanged."""
         for what, mine, given in (("training", self.X, self.problem.X), ("test", self.Z, self.problem.Z)):
             if not _same(mine, given):
                 raise self.finding(f"modifies the {what} rows that it is given")
 
 
 def _same(one: Any, other: Any) -> bool:
-    """Tell whether two arrays or data frames hold the same; missing values are equal."""
+    """Tell whether two arrays or data frames are equal; missing values count as equal."""
     a, b = np.asarray(one), np.asarray(other)
     return a.shape == b.shape and bool(np.all((a == b) | ((a != a) & (b != b))))
 
@@ -340,7 +340,7 @@ def _check_problem(trial: _Trial) -> None:
 
 @dataclass(frozen=True)
 class _Answers:
-    """What a fitted model says about some test rows; alpha and offsets only if it has weights."""
+    """The answers of a fitted model for some test rows; alpha and offsets only if it has weights."""
 
     alpha: Floats | None
     offsets: Floats | None
@@ -358,7 +358,7 @@ def _answers(model: Any, Z: Any) -> _Answers:
 
 
 def _difference(expected: _Answers, found: _Answers, rows: Integers) -> tuple[str, int] | None:
-    """Say how answers about some of the test rows differ from what is expected, and for which row."""
+    """Say how answers for some of the test rows differ from the expected ones, and for which row."""
     for name, column_name in (("alpha", "training row"), ("offsets", "class"), ("prediction", ""), ("radius", "")):
         before, now = getattr(expected, name), getattr(found, name)
         if before is None or now is None:
@@ -380,7 +380,7 @@ def _check_fitted_twice(trial: _Trial, answers: _Answers) -> None:
         told = _difference(answers, _answers(trial.fit(problem.first, model), trial.Z), problem.test_rows)
         if told:
             y = problem.named(problem.first)
-            raise trial.finding(f"comes out otherwise when fitted twice to y = {y}{how}: {told[0]}", told[1])
+            raise trial.finding(f"gives different results when fitted twice to y = {y}{how}: {told[0]}", told[1])
 
 
 def _check_company(trial: _Trial, model: Any, answers: _Answers) -> None:
@@ -388,11 +388,11 @@ def _check_company(trial: _Trial, model: Any, answers: _Answers) -> None:
     for company, how in [(rows[::-1], "in reverse order"), *((rows[i : i + 1], "alone") for i in rows)]:
         told = _difference(answers, _answers(model, rows_of(trial.Z, company)), company)
         if told:
-            raise trial.finding(f"answers by the company that a test row comes in: asked {how}, {told[0]}", told[1])
+            raise trial.finding(f"treats a test row differently with other rows: asked {how}, {told[0]}", told[1])
 
 
 def _predictions_of_refits(trial: _Trial, answers: _Answers) -> NDArray[Any]:
-    """Fit every labelling, and return the predictions, shape (labellings, test rows); weights must stay the same."""
+    """Fit every labelling and return the predictions, shape (labellings, test rows); check that weights are equal."""
     problem = trial.problem
     weighed = {tuple(codes) for codes in problem.some_labellings(WEIGHED)}
     predictions = []
@@ -428,7 +428,7 @@ def _check_argmax(trial: _Trial, predictions: NDArray[Any], scores: Floats) -> N
 
 
 def _methods(model: Any, Z: Any) -> Sequence[str | None]:
-    """Return the methods of a learner that is not label-linear: its default, and what else it knows."""
+    """Return the methods of a learner that is not label-linear: its default, and all others that it supports."""
     known: list[str | None] = [None]
     for method in METHODS:
         with contextlib.suppress(ValueError):
@@ -457,7 +457,7 @@ def _check_certificates(
     predictions: NDArray[Any],
     scores: Floats | None,
 ) -> None:
-    """Hold the certificates of a fit to `base` against the refits that an adversary can bring about."""
+    """Compare the certificates of a fit to `base` with the refits that an adversary can cause."""
     problem = trial.problem
     prices = problem.prices(base, adversary)
     told = _false_prediction(predictions[prices == 0][0], certificates)
@@ -501,7 +501,7 @@ def _inexact(problem: Problem, scores: Floats, prices: Floats, certificates: Cer
         code = int(np.flatnonzero(problem.classes == certificates.prediction[row])[0])
         overturned = scores[:, row].argmax(axis=1) != code  # the first of equal scores, as in `predict`
         cheapest = prices[overturned].min(initial=np.inf)
-        # where nothing can overturn the prediction, the radius is all that can be touched
+        # if nothing can overturn the prediction, the radius is the number of labels that can be changed
         exact = prices[np.isfinite(prices)].max() if cheapest == np.inf else cheapest - 1
         if radius != exact:
             how = "too large" if radius > exact else "not attained"

@@ -1,1 +1,1 @@
-"""The mathematics of votes: pure functions on arrays, with NumPy and SciPy alone. No estimator is known here."""
+"""The mathematics of votes: pure functions on arrays that need only NumPy and SciPy and know no estimator."""

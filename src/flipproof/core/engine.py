@@ -1,4 +1,4 @@
-"""From a histogram of votes to a certificate: everything that is the same for all label-linear learners."""
+"""From a histogram of votes to a certificate: the steps that all label-linear learners share."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class BlockCertificates:
     noise: Floats
 
     def check(self, n_touchable: int) -> None:
-        """Make sure that these certificates do not contradict themselves."""
+        """Check that these certificates are consistent."""
         check_certificates(self.winner, self.rival, self.radius, self.margin, self.log_failure, n_touchable)
 
 
@@ -117,7 +117,7 @@ def certify_counted(
 def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> BlockCertificates:
     """Certify a block by the exact radius of the deployed rule (M6, M10).
 
-    `histogram` holds the votes of the changeable labels; those of all others are part of the `offsets`.
+    `histogram` holds the votes of the changeable labels; the votes of all other labels are part of `offsets`.
     """
     transitions = None if scope.can_change_to_anything else scope.transitions
     return _exact_certificates(
@@ -128,7 +128,7 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> 
 
 
 def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) -> BlockCertificates:
-    """Certify a block against whole groups of labels, by the exact radius (M10); `scores` are those of all labels."""
+    """Certify a block against whole groups of labels, by the exact radius (M10); `scores` count all labels."""
     return _exact_certificates(
         scores,
         lambda winner, lead: groups_to_overturn(votes, winner, lead, scope.transitions),
@@ -158,12 +158,12 @@ def _exact_certificates(
 def certify_smoothed(
     histogram: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], scope: Scope
 ) -> BlockCertificates:
-    """Certify a block by noise on the changeable labels; with several noises, each row by the one that suits it best.
+    """Certify a block by noise on the changeable labels; with several noises, each row uses its best one.
 
-    Soundness: with more than one noise the deployed rule must not depend on the noise, so that every one of them is a
-    proof about the same prediction. Labels that cannot be changed get no noise: they are part of the `offsets` of the
-    deployed rule, hence enter the noisy margin times `signal` as all offsets do (M10). What holds against any R labels
-    holds against as many groups as cannot have more than R labels.
+    Soundness: with more than one noise the deployed rule must not depend on the noise, so that each noise gives a proof
+    about the same prediction. Labels that cannot be changed get no noise: they are part of the `offsets` of the
+    deployed rule, so they enter the noisy margin multiplied by `signal`, as all offsets do (M10). A guarantee against
+    any R labels is a guarantee against any number of groups that cannot have more than R labels in total.
     """
     best = _certify_with_noise(histogram, offsets, method, noises[0])
     for noise in noises[1:]:
@@ -172,10 +172,10 @@ def certify_smoothed(
 
 
 def deployed_radius(log_failure: Floats, method: str, noise: LabelFlip, n_train: int) -> Integers:
-    """Return how many flips leave the *deployed* prediction unchanged.
+    """Return the number of flips that leave the *deployed* prediction unchanged.
 
-    Soundness: M7. The KL radius covers the deployed rule as it is; the tight radius speaks of the majority vote, and is
-    capped by what holds for the deployed rule.
+    Soundness: M7. The KL radius covers the deployed rule directly. The tight radius covers the majority vote, so it is
+    capped by the radius of the deployed rule.
     """
     if method == "kl":
         return kl_radius(log_failure, noise, n_train)
@@ -206,10 +206,11 @@ def _certify_with_noise(
 def log_failures(
     histogram: VoteHistogram, offsets: Integers, winner: Integers, noise: LabelFlip
 ) -> tuple[Floats, Floats]:
-    """Bound log P(the noise lets a rival draw level) for every rival, and return the bounds with the t of each.
+    """Bound log P(the noise lets a rival draw level) for every rival; return the bounds and the t of each.
 
-    The closest rival's witness is searched, and tried on all others. Only where some other rival is then the most
-    dangerous one is its own witness searched too: the others are harmless at a t that was not even made for them.
+    The search finds a witness t for the closest rival and evaluates it for all others. If another rival then has the
+    largest bound, its witness is searched too, until the rival with the largest bound has a witness found for it. The
+    remaining rivals have smaller bounds even at a t that was not optimised for them.
     """
     n_rows, n_classes = offsets.shape
     rows = np.arange(n_rows)
@@ -233,7 +234,7 @@ def log_failures(
 
 
 def _most_dangerous(danger: Floats, winner: Integers) -> Integers:
-    """Return the class of the largest danger; never the winner itself, even where no rival is dangerous at all."""
+    """Return the rival class with the largest danger; never the winner, even if no rival is dangerous."""
     is_winner = np.arange(danger.shape[1]) == winner[:, None]
     bounded = np.maximum(danger, np.finfo(np.float64).min)
     return np.asarray(np.argmax(np.where(is_winner, -np.inf, bounded), axis=1), dtype=np.int64)

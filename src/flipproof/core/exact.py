@@ -1,20 +1,19 @@
-"""The exact radius of the deployed rule: no noise, no bound, both ways (M6), against adversaries of any powers (M10).
+"""The exact radius of the deployed rule, without noise (M6), for adversaries with any powers (M10).
 
 Changing one label lowers the margin of winner c over rival d by a *gain* that depends on that label alone: 2|k| if it
 now supports c with a positive vote, or d with a negative one; |k| if it names neither; 0 otherwise. Gains add up, so an
-attacker who wants d to win takes the largest gains first, and the shortest prefix whose sum is large enough is the
-least number of flips. How large that is depends on who wins a tie. `predict` gives ties to the class with the lowest
-code, so a rival that sorts before the winner needs only to draw level, and one that sorts after it must overtake: the
-gains must reach the *lead*, margin + [c < d] in grid units. The lead is at least 1, so no prediction changes by itself.
+attacker who wants d to win takes the largest gains first; the length of the shortest prefix with a large enough sum is
+the least number of flips. The sum needed depends on ties. `predict` gives ties to the class with the lowest code, so a
+rival that sorts before the winner needs only to draw level, and one that sorts after it must overtake: the gains must
+reach the *lead*, margin + [c < d] in grid units. The lead is at least 1, so an attack needs at least one flip.
 
-An adversary with fewer powers has smaller gains: what label j can take off the margin is the most over the labels e
-that it may be changed to, ``max(0, max_e k_j (D(y_j) - D(e)))``, D(e) = [e = c] - [e = d]. That is 0, 1 or 2
-times |k_j|, and depends on y_j and the sign of k_j alone. Whoever owns whole groups of labels takes the gains of a
-group at once.
+A restricted adversary has smaller gains: label j can lower the margin by at most the maximum over the labels e that it
+may be changed to, ``max(0, max_e k_j (D(y_j) - D(e)))``, D(e) = [e = c] - [e = d]. That is 0, 1 or 2 times |k_j|, and
+depends only on y_j and the sign of k_j. An adversary who controls a group of labels gains the sum over the group.
 
 Soundness: integers throughout (below 2**46 for 10**6 votes of 24 bits), hence no rounding. c keeps the prediction if
-and only if no rival's gains reach its lead; the attack that attains the number is the prefix itself, and no other set
-of that many labels has a larger sum of gains. So the radius is exact, both ways and ties included.
+and only if no rival's gains reach its lead. The prefix itself is an attack with this number of flips, and no other set
+of as many labels has a larger sum of gains. So the radius is exact, as a lower and an upper bound, ties included.
 """
 
 from __future__ import annotations
@@ -30,21 +29,21 @@ from flipproof.core.powers import Powers
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import GroupVotes
 
-#: Flips needed where no labels at all can overturn the prediction.
+#: Flips needed where no change of labels can overturn the prediction.
 UNREACHABLE = np.iinfo(np.int64).max
 
-#: Share of all pairs of classes up to which a table of possible changes is multiplied as a sparse matrix.
+#: Largest share of possible changes for which their table is multiplied as a sparse matrix.
 SPARSE_SHARE = 1 / 16
 
-#: Whole numbers up to this are exact in float32, whose products take half the time.
+#: Integers up to this are exact in float32, whose products take half the time.
 EXACT_IN_FLOAT32 = 2**24
 
 
 def leads(scores: Integers, winner: Integers) -> Integers:
-    """Return what an attack must take off the winner's margin over each class for that class to win, (rows, classes).
+    """Return by how much an attack must lower the winner's margin for each class to win, shape (rows, classes).
 
-    That is the margin where the class sorts before the winner, which a tie is enough for, and one more where it sorts
-    after it: at least 1 for every rival. In the winner's own column it is 0.
+    If the class sorts before the winner, a tie is enough and the lead is the margin; otherwise it is the margin plus 1.
+    It is at least 1 for every rival, and 0 in the winner's column.
     """
     rows = np.arange(len(scores))
     sorts_after = np.arange(scores.shape[1]) > winner[:, None]
@@ -52,9 +51,9 @@ def leads(scores: Integers, winner: Integers) -> Integers:
 
 
 def gain_factors(transitions: NDArray[np.bool_], winner: Integers, rival: int) -> Integers:
-    """Return how many times its vote a label can take off the winner's margin over one rival (M10), (rows, labels, 2).
+    """Return the gain of a label against one rival as a multiple of its vote (M10), shape (rows, labels, 2).
 
-    Entry [row, a, 0] is for labels a with a positive vote, entry [row, a, 1] with a negative one.
+    Entry [row, a, 0] is for a label a with a positive vote, entry [row, a, 1] for one with a negative vote.
     """
     a = np.arange(len(transitions))
     to_winner, to_rival = transitions[:, winner].T, transitions[:, rival]
@@ -77,14 +76,14 @@ def flips_to_overturn(
     winner : integers of shape (rows,)
         The predicted classes.
     lead : integers of shape (rows, classes)
-        What the changes must take off the winner's margin, see :func:`leads`; at least 1 but for the winner.
+        By how much the changes must lower the winner's margin, see :func:`leads`; at least 1 except for the winner.
     transitions : booleans of shape (classes, classes), optional
-        The possible changes, from the class of the row to that of the column; by default all of them.
+        The possible changes, from the class of the row to the class of the column; all by default.
 
     Returns
     -------
     integers of shape (rows, classes)
-        UNREACHABLE where no number suffices, and in the winner's own column.
+        UNREACHABLE where no number suffices, and in the winner's column.
     """
     walk = _flips_by_levels if histogram.has_all_levels else _flips_by_sorting
     flips = walk(histogram, _Moves(transitions, winner, lead.shape[1]), lead)
@@ -93,9 +92,10 @@ def flips_to_overturn(
 
 
 def groups_to_overturn(votes: GroupVotes, winner: Integers, lead: Integers, transitions: NDArray[np.bool_]) -> Integers:
-    """Return the least number of groups whose labels, changed at will, let each class win.
+    """Return the least number of groups whose labels, changed arbitrarily, let each class win.
 
-    As :func:`flips_to_overturn`. The gains of a group's labels add up, so the largest groups by gain come first.
+    Like :func:`flips_to_overturn`. The gains of a group's labels add up, so the groups with the largest sums are taken
+    first.
     """
     flips = np.full_like(lead, UNREACHABLE)
     if len(votes.label) == 0:  # no label can be changed
@@ -113,18 +113,18 @@ def groups_to_overturn(votes: GroupVotes, winner: Integers, lead: Integers, tran
 
 @dataclass(frozen=True)
 class LabelChanges:
-    """Labels that an attacker changes for one test row, the most useful ones first.
+    """The labels that an attacker changes for one test row, largest gains first.
 
     Attributes
     ----------
     rows, votes : integers
-        The training rows, and their votes.
+        The training rows and their votes.
     labels : integers
-        The class codes that they get.
+        Their new class codes.
     gains : integers
-        What each change takes off the margin.
+        By how much each change lowers the margin.
     units : integers
-        The number of the label (or group) that each change belongs to, from 0 on in the order of the attack.
+        The label (or group) that each change belongs to, numbered from 0 in the order of the attack.
     """
 
     rows: Integers
@@ -137,7 +137,7 @@ class LabelChanges:
 def most_useful_changes(
     votes: Integers, codes: Integers, winner: int, rival: int, powers: Powers, n_units: int
 ) -> LabelChanges:
-    """Return the changes of `n_units` labels (or groups) that lower the winner's lead over one rival most.
+    """Return the changes of `n_units` labels (or groups) that lower the winner's lead over one rival the most.
 
     Labels without a gain are not changed. Among equal gains the lowest row comes first.
     """
@@ -157,7 +157,7 @@ def most_useful_changes(
         taken = useful[rank[owner] < n_units]
         rows = taken[np.lexsort((-gains[taken], rank[powers.groups[taken]]))]
         units = rank[powers.groups[rows]]
-    # against the winner a positive vote goes to the rival, a negative one to the winner, or else to a third class
+    # an attack moves a positive vote to the rival and a negative one to the winner, or else to a third class
     wanted = np.where(votes[rows] > 0, rival, winner)
     others = np.setdiff1d(np.arange(n_classes), [winner, rival])
     third = others[np.argmax(powers.transitions[np.ix_(codes[rows], others)], axis=1)] if others.size else wanted
@@ -166,7 +166,7 @@ def most_useful_changes(
 
 
 def _largest_first(gains: Integers, count: int) -> Integers:
-    """Return the positions of the `count` largest gains, in falling order, the first of equal ones first."""
+    """Return the positions of the `count` largest gains in descending order; ties keep their order."""
     if count < len(gains):
         last = np.partition(gains, len(gains) - count)[len(gains) - count] if count else 0
         larger, equal = np.flatnonzero(gains > last), np.flatnonzero(gains == last)
@@ -177,7 +177,7 @@ def _largest_first(gains: Integers, count: int) -> Integers:
 
 
 def radius_from_flips(flips: Integers, n_touchable: int) -> Integers:
-    """Return the radius: one less than the flips needed, and all that can be touched if none suffice."""
+    """Return the radius: one less than the flips needed, or `n_touchable` if no number of flips suffices."""
     return np.where(flips == UNREACHABLE, n_touchable, flips - 1)
 
 
@@ -185,8 +185,8 @@ class _Moves:
     """Which labels can be moved, and how far, for all rivals at once: M10 rearranged so that rivals share sums.
 
     Against rival d, positive votes are moved into d and negative ones into the winner c. A label gains twice its vote
-    if it is moved from c to d (negative: from d to c), and once if it is moved from a bystander. Where a label of c
-    cannot become d but some third class, it gains once: it is *drained* (negative: a label of d).
+    if it is moved from c to d (negative: from d to c), and once if it is moved from a third class. If a label of c
+    (negative: of d) cannot become d (negative: c) but can become a third class, it gains once: it is *drained*.
     """
 
     def __init__(self, transitions: NDArray[np.bool_] | None, winner: Integers, n_classes: int):
@@ -205,12 +205,12 @@ class _Moves:
     def into_rivals(self, counts: Integers) -> Integers:
         """Sum counts of shape (rows, classes, levels) over the classes that can be moved into each class.
 
-        Where all can, only the sum over all classes is returned, shape (rows, 1, levels): each class's own is to be
-        taken off.
+        Without restrictions only the sum over all classes is returned, shape (rows, 1, levels): the caller subtracts
+        each class's own count.
         """
         if not self.is_restricted:
             return np.asarray(counts.sum(axis=1, keepdims=True))
-        # exact: sums of whole numbers, none above the number of labels
+        # exact: sums of integers, none above the number of labels
         kind = np.float32 if counts.sum(axis=(1, 2)).max(initial=0) <= EXACT_IN_FLOAT32 else np.float64
         table = self._into.astype(kind)
         return np.stack([table @ of_row for of_row in counts.astype(kind)]).astype(np.int64)
@@ -223,7 +223,7 @@ class _Moves:
 
 
 def _flips_by_sorting(histogram: VoteHistogram, moves: _Moves, lead: Integers) -> Integers:
-    """Sort the gains downward and walk until they reach the lead, for one rival after the other."""
+    """For each rival in turn, add up the gains in descending order until they reach the lead."""
     winner, counts, size = moves.winner, histogram.counts, np.abs(histogram.values)
     rows, is_positive = np.arange(len(winner)), histogram.values > 0
     in_any_order = np.concatenate([2 * size, size], axis=-1)
@@ -251,10 +251,10 @@ def _flips_by_sorting(histogram: VoteHistogram, moves: _Moves, lead: Integers) -
 
 
 def _flips_by_levels(histogram: VoteHistogram, moves: _Moves, lead: Integers) -> Integers:
-    """Find, for all rivals at once and by bisection, the gain at which the walk down the levels reaches the lead.
+    """Find, for all rivals at once and by bisection, the gain at which the sum from the top reaches the lead.
 
-    What the labels with a gain of at least g take off a margin is a sum over levels from the top, and splits into the
-    same few sums per class for every rival; :class:`_FromTheTop` makes them once.
+    The total gain of the labels with a gain of at least g is a sum over levels from the top. It splits into a few sums
+    per class that are the same for every rival; :class:`_FromTheTop` computes them once.
     """
     tops = _FromTheTop(histogram, moves)
     # the largest gain whose labels, with all larger ones, reach the lead: at least `low`, below `high`
@@ -268,7 +268,7 @@ def _flips_by_levels(histogram: VoteHistogram, moves: _Moves, lead: Integers) ->
 
 
 class _FromTheTop:
-    """Labels, and sums of their votes, from the largest votes down to a level: per class, and for either sign."""
+    """Numbers of labels and sums of their votes, from the largest votes down to a level, per class and sign."""
 
     def __init__(self, histogram: VoteHistogram, moves: _Moves):
         self.half = histogram.values.shape[1] // 2
@@ -280,7 +280,7 @@ class _FromTheTop:
         self._votes = [self._summed(side, weigh=True) for side in sides]
 
     def reach(self, gain: Integers) -> Integers:
-        """Return what the labels with at least this gain take off the margin against each class."""
+        """Return by how much the labels with at least this gain lower the margin over each class."""
         return self._combined(self._votes, gain, double=2)
 
     def labels(self, gain: Integers) -> Integers:
@@ -296,7 +296,7 @@ class _FromTheTop:
         return sums
 
     def _combined(self, sides: list[Integers], gain: Integers, double: int) -> Integers:
-        """Add up labels that gain twice their vote (from gain / 2 on) and those that gain it once (from gain on)."""
+        """Add up labels that gain twice their vote (votes >= gain / 2) and labels that gain it once (votes >= gain)."""
         positive, negative, into_rivals, into_winner = sides
         moves, rows, rivals = self._moves, np.arange(len(gain))[:, None], np.arange(gain.shape[1])[None, :]
         winner = moves.winner[:, None]
@@ -309,7 +309,7 @@ class _FromTheTop:
             once += into_rivals[rows, rivals, all_the_way]
         else:
             once += into_rivals[rows, 0, all_the_way] - positive[rows, rivals, all_the_way]
-        # moved all the way where that is possible, hence not counted once more
+        # labels that can be moved all the way are counted in `twice`, so not here
         of_winner, of_rival = positive[rows, winner, all_the_way], negative[rows, rivals, all_the_way]
         once += np.where(moves.winner_to_rival, -of_winner, moves.winner_drained * of_winner)
         once += np.where(moves.rival_to_winner, -of_rival, moves.rival_drained * of_rival)

@@ -1,12 +1,12 @@
 """From a failure probability to a radius: KL, tight, Gaussian.
 
-Everything here takes ``log_failure`` = log B, where B is an *upper* bound on the probability, under the noise, that
-the predicted class does not strictly win. Probabilities such as 1 - 10^-3000 exist only as logarithms (M2); no
+All functions take ``log_failure`` = log B, where B is an *upper* bound on the probability, under the noise, that
+the predicted class does not strictly win. Probabilities like 1 - 10^-3000 exist only as logarithms (M2); no
 function takes or returns p. All functions are vectorised, and a radius is rounded down at every step.
 
-The functions ``..._over_rivals`` speak of the *plurality* of K classes (the paper's Appendix B.1): they also take
+The functions ``..._over_rivals`` are about the *plurality* of K classes (the paper's Appendix B.1): they also take
 ``log_rival``, the log of an upper bound on the vote of every single rival, and so can certify a class that wins with
-less than half of the votes. Since a rival's vote is at most B, they are never below the others.
+less than half of the votes. Since a rival's vote is at most B, their radii are never below those of the others.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ from scipy.special import ndtri_exp
 
 from flipproof.core.noise import LabelFlip, divergence_upper
 from flipproof.core.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, Floats, Integers, above, below
+from flipproof.parameters import parameter_error
 
 LOG_HALF = float(np.log(0.5))
 
 #: Tables of log m_r grow by doubling from this size.
 SMALLEST_TABLE = 256
 
-#: Steps of a table after which its edges are cut again.
+#: Number of steps between two cuts of a table's edges.
 STEPS_BETWEEN_CUTS = 16
 
-#: Probability mass that may be cut off a table's edges in one step; what is cut is added to the unsafe side.
+#: Probability mass that may be cut off a table's edges in one step; the mass cut off is added to the unsafe side.
 NEGLIGIBLE_MASS = 1e-24
 
 
@@ -44,7 +45,7 @@ def divergence_budget(log_failure: ArrayLike) -> Floats:
     L = _checked(log_failure)
     decided = np.where((L < LOG_HALF) & (-np.inf < L), L, LOG_HALF)
     log_four_variance = decided - 2 * LOG_HALF + np.log1p(-np.exp(decided))
-    # the parts may cancel, so the error is bounded by their sizes: |L|, log 4 and at most log 2
+    # the terms may cancel, so the error is bounded by their sizes: |L|, log 4 and at most log 2
     budget = -0.5 * (log_four_variance + 4 * FUNCTION_ERROR * (np.abs(decided) + 3))
     return np.where(-np.inf == L, np.inf, np.where(L < LOG_HALF, np.maximum(budget, 0.0), 0.0))
 
@@ -52,7 +53,7 @@ def divergence_budget(log_failure: ArrayLike) -> Floats:
 def kl_radius(log_failure: ArrayLike, noise: LabelFlip, n_train: int) -> Integers:
     """Return the radius of the generic KL bound, eq. (4) of the paper, for K classes (M3).
 
-    Soundness: r changed labels move the noise by exactly ``r * kl_per_flip``; certified while that is within
+    Soundness: r changed labels have a divergence of exactly ``r * kl_per_flip``; certified while that is within
     :func:`divergence_budget`. Covers both the majority vote and the deployed rule (M7). At most `n_train`.
     """
     return _whole_flips(divergence_budget(log_failure), noise, n_train)
@@ -70,8 +71,8 @@ def mean_rule_radius(log_failure: ArrayLike, noise: LabelFlip, n_train: int) -> 
 def tight_radius(log_failure: ArrayLike, noise: LabelFlip, n_train: int) -> Integers:
     """Return the largest r with ``log B < log m_r``: the majority *vote* cannot change (M4).
 
-    Soundness: speaks of the vote. What `predict` returns is the mean rule, so a learner reports the smaller of this
-    and :func:`mean_rule_radius`. At most `n_train`; there is no other end to r.
+    Soundness: this is about the vote. `predict` returns the mean rule, so a learner reports the smaller of this radius
+    and :func:`mean_rule_radius`. At most `n_train`; r has no other limit.
     """
     L = _checked(log_failure)
     radius: Integers = np.where(-np.inf == L, n_train, 0)
@@ -83,7 +84,7 @@ def tight_radius(log_failure: ArrayLike, noise: LabelFlip, n_train: int) -> Inte
         while table[-1] > lowest and size < n_train:
             size *= 2
             table = _tight_table(noise.q, noise._known_classes(), size)
-        # the table falls with r; count the entries that lie strictly above L, and entry 0 is r = 0
+        # the table decreases with r; count the entries strictly above L, where entry 0 is r = 0
         radius[searched] = np.searchsorted(-table, -L[searched], side="left") - 1
     return np.clip(radius, 0, n_train)
 
@@ -95,15 +96,15 @@ def tight_log_failure(radius: ArrayLike, noise: LabelFlip) -> Floats:
     new labels D is a sum of r terms +1, 0, -1 with probabilities 1 - q, q (K-2)/(K-1), q/(K-1); under the old labels
     the probability of D = k is ``rho**k`` times that, rho = q / ((K - 1)(1 - q)) < 1. By Neyman and Pearson the
     cheapest event that reaches probability 1/2 under the new labels takes D from r downward; its probability under
-    the old ones is m_r. The training set's size never enters.
+    the old labels is m_r. The size of the training set does not matter.
 
     Soundness: for *every* k0, weak duality of that linear program gives
     ``m_r >= rho**k0 * (1/2 - sum over k > k0 of P(D = k) (1 - rho**(k - k0)))``, with equality at the median.
-    So k0 need not be right, and an upper bound on the sum gives a lower bound on m_r.
+    So k0 need not be exact, and an upper bound on the sum gives a lower bound on m_r.
     """
     r = np.asarray(radius)
     if r.size and (not np.issubdtype(r.dtype, np.integer) or r.min() < 0):
-        raise ValueError("The 'radius' parameter of tight_log_failure must hold integers of at least 0.")
+        raise parameter_error("tight_log_failure", "radius", "integers of at least 0", radius)
     size = SMALLEST_TABLE
     while size < r.max(initial=0):
         size *= 2
@@ -116,16 +117,16 @@ def gaussian_radius(log_failure: ArrayLike, sigma: float) -> Floats:
     Soundness: rounded down by 1e-12 of its size, which covers the error of the inverse normal; 0 if B >= 1/2.
     """
     if not (np.isfinite(sigma) and sigma > 0):
-        raise ValueError(f"The 'sigma' parameter of gaussian_radius must be positive. Got {sigma!r} instead.")
+        raise parameter_error("gaussian_radius", "sigma", "a number above 0", sigma)
     L = _checked(log_failure)
     radius = np.where(-np.inf == L, np.inf, -sigma * ndtri_exp(np.where(-np.inf == L, LOG_HALF, L)))
     return np.where(L < LOG_HALF, np.maximum(below(radius, 1e-12), 0.0), 0.0)
 
 
 def wins_over_rivals(log_failure: ArrayLike, log_rival: ArrayLike) -> NDArray[np.bool_]:
-    """Tell where the bounds decide at all: the class has surely more of the vote than every rival.
+    """Tell where the bounds prove that the class has more of the vote than every rival.
 
-    Soundness: 1 - B > R, with each side at its safe end.
+    Soundness: 1 - B > R, with each side rounded to its safe end.
     """
     L, R = _bounds(log_failure, log_rival)
     return np.asarray(above(np.exp(L)) + above(np.exp(R)) < 1 - 4 * UNIT_ROUNDOFF)
@@ -135,15 +136,15 @@ def budget_over_rivals(log_failure: ArrayLike, log_rival: ArrayLike) -> Floats:
     """Return the largest KL divergence under which the plurality cannot change: ``-log(1 - (sqrt(p) - sqrt(R))^2)``.
 
     Soundness: with p = 1 - B > R. For any two measures rho, mu and a rival d, by the data-processing inequality
-    KL(rho || mu) is at least the divergence between what the two say about {c, d, others}. If d draws level under rho,
-    the least of it, over all rho(c) = rho(d), is at rho(c) = rho(d) proportional to sqrt(mu(c) mu(d)) and the others
-    proportional to themselves: ``-log(2 sqrt(mu(c) mu(d)) + 1 - mu(c) - mu(d))``. That grows with mu(c) and falls
-    with mu(d), so the bounds may be put in. With R = B it is :func:`divergence_budget`. Rounded down; 0 if undecided.
+    KL(rho || mu) is at least the divergence between their distributions on {c, d, others}. If d draws level under rho,
+    the minimum over all rho(c) = rho(d) is attained at rho(c) = rho(d) proportional to sqrt(mu(c) mu(d)), the others
+    proportional to mu: ``-log(2 sqrt(mu(c) mu(d)) + 1 - mu(c) - mu(d))``. That increases with mu(c) and decreases
+    with mu(d), so the bounds can be inserted. With R = B it is :func:`divergence_budget`. Rounded down; 0 if undecided.
     """
     L, R = _bounds(log_failure, log_rival)
     certain = -np.inf == L
     L_finite, R_finite = np.where(certain, LOG_HALF, L), np.where(certain, LOG_HALF, R)
-    gap = R_finite - L_finite  # at most 0, and -inf where no rival has any vote
+    gap = R_finite - L_finite  # at most 0; -inf where no rival has a vote
     # 1 - (sqrt(p) - sqrt(R))^2 = sqrt(B) (sqrt(B) (1 - R/B) + 2 sqrt(p) sqrt(R/B)): nothing cancels
     with np.errstate(divide="ignore", invalid="ignore"):
         root = np.exp(0.5 * np.log1p(-np.exp(np.minimum(L_finite, 0.0))))
@@ -155,17 +156,17 @@ def budget_over_rivals(log_failure: ArrayLike, log_rival: ArrayLike) -> Floats:
 
 
 def kl_radius_over_rivals(log_failure: ArrayLike, log_rival: ArrayLike, noise: LabelFlip, n_train: int) -> Integers:
-    """Return how many changed labels :func:`budget_over_rivals` pays for."""
+    """Return the number of changed labels whose divergence is within :func:`budget_over_rivals`."""
     return _whole_flips(budget_over_rivals(log_failure, log_rival), noise, n_train)
 
 
 def tight_radius_over_rivals(log_failure: ArrayLike, log_rival: ArrayLike, noise: LabelFlip, n_train: int) -> Integers:
-    """Return the largest r such that no rival can draw level with the class by r changed labels.
+    """Return the largest r such that no rival can draw level with the class through r changed labels.
 
-    Soundness: let H_r(b) be the most that an event of probability b can become by r changed labels, see `_most_after`.
-    Then the class keeps at least 1 - H_r(B) of the vote, and a rival gets at most H_r(R): certified while
-    H_r(B) + H_r(R) < 1. Neither contains n. H_r grows with r, since a changed label more is a coordinate more by which
-    old and new can be told apart.
+    Soundness: let H_r(b) be the largest probability that r changed labels can give to an event of probability b, see
+    `_most_after`. Then the class keeps at least 1 - H_r(B) of the vote, and a rival gets at most H_r(R): certified
+    while H_r(B) + H_r(R) < 1. Neither contains n. H_r increases with r, because each additional changed label is one
+    more coordinate that distinguishes old from new.
     """
     L, R = np.broadcast_arrays(*_bounds(log_failure, log_rival))
     radius = np.asarray(tight_radius(L, noise, n_train))
@@ -187,7 +188,7 @@ def tight_radius_over_rivals(log_failure: ArrayLike, log_rival: ArrayLike, noise
 def gaussian_radius_over_rivals(log_failure: ArrayLike, log_rival: ArrayLike, sigma: float) -> Floats:
     """Return the l2 radius ``sigma / 2 (Phi^-1(1 - B) - Phi^-1(R))`` (Cohen et al. 2019, Theorem 1).
 
-    Soundness: rounded down by 1e-12 of its parts, which covers the error of the inverse normal; 0 if undecided.
+    Soundness: rounded down by 1e-12 of its terms, which covers the error of the inverse normal; 0 if undecided.
     """
     one_sided = gaussian_radius(log_failure, sigma)
     L, R = _bounds(log_failure, log_rival)
@@ -198,7 +199,7 @@ def gaussian_radius_over_rivals(log_failure: ArrayLike, log_rival: ArrayLike, si
 
 
 def _bounds(log_failure: ArrayLike, log_rival: ArrayLike) -> tuple[Floats, Floats]:
-    """Return both bounds; a rival cannot have more than all that the class does not have."""
+    """Return both bounds; a rival's vote is at most the vote that the class does not have."""
     L = _checked(log_failure)
     return L, np.minimum(_checked(log_rival), L)
 
@@ -206,7 +207,7 @@ def _bounds(log_failure: ArrayLike, log_rival: ArrayLike) -> tuple[Floats, Float
 def _checked(log_failure: ArrayLike) -> Floats:
     L = np.asarray(log_failure, dtype=np.float64)
     if np.isnan(L).any():
-        raise ValueError("log_failure must not be NaN: a certificate without a bound has no radius.")
+        raise ValueError("The 'log_failure' parameter must not contain NaN: a radius needs a bound on the failure.")
     return L
 
 
@@ -238,7 +239,7 @@ def _tight_table(q: float, n_classes: int, size: int) -> Floats:
 
 
 class NoisyChanges(NamedTuple):
-    """How D is distributed under the new labels: P(D = lowest), P(D = lowest + 1), ..., and what was cut off."""
+    """The distribution of D under the new labels: P(D = lowest), P(D = lowest + 1), ..., and the mass cut off."""
 
     r: int
     masses: Floats
@@ -249,9 +250,9 @@ class NoisyChanges(NamedTuple):
 def _noisy_changes(noise: LabelFlip) -> Iterator[NoisyChanges]:
     """Yield the distribution of D for r = 1, 2, 3, ... changed labels.
 
-    Soundness: the masses P(D = k) are made by repeated addition of positive terms, so after r steps each is within
-    5 r u of its true size. Mass below NEGLIGIBLE_MASS is cut off at the edges to keep the window narrow, and counted in
-    full as `lost`, on the unsafe side.
+    Soundness: the masses P(D = k) are computed by repeated addition of positive terms, so after r steps each has a
+    relative error of at most 5 r u. Mass below NEGLIGIBLE_MASS is cut off at the edges to keep the window narrow, and
+    counted in full as `lost`, on the unsafe side.
     """
     chance = noise.probabilities
     one_step = np.array([chance.other, chance.third, chance.keep])
@@ -267,17 +268,17 @@ def _noisy_changes(noise: LabelFlip) -> Iterator[NoisyChanges]:
 
 
 def _most_after(log_share: Floats, changes: NoisyChanges, log_odds: float) -> Floats:
-    """Return the most that the vote for a class can become by r changed labels, if it is e^log_share now.
+    """Return the largest vote that a class can have after r changed labels, if it has e^log_share now.
 
-    Soundness: let E be the noisy labellings that vote for the class, b its probability under the old labels. For every
-    threshold k0, P_new(E) - rho^-k0 P_old(E) is at most the sum of the positive parts of P_new - rho^-k0 P_old, which
-    are those of D > k0. So
+    Soundness: let E be the set of noisy labellings that vote for the class, b its probability under the old labels. For
+    every threshold k0, P_new(E) - rho^-k0 P_old(E) is at most the sum of the positive parts of P_new - rho^-k0 P_old,
+    which are those with D > k0. So
 
         P_new(E) <= rho^-k0 (b - P_old(D > k0)) + P_new(D > k0),
 
     with equality for the best event by Neyman and Pearson, at the k0 where P_old(D >= k0) reaches b. Old and new labels
-    mirror each other: P_old(D > k0) = P_new(D < -k0). Every part is rounded up: masses are within 5 r u, sums of w of
-    them within w u more, rho^-k0 within 16 u of its exponent.
+    are symmetric: P_old(D > k0) = P_new(D < -k0). Every term is rounded up: masses are within 5 r u, sums of w masses
+    within another w u, rho^-k0 within 16 u of its exponent.
     """
     r, masses, lowest, lost = changes
     from_below = np.concatenate([[0.0], np.cumsum(masses)])
@@ -296,7 +297,7 @@ def _most_after(log_share: Floats, changes: NoisyChanges, log_odds: float) -> Fl
 
 
 def _median_near(guess: int, masses: Floats, lowest: int) -> int:
-    """Return the largest k with P(D >= k) >= 1/2, searched from the median of the step before."""
+    """Return the largest k with P(D >= k) >= 1/2, searched from the median of the previous step."""
     k = guess + 1
     tail = float(masses[k - lowest :].sum())
     while tail < 0.5:

@@ -1,6 +1,6 @@
-"""Histograms of votes: how many labels of each class cast each vote is all that a certificate needs (M9).
+"""Histograms of votes: a certificate needs only how many labels of each class cast each vote (M9).
 
-Tallies count the votes of some of the training rows; they add up to the histogram of all rows in any order.
+Tallies count the votes of some of the training rows; added in any order, they give the histogram of all rows.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from flipproof.core.votes import (
     votes_in_tiles,
 )
 
-#: Above this many levels a histogram keeps only the votes that occur.
+#: With more levels than this, a histogram keeps only the votes that occur.
 MOST_SHARED_LEVELS = 2**13
 
-#: Leading bits, after the first, in which votes agree that a coarse histogram merges.
+#: A coarse histogram merges votes that agree in the first bit and this many more leading bits.
 COARSE_BITS = 3
 
-#: Votes that are made at a time: 16 MiB, so that the passes over them find them in a cache.
+#: Votes that are computed at a time: 16 MiB, so that they stay in the processor's cache.
 NUMBERS_AT_A_TIME = 2**21
 
 
@@ -46,12 +46,12 @@ class VoteHistogram:
     Attributes
     ----------
     values : integers of shape (1, levels) or (rows, levels)
-        The votes, in rising order. One line: all rows share the levels -h, ..., h - 1.
+        The votes, in ascending order. With one line, all rows share the levels -h, ..., h - 1.
     counts : integers of shape (rows, classes, levels)
         How many labels of a class cast that vote. Unused levels have count 0.
     n_levels : int
-        How many levels there could have been. The outer ones are left out in whole runs where no row of the block uses
-        them; results must not depend on that, down to the last bit, so what they depend on is this number.
+        Number of possible levels. Runs of outer levels that no row of the block uses are omitted. Results must be
+        bitwise independent of that, so error bounds use this number.
     """
 
     values: Integers
@@ -60,7 +60,7 @@ class VoteHistogram:
 
     @cached_property
     def has_all_levels(self) -> bool:
-        """Whether all rows share the levels -h, ..., h - 1, without a gap."""
+        """Whether all rows share the levels -h, ..., h - 1, without gaps."""
         half = self.values.shape[1] // 2
         return len(self.values) == 1 and np.array_equal(self.values[0], np.arange(-half, half))
 
@@ -81,7 +81,7 @@ class VoteHistogram:
 
     @cached_property
     def vote_mass(self) -> Integers:
-        """Sum of all |votes|: the most that labels can move a margin away from its offset."""
+        """Sum of all |votes|: the farthest that labels can move a margin from its offset."""
         return np.asarray((self.all_counts * np.abs(self.values)).sum(axis=-1))
 
     @cached_property
@@ -90,10 +90,10 @@ class VoteHistogram:
         return int(self.all_counts[0].sum()) if len(self.counts) else 0
 
     def with_changed_labels(self, row: Integers, votes: Integers, old: Integers, new: Integers) -> VoteHistogram:
-        """Return the histogram after some labels have changed: one entry each of test row, vote, old and new class."""
+        """Return the histogram after label changes, each given by test row, vote, old class and new class."""
         n_levels = self.values.shape[1]
         line = row if len(self.values) > 1 else np.zeros_like(row)
-        # every line's levels rise, and lines that are far apart make one long rising list
+        # levels are ascending in every line; shifting the lines far apart gives one long ascending list
         apart = 2 ** (LARGEST_PRECISION + 2)
         rising = (self.values + apart * np.arange(len(self.values))[:, None]).ravel()
         level = np.searchsorted(rising, votes + apart * line) - n_levels * line
@@ -113,8 +113,8 @@ class VoteHistogram:
 def coarse_histogram(histogram: VoteHistogram) -> VoteHistogram:
     """Merge neighbouring levels into their middle, for searches that need not be exact.
 
-    Small votes keep a level of their own, larger ones share it with those that agree in the leading bits. The levels
-    depend on nothing but the learner, so the order of a sum over them is always the same.
+    Small votes keep their own level; larger votes share one with those that agree in the leading bits. The levels
+    depend only on the learner, so the order of a sum over them is always the same.
     """
     largest = histogram.n_levels // 2 if histogram.has_all_levels else 2**LARGEST_PRECISION
     farthest = -int(_bin(np.array([largest]))[0])
@@ -136,7 +136,7 @@ def coarse_histogram(histogram: VoteHistogram) -> VoteHistogram:
 
 
 def _bin(votes: Integers) -> Integers:
-    """Number the levels that agree in sign and the leading COARSE_BITS + 1 bits, in rising order and from 0 at 0."""
+    """Number the groups of levels that agree in sign and the leading COARSE_BITS + 1 bits, ascending, with 0 at 0."""
     size = np.abs(votes)
     exponent = np.maximum(np.frexp(size)[1] - 1 - COARSE_BITS, 0)
     return np.asarray(np.sign(votes) * ((size >> exponent) + (exponent << COARSE_BITS)), dtype=np.int64)
@@ -151,10 +151,10 @@ def _middles(bins: Integers) -> Integers:
 
 
 def block_rows(n_votes: int, n_classes: int, precision: int, budget: int, held: int = 0) -> int:
-    """Return how many test rows to treat at a time: what processor caches hold, within a budget in bytes.
+    """Return how many test rows to process at a time: as many as fit into processor caches and a budget in bytes.
 
-    `n_votes` is how many votes a test row can have that are not 0, `held` how many other numbers are in memory for each
-    test row.
+    `n_votes` is the largest number of non-zero votes of a test row, `held` how many other numbers are in memory for
+    each test row.
     """
     levels = possible_levels(precision, n_votes)
     if levels_are_shared(precision, n_votes):
@@ -167,18 +167,18 @@ def block_rows(n_votes: int, n_classes: int, precision: int, budget: int, held: 
 
 
 def tile_rows(n_classes: int, levels: int) -> int:
-    """Return how many training rows to visit at a time: enough to be worth another pass over the histogram."""
+    """Return how many training rows to process at a time: enough to be worth another pass over the histogram."""
     return max(TILE_ROWS, 4 * n_classes * levels)
 
 
 def possible_levels(precision: int, n_train: int) -> int:
-    """Return how many levels a histogram may have; it depends on nothing but the learner."""
+    """Return how many levels a histogram may have; it depends only on the learner."""
     all_levels = 2 ** (precision + 1)
     return all_levels if levels_are_shared(precision, n_train) else whole_runs(min(all_levels, n_train))
 
 
 def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
-    """Count the votes of a block of test rows by level and label; what is sparse stays sparse.
+    """Count the votes of a block of test rows by level and label; sparse votes stay sparse.
 
     Soundness: a vote of more than `precision` bits would be counted as another class's, so these are refused. Products
     have as many bits as their makers prove.
@@ -199,23 +199,23 @@ def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: in
 def changeable_histogram(
     source: VoteSource, codes: Integers, n_classes: int, precision: int, changeable: NDArray[np.bool_]
 ) -> tuple[VoteHistogram, Integers]:
-    """Count the votes of the labels that can be changed, and sum those of the others by class, in one pass."""
+    """Count the votes of the labels that can be changed, and sum the votes of the others by class, in one pass."""
     if changeable.all():
         return histogram(source, codes, n_classes, precision), np.zeros((len(source.exponent), n_classes), np.int64)
-    # labels that cannot be changed are counted as if they named classes of their own
+    # labels that cannot be changed are counted as additional classes
     both = histogram(source, np.where(changeable, codes, codes + n_classes), 2 * n_classes, precision)
     return changeable_part(both, n_classes)
 
 
 def changeable_part(both: VoteHistogram, n_classes: int) -> tuple[VoteHistogram, Integers]:
-    """Split off the labels that cannot be changed, counted as `n_classes` more classes if there are any, as scores."""
+    """Return the histogram of the changeable labels and the scores of the others, counted as additional classes."""
     if both.counts.shape[1] == n_classes:
         return both, np.zeros((len(both.counts), n_classes), dtype=np.int64)
     return VoteHistogram(both.values, both.counts[:, :n_classes], both.n_levels), both.scores[:, n_classes:]
 
 
 def levels_are_shared(precision: int, n_train: int) -> bool:
-    """Tell whether it pays to keep every possible level rather than those that occur."""
+    """Tell whether keeping every possible level is cheaper than keeping those that occur."""
     return bool(2 ** (precision + 1) <= min(MOST_SHARED_LEVELS, 4 * n_train))
 
 
@@ -226,11 +226,11 @@ def _shared_histogram(source: VoteSource, codes: Integers, n_classes: int, level
 def count_levels(
     source: VoteSource, codes: Integers, n_classes: int, levels: int, kind: type[np.signedinteger] = np.int64
 ) -> NDArray[np.signedinteger]:
-    """Count the votes by label and level, shape (rows, classes, levels), for all levels that there could be."""
+    """Count the votes by label and level, shape (rows, classes, levels), for all possible levels."""
     n_rows, cells_per_row, tile = len(source.exponent), n_classes * levels, tile_rows(n_classes, levels)
     at_a_time = max(1, NUMBERS_AT_A_TIME // max(1, min(source.n_train, tile)))
     counts = np.zeros((n_rows, cells_per_row), dtype=kind)
-    # one cell per label and level; both parts of a label's cell number are even
+    # one cell per label and level; both terms of a label's cell number are even
     cell_of_label = (codes * levels + levels // 2).astype(np.float64)
     for rows, train, votes in votes_in_tiles(source, tile, at_a_time):
         cells = round_and_add(votes, cell_of_label[train])
@@ -241,14 +241,14 @@ def count_levels(
 
 
 def without_outer_levels(counts: Integers, n_levels: int) -> VoteHistogram:
-    """Make a histogram of counts that all test rows have the levels of, of `n_levels` that there could be."""
+    """Make a histogram of counts whose levels all test rows share; `n_levels` is the number of possible levels."""
     kept = trimmed(counts)
     half = kept.shape[2] // 2
     return VoteHistogram(np.arange(-half, half)[None, :], kept, n_levels)
 
 
 def trimmed(counts: NDArray[Counts]) -> NDArray[Counts]:
-    """Leave out whole runs of levels at both ends that no row uses."""
+    """Omit whole runs of levels at both ends that no row uses."""
     half = counts.shape[2] // 2
     used = np.flatnonzero(counts.any(axis=(0, 1))) - half
     reach = max(-int(used[0]), int(used[-1]) + 1) if used.size else 0
@@ -257,9 +257,9 @@ def trimmed(counts: NDArray[Counts]) -> NDArray[Counts]:
 
 
 def _own_histogram(votes: Integers, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
-    """Keep, per test row, the votes that occur, in rising order; unused levels repeat the last one.
+    """Keep, per test row, the votes that occur, in ascending order; unused levels repeat the last one.
 
-    `votes` and `codes` have a line per test row; a label coded as -1 makes a level but is not counted.
+    `votes` and `codes` have one line per test row; a label coded as -1 creates a level but is not counted.
     """
     rows = len(votes)
     order = np.argsort(votes, axis=1, kind="stable")
@@ -287,7 +287,7 @@ def _sparse_shared_histogram(source: SparseVotes, codes: Integers, n_classes: in
 def _sparse_own_histogram(source: SparseVotes, codes: Integers, n_classes: int, levels: int) -> VoteHistogram:
     row, label = _rows_and_labels(source, codes)
     shape = source.votes.shape[0], source.most_per_row + 1
-    votes, labels = np.zeros(shape, dtype=np.int64), np.full(shape, -1)  # the first column makes a level for vote 0
+    votes, labels = np.zeros(shape, dtype=np.int64), np.full(shape, -1)  # the first column creates a level for vote 0
     at = row, np.arange(len(row)) - source.votes.indptr[row] + 1
     votes[at], labels[at] = source.votes.data, label
     counted = _own_histogram(votes, labels, n_classes, levels)
@@ -309,18 +309,18 @@ def _silent_labels(source: SparseVotes, codes: Integers, n_classes: int) -> Inte
     return np.asarray(np.bincount(codes, minlength=n_classes) - voting.reshape(-1, n_classes))
 
 
-#: Up to this many training rows, counts have 32 bits.
+#: Counts have 32 bits for at most this many training rows.
 MOST_ROWS_IN_32_BITS = 2**31 - 1
 
 
 @dataclass(frozen=True)
 class VoteCount:
-    """How votes are counted: the same for all tallies that are to be added up.
+    """How votes are counted: the same for all tallies that are added up.
 
     Attributes
     ----------
     n_classes : int
-        Classes that a label can name; twice those of the learner if labels that cannot be changed are counted apart.
+        Number of classes; twice that of the learner if labels that cannot be changed are counted separately.
     precision : int
         Bits of a vote.
     n_train : int
@@ -338,12 +338,12 @@ class VoteCount:
 
     @property
     def all_levels(self) -> int:
-        """How many votes there are."""
+        """How many different votes are possible."""
         return int(2 ** (self.precision + 1))
 
     @property
     def bytes_per_row(self) -> int:
-        """Memory of a tally for each test row, at most."""
+        """Upper bound on the memory of a tally per test row."""
         if levels_are_shared(self.precision, self.n_train):
             return self.n_classes * self.n_levels * np.dtype(self._counts_type).itemsize
         return 16 * min(self.n_classes * self.all_levels, self.n_train)
@@ -379,8 +379,8 @@ class VoteCount:
 class LevelTally:
     """How many labels of each class cast each vote, for every possible vote.
 
-    `counts` has shape (rows, classes, 2 h) for votes from -h to h - 1; what is outside was not cast. `n_levels` is how
-    many votes are possible.
+    `counts` has shape (rows, classes, 2 h) for votes from -h to h - 1; no vote outside this range was cast. `n_levels`
+    is the number of possible votes.
     """
 
     counts: NDArray[np.signedinteger]
@@ -402,9 +402,10 @@ class LevelTally:
 
 @dataclass(frozen=True)
 class CellTally:
-    """How many labels of each class cast each vote, for the votes that were cast, where most were not.
+    """How many labels of each class cast each vote, stored only for votes that were cast.
 
-    A cell is a test row, a class and a vote: `cells` numbers those that occur in a grid of `shape`, in rising order.
+    A cell is a test row, a class and a vote: `cells` holds the flat indices of those that occur in a grid of `shape`,
+    in ascending order.
     """
 
     cells: Integers
@@ -417,7 +418,7 @@ class CellTally:
         return CellTally(cells, counts, self.shape, self.n_levels)
 
     def histogram(self, start: int, stop: int) -> VoteHistogram:
-        """Return the histogram of some test rows: those votes that occur, the last one repeated."""
+        """Return the histogram of some test rows: the votes that occur; unused levels repeat the last one."""
         _, n_classes, all_levels = self.shape
         first, last = np.searchsorted(self.cells, np.array([start, stop]) * n_classes * all_levels)
         row, label, vote = np.unravel_index(self.cells[first:last], self.shape)

@@ -1,34 +1,33 @@
-"""What every attack on many predictions at once satisfies, and how many it can change at most: the proof behind M11.
+"""Inequalities that every attack on many predictions satisfies, and the bound that follows: the proof behind M11.
 
-**The attack.** A *change* t gives a label j a new class e. It takes ``g = k_ij (D(y_j) - D(e))`` off the margin of test
-row i over rival d, D(e) = [e = c] - [e = d]: an integer, maybe negative. A *unit* is what the adversary has r of: a
-label with its changes, or an annotator with all of their labels. Let x_t in {0, 1}, with at most one change per label
-and r units; let b_id = 1 for at most one rival of each test row, and only if that rival wins, or would but for a third
-class (the sum of g x reaches the *lead*, margin + [c < d], as in :mod:`flipproof.core.exact`). The most predictions
-that one attack can change is the largest sum of b.
+**The attack.** A *change* t gives a label j a new class e. It lowers the margin of test row i over rival d by
+``g = k_ij (D(y_j) - D(e))``, D(e) = [e = c] - [e = d]: an integer, possibly negative. The adversary has r *units*: a
+unit is a label with its changes, or an annotator with all of their labels. Let x_t in {0, 1}, with at most one change
+per label and r units; let b_id = 1 for at most one rival of each test row, and only if that rival overtakes the winner
+(the sum of g x reaches the *lead*, margin + [c < d], as in :mod:`flipproof.core.exact`), whether or not a third class
+then wins. The largest number of predictions that one attack can change is the largest sum of b.
 
-**Inequalities.** All attacks satisfy inequalities ``sum a_t x_t + raised >= reach * b`` in whole numbers:
+**Inequalities.** All attacks satisfy inequalities ``sum a_t x_t + raised >= reach * b`` in integers:
 
 - *Gains*: a = max(g, 0), raised = 0, reach = lead.
-- *Gains and losses*: a = g. Changes that raise the margin count against the attack. But an attack that does not care
-  for this row may raise its margin, by the r units that raise it most and no more: this is `raised`. Reach = lead +
-  raised.
+- *Gains and losses*: a = g. Changes that raise the margin count against the attack. But an attack on other rows may
+  raise the margin of this one, at most by the r units that raise it most: this is `raised`. Reach = lead + raised.
 - *Gains beyond theta*, for any theta >= 0 and any set F of units: a = max(g - theta, 0), but 0 in F; raised = 0. An
-  attack on the row takes at most r units, so the sum of g - theta over them is at least lead - r theta. Without its
-  negative terms it is no smaller, and F adds at most its best changes: reach = lead - r theta - sum over F of
-  max(g - theta, 0). Where a unit has many labels, g is the most that all of them can do, and x tells whether the unit
-  is taken at all.
+  attack on the row takes at most r units, so the sum of g - theta over them is at least lead - r theta. Dropping the
+  negative terms does not make it smaller, and F adds at most its best changes: reach = lead - r theta - sum over F of
+  max(g - theta, 0). If a unit has many labels, g is the largest total gain of all of them, and x tells whether the
+  unit is used.
 
-No a need be larger than `reach`: an attack with a change that has a >= reach satisfies the inequality whatever else it
-does, since all the rest takes off `raised` at most.
+No a need be larger than `reach`: an attack with a change that has a >= reach satisfies the inequality regardless of its
+other changes, because these lower the left side by at most `raised`.
 
 **The bound.** For *any* multipliers lambda >= 0 of the inequalities, no attack changes more predictions than
 
     sum lambda raised  +  sum over test rows of max(0, max_d (1 - sum lambda reach))  +  the r largest values of units,
 
-where the value of a unit is the sum over its labels of max(0, max_e sum lambda a). For sum b is at most sum b + sum
-lambda (sum a x + raised - reach b), and each of the three terms is the most that can be made of its part. This is weak
-duality: the dual solution of the linear program is the best choice of lambda, and any other is as true.
+where the value of a unit is the sum over its labels of max(0, max_e sum lambda a). The reason: sum b is at most sum b +
+sum lambda (sum a x + raised - reach b), and each of the three terms is the maximum of its part. This is weak duality:
+the dual solution of the linear program is the best choice of lambda, and any other choice is valid too.
 
 Soundness: integers throughout, hence no rounding: gains are below 2**46 as in :mod:`flipproof.core.exact`, and lambda
 is rounded to a grid on which no sum leaves 64 bits.
@@ -53,9 +52,9 @@ SUM_BITS = 62
 
 @dataclass(frozen=True)
 class Changes:
-    """What can be done to single labels, shape (changes,) each: which label, its new class, and the unit it belongs to.
+    """Possible changes of single labels: the label, its new class and its unit, each of shape (changes,).
 
-    The changes of a label are neighbours, as are the labels of a unit. Units are numbered in this order, from 0.
+    The changes of a label are contiguous, and so are the labels of a unit. Units are numbered from 0 in this order.
     """
 
     label: Integers
@@ -64,14 +63,14 @@ class Changes:
 
     @classmethod
     def within(cls, powers: Powers, codes: Integers) -> Changes:
-        """List all that an adversary can do."""
+        """List all changes that an adversary can make."""
         label, new = np.nonzero(powers.transitions[codes] & powers.changeable[:, None])
         unit = label if powers.groups is None else powers.groups[label]
         order = np.argsort(unit, kind="stable")
         return cls(label[order], new[order], unit[order]).only(np.ones(len(order), dtype=bool))
 
     def only(self, kept: NDArray[np.bool_]) -> Changes:
-        """Leave out the others."""
+        """Return only the changes in `kept`, with units numbered anew."""
         unit = np.unique(self.unit[kept], return_inverse=True)[1]
         return Changes(self.label[kept], self.new[kept], unit)
 
@@ -87,7 +86,7 @@ class Changes:
 
     @cached_property
     def n_units(self) -> int:
-        """How many units have any use."""
+        """Number of units that have a change."""
         return int(self.unit[-1]) + 1 if len(self.unit) else 0
 
     @cached_property
@@ -96,7 +95,7 @@ class Changes:
         return int(np.bincount(self.unit_of_label).max(initial=0))
 
     def of_units(self, values: Integers) -> Integers:
-        """Return the most that each unit can add up, along the last axis: per label its best change, or none."""
+        """Return the largest sum of each unit along the last axis: per label its best change, or no change."""
         if values.shape[-1] == 0:
             return values
         best = np.maximum(np.maximum.reduceat(values, self.first_of_label, axis=-1), 0)
@@ -107,14 +106,14 @@ class Changes:
 
 @dataclass(frozen=True)
 class VoteTable:
-    """All votes on some test rows, and what can be done to the labels that cast them.
+    """All votes on some test rows, and the powers of the adversary over the labels that cast them.
 
     Attributes
     ----------
     votes : floats of shape (m, n)
-        Whole numbers.
+        Integers.
     offsets : integers of shape (m, K)
-        Of the deployed rule, in the units of the votes.
+        Offsets of the deployed rule, in the units of the votes.
     codes : integers of shape (n,)
         The classes of the training labels.
     powers : Powers
@@ -128,7 +127,7 @@ class VoteTable:
 
     @cached_property
     def scores(self) -> Integers:
-        """The scores of the deployed rule; exact, as all sums of votes are."""
+        """The scores of the deployed rule; exact, like all sums of votes."""
         votes = self.votes @ one_hot(self.codes, self.offsets.shape[1])
         return np.asarray(votes.astype(np.int64) + self.offsets)
 
@@ -139,11 +138,11 @@ class VoteTable:
 
     @cached_property
     def leads(self) -> Integers:
-        """What an attack must take off the winner's margin over every class, shape (m, K)."""
+        """By how much an attack must lower the winner's margin over each class, shape (m, K)."""
         return leads(self.scores, self.winner)
 
     def gains(self, changes: Changes, point: Integers, rival: Integers) -> Integers:
-        """Return what each change takes off the winner's lead over a rival, one line for each point and its rival."""
+        """Return by how much each change lowers the winner's lead, one line for each point and its rival."""
         n_classes = self.offsets.shape[1]
         side = (one_hot(self.winner[point], n_classes) - one_hot(rival, n_classes)).astype(np.int64)
         taken_off = side[:, self.codes[changes.label]] - side[:, changes.new]
@@ -165,18 +164,18 @@ class VoteTable:
 
 @dataclass(frozen=True)
 class CollectiveAttack:
-    """One attack on some predictions: what every change takes off every margin that can be overcome.
+    """One attack on many predictions: by how much each change lowers each margin that can be overcome.
 
     Attributes
     ----------
     gains : integers of shape (pairs, changes)
         A pair is a test row and a rival that r units can make win.
     leads : integers of shape (pairs,)
-        What an attack must take off the margin; at least 1.
+        By how much an attack must lower the margin; at least 1.
     point : integers of shape (pairs,)
         The test row of each pair.
     changes : Changes
-        Those that are of use against some pair.
+        The changes with a gain for at least one pair.
     budget : int
         r, at least 1.
     grouped : bool
@@ -192,9 +191,9 @@ class CollectiveAttack:
 
     @classmethod
     def on(cls, table: VoteTable, budget: int) -> CollectiveAttack:
-        """List the pairs and the changes that matter, and what each change takes off each pair's margin.
+        """List the relevant pairs and changes, and by how much each change lowers each pair's margin.
 
-        Soundness: a change that is of no use against any pair may be left out of every attack.
+        Soundness: a change without a gain for any pair can be omitted from every attack.
         """
         changes = Changes.within(table.powers, table.codes)
         point, rival = np.nonzero(table.within_reach(changes, budget))
@@ -211,11 +210,11 @@ class CollectiveAttack:
 
     @property
     def n_points(self) -> int:
-        """How many predictions are in danger."""
+        """Number of predictions that an attack could change."""
         return len(np.unique(self.point))
 
     def is_possible(self, chosen: NDArray[np.bool_]) -> bool:
-        """Tell whether these changes are one attack: one change per label, and no more units than r."""
+        """Tell whether these changes are one possible attack: one change per label, and at most r units."""
         label, unit = self.changes.label[chosen], self.changes.unit[chosen]
         return len(np.unique(label)) == len(label) and len(np.unique(unit)) <= self.budget
 
@@ -227,9 +226,9 @@ class CollectiveAttack:
 
 @dataclass(frozen=True)
 class Inequalities:
-    """What every attack satisfies: ``coefficients @ x + raised >= reach * b[pair]``, one line each.
+    """Inequalities that every attack satisfies: ``coefficients @ x + raised >= reach * b[pair]``, one per line.
 
-    The columns of `coefficients` are the changes and then, where they are groups of labels, the units. Reach is at
+    The columns of `coefficients` are the changes and then, if units are groups of labels, the units. Reach is at
     least 1; no coefficient is above it, and none below -raised.
     """
 
@@ -239,7 +238,7 @@ class Inequalities:
     reach: Integers
 
     def only(self, kept: NDArray[np.bool_]) -> Inequalities:
-        """Leave out the others."""
+        """Return only the inequalities in `kept`."""
         return Inequalities(self.pair[kept], self.coefficients[kept], self.raised[kept], self.reach[kept])
 
     def and_also(self, *others: Inequalities) -> Inequalities:
@@ -249,14 +248,14 @@ class Inequalities:
 
 
 def gains_only(problem: CollectiveAttack) -> Inequalities:
-    """Return those of gains, for all pairs."""
+    """Return the inequalities of gains, for all pairs."""
     gains = np.clip(problem.gains, 0, problem.leads[:, None])
     pair, raised = np.arange(len(gains)), np.zeros_like(problem.leads)
     return Inequalities(pair, _with_units(problem, gains), raised, problem.leads)
 
 
 def gains_and_losses(problem: CollectiveAttack) -> Inequalities:
-    """Return those of gains and losses, for all pairs."""
+    """Return the inequalities of gains and losses, for all pairs."""
     raised = largest(problem.changes.of_units(-problem.gains), problem.budget)
     reach = problem.leads + raised
     both = np.minimum(problem.gains, reach[:, None])
@@ -264,7 +263,7 @@ def gains_and_losses(problem: CollectiveAttack) -> Inequalities:
 
 
 def gains_beyond(problem: CollectiveAttack, theta: Integers, free: NDArray[np.bool_]) -> Inequalities:
-    """Return those of gains beyond theta, for all pairs where they say anything.
+    """Return the inequalities of gains beyond theta, for all pairs where they are not trivial.
 
     `theta` has shape (pairs,) and is not negative; `free`, the sets F, has shape (pairs, units).
     """
@@ -283,19 +282,19 @@ def gains_beyond(problem: CollectiveAttack, theta: Integers, free: NDArray[np.bo
 
 
 def _with_units(problem: CollectiveAttack, coefficients: Integers) -> Integers:
-    """Append the columns of the units, where there are any."""
+    """Append the columns of the units, if units are groups."""
     n_units = problem.changes.n_units if problem.grouped else 0
     return np.hstack([coefficients, np.zeros((len(coefficients), n_units), dtype=np.int64)])
 
 
 def proved_bound(problem: CollectiveAttack, inequalities: Inequalities, multipliers: Floats) -> int:
-    """Return how many predictions no attack can exceed, whatever the multipliers.
+    """Return an upper bound on the number of predictions that one attack can change, valid for any multipliers.
 
-    `multipliers` are those of the inequalities divided by their reach; what is not a number from 0 to 1 becomes one.
+    `multipliers` are those of the inequalities divided by their reach; they are clipped to [0, 1], and NaN becomes 0.
 
     Soundness: weak duality. A multiplier is L 2**-bits with an integer L <= 2**bits / reach, so that no coefficient,
-    `raised` or `reach` times L is above 2**bits, and no sum over inequalities and the labels of a unit leaves SUM_BITS
-    bits. The sums over units and test rows are Python's own integers.
+    `raised` or `reach` times L is above 2**bits, and no sum over inequalities and the labels of a unit exceeds SUM_BITS
+    bits. The sums over units and test rows use Python integers.
     """
     changes, reach = problem.changes, inequalities.reach
     terms = (len(reach) + 1) * (changes.most_labels + 1)
@@ -307,7 +306,7 @@ def proved_bound(problem: CollectiveAttack, inequalities: Inequalities, multipli
     units = changes.of_units(values[:n_changes])
     if problem.grouped:
         units = units + values[n_changes:]
-    # what remains of each pair's b, and of it the most per test row
+    # what remains of each pair's b, and its maximum per test row
     covered = np.zeros(len(problem.leads), dtype=np.int64)
     np.add.at(covered, inequalities.pair, times * reach)
     left = np.zeros(int(problem.point.max(initial=-1)) + 1, dtype=np.int64)
@@ -318,7 +317,7 @@ def proved_bound(problem: CollectiveAttack, inequalities: Inequalities, multipli
 
 
 def largest(values: Integers, count: int) -> Integers:
-    """Sum the largest values along the last axis, `count` (at least 1) of them or all."""
+    """Sum the `count` largest values along the last axis (at least 1), or all if there are fewer."""
     if count >= values.shape[-1]:
         return np.asarray(values.sum(axis=-1))
     return np.asarray(np.partition(values, -count, axis=-1)[..., -count:].sum(axis=-1))

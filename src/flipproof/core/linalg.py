@@ -1,15 +1,15 @@
-"""Sums, products and coordinates of features that have the same bits in any order of summation (M9).
+"""Sums, products and coordinates of features that are bitwise identical in any order of summation (M9).
 
-Features are put on a grid per column, and matrices that they are multiplied with on a grid as well; both are split into
-two halves with so few bits that every float64 dot product of halves is an exact integer.
+Features are rounded to a grid per column, and so are the matrices that they are multiplied with. Both are split into
+two halves of few enough bits that every float64 dot product of halves is an exact integer.
 
-Training rows are visited a chunk at a time, in a few passes that each add something up: ranges, moments, the Gram
-matrix, the range of U. Whoever holds the rows, in memory, in files or on other machines, says how to do a pass, as a
-`Total`. Summaries hold integers or maxima, so it does not matter how the rows are cut up.
+Training rows are processed in chunks, in a few passes that add up summaries: ranges, moments, the Gram matrix, the
+range of U. The rows may be in memory, in files or on other machines; a `Total` does the pass. Summaries hold integers
+or maxima, so the result does not depend on how the rows are split into chunks.
 
 With the singular value decomposition X = U S V' of the (centred) training features, ridge weighs training row j for a
-test row z by ``alpha_j = sum_r U_jr * s_r^2 / (s_r^2 + lambda) * u_r(z)``, where ``u(z) = S^-1 V' z`` are the test
-row's own coordinates. So all that votes need of the training features is U. Nothing here reads a label, so everything
+test row z by ``alpha_j = sum_r U_jr * s_r^2 / (s_r^2 + lambda) * u_r(z)``, where ``u(z) = S^-1 V' z`` are the
+coordinates of the test row. So votes need only U from the training features. No code here reads a label, so everything
 may be rounded. Only the eigenvalue problem depends on the order of summation: it runs on one thread.
 """
 
@@ -39,7 +39,7 @@ from flipproof.core.rounding import (
 )
 from flipproof.determinism import on_one_thread
 
-#: Bits of half a feature, and of an entry of U, without the sign.
+#: Bits of half a feature and of an entry of U, without the sign.
 HALF_BITS = 20
 
 #: Bits of a feature.
@@ -48,10 +48,10 @@ FEATURE_BITS = 2 * HALF_BITS
 #: Rows over which sums of features, and of products of two halves, are exact.
 CHUNK_ROWS = 2 ** (EXACT_BITS - FEATURE_BITS)
 
-#: Numbers that are multiplied at a time: what a processor's cache holds.
+#: Numbers that are multiplied at a time: as many as fit into a processor's cache.
 NUMBERS_AT_A_TIME = 2**17
 
-#: A test row this far outside the training range (in grid steps) is moved here, so that nothing overflows.
+#: Features farther outside the training range (in grid steps) are clipped to this, so that nothing overflows.
 LARGEST_FEATURE = 2.0**900
 
 
@@ -59,8 +59,8 @@ LARGEST_FEATURE = 2.0**900
 class ColumnGrid:
     """Features as integers: column i of row x is ``rint((x_i - midpoint_i) * 2**exponent_i) - mean_i``.
 
-    `spread` is the sum of squares of each column around its mean over the training rows, in grid steps. Columns that
-    tell training rows nothing (constant, or all zero if not centred) are not `used`: they are 0 for every row.
+    `spread` is the sum of squares of each column around its mean over the training rows, in grid steps. Columns without
+    information (constant, or all zero if not centred) are not `used`: they are 0 for every row.
     """
 
     midpoint: Floats
@@ -97,8 +97,8 @@ class ColumnGrid:
 class Rotation:
     """A matrix whose product with integers of FEATURE_BITS bits is the same in any order of summation.
 
-    Column r is ``(high + low * 2**-bits) * 2**-exponent_r``; `high` and `low` hold integers of `bits` bits, and stand
-    side by side in `both`, low first.
+    Column r is ``(high + low * 2**-bits) * 2**-exponent_r``; `high` and `low` hold integers of `bits` bits and are
+    stored side by side in `both`, low first.
     """
 
     both: Floats
@@ -121,7 +121,7 @@ class Rotation:
         return self.both[:, self.width :]
 
     def apply(self, integers: Floats) -> Floats:
-        """Return ``integers @ matrix``; rows with more bits are put on a coarser grid first."""
+        """Return ``integers @ matrix``; rows with more bits are rounded to a coarser grid first."""
         coarser = None
         if integers.size and max(integers.max(), -integers.min()) >= 2.0**FEATURE_BITS:
             coarser = np.minimum(FEATURE_BITS - exponent_above(np.abs(integers).max(axis=1)), 0)[:, None]
@@ -134,7 +134,7 @@ class Rotation:
         return product if coarser is None else scale(product, -coarser)
 
     def _multiply(self, integers: Floats, stacked: Floats, products: Floats, out: Floats) -> None:
-        """Make the four products of halves by one product of stacked halves: exact, and added in a fixed order."""
+        """Compute the four products of halves as one product of stacked halves: exact, and added in a fixed order."""
         n, width = len(integers), self.width
         high, low = stacked[:n], stacked[n : 2 * n]
         np.rint(np.multiply(integers, 2.0**-HALF_BITS, out=high), out=high)
@@ -168,7 +168,7 @@ def rotation_of(matrix: Floats) -> Rotation:
     limit = 2.0**bits - 1
     both = np.empty((len(matrix), 2 * matrix.shape[1]))
     low, high = both[:, : matrix.shape[1]], both[:, matrix.shape[1] :]
-    for rows in chunks(len(matrix)):  # in place, and a few rows at a time: the matrix of a kernel is large
+    for rows in chunks(len(matrix)):  # in place, a few rows at a time: a kernel's matrix is large
         low[rows] = scale(matrix[rows], exponent)
     np.clip(np.rint(low, out=high), -limit, limit, out=high)
     low -= high
@@ -180,7 +180,7 @@ def rotation_of(matrix: Floats) -> Rotation:
 
 
 def round_columns(X: Floats, midpoint: Floats, exponent: Integers) -> Floats:
-    """Put columns on their grids; what is far outside stays finite."""
+    """Round columns to their grids; values far outside the range stay finite."""
     on_grid = np.subtract(X, midpoint, dtype=np.float64)
     with np.errstate(over="ignore"):
         on_grid *= power_of_two(exponent)
@@ -188,7 +188,7 @@ def round_columns(X: Floats, midpoint: Floats, exponent: Integers) -> Floats:
     return np.clip(on_grid, -LARGEST_FEATURE, LARGEST_FEATURE, out=on_grid)
 
 
-#: Gram matrices of many chunks are added as integers in two parts, of which this is the lower one's size.
+#: Gram matrices of many chunks are added as integers in two parts; the lower part has this many bits.
 LOW_BITS = 26
 
 #: Beyond this, squares of features would overflow.
@@ -197,7 +197,7 @@ LARGEST_TRAINING_FEATURE = 1e150
 
 @dataclass(frozen=True)
 class ColumnRanges:
-    """The lowest and highest value of each column; they add up to those of all rows."""
+    """The lowest and highest value of each column; ``+`` combines the ranges of two sets of rows."""
 
     low: Floats
     high: Floats
@@ -211,18 +211,17 @@ class ColumnRanges:
         return ColumnRanges(np.minimum(self.low, other.low), np.maximum(self.high, other.high))
 
     def check_size(self) -> None:
-        """Refuse features whose squares would overflow."""
+        """Raise an error if squares of the features would overflow."""
         if max(-self.low.min(), self.high.max()) > LARGEST_TRAINING_FEATURE:
             raise ValueError(
                 f"Training features must be between -{LARGEST_TRAINING_FEATURE:g} and {LARGEST_TRAINING_FEATURE:g}. "
-                f"Got values from {self.low.min():g} to {self.high.max():g} instead: rescale them, or see what is "
-                "wrong with them."
+                f"Got values from {self.low.min():g} to {self.high.max():g} instead: rescale or correct them."
             )
 
     def grid(self, center: bool) -> tuple[Floats, Integers, NDArray[np.bool_]]:
         """Return the midpoint and grid of each column, and whether it is used."""
         if center:
-            # the middle of the range is the same in any order of the rows; one bit is left for the shift to the mean
+            # the middle of the range does not depend on the order of the rows; the shift to the mean needs one bit
             midpoint = self.low / 2 + self.high / 2
             largest, bits = self.high / 2 - self.low / 2, FEATURE_BITS - 1
         else:
@@ -235,7 +234,7 @@ class ColumnRanges:
 
 @dataclass(frozen=True)
 class ColumnMoments:
-    """Number of rows, sums and sums of squares of columns on the grid, as Python's integers, which have no end."""
+    """Number of rows, sums and sums of squares of columns on the grid, as Python integers, which cannot overflow."""
 
     n_rows: int
     sums: NDArray[np.object_]
@@ -243,7 +242,7 @@ class ColumnMoments:
 
     @classmethod
     def of(cls, X: Floats, midpoint: Floats, exponent: Integers) -> ColumnMoments:
-        """Return the moments of some rows: exact by chunk, then added as Python's integers."""
+        """Return the moments of some rows: exact by chunk, then added as Python integers."""
         sums, squares = np.zeros((2, X.shape[1]), dtype=object)
         for rows in chunks(len(X)):
             integers = round_columns(X[rows], midpoint, exponent)
@@ -265,10 +264,10 @@ class ColumnMoments:
 
 @dataclass(frozen=True)
 class GramSums:
-    """Products of all pairs of columns, summed over rows: of their high halves, of a high and a low one, of low ones.
+    """Products of all pairs of columns, summed over rows: high by high halves, high by low, and low by low.
 
-    Integers in two parts each, of which the lower has LOW_BITS bits per chunk. What they come to is rounded once, and
-    does not depend on the chunks: both parts are exact in float64 for fewer than 2**39 rows.
+    Each is an integer in two parts; the lower part has LOW_BITS bits per chunk. The result is rounded once and does not
+    depend on the chunks: both parts are exact in float64 for fewer than 2**39 rows.
     """
 
     high: Integers
@@ -297,7 +296,7 @@ class GramSums:
 
 @dataclass(frozen=True)
 class Largest:
-    """The largest of each of some numbers; they add up to the largest of all."""
+    """Elementwise maxima; ``+`` takes the larger of two."""
 
     values: Floats
 
@@ -313,28 +312,28 @@ class Total(Protocol):
     """A pass over the training rows."""
 
     def __call__(self, summary: Callable[[Floats], Any]) -> Any:
-        """Return the sum of the summaries of all chunks of the training rows, however they are cut up."""
+        """Return the sum of the summaries of all chunks of the training rows, for any split into chunks."""
         ...
 
 
 @dataclass(frozen=True)
 class Whitening:
-    """The map that takes rows to whitened coordinates; those of the training rows, U, are its `basis`.
+    """The map from rows to whitened coordinates; the coordinates of the training rows, U, are its `basis`.
 
     Attributes
     ----------
     grid : ColumnGrid
-        Puts rows of features on a grid.
+        Rounds rows of features to a grid.
     rotation : Rotation
         V S^-1, for rows on that grid.
     basis_exponent : integers, one per column of the basis
         ``basis * 2**-basis_exponent`` is U.
     eigenvalues : floats of shape (rank,)
-        Of the Gram matrix, in units of the squared coarsest grid step; only those above the numerical rank.
+        Eigenvalues of the Gram matrix within the numerical rank, in units of the squared coarsest grid step.
     n_rows : int
         Number of training rows.
     largest_leverage : float
-        Upper bound on the squared length of a row of U; infinite until the rows have been visited for it.
+        Upper bound on the squared length of a row of U; infinite until a pass over the rows has computed it.
     """
 
     grid: ColumnGrid
@@ -351,17 +350,17 @@ class Whitening:
 
     @property
     def is_centered(self) -> bool:
-        """Whether the features were centred, so that the basis has its last column."""
+        """Whether the features were centred, so that the basis has a last column for the intercept."""
         return len(self.basis_exponent) > self.rank
 
     def coordinates(self, Z: Floats) -> Floats:
-        """Return u(z) for each row: the same bits in whatever blocks the rows come."""
+        """Return u(z) for each row: bitwise identical for any split into blocks."""
         return self.rotation.apply(self.grid.integers(Z))
 
     def basis(self, X: Floats) -> NDArray[np.float32]:
-        """Return training rows of U, on a grid per column; if centred, followed by a column that stands for 1.
+        """Return training rows of U, on a grid per column; if centred, followed by a column that represents 1.
 
-        Integers of shape (rows, rank) or (rows, rank + 1), in float32, which holds them exactly.
+        Integers of shape (rows, rank) or (rows, rank + 1), exact in float32.
         """
         basis = np.empty((len(X), len(self.basis_exponent)), dtype=np.float32)
         basis[:, self.rank :] = 2.0 ** (HALF_BITS - 1)
@@ -378,7 +377,7 @@ class Whitening:
         return largest
 
     def with_leverage(self, largest: float) -> Whitening:
-        """Return the same, now that the largest leverage of all training rows is known."""
+        """Return a copy with the largest leverage of all training rows, rounded up."""
         return replace(self, largest_leverage=float(above(largest, 1e-12)))
 
     def in_grid_units(self, regularization: float) -> float:
@@ -395,7 +394,7 @@ class Whitening:
 def whiten(X: Floats, center: bool) -> tuple[Whitening, NDArray[np.float32]]:
     """Decompose training features that are in memory; `center` subtracts their mean (an unpenalised intercept).
 
-    Returns the map to whitened coordinates, and the training rows there: its basis.
+    Returns the map to whitened coordinates and its basis, the coordinates of the training rows.
     """
     whitening = whiten_in_passes(in_memory(X), center)
     basis = whitening.basis(X)
@@ -403,12 +402,12 @@ def whiten(X: Floats, center: bool) -> tuple[Whitening, NDArray[np.float32]]:
 
 
 def in_memory(X: Floats) -> Total:
-    """Return how to do a pass over rows that are in memory."""
+    """Return a `Total` over rows that are in memory."""
     return lambda summary: reduce(operator.add, (summary(X[rows]) for rows in chunks(len(X))))
 
 
 def column_grid(total: Total, center: bool, ranges: ColumnRanges | None = None) -> tuple[ColumnGrid, ColumnMoments]:
-    """Return the grid of the training features, and their moments on it; `ranges` saves a pass where they are known."""
+    """Return the grid of the training features and their moments on it; known `ranges` save a pass."""
     ranges = total(ColumnRanges.of) if ranges is None else ranges
     ranges.check_size()
     midpoint, exponent, used = ranges.grid(center)
@@ -418,7 +417,7 @@ def column_grid(total: Total, center: bool, ranges: ColumnRanges | None = None) 
 
 
 def whiten_in_passes(total: Total, center: bool, ranges: ColumnRanges | None = None) -> Whitening:
-    """Decompose training features wherever they are; their leverage is left to be found together with their basis."""
+    """Decompose training features in passes over them; the leverage is computed later, together with the basis."""
     grid, moments = column_grid(total, center, ranges)
     n, k = moments.n_rows, len(grid.exponent)
     if k <= n:
@@ -439,7 +438,7 @@ def _largest_coordinates(X: Floats, grid: ColumnGrid, rotation: Rotation) -> Lar
 
 
 def _rows_on_grid(X: Floats, grid: ColumnGrid) -> list[Floats]:
-    """Return the rows themselves, for fewer rows than columns."""
+    """Return the rows themselves; used if there are fewer rows than columns."""
     return [grid.integers(X)]
 
 
@@ -453,7 +452,7 @@ def _eigen_primal(sums: GramSums, grid: ColumnGrid, n_rows: int) -> tuple[Floats
 
 
 def _eigen_dual(integers: Floats, grid: ColumnGrid) -> tuple[Floats, Floats]:
-    """Return the same from the Gram matrix of the rows, for more columns than rows."""
+    """Return the same from the Gram matrix of the rows; used if there are more columns than rows."""
     weight = grid.column_weight
     rows = integers * weight
 

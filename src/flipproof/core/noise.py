@@ -1,6 +1,6 @@
-"""Smoothing measures: the noise that a certificate imagines on the training data.
+"""Smoothing measures: the hypothetical noise on the training data that certificates use.
 
-A measure is anything with the two methods of :class:`Measure`. Three are here: :class:`LabelFlip`,
+A measure is any object with the two methods of :class:`Measure`. This module has three: :class:`LabelFlip`,
 :class:`FeatureNoise`, and both at once, :class:`JointNoise`.
 """
 
@@ -16,8 +16,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.core import rounding
+from flipproof.parameters import NONE, Constraints, check_parameters, integer, number, parameter_error
 
-#: Less noise than this would leave the range of ordinary floating-point numbers.
+#: Less noise than this would leave the range of normal floating-point numbers.
 SMALLEST_NOISE = 1e-200
 
 #: More labellings than this are not enumerated.
@@ -26,28 +27,28 @@ LARGEST_SUPPORT = 2**20
 
 @runtime_checkable
 class Measure(Protocol):
-    """Noise around given data; write a class with these two methods to smooth over a measure of your own.
+    """Noise around given data; for a custom noise measure, write a class with these two methods.
 
-    `data` is whatever the measure noises: with :class:`flipproof.smoothing.SmoothedClassifier` the pair
-    ``(X, codes)`` of the training features and the labels, coded as 0, ..., K - 1; or the labels alone if the class has
-    an attribute ``part = "labels"``, or the features alone with ``part = "features"``. Two methods more are optional:
-    ``with_classes(n_classes)`` returns the same noise over K classes, and ``support(data)`` all that can be drawn, with
-    its probabilities.
+    `data` is the data that gets the noise. With :class:`flipproof.smoothing.SmoothedClassifier` it is the pair
+    ``(X, codes)`` of the training features and the labels, coded as 0, ..., K - 1; or only the labels if the class has
+    an attribute ``part = "labels"``, or only the features with ``part = "features"``. Two more methods are optional:
+    ``with_classes(n_classes)`` returns the same noise over K classes, and ``support(data)`` returns all possible draws
+    with their probabilities.
     """
 
     def sample(self, data: Any, rng: np.random.Generator) -> Any:
         """Return one noisy copy of the data."""
 
     def divergence(self, data: Any, other: Any) -> float:
-        """Return KL(noise around `other` || noise around `data`), or a number above it."""
+        """Return KL(noise around `other` || noise around `data`), or an upper bound on it."""
 
 
 @dataclass(frozen=True)
 class FlipProbabilities:
-    """What a noisy label does, seen by a pair of classes; each value is correctly rounded.
+    """Probabilities of a noisy label relative to a pair of classes, each correctly rounded.
 
-    `keep`: it stays as it is. `other`: it becomes one given other class. `third`: a label of the pair leaves the pair.
-    `bystander`: a label outside the pair stays outside.
+    `keep`: the label is unchanged. `other`: it becomes one given other class. `third`: a label of the pair leaves the
+    pair. `bystander`: a label outside the pair stays outside.
     """
 
     keep: float
@@ -63,13 +64,13 @@ class LabelFlip:
     Parameters
     ----------
     q : float
-        Probability of a change; 0 < q < (K - 1) / K, because above that a change is likelier than the label itself.
+        Probability of a change; 0 < q < (K - 1) / K, because above that any other class is likelier than the label.
     n_classes : int, optional
-        K. Without it the measure can be written down but has no divergence: `fit` fills it in.
+        K. If omitted, `fit` fills it in; until then the measure has no divergence.
 
     Notes
     -----
-    All constants are derived from q in rational arithmetic and rounded once, so they are good to the last bit even
+    All constants are derived from q in rational arithmetic and rounded once, so they are correct to the last bit even
     where 1 - K q / (K - 1) nearly vanishes.
     """
 
@@ -77,29 +78,20 @@ class LabelFlip:
     n_classes: int | None = None
 
     part: ClassVar[str] = "labels"
+    parameter_constraints: ClassVar[Constraints] = {"q": number(closed="both"), "n_classes": NONE | integer(2)}
 
     def __post_init__(self) -> None:
-        if isinstance(self.q, bool) or not isinstance(self.q, (int, float, np.floating)):
-            raise ValueError(
-                f"The 'q' parameter of LabelFlip must be a number between 0 and 1. Got {self.q!r} instead."
-            )
+        check_parameters(self)
         object.__setattr__(self, "q", float(self.q))
         if self.n_classes is not None:
-            if isinstance(self.n_classes, bool) or int(self.n_classes) != self.n_classes or self.n_classes < 2:
-                raise ValueError(
-                    "The 'n_classes' parameter of LabelFlip must be an integer of at least 2. "
-                    f"Got {self.n_classes!r} instead."
-                )
             object.__setattr__(self, "n_classes", int(self.n_classes))
         largest = Fraction(1) if self.n_classes is None else Fraction(self.n_classes - 1, self.n_classes)
         if not math.isfinite(self.q) or not SMALLEST_NOISE <= Fraction(self.q) < largest:
             wanted = "(0, 1)" if self.n_classes is None else f"(0, {float(largest):.6g}) for {self.n_classes} classes"
             if 0 < self.q < SMALLEST_NOISE:
                 wanted += f", and at least {SMALLEST_NOISE:g}"
-            raise ValueError(
-                f"The 'q' parameter of LabelFlip must be in {wanted}. Got {self.q!r} instead: "
-                "at 0 there is no noise to certify with, and from (K - 1) / K on a change is likelier than the label."
-            )
+            remedy = "at 0 there is no noise, and from (K - 1) / K a label is no likelier than any other class."
+            raise parameter_error("LabelFlip", "q", f"in {wanted}", self.q, remedy)
 
     def with_classes(self, n_classes: int) -> LabelFlip:
         """Return the same noise over `n_classes` classes."""
@@ -107,19 +99,16 @@ class LabelFlip:
 
     def _known_classes(self) -> int:
         if self.n_classes is None:
-            raise ValueError(
-                f"{self!r} has no divergence: it depends on the number of classes. "
-                "Write LabelFlip(q, n_classes=K); the divergence for K = 2 would overstate radii for K > 2."
-            )
+            raise ValueError(f"{self!r} has no divergence without a number of classes. Use LabelFlip(q, n_classes=K).")
         return self.n_classes
 
     def _codes(self, labels: ArrayLike) -> NDArray[np.int64]:
-        """Return labels that are coded as 0, ..., K - 1."""
+        """Check that labels are coded as 0, ..., K - 1, and return them as integers."""
         given, K = np.asarray(labels), self._known_classes()
         codes = given.astype(np.int64)
         if not np.array_equal(codes, given) or (codes.size and (codes.min() < 0 or codes.max() >= K)):
             ends = f"{given.min()} to {given.max()}" if given.size else "something else"
-            raise ValueError(f"labels must be codes from 0 to {K - 1}, whole numbers. Got {ends} instead.")
+            raise ValueError(f"The labels must be integer codes from 0 to {K - 1}. Got {ends} instead.")
         return codes
 
     def _exact_signal(self) -> Fraction:
@@ -128,12 +117,12 @@ class LabelFlip:
 
     @property
     def signal(self) -> float:
-        """The share of every margin that survives the noise on average, 1 - K q / (K - 1)."""
+        """The share of every margin that remains under the noise on average, 1 - K q / (K - 1)."""
         return float(self._exact_signal())
 
     @property
     def probabilities(self) -> FlipProbabilities:
-        """The probabilities that a noisy label takes, seen by a pair of classes."""
+        """The probabilities of a noisy label relative to a pair of classes."""
         K = self._known_classes()
         q = Fraction(self.q)
         other = q / (K - 1)
@@ -143,13 +132,13 @@ class LabelFlip:
 
     @property
     def log_odds(self) -> float:
-        """log((1 - q)(K - 1) / q): how much likelier the label is than any one other class."""
+        """log((1 - q)(K - 1) / q), the log odds of the label against any one other class."""
         K = self._known_classes()
         return math.log1p(float(self._exact_signal() * (K - 1) / Fraction(self.q)))
 
     @property
     def kl_per_flip(self) -> float:
-        """Kullback-Leibler divergence that one changed label adds (M3; the paper's Appendix B.3)."""
+        """Kullback-Leibler divergence per changed label (M3; the paper's Appendix B.3)."""
         return self.signal * self.log_odds
 
     def sample(self, labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
@@ -160,20 +149,20 @@ class LabelFlip:
         return np.asarray((codes + shift) % K, dtype=np.int64)
 
     def divergence(self, labels: ArrayLike, others: ArrayLike) -> float:
-        """Return the Kullback-Leibler divergence between the noises around two labellings, at its upper end."""
+        """Return the Kullback-Leibler divergence between the noises around two labellings, rounded up."""
         first, second = _alike(np.asarray(labels), np.asarray(others))
         return float(rounding.above(np.count_nonzero(first != second) * divergence_upper(self)))
 
     def support(self, labels: ArrayLike) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return all noisy labellings, one per line, and their probabilities.
 
-        Each is correctly rounded, or rounded up to the smallest normal number: what can be drawn is never impossible.
+        Probabilities are correctly rounded, or rounded up to the smallest normal number, so they are never 0.
         """
         K, codes = self._known_classes(), self._codes(labels)
         if K ** len(codes) > LARGEST_SUPPORT:
             raise ValueError(
-                f"{len(codes)} labels of {K} classes have {K}^{len(codes)} noisy copies, and more than "
-                f"{LARGEST_SUPPORT} are not enumerated: draw samples instead."
+                f"{len(codes)} labels of {K} classes have {K}^{len(codes)} noisy copies; at most {LARGEST_SUPPORT} "
+                "can be enumerated. Draw samples instead."
             )
         noisy = np.array(list(itertools.product(range(K), repeat=len(codes))), dtype=np.int64)
         keep, other = 1 - Fraction(self.q), Fraction(self.q) / (K - 1)
@@ -184,24 +173,21 @@ class LabelFlip:
 
 @dataclass(frozen=True)
 class FeatureNoise:
-    """Every number of the training features gets Gaussian noise of its own, with standard deviation sigma.
+    """Every number of the training features gets independent Gaussian noise with standard deviation sigma.
 
     Parameters
     ----------
     sigma : float
-        Standard deviation, in the units of the features: all columns should be on one scale.
+        Standard deviation, in the units of the features: all columns should be on the same scale.
     """
 
     sigma: float
 
     part: ClassVar[str] = "features"
+    parameter_constraints: ClassVar[Constraints] = {"sigma": number(0)}
 
     def __post_init__(self) -> None:
-        number = not isinstance(self.sigma, bool) and isinstance(self.sigma, (int, float, np.floating, np.integer))
-        if not number or not math.isfinite(self.sigma) or self.sigma <= 0:
-            raise ValueError(
-                f"The 'sigma' parameter of FeatureNoise must be a positive number. Got {self.sigma!r} instead."
-            )
+        check_parameters(self)
         object.__setattr__(self, "sigma", float(self.sigma))
 
     def sample(self, features: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
@@ -210,7 +196,7 @@ class FeatureNoise:
         return X + self.sigma * rng.standard_normal(X.shape)
 
     def divergence(self, features: ArrayLike, others: ArrayLike) -> float:
-        """Return ``||X - X'||^2 / (2 sigma^2)`` over the whole matrices, at its upper end."""
+        """Return ``||X - X'||^2 / (2 sigma^2)`` over the whole matrices, rounded up."""
         first, second = _alike(np.asarray(features, dtype=np.float64), np.asarray(others, dtype=np.float64))
         divergence = np.sum(np.square((first - second) / self.sigma)) / 2
         return float(rounding.above(divergence, (first.size + 8) * 2 * rounding.UNIT_ROUNDOFF))
@@ -239,7 +225,7 @@ class JointNoise:
     def __post_init__(self) -> None:
         if not isinstance(self.labels, LabelFlip) or not isinstance(self.features, FeatureNoise):
             raise ValueError(
-                "JointNoise takes a LabelFlip and a FeatureNoise, in this order. "
+                "The parameters of JointNoise must be a LabelFlip and a FeatureNoise, in this order. "
                 f"Got {self.labels!r} and {self.features!r} instead."
             )
 
@@ -253,7 +239,7 @@ class JointNoise:
         return self.features.sample(X, rng), self.labels.sample(codes, rng)
 
     def divergence(self, data: Any, other: Any) -> float:
-        """Return the divergence between the noises around two pairs ``(X, codes)``, at its upper end."""
+        """Return the divergence between the noises around two pairs ``(X, codes)``, rounded up."""
         (X, codes), (other_X, other_codes) = data, other
         return float(rounding.above(self.features.divergence(X, other_X) + self.labels.divergence(codes, other_codes)))
 
@@ -268,7 +254,7 @@ def _alike(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], NDA
 
 
 def divergence_upper(noise: LabelFlip) -> float:
-    """Return the divergence of one flip at its upper end.
+    """Return an upper bound on the divergence of one flip.
 
     Soundness: rounded up, because radii are a budget divided by it.
     """

@@ -1,12 +1,12 @@
-"""Chernoff tails: how likely is it that noisy labels take the prediction away from the winner?
+"""Chernoff tails: bounds on the probability that noisy labels change the prediction.
 
 For a winner c, a rival d and noisy labels Y, the margin is ``M = offset + sum_j k_j ([Y_j = c] - [Y_j = d])``, and for
 every t > 0 (the paper's Appendix B.2; M1)
 
     log P(M <= 0) <= log B(t) = -t offset + sum_j log E exp(-t k_j ([Y_j = c] - [Y_j = d])).
 
-It holds at *every* t, so the search for a good t is untrusted: a poor t costs tightness, never soundness. The value at
-the t that was found, :func:`log_failures_upper`, is what carries the proof.
+It holds at *every* t, so the search for a good t is untrusted: a poor t costs tightness, never soundness. The proof is
+the value at the t that was found, :func:`log_failures_upper`.
 
 Votes k are integers on the grid of :mod:`flipproof.core.votes`, and t is in units of one grid step.
 """
@@ -20,22 +20,23 @@ from flipproof.core.histograms import VoteHistogram, coarse_histogram
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, below, chernoff_slack, weighted_sums
 
-#: A witness is good enough once a Newton step would gain less than this part of t times the slope at 0, which is the
-#: exponent that a linear function would reach, and mostly two to ten times the true one.
+#: A witness is good enough once a Newton step would gain less than this fraction of t times the slope at 0. That
+#: product is the exponent that a linear function would reach, usually two to ten times the true one.
 WITNESS_TOLERANCE = 1e-6
 
-#: Steps of the search. Every third one halves the bracket, so it ends long before; a stopped search is still sound.
+#: Maximum number of search steps. Every third step halves the bracket, so the search ends much earlier; if it is
+#: stopped, the result is still sound.
 MOST_STEPS = 100
 
 SMALLEST = np.finfo(np.float64).tiny
 
 
 def mean_offset_lower(offset: Integers, noise: LabelFlip) -> Floats:
-    """Return the offset that the noisy margin has if the deployed rule has `offset` (M5), at its lower end.
+    """Return the offset of the noisy margin if the deployed rule has `offset` (M5), rounded down.
 
-    The deployed rule adds offset = b / signal, so that it chooses the class whose *mean noisy* score wins.
+    The deployed rule adds offset = b / signal, so that it chooses the class with the highest *mean noisy* score.
 
-    Soundness: rounded down whatever its sign, because log B falls with it.
+    Soundness: rounded down for either sign, because log B decreases with the offset.
     """
     return below(noise.signal * offset.astype(np.float64))
 
@@ -43,7 +44,7 @@ def mean_offset_lower(offset: Integers, noise: LabelFlip) -> Floats:
 def log_failures_upper(
     histogram: VoteHistogram, winner: Integers, offsets: Floats, t: Floats, noise: LabelFlip
 ) -> Floats:
-    """Return upper bounds on log P(M <= 0) against every class at once, each test row at its own t.
+    """Return upper bounds on log P(M <= 0) against all classes, each test row at its own t.
 
     Parameters
     ----------
@@ -54,18 +55,18 @@ def log_failures_upper(
     offsets : floats of shape (rows, classes)
         Lower bounds on the offset of the noisy margin against each class d.
     t : floats of shape (rows,)
-        The witness; at infinity a row says only that the probability is 0 where no labels at all reach the offset.
+        The witness. Infinity proves only that the probability is 0 where no labels can reach the offset.
     noise : LabelFlip
-        With its number of classes.
+        The noise, with its number of classes.
 
     Returns
     -------
     floats of shape (rows, classes)
-        log B(t), rounded up, never above 0; -inf in the winner's own column.
+        log B(t), rounded up, never above 0; -inf in the winner's column.
 
     Notes
     -----
-    Soundness: M1 at this very t, plus :func:`flipproof.core.rounding.chernoff_slack`. With A, R, O the logarithms for
+    Soundness: M1 at this t, plus :func:`flipproof.core.rounding.chernoff_slack`. With A, R, O the logarithms for
     labels that name the winner, the rival, or neither, the sum is rearranged as
     ``sum_(y=c) (A - O) + sum_all O + sum_(y=d) (R - O)``, so that all rivals share all logarithms.
     """
@@ -101,11 +102,11 @@ def log_failures_upper(
 def find_witness(
     histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, noise: LabelFlip
 ) -> Floats:
-    """Search the t that makes log B(t) smallest, one per test row; 0 where the winner does not lead on average.
+    """Search for the t that minimises log B(t), one per test row; 0 where the winner does not lead on average.
 
-    A safeguarded Newton method on a convex function: on a coarse histogram first, then on the fine one, where it mostly
-    finds that nothing is left to gain. The slope at infinity is ``sum |k_j| - offset``: where that is negative no
-    labels can overturn the prediction, log B has no lower end, and the witness is inf.
+    A safeguarded Newton method on a convex function: first on a coarse histogram, then on the fine one, where usually
+    nothing is left to gain. The slope at infinity is ``sum |k_j| - offset``: where that is negative no labels can
+    overturn the prediction, log B is unbounded below, and the witness is inf.
     """
     rows = np.arange(len(winner))
     mean_margin = noise.signal * (histogram.scores[rows, winner] - histogram.scores[rows, rival]) + offset
@@ -156,7 +157,7 @@ class _Search:
 
 
 def _newton(search: _Search, t: Floats, at: Integers, mean_margin: Floats) -> Floats:
-    """Minimise log B from `t` on, for the rows `at`; the slope at 0 is minus the mean margin."""
+    """Minimise log B starting at `t`, for the rows `at`; the slope at 0 is minus the mean margin."""
     t = t.copy()
     low, high = np.zeros(len(t)), np.full(len(t), np.inf)
     for step in range(MOST_STEPS):
@@ -176,7 +177,7 @@ def _newton(search: _Search, t: Floats, at: Integers, mean_margin: Floats) -> Fl
 
 
 def _next_step(t: Floats, slope: Floats, curvature: Floats, low: Floats, high: Floats, halve: bool) -> Floats:
-    """Return the Newton step where it stays in the bracket, else the bracket's middle in logarithms."""
+    """Return the Newton step if it stays in the bracket, else the middle of the bracket on a logarithmic scale."""
     newton = t - slope / np.maximum(curvature, SMALLEST)
     middle = np.where(np.isinf(high), 4 * t, np.where(low > 0, np.sqrt(low * high), t / 16))
     inside = (newton > low) & (newton < high) & (newton <= 64 * t)

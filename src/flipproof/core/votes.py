@@ -1,9 +1,9 @@
-"""Integer votes: every training label votes with a whole number.
+"""Integer votes: every training label votes with an integer.
 
 A label-linear learner scores class c by the sum of alpha_j over the rows j that are labelled c (plus an offset). Since
 alpha never reads a label, it may be *defined* on a grid, ``alpha_j = k_j * 2**-s`` with integers
-``|k_j| < 2**precision`` (M9). Scores, margins and gains are then exact integers, and everything that a certificate
-needs is the histogram of (vote, label), :mod:`flipproof.core.histograms`.
+``|k_j| < 2**precision`` (M9). Scores, margins and gains are then exact integers, and a certificate needs only the
+histogram of (vote, label), :mod:`flipproof.core.histograms`.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ from scipy.sparse import csr_array
 from flipproof.core.invariants import check_finite, check_votes
 from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, above, grid_exponent, scale, to_grid
 
-#: The most bits that a vote may have.
+#: Largest number of bits of a vote.
 LARGEST_PRECISION = 24
 
-#: Training rows that are visited at a time, at least, and test rows, where nothing else says how many.
+#: Smallest number of training rows, and default number of test rows, that are processed at a time.
 TILE_ROWS = 2**14
 ROWS_AT_A_TIME = 128
 
-#: Test rows, training rows, and numbers that become the votes of these on those.
+#: Test rows, training rows, and the unrounded votes of these training rows on these test rows.
 Tile: TypeAlias = "tuple[slice, slice, Floats]"
 
 
 class VoteSource(Protocol):
-    """The votes of all training rows on a block of test rows, made a tile of training rows at a time."""
+    """The votes of all training rows on a block of test rows, computed a tile of training rows at a time."""
 
     @property
     def n_train(self) -> int:
@@ -40,7 +40,7 @@ class VoteSource(Protocol):
 
     @property
     def exponent(self) -> Integers:
-        """The grid of each test row: a vote k stands for the weight ``k * 2**-exponent``."""
+        """The grid of each test row: a vote k represents the weight ``k * 2**-exponent``."""
         ...
 
     def unrounded(self, start: int, stop: int) -> Floats:
@@ -52,7 +52,7 @@ class VoteSource(Protocol):
 class ProductVotes:
     """Votes that are one matrix product and one rounding: ``rint(coefficients @ basis.T)``.
 
-    `basis` holds integers that fit into float32, and `coefficients` integers times a power of two, with so few bits
+    `basis` holds integers that fit into float32, and `coefficients` integers times a power of two, of few enough bits
     that every dot product is exact in float64: the votes do not depend on the order of summation, hence not on threads,
     blocks or partitions.
     """
@@ -74,7 +74,7 @@ class ProductVotes:
         return np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
 
     def in_tiles(self, size: int, at_a_time: int) -> Iterator[Tile]:
-        """Yield the products of runs of test rows and training rows, always in the same memory: new memory is slow."""
+        """Yield the products of runs of test rows and training rows; they reuse one buffer, as allocation is slow."""
         n_rows, size = len(self.coefficients), min(size, self.n_train)
         tile, products = np.empty((size, self.basis.shape[1])), np.empty(min(at_a_time, n_rows) * size)
         for start, stop in tiles(self.n_train, size):
@@ -96,9 +96,9 @@ class ProductVotes:
 
 @dataclass(frozen=True)
 class DenseVotes:
-    """Votes that are all in memory, one line per test row; integers in float64.
+    """Votes in memory, one line per test row; integers in float64.
 
-    `offsets`, if any, are those of the deployed rule: floats of shape (rows, classes), in grid units.
+    `offsets`, if given, are those of the deployed rule: floats of shape (rows, classes), in grid units.
     """
 
     votes: Floats
@@ -129,9 +129,9 @@ class SparseVotes:
     exponent : integers of shape (rows,)
         The grid of each test row.
     most_per_row : int
-        The most votes that a row of this learner can have, whatever the block.
+        Largest number of votes that a test row of this learner can have, in any block.
     offsets : floats of shape (rows, classes), optional
-        Of the deployed rule, in grid units.
+        Offsets of the deployed rule, in grid units.
     """
 
     votes: csr_array
@@ -148,18 +148,18 @@ class SparseVotes:
         return int(self.votes.shape[1])
 
     def unrounded(self, start: int, stop: int) -> Floats:
-        """Return the votes of training rows start to stop with their zeros."""
+        """Return the votes of training rows start to stop, zeros included."""
         return np.asarray(self.votes[:, start:stop].toarray(), dtype=np.float64)
 
 
 def dense_votes(weights: Floats, precision: int, offsets: Floats | None = None) -> DenseVotes:
-    """Round the weights of all training rows on some test rows to votes, by the largest weight of each test row."""
+    """Round the weights of all training rows to votes, on a grid set by the largest weight of each test row."""
     exponent = _row_exponent(np.abs(weights).max(axis=1, initial=0.0), precision)
     return DenseVotes(to_grid(weights, exponent[:, None], precision), exponent, _on_grid(offsets, exponent))
 
 
 def sparse_votes(weights: csr_array, precision: int, most_per_row: int, offsets: Floats | None = None) -> SparseVotes:
-    """Round sparse weights to votes, by the largest weight of each test row; zeros need not be stored."""
+    """Round sparse weights to votes, on a grid set by the largest weight of each test row; zeros may be omitted."""
     check_finite(weights.data)
     row_of_each = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
     largest = np.zeros(weights.shape[0])
@@ -171,7 +171,7 @@ def sparse_votes(weights: csr_array, precision: int, most_per_row: int, offsets:
 
 
 def _on_grid(offsets: Floats | None, exponent: Integers) -> Floats | None:
-    """Return offsets in grid units, the highest of each test row being 0: what is far below it may become infinite."""
+    """Return offsets in grid units, shifted so that each test row's highest is 0; very low ones may become -inf."""
     if offsets is None:
         return None
     with np.errstate(over="ignore"):
@@ -179,18 +179,18 @@ def _on_grid(offsets: Floats | None, exponent: Integers) -> Floats | None:
 
 
 def _row_exponent(largest: Floats, precision: int) -> Integers:
-    """Return the grid on which the largest weight of a row uses all bits; any one will do for a row of zeros."""
+    """Return the grid on which the largest weight of a row uses all bits; 0 for a row of zeros."""
     check_finite(largest)
     return np.where(largest > 0, grid_exponent(largest, precision), 0)
 
 
 def all_votes(source: VoteSource) -> Floats:
-    """Return the votes of all training rows: memory of test rows times training rows."""
+    """Return the votes of all training rows; needs memory for test rows times training rows."""
     return np.rint(source.unrounded(0, source.n_train))
 
 
 def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integers:
-    """Sum the votes of each class: the scores without offsets, and without a histogram.
+    """Sum the votes of each class without a histogram: the scores without offsets.
 
     Soundness: sums of integers below 2**24 over fewer than 2**29 rows are exact in float64.
     """
@@ -209,11 +209,11 @@ class GroupVotes:
     Attributes
     ----------
     positive, negative : integers of shape (rows, cells)
-        Sums of the sizes of the votes above and below 0. A cell is a group and a class that its labels name.
+        Sums of the absolute values of the votes above and below 0. A cell is a group and a class that its labels name.
     label : integers of shape (cells,)
         The class of each cell.
     first_cell : integers of shape (groups,)
-        Where the cells of each group begin; groups without a changeable label are left out.
+        Where the cells of each group begin; groups without a changeable label are omitted.
     """
 
     positive: Integers
@@ -232,7 +232,7 @@ def group_votes(
 
 
 def votes_by_cell(source: VoteSource, members: Integers, cell_of_member: Integers, n_cells: int) -> Integers:
-    """Add up the sizes of the votes of some training rows by cell: those above 0, and those below, (2, rows, cells).
+    """Sum the absolute votes of some training rows by cell, separately above and below 0, shape (2, rows, cells).
 
     Soundness: sums of integers that are exact in float64, as in :func:`class_scores`.
     """
@@ -251,14 +251,14 @@ def votes_by_cell(source: VoteSource, members: Integers, cell_of_member: Integer
 
 
 def grouped(sums: Integers, cells: Integers, n_classes: int) -> GroupVotes:
-    """Return sums of votes by cell, a cell being numbered as its group times `n_classes` plus its class."""
+    """Return sums of votes by cell as GroupVotes; a cell's number is its group times `n_classes` plus its class."""
     first_cell = np.flatnonzero(np.diff(cells // n_classes, prepend=-1))
     return GroupVotes(sums[0], sums[1], cells % n_classes, first_cell)
 
 
 @dataclass(frozen=True)
 class EstimatedScores:
-    """Class scores that are off by at most `error`, both of shape (rows, classes) and in grid units."""
+    """Class scores with an error of at most `error`, both of shape (rows, classes) and in grid units."""
 
     scores: Floats
     error: Floats
@@ -270,7 +270,7 @@ class EstimatedScores:
         return EstimatedScores(self.scores + offsets, self.error + error, self.exponent)
 
     def decided(self) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return the leading class, and whether it leads by more than all errors together could amount to."""
+        """Return the leading class, and whether its lead is larger than the sum of the possible errors."""
         rows = np.arange(len(self.scores))
         leader = np.argmax(self.scores, axis=1)
         with np.errstate(invalid="ignore"):  # an infinite offset decides nothing here
@@ -285,7 +285,7 @@ def estimate_scores(source: ProductVotes, sums: Floats, class_counts: Integers) 
     """Estimate the class scores from the sums of the basis over each class, at a cost that does not grow with n.
 
     Soundness: each vote is within 1/2 of the product that it rounds, so a class's score is within half its number of
-    labels of the sum of its products. That sum is one product here, off by at most the second term.
+    labels of the sum of its products. That sum is one product here, with an error of at most the second term.
     """
     terms = sums.shape[0] + 2
     size = np.abs(source.coefficients) @ np.abs(sums)
@@ -304,7 +304,7 @@ def class_sums(basis: NDArray[np.float32], codes: Integers, n_classes: int) -> F
 def votes_in_tiles(source: VoteSource, size: int, at_a_time: int = ROWS_AT_A_TIME) -> Iterator[Tile]:
     """Yield runs of test rows and of `size` training rows, with numbers whose nearest integers are the votes.
 
-    The numbers are good until the next run.
+    The numbers are valid until the next run.
     """
     if isinstance(source, ProductVotes):
         yield from source.in_tiles(size, at_a_time)

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
+from flipproof.assumptions import Assumption
 from flipproof.features.images import Images, ImageTransformer, image_shape_of
 from flipproof.features.training import (
+    TRAINING_CONSTRAINTS,
     Training,
     apply_in_batches,
     device_of,
@@ -21,6 +23,7 @@ from flipproof.features.training import (
     train,
     weights_of,
 )
+from flipproof.parameters import Constraints, integer, number, parameter_error
 
 
 class CNNFeatures(ImageTransformer):
@@ -68,8 +71,14 @@ class CNNFeatures(ImageTransformer):
         The network.
     """
 
-    #: What certificates on these features assume; every learner says so.
-    rests_on = "The labels that CNNFeatures learnt from, y_aux, are of other rows and trusted: nobody changes them."
+    #: What certificates on these features assume; every learner adds it to its own assumptions.
+    rests_on = Assumption("auxiliary-labels")
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "n_components": integer(1),
+        "dropout": number(0, 1, closed="low"),
+        **TRAINING_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -150,13 +159,11 @@ class CNNFeatures(ImageTransformer):
         check_consistent_length(self.X_aux, self.y_aux)
         shape = image_shape_of(images[0].size, self.image_shape, "CNNFeatures")
         if shape != self.image_shape_:
-            raise ValueError(
-                f"The 'X_aux' parameter of CNNFeatures must hold images of {self.n_features_in_} numbers, as X does. "
-                f"Got {images[0].size} numbers instead."
-            )
+            wanted = f"images of {self.n_features_in_} numbers, as X is"
+            raise parameter_error("CNNFeatures", "X_aux", wanted, images.shape)
         classes, codes = np.unique(np.asarray(self.y_aux), return_inverse=True)
         if len(classes) < 2:
-            raise ValueError("The 'y_aux' parameter of CNNFeatures must hold at least two classes to tell apart.")
+            raise parameter_error("CNNFeatures", "y_aux", "labels of at least two classes", classes.tolist())
         return images.reshape(len(images), *shape), codes.astype(np.int64), len(classes)
 
     def _tensor(self, torch: Any, images: Images) -> Any:

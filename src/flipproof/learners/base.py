@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from flipproof.adversary import Adversary, adversary_assumptions
-from flipproof.certificates import Certificates, check_method
+from flipproof.assumptions import Assumption, as_assumption
+from flipproof.certificates import METHODS, Certificates, check_method
 from flipproof.core.engine import (
     CertifiedBlock,
     certify_counted,
@@ -27,8 +28,9 @@ from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers, scale
 from flipproof.core.votes import LARGEST_PRECISION, EstimatedScores, VoteSource, all_votes, class_scores, group_votes
-from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, is_whole
+from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory
 from flipproof.learners.row_by_row import votes_row_by_row
+from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
@@ -41,6 +43,13 @@ SMALLEST_PRECISION = 2
 
 class LabelLinearParameters(CertifiedClassifier):
     """A certified classifier with the parameters that all label-linear learners have, wherever their rows are."""
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "noise": number(closed="both") | instance(LabelFlip, "a LabelFlip") | one_of("auto"),
+        "method": one_of(*METHODS),
+        "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits of a vote"),
+        "block_size": NONE | integer(1),
+    }
 
     def __init__(
         self,
@@ -60,30 +69,6 @@ class LabelLinearParameters(CertifiedClassifier):
         self.classes = classes
         self.block_size = block_size
         self.n_jobs = n_jobs
-
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        check_method(self.method, name)
-        if not is_whole(self.precision, SMALLEST_PRECISION) or self.precision > LARGEST_PRECISION:
-            raise ValueError(
-                f"The 'precision' parameter of {name} must be an integer from {SMALLEST_PRECISION} to "
-                f"{LARGEST_PRECISION}, the bits of a vote. Got {self.precision!r} instead."
-            )
-        self._check_block_size()
-
-    def _check_block_size(self) -> None:
-        size = self.block_size
-        if size is not None and not is_whole(size, 1):
-            raise ValueError(
-                f"The 'block_size' parameter of {type(self).__name__} must be None or an integer of at least 1. "
-                f"Got {size!r} instead."
-            )
-
-    @property
-    def checked_block_size(self) -> int | None:
-        """The parameter `block_size`, which may have been set since the fit."""
-        self._check_block_size()
-        return self.block_size
 
 
 class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
@@ -184,8 +169,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """Return how many numbers `votes_on` has in memory for each test row, besides the votes themselves."""
         return 3 * self.n_rows_
 
-    def _learner_assumptions(self) -> list[str]:
-        """Return what certificates rest on beyond what is common to all learners."""
+    def _learner_assumptions(self) -> Iterable[Assumption | str]:
+        """Return what certificates rest on beyond what is common to all learners, as assumptions or in words."""
         return []
 
     def fit(self, X: Any, y: Any) -> LabelLinearClassifier:
@@ -208,9 +193,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         X = self._read_training_rows(X, y, unlabeled)
         self.precision_ = int(self.precision)
         self.fit_without_labels(X.copy() if self._gets_a_copy else X)
-        self.noise_ = resolve_noise(self.noise, len(self.classes_), type(self).__name__, self.rule_depends_on_noise())
+        self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
         self._fit_with_labels(self.label_codes_)
-        self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
+        self._assumed = (*self._common_assumptions(), *map(as_assumption, self._learner_assumptions()))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -319,25 +304,21 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
-        given = self.checked_block_size
+        check_parameters(self, "block_size")
         n_classes, held = len(self.classes_), self._numbers_per_row()
         if powers is not None and not powers.changeable.all():
             n_classes *= 2  # those that cannot be changed are counted apart
         if powers is not None and powers.groups is not None:
             held += 8 * min(self.n_rows_, powers.scope.n_touchable * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
-        size = given or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
+        size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
 
 
-def resolve_noise(noise: Any, n_classes: int, owner: str, rule_depends_on_noise: bool) -> LabelFlip | None:
+def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:
     """Return the noise that the parameter `noise` of a learner stands for; None for ``"auto"``."""
-    if isinstance(noise, str):
-        if noise != "auto":
-            raise ValueError(
-                f"The 'noise' parameter of {owner} must be a number, a LabelFlip or 'auto'. Got {noise!r} instead."
-            )
+    if isinstance(noise, str):  # "auto"
         if rule_depends_on_noise:
             raise ValueError(
                 "noise='auto' needs a prediction that does not depend on the noise, but without an intercept and "
@@ -377,7 +358,7 @@ class Statement:
         The classes.
     n_labels : int
         Number of training labels.
-    assumptions : tuple of str
+    assumptions : tuple of Assumption
         What the certificates rest on.
     adversary : Adversary or None
         Who is certified against, and `scope` what that comes to.
@@ -388,7 +369,7 @@ class Statement:
     noise: LabelFlip | None
     classes: NDArray[Any]
     n_labels: int
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
     adversary: Adversary | None
     scope: Scope
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,34 +14,45 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from flipproof.adversary import Adversary, powers_of
+from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of, with_seeds
 from flipproof.learners.row_by_row import row_tiles
+from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
 #: What features are converted to: the first, unless they are of the other already.
 FEATURE_TYPES = [np.float64, np.float32]
 
+#: What the features step must be.
+LABEL_FREE_TRANSFORMER = "a transformer that can be fitted without labels"
+
 
 class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that certifies its predictions against changed training labels."""
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "features": NONE | with_methods("fit", "transform", described=LABEL_FREE_TRANSFORMER),
+        "n_jobs": N_JOBS,
+    }
 
     features: Any
     classes: ArrayLike | None
     n_jobs: int | None
     n_rows_: int
     n_labels_: int
-    _assumed: tuple[str, ...]
+    _assumed: tuple[Assumption, ...]
 
     @abstractmethod
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that no fit could make sense of."""
+        """Refuse parameters that no fit could make sense of; subclasses check how they go together."""
+        check_parameters(self)
 
     def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
@@ -55,15 +66,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return X, y
         _, y = validate_data(self, X, y, skip_check_array=True)
         y = np.asarray(y)
-        wanted = (
-            f"The 'features' parameter of {type(self).__name__} must be a transformer that can be fitted without labels"
-        )
-        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
-            raise ValueError(f"{wanted}. Got {self.features!r} instead.")
         try:
             self.features_ = fit_label_free(self.features, X)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
+            wanted = f"{LABEL_FREE_TRANSFORMER} to these rows"
+            raise parameter_error(type(self).__name__, "features", wanted, self.features, f"{error}") from error
         X = check_array(self._transformed(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
         check_consistent_length(X, y)
         return np.asarray(X), y
@@ -95,36 +102,29 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
         return np.vstack(tiles)
 
-    #: What to do with the steps of a Pipeline, which a certificate must take on trust.
-    step_remedy = "Give them as the learner's features=... to have them fitted without labels."
+    #: What to do with the steps of a Pipeline, which a certificate must take on trust: one of `STEP_REMEDIES`.
+    step_remedy = "features"
 
     #: Whether certificates are about changed training features, too.
     covers_features: Any = False
 
-    def _common_assumptions(self) -> list[str]:
-        """Say what certificates of any learner rest on, at the time of fitting."""
-        said = [
-            "Only training labels are changed: training features, the number of rows and the test row are as given."
-        ]
+    def _common_assumptions(self) -> list[Assumption]:
+        """Return what certificates of any learner rest on, at the time of fitting."""
+        found = [Assumption("labels-only")]
         if self.classes is None:
-            said.append(
-                f"The class set ({len(self.classes_)} classes) was read from the training labels and is taken as "
-                "fixed; give classes=... to drop this assumption."
-            )
+            found.append(Assumption("classes-read", {"n_classes": len(self.classes_)}))
         if self.features is not None:
-            said += label_free_assumptions(self.features, "features step")
-            parts = (part.value for part in parts_of(self.features))
-            said += [part.rests_on for part in parts if isinstance(getattr(part, "rests_on", None), str)]
+            found += label_free_assumptions(self.features, "features step")
+            stated = (getattr(part.value, "rests_on", None) for part in parts_of(self.features))
+            found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
         if self.n_labels_ < self.n_rows_:
-            said.append(
-                f"{self.n_rows_ - self.n_labels_} of the {self.n_rows_} training rows have no label: "
-                "there is none to change, and they cannot be given one."
-            )
-        return said
+            n_unlabelled = self.n_rows_ - self.n_labels_
+            found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
+        return found
 
-    def _also_assume(self, sentence: str) -> None:
+    def _also_assume(self, assumption: Assumption | str) -> None:
         """Add to what the certificates of this fit rest on."""
-        self._assumed = (*self._assumed, sentence)
+        self._assumed = (*self._assumed, as_assumption(assumption))
 
 
 class LabelsInMemory(CertifiedClassifier):
@@ -169,11 +169,6 @@ class LabelsInMemory(CertifiedClassifier):
     def powers(self, adversary: Adversary | None) -> Powers:
         """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
         return powers_of(adversary, self.label_codes_, self.classes_, self.is_labeled_)
-
-
-def is_whole(value: Any, least: int) -> bool:
-    """Tell whether a parameter is an integer of at least so much; True and False are none."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
 
 
 def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:

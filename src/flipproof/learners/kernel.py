@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,6 +17,7 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.spatial.distance import cdist
 
+from flipproof.assumptions import Assumption
 from flipproof.core.linalg import (
     FEATURE_BITS,
     ColumnRanges,
@@ -39,8 +40,9 @@ from flipproof.core.votes import (
 )
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
-from flipproof.learners.certified import is_whole
+from flipproof.learners.clones import name_of
 from flipproof.learners.ridge import LabelSums, RidgeRule
+from flipproof.parameters import BOOLEAN, NONE, Constraints, function, integer, number, one_of
 
 Kernel = str | Callable[[Floats, Floats], Floats]
 
@@ -228,6 +230,16 @@ class KernelParameters(LabelLinearParameters):
     regularization_: float
     component_indices_: Integers | None
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "kernel": one_of(*KERNELS) | function(),
+        "gamma": NONE | number(0),
+        "degree": integer(1),
+        "coef0": number(),
+        "regularization": one_of("label-free") | number(0, closed="low"),
+        "n_components": NONE | integer(1),
+        "fit_intercept": BOOLEAN,
+    }
+
     def __init__(
         self,
         kernel: Kernel = "rbf",
@@ -263,36 +275,10 @@ class KernelParameters(LabelLinearParameters):
         self.n_components = n_components
         self.fit_intercept = fit_intercept
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        rule = self.regularization
-        named = isinstance(self.kernel, str) and self.kernel in KERNELS
-        self._require(named or callable(self.kernel), "kernel", f"one of {', '.join(map(repr, KERNELS))} or a function")
-        self._require(self.gamma is None or _is_number(self.gamma, above=0), "gamma", "None or a number above 0")
-        self._require(is_whole(self.degree, 1), "degree", "an integer of at least 1")
-        self._require(_is_number(self.coef0), "coef0", "a finite number")
-        self._require(
-            rule == "label-free" if isinstance(rule, str) else _is_number(rule) and rule >= 0,
-            "regularization",
-            "'label-free' or a number of at least 0",
-        )
-        self._require(
-            self.n_components is None or is_whole(self.n_components, 1),
-            "n_components",
-            "None or an integer of at least 1",
-        )
-        self._require(isinstance(self.fit_intercept, (bool, np.bool_)), "fit_intercept", "True or False")
-
-    def _require(self, is_good: bool, name: str, wanted: str) -> None:
-        if not is_good:
-            owner, given = type(self).__name__, getattr(self, name)
-            raise ValueError(f"The {name!r} parameter of {owner} must be {wanted}. Got {given!r} instead.")
-
-    def _learner_assumptions(self) -> list[str]:
+    def _learner_assumptions(self) -> list[Assumption]:
         if not callable(self.kernel):
             return []
-        name = getattr(self.kernel, "__name__", type(self.kernel).__name__)
-        return [f"The kernel ({name}) was chosen without labels, and gives the same values whenever it is asked."]
+        return [Assumption("custom-function", {"parameter": "kernel", "function": name_of(self.kernel)})]
 
 
 class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
@@ -542,11 +528,6 @@ def landmark_map(K: Floats) -> Rotation:
     """Return ``K^-1/2``, which takes kernel values to features whose dot products are Nystroem's kernel."""
     eigenvalues, vectors = on_one_thread(lambda: _positive_part(K))
     return rotation_of(vectors / np.sqrt(eigenvalues))
-
-
-def _is_number(value: Any, above: float = -np.inf) -> bool:
-    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return bool(is_number and above < value < np.inf)
 
 
 def check_size(values: Floats, what: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from flipproof.core.rounding import EXACT_BITS, Floats, Integers, exponent_above
 from flipproof.core.votes import SparseVotes, sparse_votes, tiles
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.neighbors import ExactSearch, exact_search
+from flipproof.parameters import Constraints, integer, number, one_of
 
 RULES = ("spreading", "poisson")
 
@@ -131,6 +132,12 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     <Certificates: 797 predictions, method 'exact', median radius 6 of 200 labels>
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "n_neighbors": integer(1),
+        "alpha": number(0, LARGEST_ALPHA, closed="high"),
+        "rule": one_of(*RULES),
+    }
+
     def __init__(
         self,
         n_neighbors: int = 10,
@@ -176,26 +183,6 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         """
         self._fit(X, y, unlabeled)
         return self
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        k, alpha = self.n_neighbors, self.alpha
-        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
-            raise ValueError(
-                "The 'n_neighbors' parameter of CertifiedPropagationClassifier must be an integer of at least 1. "
-                f"Got {k!r} instead."
-            )
-        is_number = isinstance(alpha, (int, float, np.number)) and not isinstance(alpha, bool)
-        if not (is_number and 0 < alpha <= LARGEST_ALPHA):
-            raise ValueError(
-                "The 'alpha' parameter of CertifiedPropagationClassifier must be a number above 0 and up to "
-                f"{LARGEST_ALPHA}. Got {alpha!r} instead."
-            )
-        if not isinstance(self.rule, str) or self.rule not in RULES:
-            raise ValueError(
-                "The 'rule' parameter of CertifiedPropagationClassifier must be 'spreading' or 'poisson'. "
-                f"Got {self.rule!r} instead."
-            )
 
     _gets_a_copy = False
 

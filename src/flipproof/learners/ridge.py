@@ -5,17 +5,19 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from flipproof.assumptions import Assumption
 from flipproof.core.invariants import check_finite
 from flipproof.core.linalg import HALF_BITS, Whitening, whiten
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import EstimatedScores, ProductVotes, class_sums, estimate_scores
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
+from flipproof.parameters import BOOLEAN, Constraints, number, one_of
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
 LENGTH_BITS = 16
@@ -29,6 +31,11 @@ class RidgeParameters(LabelLinearParameters):
     """The parameters of ridge learners, in memory and in blocks, and what certificates assume of them."""
 
     regularization_: float
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "regularization": one_of("label-free", "paper") | number(0, closed="low"),
+        "fit_intercept": BOOLEAN,
+    }
 
     def __init__(
         self,
@@ -57,27 +64,12 @@ class RidgeParameters(LabelLinearParameters):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise ValueError(
-                "The 'fit_intercept' parameter of CertifiedRidgeClassifier must be True or False. "
-                f"Got {self.fit_intercept!r} instead."
-            )
-        rule = self.regularization
-        is_number = isinstance(rule, (int, float, np.number)) and not isinstance(rule, bool)
-        if not (rule in ("label-free", "paper") if isinstance(rule, str) else is_number and 0 <= rule < np.inf):
-            raise ValueError(
-                "The 'regularization' parameter of CertifiedRidgeClassifier must be 'label-free', 'paper' or a number "
-                f"of at least 0. Got {rule!r} instead."
-            )
-        if rule == "paper" and self.noise == "auto":
+        if self.regularization == "paper" and self.noise == "auto":
             raise ValueError("regularization='paper' needs one noise q. Got noise='auto' instead: give q as a number.")
 
-    def _learner_assumptions(self) -> list[str]:
+    def _learner_assumptions(self) -> list[Assumption]:
         if self.regularization == "paper":
-            return [
-                f"lambda = {self.regularization_:.6g} was estimated from the training labels (regularization='paper') "
-                "and is taken as fixed: a refit on changed labels would estimate another one."
-            ]
+            return [Assumption("lambda-from-labels", {"regularization": float(self.regularization_)})]
         return []
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -23,18 +23,23 @@ from sklearn.utils.validation import (
 )
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption
 from flipproof.core.noise import FeatureNoise, JointNoise
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.learners.base_learners import check_base_learner
+from flipproof.learners.base_learners import BASE_LEARNER
 from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
+from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, integer, one_of
 from flipproof.progress import FitProgress
 from flipproof.smoothing.bounds import (
+    CONFIDENCE,
+    GUARANTEES,
+    MEASURE,
+    NUMBER,
     VoteBounds,
     bound_votes,
     certified_radius,
-    check_count,
     error_rate,
     noise_level,
     radius_unit,
@@ -46,8 +51,8 @@ from flipproof.smoothing.fits import NoisyFits, all_models, count_votes, draws_o
 from flipproof.smoothing.smoothed_certificates import (
     SmoothedCertificates,
     abstention_reasons,
-    adversary_words,
     assumptions,
+    limits_under_noise,
     reach,
 )
 from flipproof.values import check_nothing_masked, encode_labels, label_values
@@ -152,11 +157,21 @@ class SmoothedClassifier(LabelsInMemory):
     array([False,  True, False])
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "estimator": NONE | BASE_LEARNER,
+        "noise": NUMBER | MEASURE,
+        "n_select": integer(1),
+        "n_samples": integer(1),
+        "confidence": CONFIDENCE,
+        "method": one_of(*GUARANTEES),
+        "confidence_over": one_of(*SCOPES),
+        "keep_models": BOOLEAN,
+        "verbose": VERBOSE,
+    }
+
     features: Any = None  # a Pipeline does this better: whatever reads labels in it is smoothed too
 
-    step_remedy = (
-        "Put them into the base learner, SmoothedClassifier(make_pipeline(...)): whatever they read is then smoothed."
-    )
+    step_remedy = "smoothing"
 
     @property
     def covers_features(self) -> bool:
@@ -290,7 +305,7 @@ class SmoothedClassifier(LabelsInMemory):
             noise=noise_level(self.noise_),
             n_train=n_train,
             classes=self.classes_.copy(),
-            assumptions=(*self._own_assumptions(), *self._assumed, *adversary_words(adversary, powers)),
+            assumptions=(*self._own_assumptions(), *self._assumed, *limits_under_noise(adversary, powers)),
             unit=unit if powers.groups is None else "annotators",
             n_touchable=powers.scope.n_touchable,
             adversary=adversary,
@@ -330,7 +345,7 @@ class SmoothedClassifier(LabelsInMemory):
         progress.announce(f"{type(self).__name__}: {n_fits} fits of {base}, {purpose}{workers}. {said_reach}".rstrip())
         return progress
 
-    def _own_assumptions(self) -> list[str]:
+    def _own_assumptions(self) -> list[Assumption]:
         base = type(self._fits.estimator).__name__
         n_classes_read = len(self.classes_) if self._class_set_was_read else None
         return assumptions(self.noise_, base, self.confidence, self.confidence_over, n_classes_read)
@@ -369,19 +384,6 @@ class SmoothedClassifier(LabelsInMemory):
             raise TypeError(
                 "Sparse features cannot be noised: noise leaves no zero as it is. Give X.toarray(), or a Pipeline that "
                 "makes dense features of few columns."
-            )
-
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        if self.estimator is not None:
-            check_base_learner(self.estimator, name)
-        check_count(self.n_select, "n_select", name)
-        check_count(self.n_samples, "n_samples", name)
-        error_rate(self.confidence, 1, name)
-        if self.confidence_over not in SCOPES:
-            raise ValueError(
-                f"The 'confidence_over' parameter of {name} must be 'prediction' or 'batch'. "
-                f"Got {self.confidence_over!r} instead."
             )
 
     def __sklearn_tags__(self) -> Any:

@@ -6,12 +6,13 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.adversary import Adversary, check_adversary
+from flipproof.assumptions import as_assumption
 from flipproof.certificates import Certificates, check_method
 from flipproof.core.engine import (
     CertifiedBlock,
@@ -26,6 +27,7 @@ from flipproof.core.histograms import CellTally, LevelTally, VoteCount, block_ro
 from flipproof.core.linalg import Rotation, Total, Whitening, whiten_in_passes
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import EstimatedScores, ProductVotes, grouped, tiles
+from flipproof.learners import kernel
 from flipproof.learners.base import (
     MEMORY_BUDGET,
     LabelLinearParameters,
@@ -49,6 +51,7 @@ from flipproof.learners.kernel import (
     landmark_rule,
 )
 from flipproof.learners.ridge import LabelSums, RidgeParameters, is_paper_rule, ridge_rule
+from flipproof.parameters import NONE, VERBOSE, Constraints, check_parameters, one_of, parameter_error
 from flipproof.streaming.blocks import Block, Part, rows_at_a_time
 from flipproof.streaming.passes import (
     Census,
@@ -122,6 +125,11 @@ class RowsInBlocks(LabelLinearParameters):
     had: it has no `votes_on` for attacks, and no `vote_weights`.
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "features": NONE.explained("transform the rows first, by RowBlocks.map(f) or map_blocks of a Dask array."),
+        "verbose": VERBOSE,
+    }
+
     holds_training_rows = False
 
     verbose: int
@@ -157,11 +165,6 @@ class RowsInBlocks(LabelLinearParameters):
         self
         """
         self._check_parameters()
-        if self.features is not None:
-            raise ValueError(
-                f"The 'features' parameter of {type(self).__name__} must be None: rows in blocks are not transformed "
-                "here. Transform them first: RowBlocks.map(f), or map_blocks of a Dask array."
-            )
         for name in [name for name in vars(self) if name == "_assumed" or (name[0] != "_" and name[-1] == "_")]:
             delattr(self, name)  # whatever goes wrong from here on, the model is not fitted
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
@@ -173,9 +176,9 @@ class RowsInBlocks(LabelLinearParameters):
         self.precision_ = int(self.precision)
         self._mapping = None
         self._whitening = self._decompose(found)
-        self.noise_ = resolve_noise(self.noise, len(self.classes_), type(self).__name__, self._rule_depends_on_noise())
+        self.noise_ = resolve_noise(self.noise, len(self.classes_), self._rule_depends_on_noise())
         self._sum_up_labels()
-        self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
+        self._assumed = (*self._common_assumptions(), *map(as_assumption, self._learner_assumptions()))
         return self
 
     def _name_features(self) -> None:
@@ -341,7 +344,7 @@ class RowsInBlocks(LabelLinearParameters):
         for start, stop in tiles(len(Z), self._rows_per_pass(known, method)):
             parts += self._certify_in_a_pass(self._rule.products(Z[start:stop]), method, known, rows)
         check_blocks(parts, known.scope.n_touchable, *estimated_winners(Z, self._estimate))
-        limits = known.in_words(method)
+        limits = known.assumptions(method)
         statement = Statement(
             method=method,
             noise=self.noise_,
@@ -363,13 +366,13 @@ class RowsInBlocks(LabelLinearParameters):
         return rows, block_adversary(adversary, counted, self.classes_)
 
     def _rows_per_pass(self, known: BlockAdversary, method: str) -> int:
-        given = self.checked_block_size
+        check_parameters(self, "block_size")
         if known.rights.cells is not None and method == "exact":
             bytes_per_row = 16 * len(known.rights.cells.numbers)
         else:
             bytes_per_row = self._count(known).bytes_per_row
         held = 8 * len(self._whitening.basis_exponent)
-        return given or max(1, TALLY_BYTES // max(1, bytes_per_row + held))
+        return self.block_size or max(1, TALLY_BYTES // max(1, bytes_per_row + held))
 
     def _count(self, known: BlockAdversary) -> VoteCount:
         n_classes = len(self.classes_) * (2 if known.rights.is_limited else 1)
@@ -509,6 +512,10 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         1 shows on stderr how far each pass over the rows has come.
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "kernel": one_of(*kernel.KERNELS).explained("kernel functions are for rows in memory.")
+    }
+
     def __init__(
         self,
         kernel: Kernel = "rbf",
@@ -548,9 +555,9 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._require(isinstance(self.kernel, str), "kernel", "the name of a kernel where rows come in blocks")
-        if self.kernel == "laplacian":
-            self._require(self.gamma is not None, "gamma", "a number for the kernel 'laplacian' on rows in blocks")
+        if self.kernel == "laplacian" and self.gamma is None:
+            wanted = "a number for the kernel 'laplacian' on rows in blocks"
+            raise parameter_error(type(self).__name__, "gamma", wanted, self.gamma)
 
     def _decompose(self, found: SurveyedRows) -> Whitening:
         check_size(np.stack([found.ranges.low, found.ranges.high]), "Training features")
@@ -558,10 +565,8 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         n = self.n_rows_
         self.component_indices_ = landmark_rows(n, self.n_components)
         if self.component_indices_ is None:
-            raise ValueError(
-                f"The 'n_components' parameter of {type(self).__name__} must be given for {n} rows: kernel ridge on "
-                "all rows is for rows in memory."
-            )
+            wanted, remedy = f"an integer for {n} rows in blocks", "kernel ridge on all rows is for rows in memory."
+            raise parameter_error(type(self).__name__, "n_components", wanted, self.n_components, remedy)
         self.gamma_ = (
             float(self.gamma) if self.gamma is not None else gamma_in_passes(self.kernel, passes, found.ranges)
         )
