@@ -64,7 +64,7 @@ def problem(request, digit_images, standing_in_for_umap):
         "ica": lambda: ica_features(3),
         "umap": lambda: UMAPFeatures(4),
         "rica": lambda: RICA(20, patch_size=6, n_patches=300, n_whitened=8, grid=2, max_iter=10, stride=5),
-        "words": lambda: WordVectors((WORDS, np.arange(12.0).reshape(6, 2) ** 2), weights="idf"),
+        "words": lambda: WordVectors((WORDS, np.arange(12.0).reshape(6, 2) ** 2), weighting="idf"),
         "cnn": lambda: CNNFeatures(images[others], labels[others], n_components=4, epochs=1),
         "simclr": lambda: SimCLRFeatures(width=2, epochs=1, batch_size=40, projection=4),
     }[name]()
