@@ -82,7 +82,7 @@ def words(data_dir):
     flips = (0, 1, 10, 100, 300)
     table("IMDB, GloVe, every tenth test review", flips)
     for weights in ("mean", "idf"):
-        features = WordVectors(data_dir / "glove" / "glove_6b_100d_subset.npz", weights=weights)
+        features = WordVectors(data_dir / "glove" / "glove_6b_100d_subset.npz", weighting=weights)
         line(weights, features, data.X_train, data.y_train, data.X_test[::10], data.y_test[::10], flips)
 
 

@@ -25,6 +25,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 import flipproof
+from flipproof.core.engine import certify_counted
 from flipproof.core.histograms import VoteCount
 from flipproof.core.linalg import ColumnMoments, GramSums, _largest_coordinates
 from flipproof.streaming import Block, RowBlocks, StreamingRidgeClassifier
@@ -102,7 +103,7 @@ def constants(folder):
         found["c_largest"] = [max(one - rotated, 0.0) for one in largest]
         sums = sampled(lambda: labelled_sums(block, whitening, model.classes_), PART_ROWS)
         found["c_leverage"] = [max(one - rotated, 0.0) for one in sums]
-        products = model._products(test_rows(TEST_ROWS))
+        products = model._rule.products(test_rows(TEST_ROWS))
         count = VoteCount(CLASSES, model.precision_, 10**8)
         anything = BlockPowers(~np.eye(CLASSES, dtype=bool), by_trust=False)
         tally = Tally(Voters(whitening, products, model.classes_), count, anything)
@@ -112,8 +113,7 @@ def constants(folder):
         found["c_add"] = sampled(lambda: counted + counted, counted.counts.nbytes)
         found["c_eigen"] = sampled(lambda: np.linalg.eigh(np.cov(X[:1000].T)), 1)
         known = model._rows_against(None)[1]
-        certify = partial(model._certify_counted, method="exact", scope=known.scope)
-        found["c_engine"] = sampled(lambda: _engine(counted, products, certify), TEST_ROWS)
+        found["c_engine"] = sampled(lambda: _engine(counted, known.scope), TEST_ROWS)
     found |= _task_costs()
     say(f"histogram: {counted.counts.nbytes / TEST_ROWS:.0f} bytes per test row, of {count.bytes_per_row} at most")
     medians = {name: {"median": float(np.median(samples)), "samples": samples} for name, samples in found.items()}
@@ -124,9 +124,9 @@ def constants(folder):
     }
 
 
-def _engine(counted, products, certify):
+def _engine(counted, scope):
     histogram = counted.histogram(0, TEST_ROWS)
-    certify(histogram, np.zeros((TEST_ROWS, CLASSES), dtype=np.int64), products)
+    certify_counted(histogram, np.zeros((TEST_ROWS, CLASSES), dtype=np.int64), "exact", [], scope)
 
 
 def _nothing(visited):

@@ -1,7 +1,12 @@
-"""Shared by all tests: where the real data is, how long to fuzz; nothing is skipped unseen, and no clock decides."""
+"""Shared by all tests: two tiers, where the real data is, how long to fuzz; nothing is skipped unseen.
+
+`pytest` runs the first tier, which needs nothing but ``pip install -e '.[test]'``; `pytest --all` runs everything.
+Tests of the second tier are marked: `data` (real data), `deep` (PyTorch or UMAP), `browser` (Chromium) or `slow`.
+"""
 
 import json
 import os
+import re
 import signal
 from pathlib import Path
 
@@ -13,6 +18,15 @@ settings.register_profile(
     "flipproof", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
 settings.load_profile("flipproof")
+
+#: Markers of tests that only `pytest --all` runs, declared in pyproject.toml.
+SECOND_TIER = ("data", "deep", "browser", "slow")
+
+#: A file whose first marker is this imports a package that the first tier does without: it is not even read there.
+NEEDS_PACKAGES = re.compile(r"^pytestmark = pytest\.mark\.(deep|browser)\b", re.MULTILINE)
+
+#: For `--doctest-modules`, which would import several modules named conftest.
+collect_ignore_glob = ["*conftest.py"]
 
 if "PYTEST_XDIST_WORKER" in os.environ:
     # a process for each core: more threads inside of products would only get in each other's way
@@ -56,17 +70,49 @@ def data_dir():
 
 
 def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="run all tests: also those marked data, deep, browser or slow")
     parser.addoption(
         "--fuzz-minutes", type=float, default=0, help="judge fresh random problems for this long (tests/fuzz)"
     )
 
 
+def _first_tier_alone(config):
+    """Say whether to leave out the second tier: neither --all nor a choice of markers (-m) asks for it."""
+    return not config.getoption("--all") and not config.getoption("markexpr")
+
+
+def pytest_ignore_collect(collection_path, config):
+    """Do not import files of the second tier that would fail without their package."""
+    is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
+    if is_test and _first_tier_alone(config) and NEEDS_PACKAGES.search(collection_path.read_text("utf-8")):
+        return True
+    return None
+
+
+def pytest_itemcollected(item):
+    if "data_dir" in getattr(item, "fixturenames", ()):
+        item.add_marker(pytest.mark.data)
+
+
 def pytest_collection_modifyitems(config, items):
-    """Leave out tests on fresh random problems, unless they are asked for: they may fail by chance."""
-    if config.getoption("--fuzz-minutes") <= 0:
-        fresh = [item for item in items if "fuzz_minutes" in item.fixturenames]
-        items[:] = [item for item in items if item not in fresh]
-        config.hook.pytest_deselected(items=fresh)
+    """Leave out the second tier, and tests on fresh random problems (they may fail by chance), unless asked for."""
+    left_out = []
+    for item in items:
+        is_fresh = "fuzz_minutes" in getattr(item, "fixturenames", ()) and config.getoption("--fuzz-minutes") <= 0
+        is_second = _first_tier_alone(config) and any(item.get_closest_marker(name) for name in SECOND_TIER)
+        if is_fresh or is_second:
+            left_out.append(item)
+    if left_out:
+        gone = set(left_out)
+        items[:] = [item for item in items if item not in gone]
+        config.hook.pytest_deselected(items=left_out)
+
+
+def pytest_runtest_setup(item):
+    """Skip a test whose packages are missing: those that its marker `deep` names, or PyTorch."""
+    for marker in item.iter_markers("deep"):
+        for package in marker.args or ("torch",):
+            pytest.importorskip(package)
 
 
 @pytest.fixture

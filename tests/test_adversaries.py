@@ -10,7 +10,7 @@ from enumeration import least_cost, possible_attacks, random_powers, scores_afte
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flipproof import Adversary, CertifiedRidgeClassifier, LabelLinearClassifier, certify
+from flipproof import Adversary, Assumption, CertifiedRidgeClassifier, LabelLinearClassifier, certify
 from flipproof.core.exact import gain_factors
 from flipproof.core.powers import Powers
 
@@ -220,11 +220,13 @@ def test_assumptions_say_what_the_adversary_cannot_do():
     X, y = np.arange(6.0)[:, None], np.array(list("hhhsss"))
     model = CertifiedRidgeClassifier(classes=["h", "s"]).fit(X, y)
     who = Adversary(trusted=[True] + [False] * 5, groups=[1, 1, 2, 2, 3, 3], allowed=[("h", "s")])
-    text = " ".join(model.certify(X, "kl", who).assumptions)
-    assert "1 of the 6 training labels are trusted" in text
-    assert "h -> s." in text
-    assert "'kl' uses this only to leave out labels that cannot be changed" in text
-    assert "that many of 2 may change all of their labels" in text
+    assert model.certify(X, "kl", who).assumptions == (
+        Assumption("labels-only"),
+        Assumption("trusted-labels", {"n_trusted": 1, "n_labels": 6}),
+        Assumption("changes-allowed", {"changes": [("h", "s")], "n_changes": 1}),
+        Assumption("changes-partly-used", {"method": "kl"}),
+        Assumption("annotators", {"n_annotators": 2}),
+    )
     assert certify(model, X, adversary=who).adversary is who
 
 

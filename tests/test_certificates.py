@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from flipproof import Adversary, Certificates, CertifiedRidgeClassifier
+from flipproof import Adversary, Assumption, Certificates, CertifiedRidgeClassifier
 from flipproof.certificates import certificate_sentence
 
 ROWS = ("prediction", "radius", "rival", "margin", "log_failure", "abstained")
@@ -89,7 +89,9 @@ def test_a_table_holds_everything_and_survives_a_file(words, method, tmp_path):
     assert about["unit"] == "labels"
     assert int(about["n_train"]) == 90
     assert json.loads(about["classes"]) == cert.classes.tolist()
-    assert tuple(json.loads(about["assumptions"])) == cert.assumptions
+    stored = json.loads(about["assumptions"])
+    assert tuple(map(Assumption.from_dict, stored)) == cert.assumptions
+    assert [one["sentence"] for one in stored] == [str(one) for one in cert.assumptions]
 
 
 def test_a_table_holds_the_noise_of_each_row():
@@ -103,9 +105,13 @@ def test_a_table_of_no_rows_has_the_same_columns():
 
 
 def test_assumptions_say_what_is_never_covered():
-    first, second = make().assumptions
-    assert "Only training labels are changed" in first
-    assert "class set (3 classes) was read from the training labels" in second
+    assert make().assumptions == (Assumption("labels-only"), Assumption("classes-read", {"n_classes": 3}))
+
+
+@pytest.mark.parametrize("wrong", [("a sentence",), "a sentence", (Assumption("labels-only"), 3), None])
+def test_only_assumptions_are_assumed(wrong):
+    with pytest.raises(ValueError, match="'assumptions' of Certificates must be"):
+        dataclasses.replace(make(), assumptions=wrong)
 
 
 def test_a_certificate_can_be_read_aloud():

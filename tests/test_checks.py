@@ -89,12 +89,12 @@ class OffsetsByClassBalance(Parzen):
 
 
 class DependsOnCompany(Parzen):
-    def _votes(self, Z):
+    def votes(self, Z):
         return dense_votes(self.label_free_weights(Z - Z.mean(axis=0)), self.precision_)
 
 
 class DependsOnOrder(Parzen):
-    def _votes(self, Z):
+    def votes(self, Z):
         return dense_votes(self.label_free_weights(Z - Z[:1]), self.precision_)
 
 
@@ -159,7 +159,7 @@ class RemembersFits(Parzen):
 class TiesToHighest(Parzen):
     def predict(self, X):
         alpha, offsets = self.vote_weights(X)
-        scores = alpha @ np.eye(len(self.classes_))[self._codes] + offsets
+        scores = alpha @ np.eye(len(self.classes_))[self.label_codes_] + offsets
         return self.classes_[len(self.classes_) - 1 - np.argmax(scores[:, ::-1], axis=1)]
 
 
@@ -167,7 +167,7 @@ class PredictsByItsOwnLights(Parzen):
     """The weights read no label, but the prediction is that of the nearest row of the majority class."""
 
     def predict(self, X):
-        return np.full(len(X), self.classes_[np.argmax(np.bincount(self._codes))])
+        return np.full(len(X), self.classes_[np.argmax(np.bincount(self.label_codes_))])
 
 
 class CertifiesSomethingElse(Parzen):

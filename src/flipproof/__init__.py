@@ -10,6 +10,7 @@ __version__ = "0.1.0.dev0"
 #: Where each public name lives. Names are imported when they are first used, so that `import flipproof` is quick.
 _HOMES = {
     "Adversary": "adversary",
+    "Assumption": "assumptions",
     "AttackDisplay": "displays",
     "Certificates": "certificates",
     "CertifiedAccuracyDisplay": "displays",

@@ -9,12 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.assumptions import MOST_CHANGES, Assumption, change_values, changes_in_words
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Integers
 from flipproof.values import as_mask, as_names, as_values, distinct, positions
-
-#: Possible changes of labels that are listed one by one.
-CHANGES_IN_WORDS = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +54,7 @@ class Adversary:
         if self.groups is not None:
             parts.append(f"labels of {len(distinct(self.groups)[0])} annotators")
         if self.allowed is not None:
-            parts.append(f"changes {changes_in_words(self.allowed)} only")
+            parts.append(f"changes {changes_in_words(self.allowed[:MOST_CHANGES], len(self.allowed))} only")
         return f"<Adversary: {', '.join(parts) or 'may change any label to anything'}>"
 
 
@@ -98,13 +96,6 @@ def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
     return changes
 
 
-def changes_in_words(allowed: Sequence[tuple[Any, Any]]) -> str:
-    """List the possible changes, or the first of very many."""
-    listed = ", ".join(f"{old} -> {new}" for old, new in allowed[:CHANGES_IN_WORDS])
-    more = len(allowed) - CHANGES_IN_WORDS
-    return f"{listed} and {more:,} more" if more > 0 else listed
-
-
 def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     array = array.copy()
     array.setflags(write=False)
@@ -144,34 +135,28 @@ def check_adversary(adversary: Adversary | None, n_rows: int) -> None:
             )
 
 
-def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str) -> list[str]:
-    """Say in words what the adversary cannot do, and what the radius counts."""
+def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str) -> list[Assumption]:
+    """Return what the adversary is assumed not to do, and what the radius counts."""
     if adversary is None:
         return []
     trusted = None if adversary.trusted is None else (int(np.count_nonzero(adversary.trusted)), len(adversary.trusted))
-    return limits_in_words(trusted, adversary.allowed, scope, method)
+    return assumed_limits(trusted, adversary.allowed, scope, method)
 
 
-def limits_in_words(
+def assumed_limits(
     trusted: tuple[int, int] | None, allowed: tuple[tuple[Any, Any], ...] | None, scope: Scope, method: str
-) -> list[str]:
-    """Say what an adversary cannot do; `trusted` is how many labels are, and of how many."""
-    said: list[str] = []
+) -> list[Assumption]:
+    """Return what an adversary is assumed not to do; `trusted` is how many labels are, and of how many."""
+    found: list[Assumption] = []
     if trusted is not None:
-        said.append(f"{trusted[0]} of the {trusted[1]} training labels are trusted: nobody can change them.")
+        found.append(Assumption("trusted-labels", {"n_trusted": trusted[0], "n_labels": trusted[1]}))
     if allowed is not None:
-        said.append(f"Labels can be changed in these ways only: {changes_in_words(allowed)}.")
-        if method in ("kl", "tight"):
-            said.append(
-                f"The method {method!r} uses this only to leave out labels that cannot be changed at all; 'exact' uses "
-                "all of it."
-            )
+        found.append(Assumption("changes-allowed", change_values(allowed)))
+        if method in ("kl", "tight", "gap"):
+            found.append(Assumption("changes-partly-used", {"method": method}))
     if scope.group_sizes is not None:
-        said.append(
-            f"The radius counts annotators: that many of {scope.n_touchable} may change all of their labels, and "
-            "nobody else any."
-        )
-    return said
+        found.append(Assumption("annotators", {"n_annotators": scope.n_touchable}))
+    return found
 
 
 def possible_changes(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:

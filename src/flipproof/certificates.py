@@ -13,7 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.rounding import Floats, Integers
+from flipproof.parameters import check_parameter, one_of
 
 METHODS = ("exact", "tight", "kl")
 
@@ -55,8 +57,8 @@ class Certificates:
         Number of training labels: the denominator of "share of labels poisoned".
     classes : array of shape (K,)
         The classes, in the order of `witness`.
-    assumptions : tuple of str
-        What the certificate rests on, in words.
+    assumptions : tuple of Assumption
+        What the certificate rests on; ``str`` words each.
     unit : {"labels", "annotators", "l2", "divergence"}
         What the radius counts. "l2": it is the norm of a change of all training features together; "divergence": of the
         noise, in nats, for a measure of one's own.
@@ -79,12 +81,13 @@ class Certificates:
     noise: float | Floats
     n_train: int
     classes: NDArray[Any]
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
     unit: str = "labels"
     n_touchable: int = -1
     adversary: Adversary | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
         if self.n_touchable < 0:  # not given: whoever it is can touch every label
             object.__setattr__(self, "n_touchable", self.n_train)
         for value in vars(self).values():
@@ -115,7 +118,7 @@ class Certificates:
         lines = [(row, self.prediction[row], self._radius_words(row), self.rival[row]) for row in order]
         head = _html_cells(("test row", "prediction", f"radius ({self.unit})", "class to watch"), "th")
         body = "".join(f"<tr>{_html_cells(line, 'td')}</tr>" for line in lines)
-        rests = "".join(f"<li>{html.escape(sentence)}</li>" for sentence in self.assumptions)
+        rests = "".join(f"<li>{html.escape(str(one))}</li>" for one in self.assumptions)
         return (
             f"<p>{html.escape(repr(self))}</p>"
             f"<table><caption>The most fragile</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
@@ -149,17 +152,14 @@ class Certificates:
             "unit": self.unit,
             "n_touchable": str(self.n_touchable),
             "classes": json.dumps(self.classes.tolist()),
-            "assumptions": json.dumps(self.assumptions),
+            "assumptions": json.dumps([one.to_dict() for one in self.assumptions]),
         }
         return pa.table(columns, metadata=about)
 
 
 def check_method(method: str, owner: str) -> str:
     """Return `method` if it is one, else say which there are."""
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(
-            f"The 'method' parameter of {owner} must be one of {', '.join(map(repr, METHODS))}. Got {method!r} instead."
-        )
+    check_parameter(owner, "method", method, one_of(*METHODS))
     return method
 
 

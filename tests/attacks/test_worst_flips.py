@@ -168,10 +168,10 @@ def test_pipelines_and_searches_are_attacked_at_their_learner():
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda m, Z: worst_flips(m, Z, max_flips=-1), "max_flips must be None or an integer of at least 0. Got -1"),
+        (lambda m, Z: worst_flips(m, Z, max_flips=-1), "'max_flips' parameter of worst_flips .* Got -1"),
         (lambda m, Z: worst_flips(m, Z, max_flips=1.5), "Got 1.5"),
         (lambda m, Z: worst_flips(LogisticRegression(), Z), "needs a label-linear learner.*Got LogisticRegression"),
-        (lambda m, Z: labels_to_audit(m, Z, top=0), "top must be an integer of at least 1. Got 0"),
+        (lambda m, Z: labels_to_audit(m, Z, top=0), "'top' parameter of labels_to_audit .* Got 0"),
         (lambda m, Z: worst_flips(m, Z).accuracy([0], [1]), r"one label per test row, shape \(3,\)"),
         (lambda m, Z: worst_flips(m, Z).accuracy([0, 0, 0], [-1]), r"flips must be numbers of at least 0"),
         (lambda m, Z: smoothed_attack(m.set_params(noise="auto").fit(Z, [0, 1, 0]), Z), "say which noise q"),

@@ -72,7 +72,8 @@ def test_the_summary_is_a_report_with_all_that_is_known(files, certify, tmp_path
     assert facts["learner"]["name"] == "ridge"
     assert len(facts["encoding"]) == 3
     assert {len(checksum) for checksum in facts["sha256"].values()} == {64}
-    assert any("turned into numbers without labels" in one for one in summary["assumptions"])
+    [encoded] = [one["values"] for one in summary["assumptions"] if one["code"] == "columns-encoded"]
+    assert encoded == {"n_encoded": N_TRAIN, "n_rows": N_TRAIN}
 
 
 def test_files_of_every_kind_give_the_same(certify, tmp_path, files):
@@ -106,7 +107,9 @@ def test_outputs_of_every_kind_say_the_same(files, certify, tmp_path):
     stored = json.loads((tmp_path / "out.json").read_text())
     assert stored["rows"] == wanted.to_pylist()
     assert stored["n_train"] == N_TRAIN
-    assert stored["assumptions"]
+    [about] = stored["methods"].values()
+    assert about["noise"] == 0.1
+    assert [one["code"] for one in about["assumptions"]] == ["labels-only", "classes-read", "columns-encoded"]
     assert json.loads(wanted.schema.metadata[b"flipproof"])["n_train"] == N_TRAIN
 
 
@@ -117,6 +120,20 @@ def test_several_methods_stand_one_below_the_other(files, certify):
     assert (radii[N_TEST:] <= radii[:N_TEST]).all()
     assert radii[N_TEST:].tolist() == expected(CertifiedRidgeClassifier(noise=0.2), "kl").radius.tolist()
     assert [one["method"] for one in summary["methods"]] == ["exact", "kl"]
+    assert summary["methods"][1]["noise"] == 0.2
+
+
+def test_each_of_several_methods_keeps_its_own_assumptions(files, certify, capfd, tmp_path):
+    options = [*files, "--method", "exact", "--method", "kl", "--allow", "ham:spam"]
+    written, summary = certify(*options)
+    of_method = {one["method"]: [assumed["code"] for assumed in one["assumptions"]] for one in summary["methods"]}
+    common = [assumed["code"] for assumed in summary["assumptions"]]
+    assert common == of_method["exact"]
+    assert set(of_method["kl"]) - set(common) == {"changes-partly-used"}
+    stored = json.loads(written.schema.metadata[b"flipproof"])["methods"]
+    assert {name: [one["code"] for one in about["assumptions"]] for name, about in stored.items()} == of_method
+    assert run(["certify", *options]) == 0
+    assert "Only kl (q = 0.1) also rests on:" in capfd.readouterr().out
 
 
 def test_another_learner_with_its_parameters(files, certify):
@@ -124,7 +141,7 @@ def test_another_learner_with_its_parameters(files, certify):
     learner = CertifiedNeighborsClassifier(9, classes=["ham", "spam"])
     assert written["radius"].to_pylist() == expected(learner).radius.tolist()
     assert summary["facts"]["learner"]["n_neighbors"] == 9
-    assert not any("read from the training labels" in one for one in summary["assumptions"])
+    assert all(one["code"] != "classes-read" for one in summary["assumptions"])
 
 
 @pytest.mark.parametrize("learner", ["kernel", "cluster", "forest", "partition"])

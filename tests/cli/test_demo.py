@@ -121,6 +121,7 @@ def test_demo_saves_the_figure_and_names_it(demo):
     assert [path.name for path in (folder / FIGURE).parent.iterdir()] == [FIGURE.name]
 
 
+@pytest.mark.slow
 def test_the_seed_decides_everything(demo, tmp_path):
     result, _ = demo
     # neither the width of somebody's terminal nor the number of threads changes a letter
@@ -210,6 +211,7 @@ def test_ctrl_c_ends_in_one_line_and_leaves_no_figure(tmp_path):
     assert not list((tmp_path / FIGURE).parent.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_a_run_that_is_ended_leaves_no_figure(tmp_path):
     code, data, talk = signalled(tmp_path, ["demo"], "certificates", signal.SIGTERM)
@@ -219,6 +221,7 @@ def test_a_run_that_is_ended_leaves_no_figure(tmp_path):
     assert not list((tmp_path / FIGURE).parent.iterdir())
 
 
+@pytest.mark.slow
 def test_a_reader_that_leaves_is_no_failed_requirement(tmp_path):
     command = f"{sys.executable} -m flipproof demo --out {tmp_path} 2>/dev/null | head -1; echo ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)

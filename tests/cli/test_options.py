@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from small_tables import write_mails
@@ -28,6 +29,13 @@ def test_every_command_can_be_quiet_and_speak_json(name, capfd):
     said = capfd.readouterr().out
     for option in ("--json", "--quiet", "--config"):
         assert option in said
+
+
+def test_the_docs_show_the_help(capfd, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["--help"]) == 0
+    docs = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
+    assert f"```text\n{capfd.readouterr().out}```\n" in docs
 
 
 def test_help_shows_options_in_groups(capfd):

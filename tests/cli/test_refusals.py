@@ -367,5 +367,5 @@ def test_other_commands_refuse_likewise(files, refused, tmp_path, command):
         for content in (b"", b"{", b"[1]", b"{}", b"\xff\xfe"):
             (tmp_path / "saved.json").write_bytes(content)
             refused(tmp_path / "saved.json", command=command)
-        (tmp_path / "saved.json").write_bytes(b'{"format": "flipproof-report", "version": 1}')
+        (tmp_path / "saved.json").write_bytes(b'{"format": "flipproof-report", "version": 2}')
         assert "saved report" in refused(tmp_path / "saved.json", command=command)

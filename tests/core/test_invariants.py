@@ -1,5 +1,7 @@
 """Invariants of every result: each check detects its violation, and weights that are not finite are refused."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -92,8 +94,8 @@ class NotANumber(LabelLinearClassifier):
     def fit_without_labels(self, X):
         pass
 
-    def _votes(self, Z):
-        return dense_votes(np.full((len(Z), self._n_rows), np.nan), self.precision_)
+    def votes(self, Z):
+        return dense_votes(np.full((len(Z), self.n_rows_), np.nan), self.precision_)
 
 
 def test_every_method_refuses_nan_votes():
@@ -143,7 +145,8 @@ def test_disagreement_of_certify_and_predict_is_detected(monkeypatch):
     with pytest.raises(InvariantError, match="highest score"):
         model.certify(X[:4])
     monkeypatch.undo()
-    model._class_sums = model._class_sums[:, ::-1]  # used by predict only
+    labels = replace(model._rule.labels, sums=model._rule.labels.sums[:, ::-1])
+    model._rule = replace(model._rule, labels=labels)  # what predict goes by
     with pytest.raises(InvariantError, match="certify and predict"):
         model.certify(X[:4])
 

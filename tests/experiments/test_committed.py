@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from tiers import mostly_slow
 
 from flipproof.cli.group import run as command
 from flipproof.experiments import read_experiment
@@ -23,7 +24,7 @@ TEST_ROWS = {"mnist17": 2163, "mnist": 10_000, "cifar10": 10_000, "dogfish": 600
 DONE_AGAIN, ATTACKS_DONE_AGAIN = 20, 5
 
 
-@pytest.fixture(scope="module", params=TEST_ROWS)
+@pytest.fixture(scope="module", params=mostly_slow(TEST_ROWS, fast=(3,)))
 def committed(request):
     name = request.param
     return (
@@ -49,6 +50,7 @@ def test_tables_match_the_rows(committed):
         assert (FOLDER / experiment.name / f"{figure.file}.png").is_file()
 
 
+@pytest.mark.slow
 def test_the_numbers_of_the_text_match_the_rows():
     rows = {name: RowFile(FOLDER / name).runs() for name in TEST_ROWS}
     table = (FOLDER / "claims.md").read_text()
@@ -56,6 +58,7 @@ def test_the_numbers_of_the_text_match_the_rows():
     assert table.count("\n") == len(CLAIMS) + 4
 
 
+@pytest.mark.slow
 def test_tables_and_figures_are_regenerated_from_rows(tmp_path, capfd):
     folder = tmp_path / "dogfish"
     folder.mkdir()

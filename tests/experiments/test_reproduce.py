@@ -6,6 +6,8 @@ import signal
 import sys
 import threading
 import time
+import types
+from importlib.machinery import ModuleSpec
 
 import numpy as np
 import pytest
@@ -19,10 +21,10 @@ from flipproof.experiments.row_files import FINISHED, GROWING, RowFile
 NEEDED = {"mnist17": ("torch", "umap")}
 
 
-@pytest.mark.parametrize("name", experiment_names())
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=pytest.mark.deep(*NEEDED.get(name, ("umap",)))) for name in experiment_names()]
+)
 def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
-    for package in NEEDED.get(name, ("umap",)):
-        pytest.importorskip(package)
     arguments = ["reproduce", name, "--quick", "--data-dir", str(data_dir), "--out", str(tmp_path)]
     assert command(arguments) == 0
     experiment, folder = read_experiment(name), tmp_path / f"{name}-quick"
@@ -126,16 +128,26 @@ def test_another_seed_is_another_run(data_dir, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "package", "extra"),
-    [("mnist17", "torch", "deep"), ("imdb", "umap", "umap"), ("imdb", "matplotlib", "plot")],
+    ("name", "hidden", "named"),
+    [
+        ("mnist17", ("torch", "umap", "matplotlib"), "matplotlib, PyTorch, umap-learn."),
+        ("imdb", ("umap",), "umap-learn."),
+        ("dogfish", ("umap", "PIL"), "pillow, umap-learn."),
+        ("imdb", ("matplotlib",), "matplotlib."),
+        ("all", ("torch", "umap", "PIL"), "pillow, PyTorch, umap-learn."),
+    ],
 )
-def test_a_missing_package_is_named_first(name, package, extra, data_dir, tmp_path, monkeypatch, capfd):
-    monkeypatch.setitem(sys.modules, package, None)
+def test_all_missing_packages_are_named_at_once(name, hidden, named, data_dir, tmp_path, monkeypatch, capfd):
+    for package in ("torch", "umap"):  # those that are not hidden need not be installed either
+        monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
+        sys.modules[package].__spec__ = ModuleSpec(package, None)
+    for package in hidden:
+        monkeypatch.setitem(sys.modules, package, None)
     assert command(["reproduce", name, "--quick", "--data-dir", str(data_dir), "--out", str(tmp_path)]) == 2
-    said = capfd.readouterr().err.splitlines()
-    assert len(said) == 2, "that it is loading, and what to install"
-    assert f"pip install 'flipproof[{extra}]'" in said[1]
-    assert RowFile(tmp_path / f"{name}-quick").runs() == {}
+    *progress, said = capfd.readouterr().err.splitlines()
+    assert len(progress) == (5 if name == "all" else 1), "that it is loading"
+    assert f"{named} Install all: pip install 'flipproof[reproduce]'" in said
+    assert not any(file.is_file() for file in tmp_path.rglob("*"))
 
 
 def test_bad_input_gives_a_one_line_error(data_dir, tmp_path, capfd):

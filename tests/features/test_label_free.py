@@ -15,7 +15,7 @@ from small_images import enlarged_digits
 from flipproof import CertifiedRidgeClassifier, certify
 from flipproof.features import RICA, CNNFeatures, SimCLRFeatures, UMAPFeatures, WordVectors, ica_features, pca_features
 
-DEEP = ("cnn", "simclr")
+DEEP = tuple(pytest.param(name, marks=pytest.mark.deep) for name in ("cnn", "simclr"))
 NAMES = ("pca", "pca, whitened", "ica", "umap", "rica", "words", *DEEP)
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 
@@ -53,8 +53,6 @@ def standing_in_for_umap(monkeypatch):
 def problem(request, digit_images, standing_in_for_umap):
     """A feature map by name, training rows with labels, and test rows."""
     name = request.param
-    if name in DEEP:
-        pytest.importorskip("torch")
     images, labels = digit_images
     X, y, Z = images[:80], labels[:80] % 2, images[80:120]
     others = slice(200, 280)
@@ -95,8 +93,11 @@ def test_certificates_equal_those_on_precomputed_features(problem):
     outside = CertifiedRidgeClassifier(classes=[0, 1]).fit(fitted.transform(X), y)
     inside = within.certify(Z)
     assert np.array_equal(inside.radius, outside.certify(fitted.transform(Z)).radius)
-    assert any(type(made).__name__ in sentence for sentence in inside.assumptions)
-    assert isinstance(made, CNNFeatures) == any("y_aux" in s for s in inside.assumptions)
+    [fitted] = [one for one in inside.assumptions if one.code == "fitted-without-labels"]
+    assert fitted.values["step"] == type(made).__name__
+    codes = {one.code for one in inside.assumptions}
+    assert isinstance(made, CNNFeatures) == ("auxiliary-labels" in codes)
+    assert isinstance(made, UMAPFeatures) == ("test-rows-together" in codes)
     piped = make_pipeline(clone(made), CertifiedRidgeClassifier(classes=[0, 1])).fit(X, y)
     assert np.array_equal(certify(piped, Z).radius, inside.radius)
 

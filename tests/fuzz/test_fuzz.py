@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from patience import SECONDS
+from tiers import mostly_slow
 
 import flipproof
 from fuzz.judge import judge
@@ -34,7 +35,7 @@ def judged(seeds, record_property, **options):
     return tally
 
 
-@pytest.mark.parametrize("chunk", range(CHUNKS))
+@pytest.mark.parametrize("chunk", mostly_slow(range(CHUNKS), fast=(1, 2)))
 def test_problems_with_fixed_seeds(chunk, record_property):
     tally = judged(range(chunk, CASES, CHUNKS), record_property)
     assert tally.n_cases == CASES // CHUNKS
@@ -119,13 +120,20 @@ def test_the_judge_has_nothing_against_a_sound_learner():
 
 @pytest.mark.parametrize(
     ("learner", "kind", "mended"),
-    [
-        ("RadiusTooLarge", "radius too large (exact)", ("found.radius + 1", "found.radius")),
-        ("RadiusTooSmall", "radius too small (exact)", ("found.radius - 1", "found.radius")),
-        ("WrongPrediction", "form: certificates.prediction", ("prediction=last, rival=first", "method=found.method")),
-        ("WrongRival", "rival", ("rival=np.array([other[-1] for other in others])", "method=found.method")),
-        ("ReadsLabels", "weights", ("1e-3 if", "1e3 if")),
-    ],
+    mostly_slow(
+        [
+            ("RadiusTooLarge", "radius too large (exact)", ("found.radius + 1", "found.radius")),
+            ("RadiusTooSmall", "radius too small (exact)", ("found.radius - 1", "found.radius")),
+            (
+                "WrongPrediction",
+                "form: certificates.prediction",
+                ("prediction=last, rival=first", "method=found.method"),
+            ),
+            ("WrongRival", "rival", ("rival=np.array([other[-1] for other in others])", "method=found.method")),
+            ("ReadsLabels", "weights", ("1e-3 if", "1e3 if")),
+        ],
+        fast=(0, 4),
+    ),
 )
 def test_the_judge_notices(learner, kind, mended, tmp_path):
     found = [one for one in judge(with_learner(learner)).findings if one.kind.startswith(kind)]
@@ -139,7 +147,7 @@ def test_the_judge_notices(learner, kind, mended, tmp_path):
     assert passed.returncode == 0, passed.stdout + passed.stderr
 
 
-@pytest.mark.parametrize("method", ["kl", "tight"])
+@pytest.mark.parametrize("method", mostly_slow(["kl", "tight"], fast=(0,)))
 def test_the_judge_notices_radii_that_the_noise_does_not_prove(method, tmp_path):
     """Even where the exact radius is larger still."""
     problem = replace(PLAIN, code=PLAIN.code.replace("0.1,", "0.1, noise='auto', precision=16,"))

@@ -192,10 +192,9 @@ def _said(arguments):
 
 def _stable(value):
     """Keep figures and names; leave out sentences, which may be worded better, and what differs from run to run."""
+    left_out = ("assumptions", "checksum", "created", "facts", "software")
     if isinstance(value, dict):
-        kept = {
-            key: _stable(one) for key, one in value.items() if key not in ("checksum", "created", "facts", "software")
-        }
+        kept = {key: _stable(one) for key, one in value.items() if key not in left_out}
         return {key: one for key, one in kept.items() if one is not PROSE}
     if isinstance(value, list):
         kept = [_stable(one) for one in value]

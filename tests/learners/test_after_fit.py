@@ -113,7 +113,7 @@ def test_parameters_that_are_set_after_fit_change_no_fitted_model(learner, name)
     limited = model.certify(Z, adversary=adversary)
     predicted = model.predict(Z)
     np.testing.assert_array_equal(before.prediction, predicted)
-    assert any("class set" in one for one in before.assumptions)
+    assert any(one.code == "classes-read" for one in before.assumptions)
     for value in OTHERS[name]:
         model.set_params(**{name: value})
         np.testing.assert_array_equal(model.predict(Z), predicted)
@@ -129,9 +129,10 @@ def test_parameters_that_are_set_after_fit_change_no_fitted_model(learner, name)
                 assert now.assumptions == then.assumptions
                 assert (now.unit, now.n_touchable) == (then.unit, then.n_touchable)
         if hasattr(after, "confidence"):
-            assert any(f"probability {after.confidence} over" in one for one in after.assumptions)
-        assert [one for one in after.assumptions if "class set" in one] == [
-            one for one in before.assumptions if "class set" in one
+            [said] = [one for one in after.assumptions if one.code == "confidence"]
+            assert said.values["confidence"] == after.confidence
+        assert [one for one in after.assumptions if one.code == "classes-read"] == [
+            one for one in before.assumptions if one.code == "classes-read"
         ]
 
 

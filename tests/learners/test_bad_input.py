@@ -103,7 +103,7 @@ BAD_SETTINGS = {
     "word not named": ({"classes": ["ham", "eggs"]}, WORDS, r"contain \['spam'\], which are not in classes"),
     "words, but numbers named": ({"classes": [0, 1]}, WORDS, r"contain \['ham', 'spam'\], which are not in classes"),
     "numbers, but words named": ({"classes": ["0", "1"]}, Y, r"contain \[0, 1\], which are not in classes"),
-    "features not a transformer": ({"features": "pca"}, Y, "'features' .* must be a transformer.* Got 'pca' instead"),
+    "features not a transformer": ({"features": "pca"}, Y, "'features' .* a transformer.* Got 'pca' instead"),
     "features that make NaN": ({"features": FunctionTransformer(lambda A: A * np.nan)}, Y, "contains NaN"),
     "features that lose rows": (
         {"features": FunctionTransformer(lambda A: A[:5])},

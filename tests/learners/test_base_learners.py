@@ -123,10 +123,8 @@ def of_torch():
 
 
 @pytest.mark.parametrize("in_fit", [True, False])
-@pytest.mark.parametrize("toss", [of_numpy, of_python, of_torch])
+@pytest.mark.parametrize("toss", [of_numpy, of_python, pytest.param(of_torch, marks=pytest.mark.deep)])
 def test_generators_that_all_code_shares_are_seeded_and_left_alone(toss, in_fit):
-    if toss is of_torch:
-        pytest.importorskip("torch")
     first = votes(Coin(toss, in_fit))
     for number in range(3):
         toss()  # moves on

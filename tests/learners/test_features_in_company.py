@@ -73,7 +73,7 @@ def test_random_numbers_do_not_depend_on_the_place_of_a_row():
 
 def test_umap_is_given_all_test_rows_and_says_so():
     assert UMAPFeatures.places_rows_together
-    assert "same test rows" in UMAPFeatures.rests_on
+    assert UMAPFeatures.rests_on.code == "test-rows-together"
 
 
 def test_no_test_rows_are_refused():

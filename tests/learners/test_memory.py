@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from tiers import mostly_slow
 
 SCRIPT = """
 import resource, sys
@@ -28,7 +29,9 @@ def certify(method, precision, mebibytes, rows):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
-@pytest.mark.parametrize(("method", "precision", "rows"), [("exact", 10, 300), ("tight", 10, 300), ("exact", 20, 3)])
+@pytest.mark.parametrize(
+    ("method", "precision", "rows"), mostly_slow([("exact", 10, 300), ("tight", 10, 300), ("exact", 20, 3)], fast=(0,))
+)
 def test_a_million_rows_within_the_budget(method, precision, rows):
     """All votes of 300 rows would be 2.3 GiB."""
     result = certify(method, precision, mebibytes=384, rows=rows)

@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flipproof import Adversary, CertifiedRidgeClassifier, LabelLinearClassifier, certified_accuracy
+from flipproof import Adversary, Assumption, CertifiedRidgeClassifier, LabelLinearClassifier, certified_accuracy
 from flipproof.learners.selection import select_on_trusted
 
 LAMBDAS = {"regularization": [1.0, 30.0, 1e3, 1e6]}
@@ -136,14 +136,15 @@ def test_certificates_say_on_what_the_choice_rests():
     assert repr(selection.adversary) == "<Adversary: 60 labels trusted>"
     certificates = selection.certify(X, "tight")
     assert certificates.method == "tight"
-    said = f"The parameters {selection.best_params} were chosen on the labels of the 60 trusted rows only"
+    parameters = tuple((name, repr(value)) for name, value in selection.best_params.items())
+    said = Assumption("chosen-on-trusted", {"parameters": parameters, "n_trusted": 60})
+    assert "certify against Adversary(trusted=...)" in str(said)
     for assumptions in (certificates.assumptions, selection.model.certify(X).assumptions):
-        assert sum(sentence.startswith(said) for sentence in assumptions) == 1
-        assert any("certify against Adversary(trusted=...)" in sentence for sentence in assumptions)
+        assert assumptions.count(said) == 1
     direct = selection.model.certify(X, "tight", Adversary(trusted=trusted))
     np.testing.assert_array_equal(certificates.radius, direct.radius)
     # and a new fit forgets about it
-    assert not any(said in sentence for sentence in selection.model.fit(X, y).certify(X).assumptions)
+    assert said not in selection.model.fit(X, y).certify(X).assumptions
 
 
 def test_certify_takes_further_limits():
@@ -166,8 +167,9 @@ def test_a_pipeline_on_data_frames():
     assert set(selection.best_params) == set(grid)
     assert not hasattr(given, "mean_")
     assert selection.model.feature_names_in_.tolist() == ["a", "b", "c"]
-    said = selection.certify(frame).assumptions
-    assert sum("60 trusted rows only" in sentence for sentence in said) == 1
+    [said] = [one for one in selection.certify(frame).assumptions if one.code == "chosen-on-trusted"]
+    assert said.values["n_trusted"] == 60
+    assert {name for name, _ in said.values["parameters"]} == set(grid)
 
 
 def test_a_list_of_grids_and_class_sets():
@@ -220,11 +222,11 @@ BAD = {
     "fractional flips": ({"flips": 0.1}, "'flips' .* must be an integer of at least 0. Got 0.1"),
     "too many flips": ({"flips": 121}, "flips=121 is more than all 120 labels"),
     "one fold": ({"cv": 1}, "'cv' .* must be an integer of at least 2. Got 1"),
-    "empty grid": ({"grid": {}}, "'grid' .* must name something to try. Got {}"),
-    "no grids": ({"grid": []}, r"'grid' .* must name something to try. Got \[\]"),
+    "empty grid": ({"grid": {}}, "'grid' parameter of .* Got {} instead: it names nothing"),
+    "no grids": ({"grid": []}, r"'grid' parameter of .* Got \[\] instead: it names nothing"),
     "no values": ({"grid": {"regularization": []}}, "'grid' .* must be a dict of parameter names and lists"),
     "no list": ({"grid": {"regularization": 3}}, "'grid' .* must be a dict of parameter names and lists"),
-    "unknown name": ({"grid": {"alpha": [1]}}, "must name parameters of the estimator, .*regularization. Got alpha"),
+    "unknown name": ({"grid": {"alpha": [1]}}, r"'grid' parameter of .* regularization. Got \['alpha'\]"),
     "unknown method": ({"method": "best"}, "None of the 4 candidates .* must be one of 'exact', 'tight', 'kl'"),
     "bad values": ({"grid": {"precision": [99]}}, "None of the 1 candidates .*integer from 2 to 24"),
     "foreign estimator": ({"estimator": Ridge()}, r"'estimator' .* flipproof learner or .*Pipeline .* Got Ridge\(\)"),

@@ -70,7 +70,7 @@ def _run(source, tests):
     os.environ.update(SETTINGS, HYPOTHESIS_STORAGE_DIRECTORY=source)
     sys.path.insert(0, source)
     errors = FirstErrors(tests)
-    options = ["-q", "--no-header", "-p", "no:cacheprovider", "-o", "addopts=--strict-markers --strict-config"]
+    options = ["-q", "--all", "--no-header", "-p", "no:cacheprovider", "-o", "addopts=--strict-markers --strict-config"]
     code = pytest.main([*options, *tests], plugins=[errors])
     found = Path(sys.modules["flipproof"].__file__)
     if not found.is_relative_to(source) or code not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):

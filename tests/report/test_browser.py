@@ -10,8 +10,9 @@ from patience import until
 
 from flipproof.report.html import render_html
 
-INSTALL = "sudo apt-get install -y chromium chromium-driver && pip install -e '.[test,browser]'"
+INSTALL = "sudo apt-get install -y chromium chromium-driver && pip install -e '.[browser]'"
 
+pytestmark = pytest.mark.browser
 webdriver = pytest.importorskip("selenium.webdriver", reason=f"no selenium: {INSTALL}")
 
 from selenium.webdriver.common.by import By  # noqa: E402

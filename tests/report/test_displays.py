@@ -8,7 +8,7 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 
-from flipproof import Adversary, certified_accuracy
+from flipproof import Adversary, Assumption, certified_accuracy
 from flipproof.attacks import worst_flips
 from flipproof.displays import AttackDisplay, RadiusHistogramDisplay
 
@@ -80,7 +80,8 @@ def test_another_unit_is_refused(problem, ax):
 
 def test_certificates_show_themselves_in_a_notebook(problem):
     certificates = problem.certificates()["exact"]
-    named = dataclasses.replace(certificates, prediction=np.array(["<b>"] * 60), assumptions=("a < b",))
+    stated = Assumption("stated", {"text": "a < b"})
+    named = dataclasses.replace(certificates, prediction=np.array(["<b>"] * 60), assumptions=(stated,))
     shown = named._repr_html_()
     assert "&lt;Certificates: 60 predictions" in shown
     assert "<b>" not in shown

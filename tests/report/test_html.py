@@ -57,7 +57,7 @@ def test_everything_is_shown(problem):
     for words in (
         summary["headline"]["text"],
         *summary["threat"],
-        *summary["assumptions"],
+        *(assumption["sentence"] for assumption in summary["assumptions"]),
         *summary["voids"],
         *summary["software"].values(),
         "Requirement met: --min-certified-accuracy 0.5@2 ; found 67.8%",

@@ -8,8 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from flipproof import Adversary, certified_accuracy, certified_recall
+from flipproof import Adversary, Assumption, certified_accuracy, certified_recall
 from flipproof.attacks import worst_flips
+from flipproof.report import facts
+from flipproof.report.html import render_html
 from flipproof.report.markdown import render_markdown
 from flipproof.report.summary import MOST_CHANGES, MOST_PREDICTIONS, checksum, from_json, summarize, to_json
 
@@ -81,14 +83,33 @@ def test_annotators_and_restricted_adversaries_in_words(problem):
     certificates = problem.model.certify(problem.X, adversary=annotators)
     summary = summarize({"exact": certificates}, attack=worst_flips(problem.model, problem.X, adversary=annotators))
     assert summary["problem"]["unit"] == "annotators"
-    assert any("0 to 1" in sentence for sentence in summary["threat"])
+    assert any("0 -> 1" in sentence for sentence in summary["threat"])
     assert summary["attack"]["n_contradictions"] == 0
     trusted = problem.model.certify(problem.X, adversary=Adversary(trusted=np.ones(100, dtype=bool)))
     assert summarize({"exact": trusted})["headline"]["text"] == "There is no label that this adversary can change."
     half = problem.model.certify(problem.X, adversary=Adversary(trusted=np.arange(100) < 50))
     said = summarize({"exact": half})
     assert "of the 50 training labels that an adversary can change" in said["headline"]["text"]
-    assert "50 of the labels are trusted: nobody can change them." in said["threat"]
+    assert str(Assumption("trusted-labels", {"n_trusted": 50, "n_labels": 100})) in said["threat"]
+
+
+def test_methods_keep_their_assumptions_and_noise(problem):
+    adversary = Adversary(allowed=[(0, 1)])
+    certificates = problem.certificates("exact", "tight", "kl", adversary=adversary)
+    certificates["kl"] = dataclasses.replace(certificates["kl"], noise=np.linspace(0.1, 0.3, 60))
+    certificates["exact"] = dataclasses.replace(certificates["exact"], noise=np.nan)
+    summary = json.loads(json.dumps(summarize(certificates), allow_nan=False))
+    assert [one["noise"] for one in summary["methods"]] == [None, 0.1, {"smallest": 0.1, "largest": 0.3}]
+    for method, one in zip(summary["methods"], certificates.values(), strict=True):
+        assert tuple(map(Assumption.from_dict, method["assumptions"])) == one.assumptions
+    assert [one["code"] for one in summary["assumptions"]] == ["labels-only", "changes-allowed"]
+    own = dict(facts.own_assumptions(summary))
+    assert list(own) == ["tight (q = 0.1)", "kl (best q per row)"]
+    assert own["tight (q = 0.1)"] == [str(Assumption("changes-partly-used", {"method": "tight"}))]
+    assert [row[1] for row in facts.method_table(summary).rows] == ["none", "0.1", "0.1 to 0.3"]
+    for rendered in (render_html(summary), render_markdown(summary)):
+        assert rendered.count("Only training labels may be changed") == 1
+        assert rendered.count("uses this only to leave out labels") == 2
 
 
 def test_predictions_that_nothing_overturns_are_counted_apart(problem):
@@ -224,8 +245,8 @@ def test_a_saved_summary_is_read_as_it_was(problem):
         ('{"format": ', "must be JSON"),
         ("[1, 2]", 'with "format": "flipproof-report"'),
         ('{"radius": 3}', 'with "format": "flipproof-report"'),
-        ('{"format": "flipproof-report", "version": 2}', "must have version 1. Got 2"),
-        ('{"format": "flipproof-report", "version": 1}', "checksum does not fit"),
+        ('{"format": "flipproof-report", "version": 1}', "must have version 2. Got 1"),
+        ('{"format": "flipproof-report", "version": 2}', "checksum does not fit"),
     ],
 )
 def test_what_is_no_saved_summary_is_refused(text, message):

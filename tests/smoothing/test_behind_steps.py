@@ -35,7 +35,7 @@ def test_steps_that_were_fitted_to_features_which_may_be_changed_are_refused(noi
     X, y, Z = problem()
     smoothed = SmoothedClassifier(LogisticRegression(), noise, n_select=5, n_samples=20, method=method, random_state=0)
     with pytest.raises(
-        ValueError, match=r"behind the pipeline's steps 'standardscaler'.*Put them into the base learner"
+        ValueError, match=r"behind the pipeline's steps 'standardscaler'.*Put them inside SmoothedClassifier"
     ):
         certify(make_pipeline(StandardScaler(), smoothed).fit(X, y), Z)
     assert len(certify(make_pipeline("passthrough", smoothed).fit(X, y), Z)) == 2
@@ -52,7 +52,9 @@ def test_under_label_noise_steps_are_an_assumption_that_names_the_remedy():
     X, y, Z = problem()
     smoothed = SmoothedClassifier(LogisticRegression(), 0.3, n_select=5, n_samples=20, random_state=0)
     certificates = certify(make_pipeline(StandardScaler(), smoothed).fit(X, y), Z)
-    assert "SmoothedClassifier(make_pipeline(...))" in certificates.assumptions[-1]
+    last = certificates.assumptions[-1]
+    assert (last.code, last.values["remedy"]) == ("pipeline-steps", "smoothing")
+    assert "SmoothedClassifier(make_pipeline(...))" in str(last)
 
 
 @pytest.mark.parametrize(

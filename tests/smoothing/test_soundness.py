@@ -7,6 +7,7 @@ import pytest
 from enumeration import all_labellings
 from scipy.stats import binom
 from table_learner import TableLearner, enumerated_votes, random_table
+from tiers import mostly_slow
 
 from flipproof import CertifiedRidgeClassifier
 from flipproof.smoothing import SmoothedClassifier
@@ -73,7 +74,7 @@ def test_the_bound_is_about_every_rival_whichever_was_seen_second():
     assert np.exp(found.log_rival) > 0.3
 
 
-@pytest.mark.parametrize(("n_classes", "n", "q"), [(2, 6, 0.2), (3, 4, 0.4)])
+@pytest.mark.parametrize(("n_classes", "n", "q"), mostly_slow([(2, 6, 0.2), (3, 4, 0.4)], fast=(1,)))
 def test_certificates_hold_as_often_as_they_say(n_classes, n, q):
     """All draws, fits and votes, 120 times. A coverage of 0.5 instead of 0.8 would be noticed with a chance of 0.99."""
     n_runs, confidence = 120, 0.8
@@ -96,7 +97,7 @@ def test_certificates_hold_as_often_as_they_say(n_classes, n, q):
     assert failures.max() > limit / 4  # bounds that never fail would prove too little
 
 
-@pytest.mark.parametrize(("n_classes", "n", "q"), [(2, 8, 0.3), (3, 4, 0.5)])
+@pytest.mark.parametrize(("n_classes", "n", "q"), mostly_slow([(2, 8, 0.3), (3, 4, 0.5)], fast=(0,)))
 @pytest.mark.parametrize("method", ["tight", "kl"])
 def test_no_certified_attack_changes_the_enumerated_decision(n_classes, n, q, method):
     """Every labelling of the training rows is tried on every certificate, at a confidence that rules out bad luck."""

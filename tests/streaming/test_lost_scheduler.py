@@ -134,6 +134,7 @@ class TestLostScheduler:
         )
         return str(error)
 
+    @pytest.mark.slow
     def test_before_certify(self, scheduler):
         running, client = scheduler
         model = StreamingRidgeClassifier().fit(cut([50], X, y), client=client)

@@ -13,6 +13,7 @@ from distributed import Client, wait
 from patience import SECONDS, until
 from same_certificates import assert_same, cut, some_problem
 from slow_rows import CopiedOnce, HeldBack, deadly, slowly
+from tiers import mostly_slow
 from two_workers import watching
 
 import flipproof
@@ -50,7 +51,7 @@ def memory():
     return flipproof.CertifiedRidgeClassifier().fit(X, y)
 
 
-@pytest.mark.parametrize(("step", "kept_share"), [("fit", 0.3), ("certify", 0.0)])
+@pytest.mark.parametrize(("step", "kept_share"), mostly_slow([("fit", 0.3), ("certify", 0.0)], fast=(1,)))
 def test_a_worker_killed_in_mid_run(client, cluster, memory, monkeypatch, capsys, step, kept_share):
     monkeypatch.setattr(on_dask, "KEPT_SHARE", kept_share)
     rows = RowBlocks.from_blocks(cut([12] * (N // 12 - 1), X, y)).map(slowly)
@@ -86,7 +87,7 @@ def test_a_worker_killed_that_holds_rows(client, memory):
     until(lambda: lost not in client.nthreads())
 
 
-@pytest.mark.parametrize("lost", ["the one that has it", "all"])
+@pytest.mark.parametrize("lost", mostly_slow(["the one that has it", "all"], fast=(0,)))
 def test_workers_killed_while_they_copy_what_all_need(client, memory, monkeypatch, lost):
     processes, replicate = client.run(os.getpid), Client.replicate
 

@@ -173,7 +173,7 @@ def test_dask_knows_how_large_kept_rows_and_findings_are(client):
     sizes = client.run_on_scheduler(lambda dask_scheduler: {key: t.nbytes for key, t in dask_scheduler.tasks.items()})
     kept = [sizes[future.key] for future in futures_of(list(model._kept.parts))]
     assert all(size >= n_rows * K * 4 for size, n_rows in zip(kept, [100, 140], strict=True))
-    voters = model._voters(model._products(Z))
+    voters = model._voters(model._rule.products(Z))
     tally = Tally(voters, model._count(model._rows_against(None)[1]), BlockPowers(np.zeros((3, 3), bool), False))
     visit = Visit(tally)
     found = visit(RowBlocks.from_arrays(X, y).parts[0])

@@ -26,7 +26,7 @@ def test_scales():
     ranked = TableEncoder(scale="rank").fit_transform(table)[:, 0]
     assert np.array_equal(np.argsort(ranked), np.arange(50))
     assert np.allclose(ranked, -ranked[::-1], atol=1e-6)
-    with pytest.raises(ValueError, match="The 'scale' parameter of TableEncoder must be one of standard, rank, none"):
+    with pytest.raises(ValueError, match="'scale' parameter of TableEncoder"):
         TableEncoder(scale="log").fit(table)
 
 

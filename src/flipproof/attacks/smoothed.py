@@ -10,13 +10,20 @@ from numpy.typing import ArrayLike
 
 from flipproof.adversary import Adversary
 from flipproof.attacks.result import NO_ATTACK, AttackResult, standing_share
-from flipproof.attacks.worst import check_max_flips, flips_needed, in_slices, label_linear_part, useful_changes
+from flipproof.attacks.worst import (
+    MAX_FLIPS,
+    AttackedLearner,
+    flips_needed,
+    in_slices,
+    label_linear_part,
+    useful_changes,
+)
 from flipproof.core.engine import log_failures
 from flipproof.core.exact import LabelChanges
 from flipproof.core.histograms import VoteHistogram, changeable_histogram
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers
-from flipproof.learners.base import LabelLinearClassifier
+from flipproof.parameters import check_parameter
 
 LOG_HALF = float(np.log(0.5))
 
@@ -77,7 +84,7 @@ def smoothed_attack(
         Ctrl-C ends the attack after the 128 test rows that are under way, a second one at once: what was found by then
         is returned, and `attempted` is False for the rest.
     """
-    check_max_flips(max_flips)
+    check_parameter("smoothed_attack", "max_flips", max_flips, MAX_FLIPS)
     learner, X_test = label_linear_part(model, X_test)
     measure = _noise_of(learner, noise)
     return in_slices(
@@ -86,7 +93,7 @@ def smoothed_attack(
 
 
 def _smoothed_attack(
-    learner: LabelLinearClassifier, X: Any, adversary: Adversary | None, max_flips: int | None, measure: LabelFlip
+    learner: AttackedLearner, X: Any, adversary: Adversary | None, max_flips: int | None, measure: LabelFlip
 ) -> SmoothedAttackResult:
     certificates = learner.certify(X, "exact", adversary)
     needed = flips_needed(certificates)
@@ -110,12 +117,12 @@ def _smoothed_attack(
     )
 
 
-def _noise_of(learner: LabelLinearClassifier, q: float | None) -> LabelFlip:
+def _noise_of(learner: AttackedLearner, q: float | None) -> LabelFlip:
     if q is None:
         if learner.noise_ is None:
             raise ValueError("The learner has noise='auto': say which noise q to attack, noise=...")
         return learner.noise_
-    if learner.noise_ is not None and learner._rule_depends_on_noise() and q != learner.noise_.q:
+    if learner.noise_ is not None and learner.rule_depends_on_noise() and q != learner.noise_.q:
         raise ValueError(
             f"The prediction depends on the learner's noise, q = {learner.noise_.q:g}, and can only be attacked at "
             f"that. Got noise={q!r} instead: fit another learner with it."
@@ -124,7 +131,7 @@ def _noise_of(learner: LabelLinearClassifier, q: float | None) -> LabelFlip:
 
 
 def _flips_to_half(
-    learner: LabelLinearClassifier,
+    learner: AttackedLearner,
     X: Any,
     adversary: Adversary | None,
     noise: LabelFlip,
@@ -132,13 +139,13 @@ def _flips_to_half(
     longest: Integers,
 ) -> Integers:
     """Bisect, for a block of test rows at once, the number of units after which the bound reaches 1/2."""
-    Z, powers = learner._test_features(X), learner._powers(adversary)
-    codes, n_classes = learner._codes, len(learner.classes_)
+    Z, powers = learner.test_features(X), learner.powers(adversary)
+    codes, n_classes = learner.label_codes_, len(learner.classes_)
     found = np.full(len(Z), NO_ATTACK)
-    for block in learner._blocks(len(Z), 1, powers):
-        source = learner._votes(Z[block])
+    for block in learner.blocks(len(Z), powers=powers):
+        source = learner.votes(Z[block])
         free, fixed = changeable_histogram(source, codes, n_classes, learner.precision_, powers.changeable)
-        offsets = fixed + learner._offsets(source, (free.scores + fixed).sum(axis=1))
+        offsets = fixed + learner.offsets(source, (free.scores + fixed).sum(axis=1))
         winner = np.argmax(free.scores + offsets, axis=1)
         moves = _Moves(codes, changes[block])
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,17 +19,31 @@ from flipproof.attacks.result import NO_ATTACK, AttackResult
 from flipproof.certificates import Certificates
 from flipproof.core.exact import LabelChanges, most_useful_changes
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
+from flipproof.core.provider import VoteProvider, check_rows_in_memory, provides_votes
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import all_votes
-from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.pipeline import learner_in
+from flipproof.parameters import NONE, check_parameter, integer
 from flipproof.progress import StopSign, set_by_interrupt
 
 
-def label_linear_part(model: Any, X: Any) -> tuple[LabelLinearClassifier, Any]:
+class AttackedLearner(VoteProvider, Protocol):
+    """A learner that certifies its predictions, and provides the votes that they are made of."""
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the predicted classes."""
+        ...
+
+    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+        """Predict, and certify every prediction."""
+        ...
+
+
+def label_linear_part(model: Any, X: Any) -> tuple[AttackedLearner, Any]:
     """Return the label-linear learner inside a model, and the test rows as that learner takes them."""
     learner = learner_in(model)
-    if not isinstance(learner, LabelLinearClassifier):
+    check_rows_in_memory(learner, "This attack")
+    if not provides_votes(learner):
         raise ValueError(
             "This attack needs a label-linear learner of flipproof, or a Pipeline or search around one. "
             f"Got {type(model).__name__} instead: undefended classifiers are attacked by undefended_attack (logistic "
@@ -137,14 +151,12 @@ def worst_flips(
         Ctrl-C ends the attack after the 128 test rows that are under way, a second one at once: what was found by then
         is returned, and `attempted` is False for the rest.
     """
-    check_max_flips(max_flips)
+    check_parameter("worst_flips", "max_flips", max_flips, MAX_FLIPS)
     learner, X_test = label_linear_part(model, X_test)
     return in_slices(lambda rows: _worst_flips(learner, rows, adversary, max_flips), learner.predict, X_test)
 
 
-def _worst_flips(
-    learner: LabelLinearClassifier, X: Any, adversary: Adversary | None, max_flips: int | None
-) -> AttackResult:
+def _worst_flips(learner: AttackedLearner, X: Any, adversary: Adversary | None, max_flips: int | None) -> AttackResult:
     certificates = learner.certify(X, "exact", adversary)
     needed = flips_needed(certificates)
     if max_flips is not None:
@@ -168,10 +180,10 @@ def flips_needed(certificates: Certificates) -> Integers:
 
 
 def useful_changes(
-    learner: LabelLinearClassifier, X: Any, certificates: Certificates, n_units: Integers
+    learner: AttackedLearner, X: Any, certificates: Certificates, n_units: Integers
 ) -> Iterator[LabelChanges]:
     """Yield, for each test row, the changes of so many labels (or groups) that help the certificate's rival most."""
-    Z, powers, codes = learner._test_features(X), learner._powers(certificates.adversary), learner._codes
+    Z, powers, codes = learner.test_features(X), learner.powers(certificates.adversary), learner.label_codes_
     winner, rival = (
         np.searchsorted(certificates.classes, who) for who in (certificates.prediction, certificates.rival)
     )
@@ -179,7 +191,7 @@ def useful_changes(
     for start in range(0, len(Z), at_a_time):
         block = range(start, min(start + at_a_time, len(Z)))
         wanted = [row for row in block if n_units[row] > 0]
-        votes = iter(all_votes(learner._votes(Z[wanted])).astype(np.int64) if wanted else ())
+        votes = iter(all_votes(learner.votes(Z[wanted])).astype(np.int64) if wanted else ())
         for row in block:
             if n_units[row] > 0:
                 yield most_useful_changes(next(votes), codes, winner[row], rival[row], powers, int(n_units[row]))
@@ -187,12 +199,8 @@ def useful_changes(
                 yield NO_CHANGES
 
 
-def check_max_flips(max_flips: int | None) -> None:
-    """Refuse a limit that is none."""
-    if max_flips is None:
-        return
-    if isinstance(max_flips, bool) or not isinstance(max_flips, (int, np.integer)) or max_flips < 0:
-        raise ValueError(f"max_flips must be None or an integer of at least 0. Got {max_flips!r} instead.")
+#: What limits an attack.
+MAX_FLIPS = NONE | integer(0)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -252,11 +260,10 @@ def labels_to_audit(model: Any, X_test: Any, adversary: Adversary | None = None,
     LabelAudit
         Rows that are part of no smallest attack are not named, even if there are fewer than `top`.
     """
-    if isinstance(top, bool) or not isinstance(top, (int, np.integer)) or top < 1:
-        raise ValueError(f"top must be an integer of at least 1. Got {top!r} instead.")
+    check_parameter("labels_to_audit", "top", top, integer(1))
     learner, X_test = label_linear_part(model, X_test)
     certificates = learner.certify(X_test, "exact", adversary)
-    n_train = len(learner._codes)
+    n_train = len(learner.label_codes_)
     n_predictions, share = np.zeros(n_train, dtype=np.int64), np.zeros(n_train)
     per_prediction = []
     for changes in useful_changes(learner, X_test, certificates, flips_needed(certificates)):

@@ -29,7 +29,7 @@ Examples:
 """
 
 
-@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Which labels would change a prediction.")
+@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Find the labels that would change a prediction.")
 @data_options
 @learner_options(LABEL_LINEAR)
 @option(
@@ -39,14 +39,14 @@ Examples:
     multiple=True,
     callback=split_at_commas,
     metavar="ROWS",
-    help="Test rows to attack, by --id or else by their number from 0.",
+    help="Test rows to attack: ids (with --id) or row numbers from 0, separated by commas.",
 )
 @option(
     "--max-flips",
     group="Attack",
     type=click.IntRange(min=0),
     metavar="N",
-    help="With --row: give up on a prediction that needs more.",
+    help="With --row: give up if more changes are needed.",
 )
 @option(
     "--top",
@@ -54,14 +54,14 @@ Examples:
     type=click.IntRange(min=1),
     default=20,
     metavar="N",
-    help="Without --row: how many labels to name. Default: 20",
+    help="Without --row: number of labels to list. Default: 20",
 )
 @option(
     "--out",
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The labels, a line each: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+    help="Write the labels, one per line: .parquet, .csv, .tsv, .json, .arrow or .feather.",
 )
 @common_options
 def attack(
@@ -73,13 +73,12 @@ def attack(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Say which labels would change a prediction, in the order of an attacker.
+    """Find the training labels that would change a prediction.
 
-    With --row: the fewest changes of labels that overturn these predictions, one prediction at a time. No smaller set
-    exists.
+    With --row: the smallest set of label changes that overturns each of these predictions, in the order in which an
+    attacker would make them.
 
-    Without: the training labels that are part of most such attacks on the whole test set, which are the ones to look at
-    first.
+    Without --row: the labels that take part in the most such attacks on all test rows. Check these first.
     """
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line

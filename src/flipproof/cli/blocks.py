@@ -110,6 +110,7 @@ def fit_in_blocks(
     """
     import pyarrow as pa
 
+    from flipproof.assumptions import Assumption
     from flipproof.cli.labels import check_classes, check_test_labels, typed_classes
     from flipproof.cli.sample import draw_sample
     from flipproof.streaming import RowBlocks
@@ -146,7 +147,8 @@ def fit_in_blocks(
     step(f"Fitting {choice.learner} to {n_rows:,} rows")
     learner.fit(rows_of(encode=encoder.transform), client=client)
     check_test_labels(test.labels, learner.classes_, data.label)
-    learner._also_assume(_assumption(sample))
+    encoded = {"n_encoded": sample.features.num_rows, "n_rows": sample.n_rows}
+    learner._also_assume(Assumption("columns-encoded", encoded))
     adversary = _adversary(choice, learner.classes_)
     return FittedInBlocks(learner, test, X_test, adversary, tuple(encoder.describe()), tuple(names), n_rows, files)
 
@@ -195,17 +197,6 @@ def _fitted_encoder(encoder: Any, sample: Sample) -> Any:
         if sample.is_everything:
             raise
         raise ValueError(f"in a sample of {sample.features.num_rows:,} of the training rows, {error}") from error
-
-
-def _assumption(sample: Sample) -> str:
-    by_whom = (
-        "the training rows alone"
-        if sample.is_everything
-        else f"a sample of {sample.features.num_rows:,} of the {sample.n_rows:,} training rows alone"
-    )
-    return (
-        f"The columns were turned into numbers without labels, by {by_whom}, and are taken to come out the same again."
-    )
 
 
 def _adversary(choice: ModelChoice, classes: NDArray[Any]) -> Adversary | None:

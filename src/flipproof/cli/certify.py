@@ -6,7 +6,6 @@ import shlex
 import sys
 import time
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -69,7 +68,7 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
         raise click.BadParameter(f"{text!r} must be a number between 0 and 1, or auto.") from None
 
 
-@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Predict, and certify every prediction.")
+@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Predict and certify the rows of a table.")
 @data_options
 @learner_options(tuple(LEARNERS))
 @option(
@@ -78,22 +77,24 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     group=MODEL,
     type=click.Choice(METHODS),
     multiple=True,
-    help="Default: exact. Given again, it is compared to the first.",
+    help="Type of certificate. Repeat it to compare several. Default: exact",
 )
-@option("--noise", group=MODEL, callback=read_noise, metavar="Q", help="Noise q of tight and kl, or auto. Default: 0.1")
+@option(
+    "--noise", group=MODEL, callback=read_noise, metavar="Q", help="Noise q for tight and kl, or auto. Default: 0.1"
+)
 @option(
     "--min-radius",
     group=REQUIREMENT,
     callback=requirement.min_radius,
     metavar="RADIUS[@SHARE]",
-    help="Exit with 1 unless every prediction, or this share of them, has this radius.",
+    help="Exit with 1 unless all predictions, or this share of them, have at least this radius.",
 )
 @option(
     "--min-certified-accuracy",
     group=REQUIREMENT,
     callback=requirement.min_certified_accuracy,
     metavar="ACCURACY@FLIPS",
-    help="Exit with 1 unless so many are correct, and stay so under any such flips.",
+    help="Exit with 1 unless certified accuracy at FLIPS is at least ACCURACY.",
 )
 @cluster_options
 @option(
@@ -101,13 +102,13 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Certificates, a line each: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+    help="Write certificates, one line per test row: .parquet, .csv, .tsv, .json, .arrow or .feather.",
 )
 @option(
     "--report",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Report: .html, .md, or .json, from which `flipproof report` makes others.",
+    help="Write a report: .html, .md or .json (which `flipproof report` converts).",
 )
 @common_options
 def certify(
@@ -121,18 +122,18 @@ def certify(
     quiet: bool,
     **options: Any,
 ) -> int:
-    """Predict the rows of a table, and certify every prediction.
+    """Predict the rows of a table and certify every prediction.
 
-    The radius of a prediction is how many training labels anybody may have changed, whichever and to whatever, without
-    changing it. Prints what that comes to; -o has it for every row.
+    A prediction with radius r is guaranteed unchanged even if any r training labels are changed to any class. Prints a
+    summary; -o writes the certificate of every row.
 
-    Columns of numbers are scaled, words become a column each, texts (--text) vectors: all without a look at the labels,
-    which is what a certificate rests on.
+    Columns are encoded without using labels: numbers are scaled, each category becomes a column, and texts (--text)
+    become vectors.
 
-    Of a folder or pattern of Parquet files, only a block of rows is in memory at a time. With --workers or --scheduler,
-    Dask visits them.
+    Parquet files in a folder are read block by block and need not fit in memory. With --workers or --scheduler, Dask
+    processes read them in parallel.
 
-    Exit codes: 0; 1 if a requirement is not met; 2 for wrong usage or input.
+    Exit codes: 0 success; 1 a requirement is not met; 2 wrong usage or input.
     """
     from flipproof.cli.output import REPORT_ENDINGS, TABLE_ENDINGS, check_file
     from flipproof.cli.talk import print_data, progress, say, warnings_in_a_line
@@ -164,9 +165,7 @@ def certify(
         certificates = {}
         for method in chosen:
             step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
-            found = _in_words_of_options(
-                fitted.learner.certify(fitted.X_test, method=method, adversary=fitted.adversary)
-            )
+            found = fitted.learner.certify(fitted.X_test, method=method, adversary=fitted.adversary)
             certificates[found.method] = found
         main = next(iter(certificates.values()))
         required = min_radius or min_certified_accuracy
@@ -192,12 +191,6 @@ def certify(
         return 0
     print(f"flipproof: not met: {requirement.found_words(outcome)}.", file=sys.stderr)
     return EXIT_REQUIREMENT
-
-
-def _in_words_of_options(certificates: Certificates) -> Certificates:
-    """Return certificates that call a parameter as the command line does."""
-    said = (sentence.replace("classes=...", "--classes") for sentence in certificates.assumptions)
-    return replace(certificates, assumptions=tuple(said))
 
 
 def certificate_table(fitted: Fitted, certificates: dict[str, Certificates]) -> pa.Table:
@@ -274,9 +267,16 @@ def _table_file(fitted: Fitted, certificates: dict[str, Certificates], path: Pat
         "n_touchable": main.n_touchable,
         "classes": main.classes.tolist(),
         "encoding": list(fitted.encoding),
-        "assumptions": list(main.assumptions),
+        "methods": {name: _method_facts(one) for name, one in certificates.items()},
     }
     return table_content(certificate_table(fitted, certificates), path.suffix.lower(), about)
+
+
+def _method_facts(one: Certificates) -> dict[str, Any]:
+    """Return the noise of a method, and what its certificates rest on."""
+    from flipproof.report.summary import plain_noise
+
+    return {"noise": plain_noise(one), "assumptions": [assumption.to_dict() for assumption in one.assumptions]}
 
 
 def _report_file(summary: dict[str, Any], path: Path | None) -> bytes:

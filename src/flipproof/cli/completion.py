@@ -14,11 +14,11 @@ Examples:
 """
 
 
-@click.command(epilog=EXAMPLES, short_help="Complete commands and options by Tab.")
+@click.command(epilog=EXAMPLES, short_help="Set up Tab completion for your shell.")
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print what a shell needs to complete commands and options by the Tab key."""
+    """Print the script that lets a shell complete commands and options with Tab."""
     from click.shell_completion import get_completion_class
 
     complete = get_completion_class(shell)

@@ -27,7 +27,7 @@ def check_seed(_context: click.Context, _parameter: click.Parameter, seed: int) 
 @click.command(
     cls=GroupedCommand,
     epilog="\b\nExample:\n  flipproof demo --out /tmp/demo --seed 1",
-    short_help="Certify handwritten digits, in a few seconds.",
+    short_help="Certify handwritten digits in a few seconds.",
 )
 @option(
     "--out",
@@ -43,15 +43,15 @@ def check_seed(_context: click.Context, _parameter: click.Parameter, seed: int) 
     callback=check_seed,
     default=0,
     metavar="N",
-    help="Seed of the split into training and test rows. Default: 0",
+    help="Random seed for the split into training and test rows. Default: 0",
 )
 @common_options
 def demo(folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
-    """Certify handwritten digits, and see what the figures mean.
+    """Certify handwritten digits and explain the result.
 
-    Takes the digits that come with scikit-learn, first 1 against 7, then all ten. Prints how many predictions are
-    correct and provably stay so when any 5, 10, 20, ... training labels are changed, reads one certificate aloud, and
-    draws the curves. No download; a few seconds.
+    Uses the digits that come with scikit-learn: first 1 against 7, then all ten. Prints the share of predictions that
+    are correct and guaranteed unchanged under any 5, 10, 20, ... changed labels, explains one certificate, and draws
+    the curves. Takes a few seconds and downloads nothing.
     """
     import importlib.util
 
@@ -90,5 +90,5 @@ def demo(folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
     print_paragraph(console, sentence)
     print_paragraph(console, "It rests on:")
     for assumption in assumptions:
-        print_paragraph(console, assumption, indent="  - ")
+        print_paragraph(console, str(assumption), indent="  - ")
     console.print(f"\nCurves: {figure}", soft_wrap=True)

@@ -15,6 +15,7 @@ from sklearn.datasets import load_digits
 from sklearn.decomposition import KernelPCA
 from sklearn.model_selection import train_test_split
 
+from flipproof.assumptions import Assumption
 from flipproof.certificates import METHODS, Certificates, certificate_sentence
 from flipproof.displays import Panel, panels_figure
 from flipproof.learners.ridge import CertifiedRidgeClassifier
@@ -122,7 +123,7 @@ def legend() -> str:
     )
 
 
-def typical_certificate(outcome: Outcome) -> tuple[str, tuple[str, ...]]:
+def typical_certificate(outcome: Outcome) -> tuple[str, tuple[Assumption, ...]]:
     """Read one exact certificate aloud, of median radius and correct, and say what it rests on."""
     exact = outcome.certificates[METHODS.index("exact")]
     correct = np.flatnonzero(exact.prediction == outcome.y_true)

@@ -42,8 +42,7 @@ class InOrder(click.Group):
 def commands(context: click.Context) -> None:
     """Certify predictions against changed training labels.
 
-    A certificate says: this prediction would be the same if any r of the training labels had been changed by an
-    adversary who knows everything and aims at this very test row.
+    A certificate says: this prediction would be the same even if an adversary had changed any r of the training labels.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())

@@ -39,14 +39,20 @@ FIT_STEPS = 3
 def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
     """Return the options of learners and adversaries, with these learners to choose from."""
     return together(
-        option("--learner", group=MODEL, type=click.Choice(names), default="ridge", help="Default: ridge"),
+        option(
+            "--learner",
+            group=MODEL,
+            type=click.Choice(names),
+            default="ridge",
+            help="Type of classifier. Default: ridge",
+        ),
         option(
             "--set",
             "settings",
             group=MODEL,
             multiple=True,
             metavar="NAME=VALUE",
-            help="A parameter of the learner, as in Python: n_neighbors=0.1",
+            help="Set a parameter of the learner, such as n_neighbors=50. Repeatable.",
         ),
         option(
             "--classes",
@@ -54,22 +60,24 @@ def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
             multiple=True,
             callback=split_at_commas,
             metavar="CLASSES",
-            help="All classes, so that they need not be read from the labels.",
+            help="All classes, separated by commas. Default: read from the labels, which is then an assumption.",
         ),
-        option("--jobs", group=MODEL, type=int, metavar="N", help="Threads; no result depends on it."),
-        option("--trusted", group=ADVERSARY, metavar="COL", help="Column that says whose labels nobody can change."),
+        option("--jobs", group=MODEL, type=int, metavar="N", help="Number of threads. Results do not depend on it."),
+        option(
+            "--trusted", group=ADVERSARY, metavar="COL", help="Column that is true for labels that cannot be changed."
+        ),
         option(
             "--annotator",
             group=ADVERSARY,
             metavar="COL",
-            help="Column that says who labelled each row: radii then count annotators.",
+            help="Column with the annotator of each row. Radii then count annotators.",
         ),
         option(
             "--allow",
             group=ADVERSARY,
             multiple=True,
             metavar="OLD:NEW",
-            help="A change of labels that is possible. Default: all are.",
+            help="Allow only this label change. Repeatable. Default: all changes.",
         ),
     )
 
@@ -125,6 +133,7 @@ def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted
     classes = typed_classes(choice.classes, labels) if choice.classes else None
     learner = make_learner(choice, noise, classes)
     step("Encoding the columns")
+    from flipproof.assumptions import Assumption
     from flipproof.tables import TableEncoder
 
     encoder = TableEncoder(data.text, scale=data.scale, text_dimensions=data.text_dimensions)
@@ -132,12 +141,9 @@ def fit(data: DataChoice, choice: ModelChoice, noise: Any, step: Step) -> Fitted
     step(f"Fitting {choice.learner} to {len(train)} rows")
     learner.fit(X_train, labels)
     check_test_labels(test.labels, learner.classes_, data.label)
-    learner._also_assume(
-        "The columns were turned into numbers without labels, by the training rows alone, and are taken to "
-        "come out the same again."
-    )
+    learner._also_assume(Assumption("columns-encoded", {"n_encoded": len(train), "n_rows": len(train)}))
     adversary = _adversary(choice, train, learner.classes_, repr(str(data.train)))
-    learner._powers(adversary)
+    learner.powers(adversary)
     columns = tuple(train.features.column_names)
     return FittedInMemory(
         learner, test, X_test, adversary, tuple(encoder.describe()), columns, n_train=len(train), train=train

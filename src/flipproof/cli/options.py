@@ -32,7 +32,7 @@ class GroupedCommand(click.Command):
         """Write the options, a section for each group."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
+            record = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
             if record is not None:
                 groups.setdefault(getattr(parameter, "group", OUTPUT), []).append(record)
         for title, records in groups.items():
@@ -110,8 +110,8 @@ def _defaults(context: click.Context, path: Path, given: dict[str, Any]) -> Iter
 
 
 common_options = together(
-    option("--json", "as_json", is_flag=True, help="Print JSON, for other programs, instead of text."),
-    option("--quiet", "-q", is_flag=True, help="No progress and no warnings."),
+    option("--json", "as_json", is_flag=True, help="Print JSON instead of text."),
+    option("--quiet", "-q", is_flag=True, help="Show no progress and no warnings."),
     option(
         "--config",
         type=click.Path(path_type=Path, dir_okay=False),
@@ -119,7 +119,7 @@ common_options = together(
         is_eager=True,
         expose_value=False,
         callback=read_config,
-        help="TOML file of options by their long names, in a table named as the command or above all tables. The "
-        "command line takes precedence.",
+        help="TOML file with options by their long names, at the top level or in a table named after the command. "
+        "Options on the command line take precedence.",
     ),
 )

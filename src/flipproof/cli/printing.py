@@ -8,6 +8,7 @@ from typing import Any
 
 from flipproof.cli.requirement import found_words
 from flipproof.cli.talk import data_console, print_paragraph, print_table
+from flipproof.report.facts import own_assumptions
 from flipproof.report.text import TextTable, percent
 from flipproof.report.words import share_of
 
@@ -45,7 +46,11 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
         console.print()
     console.print("It rests on:")
     for assumption in summary["assumptions"]:
-        print_paragraph(console, assumption, indent="  - ")
+        print_paragraph(console, assumption["sentence"], indent="  - ")
+    for name, sentences in own_assumptions(summary):
+        print_paragraph(console, f"Only {name} also rests on:", indent="")
+        for sentence in sentences:
+            print_paragraph(console, sentence, indent="  - ")
     for path in files:
         console.print(f"Written: {path}", soft_wrap=True)
 

@@ -17,18 +17,18 @@ Examples:
 """
 
 
-@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Make a report from saved results.")
+@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Convert a saved report to another format.")
 @click.argument("saved", type=click.Path(path_type=Path), metavar="SAVED.json")
 @option(
     "--out",
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="The report: .html, .md or .json. Default: Markdown on stdout",
+    help="Write the report: .html, .md or .json. Default: Markdown on stdout",
 )
 @common_options
 def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
-    """Make a report from what `flipproof certify --report saved.json` has saved."""
+    """Convert a report that `flipproof certify --report saved.json` has saved."""
     from flipproof.cli.output import REPORT_ENDINGS, check_file
     from flipproof.cli.talk import print_data
     from flipproof.files import write_whole

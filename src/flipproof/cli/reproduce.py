@@ -24,7 +24,7 @@ CHOICES = (*DATA_SETS, "figures", "all")
 
 @click.command(
     cls=GroupedCommand,
-    short_help="Repeat the paper's experiments.",
+    short_help="Repeat the experiments of the paper.",
     epilog="\b\nExamples:\n  flipproof reproduce dogfish --data-dir ~/data --quick\n"
     "  flipproof reproduce all --data-dir ~/data --out reproduction",
 )
@@ -33,24 +33,30 @@ CHOICES = (*DATA_SETS, "figures", "all")
     "--data-dir",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
     metavar="DIR",
-    help="Folder of the data sets, one folder each. Default: $FLIPPROOF_DATA, or ~/flipproof_data",
+    help="Folder with one folder per data set. Default: $FLIPPROOF_DATA or ~/flipproof_data",
 )
 @option(
     "--out",
     type=click.Path(path_type=Path),
     default=Path("reproduction"),
     metavar="DIR",
-    help="Folder for the results, one folder for each data set. Default: reproduction",
+    help="Folder for the results, one folder per data set. Default: reproduction",
 )
-@option("--seed", type=int, callback=check_seed, default=0, metavar="N", help="Seed of all that is random.")
-@option("--quick", is_flag=True, help="A few rows only: under a minute, and no result. Goes to WHAT-quick.")
+@option("--seed", type=int, callback=check_seed, default=0, metavar="N", help="Random seed. Default: 0")
+@option(
+    "--quick",
+    is_flag=True,
+    help="Try it on a few rows, in about a minute. The numbers, in the folder WHAT-quick, are not results.",
+)
 @common_options
 def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: bool, as_json: bool, quiet: bool) -> None:
-    """Repeat an experiment of the paper, and go beyond it.
+    """Repeat an experiment of the paper, with further certificates and features.
 
-    WHAT is mnist17, mnist, cifar10, dogfish or imdb; "all" for these; or "figures", which draws anew from the results
-    in the output folder. Writes one row for each test row, tables beside the paper's own figures, and curves. A run
-    that was interrupted goes on where it was.
+    WHAT is mnist17, mnist, cifar10, dogfish or imdb; "all" for all five; or "figures", which only draws the results in
+    the output folder again. Writes one row per test row, tables beside the paper's figures, and curves. An interrupted
+    run continues where it stopped.
+
+    Install everything it needs: pip install 'flipproof[reproduce]'
     """
     from flipproof.processor import use_same_kernels
 
@@ -117,14 +123,21 @@ def _compute(
     say: Callable[[str], None],
     verbose: int,
 ) -> None:
-    """Run experiments, if the data of all is there."""
+    """Run experiments, if the data of all is there, and every package that one of them needs."""
     from flipproof.cli.output import prepare_folder
     from flipproof.experiments import reproduce as run_experiment
     from flipproof.experiments.runner import prepare
+    from flipproof.experiments.sources import MissingPackagesError
 
     if len(todo) > 1:
+        missing: set[str] = set()
         for experiment, folder in todo:
             say(f"{experiment.title}: looking for the data")
-            prepare(experiment, folder, data_dir, seed, quick)
+            try:
+                prepare(experiment, folder, data_dir, seed, quick)
+            except MissingPackagesError as error:
+                missing |= error.packages
+        if missing:
+            raise MissingPackagesError(missing)
     for experiment, folder in todo:
         run_experiment(experiment, prepare_folder(folder), data_dir, seed, quick, say, verbose)

@@ -35,23 +35,25 @@ cluster_options = together(
         group=CLUSTER,
         type=click.IntRange(min=1),
         metavar="N",
-        help="Visit the training rows by so many processes of this machine.",
+        help="Number of local worker processes.",
     ),
     option(
         "--memory-limit",
         group=CLUSTER,
         metavar="SIZE",
-        help="Memory of each of the --workers, such as 2GiB. Default: its share.",
+        help="With --workers: memory of each, such as 2GiB. Default: an equal share.",
     ),
     option(
         "--scheduler",
         group=CLUSTER,
         metavar="ADDRESS",
-        help="Visit them by the workers of a Dask scheduler that runs, such as tcp://host:8786.",
+        help="Use the workers of a running Dask scheduler, such as tcp://host:8786.",
     ),
-    option("--tls-ca", group=CLUSTER, type=FILE, metavar="FILE", help="With --scheduler: whom to trust, as PEM."),
-    option("--tls-cert", group=CLUSTER, type=FILE, metavar="FILE", help="With --scheduler: your certificate."),
-    option("--tls-key", group=CLUSTER, type=FILE, metavar="FILE", help="With --scheduler: the key to it."),
+    option("--tls-ca", group=CLUSTER, type=FILE, metavar="FILE", help="With --scheduler: certificate authority (PEM)."),
+    option("--tls-cert", group=CLUSTER, type=FILE, metavar="FILE", help="With --scheduler: client certificate (PEM)."),
+    option(
+        "--tls-key", group=CLUSTER, type=FILE, metavar="FILE", help="With --scheduler: key of the client certificate."
+    ),
 )
 
 

@@ -12,12 +12,15 @@ from numpy.typing import NDArray
 from flipproof.core.exact import flips_to_overturn, groups_to_overturn, leads, radius_from_flips
 from flipproof.core.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.core.histograms import VoteHistogram
-from flipproof.core.invariants import check_certificates, check_winners
+from flipproof.core.invariants import check_certificates, check_counts, check_winners, require
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.tails import find_witness, log_failures_upper, mean_offset_lower
-from flipproof.core.votes import GroupVotes
+from flipproof.core.votes import EstimatedScores, GroupVotes
+
+#: Test rows whose scores are estimated at a time.
+ESTIMATED_ROWS = 4096
 
 
 @dataclass(frozen=True)
@@ -37,9 +40,78 @@ class BlockCertificates:
         check_certificates(self.winner, self.rival, self.radius, self.margin, self.log_failure, n_touchable)
 
 
+@dataclass(frozen=True)
+class CertifiedBlock:
+    """Certificates of a block of test rows, and the grid of each row."""
+
+    found: BlockCertificates
+    exponent: Integers
+
+
+def check_blocks(
+    blocks: Sequence[CertifiedBlock], n_touchable: int, predicted: Integers, is_decided: NDArray[np.bool_]
+) -> None:
+    """Make sure that certificates do not contradict themselves, nor what is predicted where that is decided."""
+    for block in blocks:
+        block.found.check(n_touchable)
+    certified = np.concatenate([block.found.winner for block in blocks])
+    require(np.all((certified == predicted) | ~is_decided), "certify and predict name different classes")
+
+
+def estimated_winners(
+    Z: NDArray[Any], estimate: Callable[[NDArray[Any]], EstimatedScores | None]
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the class that the estimated scores name for each row, and whether the votes can name no other."""
+    winner, is_decided = np.zeros(len(Z), dtype=np.int64), np.zeros(len(Z), dtype=bool)
+    for start in range(0, len(Z), ESTIMATED_ROWS):
+        rows = np.arange(start, min(start + ESTIMATED_ROWS, len(Z)))
+        estimated = estimate(Z[rows])
+        if estimated is not None:
+            winner[rows], is_decided[rows] = estimated.decided()
+    return winner, is_decided
+
+
+def predicted_codes(
+    Z: NDArray[Any],
+    estimate: Callable[[NDArray[Any]], EstimatedScores | None],
+    count: Callable[[NDArray[Any]], tuple[Integers, Integers]],
+) -> Integers:
+    """Return the predicted class codes: by the estimate where that decides, else by the scores that `count` returns."""
+    winner, is_decided = estimated_winners(Z, estimate)
+    open_rows = np.flatnonzero(~is_decided)
+    if open_rows.size:
+        winner[open_rows] = winners(count(Z[open_rows])[0])
+    return winner
+
+
+def grid_offsets(offsets: Floats | None, shape: tuple[int, int], n_train: int, precision: int) -> Integers:
+    """Return the offsets of the deployed rule, which are in grid units, as integers of shape (rows, classes).
+
+    The highest becomes 0, and a class that could not even draw level with it is cut off there: nothing overflows.
+    """
+    if offsets is None:
+        return np.zeros(shape, dtype=np.int64)
+    hopeless = float(n_train * 2**precision)
+    behind = np.minimum(offsets, np.finfo(np.float64).max)
+    behind = behind - behind.max(axis=1, keepdims=True)
+    return np.asarray(np.maximum(np.rint(behind), -hopeless), dtype=np.int64)
+
+
 def winners(scores: Integers) -> Integers:
     """Return the class with the highest score; ties go to the lowest class."""
     return np.asarray(np.argmax(scores, axis=1), dtype=np.int64)
+
+
+def certify_counted(
+    free: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], scope: Scope
+) -> BlockCertificates:
+    """Certify a block by any method from the counted votes of changeable labels; all others are in the `offsets`."""
+    check_counts(free.counts.sum(axis=2), scope.n_changeable)
+    return (
+        certify_exact(free, offsets, scope)
+        if method == "exact"
+        else certify_smoothed(free, offsets, method, noises, scope)
+    )
 
 
 def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> BlockCertificates:

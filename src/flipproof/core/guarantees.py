@@ -22,6 +22,7 @@ from scipy.special import ndtri_exp
 
 from flipproof.core.noise import LabelFlip, divergence_upper
 from flipproof.core.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, Floats, Integers, above, below
+from flipproof.parameters import parameter_error
 
 LOG_HALF = float(np.log(0.5))
 
@@ -103,9 +104,7 @@ def tight_log_failure(radius: ArrayLike, noise: LabelFlip) -> Floats:
     """
     r = np.asarray(radius)
     if r.size and (not np.issubdtype(r.dtype, np.integer) or r.min() < 0):
-        raise ValueError(
-            f"The 'radius' parameter of tight_log_failure must contain integers >= 0. Got {radius!r} instead."
-        )
+        raise parameter_error("tight_log_failure", "radius", "integers of at least 0", radius)
     size = SMALLEST_TABLE
     while size < r.max(initial=0):
         size *= 2
@@ -118,7 +117,7 @@ def gaussian_radius(log_failure: ArrayLike, sigma: float) -> Floats:
     Soundness: rounded down by 1e-12 of its size, which covers the error of the inverse normal; 0 if B >= 1/2.
     """
     if not (np.isfinite(sigma) and sigma > 0):
-        raise ValueError(f"The 'sigma' parameter of gaussian_radius must be positive. Got {sigma!r} instead.")
+        raise parameter_error("gaussian_radius", "sigma", "a number above 0", sigma)
     L = _checked(log_failure)
     radius = np.where(-np.inf == L, np.inf, -sigma * ndtri_exp(np.where(-np.inf == L, LOG_HALF, L)))
     return np.where(L < LOG_HALF, np.maximum(below(radius, 1e-12), 0.0), 0.0)

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.core import rounding
+from flipproof.parameters import NONE, Constraints, check_parameters, integer, number, parameter_error
 
 #: Less noise than this would leave the range of normal floating-point numbers.
 SMALLEST_NOISE = 1e-200
@@ -77,29 +78,20 @@ class LabelFlip:
     n_classes: int | None = None
 
     part: ClassVar[str] = "labels"
+    parameter_constraints: ClassVar[Constraints] = {"q": number(closed="both"), "n_classes": NONE | integer(2)}
 
     def __post_init__(self) -> None:
-        if isinstance(self.q, bool) or not isinstance(self.q, (int, float, np.floating)):
-            raise ValueError(
-                f"The 'q' parameter of LabelFlip must be a number between 0 and 1. Got {self.q!r} instead."
-            )
+        check_parameters(self)
         object.__setattr__(self, "q", float(self.q))
         if self.n_classes is not None:
-            if isinstance(self.n_classes, bool) or int(self.n_classes) != self.n_classes or self.n_classes < 2:
-                raise ValueError(
-                    "The 'n_classes' parameter of LabelFlip must be an integer of at least 2. "
-                    f"Got {self.n_classes!r} instead."
-                )
             object.__setattr__(self, "n_classes", int(self.n_classes))
         largest = Fraction(1) if self.n_classes is None else Fraction(self.n_classes - 1, self.n_classes)
         if not math.isfinite(self.q) or not SMALLEST_NOISE <= Fraction(self.q) < largest:
             wanted = "(0, 1)" if self.n_classes is None else f"(0, {float(largest):.6g}) for {self.n_classes} classes"
             if 0 < self.q < SMALLEST_NOISE:
                 wanted += f", and at least {SMALLEST_NOISE:g}"
-            raise ValueError(
-                f"The 'q' parameter of LabelFlip must be in {wanted}. Got {self.q!r} instead: "
-                "at 0 there is no noise, and from (K - 1) / K a label is no likelier than any other class."
-            )
+            remedy = "at 0 there is no noise, and from (K - 1) / K a label is no likelier than any other class."
+            raise parameter_error("LabelFlip", "q", f"in {wanted}", self.q, remedy)
 
     def with_classes(self, n_classes: int) -> LabelFlip:
         """Return the same noise over `n_classes` classes."""
@@ -192,13 +184,10 @@ class FeatureNoise:
     sigma: float
 
     part: ClassVar[str] = "features"
+    parameter_constraints: ClassVar[Constraints] = {"sigma": number(0)}
 
     def __post_init__(self) -> None:
-        number = not isinstance(self.sigma, bool) and isinstance(self.sigma, (int, float, np.floating, np.integer))
-        if not number or not math.isfinite(self.sigma) or self.sigma <= 0:
-            raise ValueError(
-                f"The 'sigma' parameter of FeatureNoise must be a positive number. Got {self.sigma!r} instead."
-            )
+        check_parameters(self)
         object.__setattr__(self, "sigma", float(self.sigma))
 
     def sample(self, features: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flipproof.core.invariants import check_finite, check_votes
-from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, grid_exponent, scale, to_grid
+from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, above, grid_exponent, scale, to_grid
 
 #: Largest number of bits of a vote.
 LARGEST_PRECISION = 24
@@ -264,8 +264,9 @@ class EstimatedScores:
     error: Floats
     exponent: Integers
 
-    def shifted(self, offsets: Floats, error: Floats) -> EstimatedScores:
-        """Add offsets that have an error of at most `error`."""
+    def with_offsets(self, offsets: Floats, signal: float) -> EstimatedScores:
+        """Add offsets, whose error is that of the sum of all votes, divided by `signal` (M5), and a rounding."""
+        error = above(self.error.sum(axis=1)[:, None] / signal + 4 * UNIT_ROUNDOFF * np.abs(offsets) + 1)
         return EstimatedScores(self.scores + offsets, self.error + error, self.exponent)
 
     def decided(self) -> tuple[Integers, NDArray[np.bool_]]:

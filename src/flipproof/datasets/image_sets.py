@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.datasets.shelf import ORIGINAL, Dataset, PublicFile, Shelf, arrays
+from flipproof.parameters import check_parameter, one_of
 
 SIDE = 28
 #: First bytes of an IDX file: unsigned bytes in one (labels) or three (images) dimensions.
@@ -166,18 +167,17 @@ def load_cifar10(
     -------
     Dataset
     """
+    check_parameter("load_cifar10", "kind", kind, one_of("images", "lite0"))
     shelf = Shelf("CIFAR10", "cifar10", data_home, folder, download_if_missing, check)
     image_shape: tuple[int, ...] | None = None
     if kind == "lite0":
         data = arrays(shelf, TRANSFER_FEATURES, ("X_train", "y_train", "X_test", "y_test"))
         parts = [(data["X_train"], data["y_train"]), (data["X_test"], data["y_test"])]
         parts = [(X.astype(np.float32), y) for X, y in parts]
-    elif kind == "images":
+    else:
         batches = list(_batches(shelf))
         parts = [_joined(batches[:-1]), _joined(batches[-1:])]
         image_shape = (CIFAR_SIDE, CIFAR_SIDE, CHANNELS)
-    else:
-        raise ValueError(f"The 'kind' parameter of load_cifar10 must be 'images' or 'lite0'. Got {kind!r} instead.")
     (X_train, y_train), (X_test, y_test) = parts
     return Dataset(
         name=f"CIFAR10, {kind}",
@@ -329,9 +329,8 @@ def load_dogfish(
     -------
     Dataset
     """
+    check_parameter("load_dogfish", "kind", kind, one_of(*KINDS))
     shelf = Shelf("Dogfish", "dogfish", data_home, folder, False, check)
-    if kind not in KINDS:
-        raise ValueError(f"The 'kind' parameter of load_dogfish must be one of {KINDS}. Got {kind!r} instead.")
     if kind.startswith("original"):
         X_train, y_train, X_test, y_test = _original(shelf, kind)
         names, said = ORIGINAL_CLASSES, "Dogfish (Koh and Liang 2017), by the names of its files the original"

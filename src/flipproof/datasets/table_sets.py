@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.datasets.shelf import ORIGINAL, Dataset, PublicFile, Shelf, split_rows
+from flipproof.parameters import check_parameter, one_of
 
 UCI = "https://archive.ics.uci.edu/ml/machine-learning-databases"
 
@@ -130,6 +131,7 @@ def load_german_credit(
     -------
     Dataset
     """
+    check_parameter("load_german_credit", "kind", kind, one_of("numbers", "words"))
     shelf = Shelf("German credit", "german_credit", data_home, folder, download_if_missing, check)
     categorical: tuple[int, ...] = ()
     X: NDArray[Any]
@@ -137,13 +139,9 @@ def load_german_credit(
         with_commas = shelf.find(GERMAN_NUMBERS) is None and shelf.find(GERMAN_NUMBERS_CSV) is not None
         rows = rows_of(shelf, GERMAN_NUMBERS_CSV if with_commas else GERMAN_NUMBERS)
         X, labels = np.array(rows, dtype=np.float64)[:, :-1], [row[-1] for row in rows]
-    elif kind == "words":
+    else:
         rows, categorical = rows_of(shelf, GERMAN_WORDS, number_column=1), GERMAN_WORD_COLUMNS
         X, labels = mixed_columns(rows, categorical), [row[-1] for row in rows]
-    else:
-        raise ValueError(
-            f"The 'kind' parameter of load_german_credit must be 'numbers' or 'words'. Got {kind!r} instead."
-        )
     y = np.where(np.array(labels) == "1", 1, 2)
     X_train, y_train, X_test, y_test = split_rows(X, y, test_size, random_state)
     return Dataset(

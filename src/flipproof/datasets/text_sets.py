@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.datasets.shelf import ORIGINAL, Dataset, PublicFile, Shelf, arrays, split_rows
+from flipproof.parameters import check_parameter, one_of
 
 REVIEWS = "aclImdb"
 REVIEWS_ARCHIVE = PublicFile(
@@ -78,6 +79,7 @@ def load_imdb(
     Dataset
         Rows are sorted: negative before positive, then by number.
     """
+    check_parameter("load_imdb", "kind", kind, one_of("texts", "glove"))
     shelf = Shelf("IMDB", "imdb", data_home, folder, download_if_missing, check)
     X_train: NDArray[Any]
     X_test: NDArray[Any]
@@ -85,10 +87,8 @@ def load_imdb(
         data = arrays(shelf, MEAN_VECTORS, ("X_train", "y_train", "X_test", "y_test"))
         X_train, X_test = (data[name].astype(np.float32) for name in ("X_train", "X_test"))
         y_train, y_test = (data[name].astype(np.int64) for name in ("y_train", "y_test"))
-    elif kind == "texts":
-        (X_train, y_train), (X_test, y_test) = map(_parsed_reviews, _review_lines(shelf))
     else:
-        raise ValueError(f"The 'kind' parameter of load_imdb must be 'texts' or 'glove'. Got {kind!r} instead.")
+        (X_train, y_train), (X_test, y_test) = map(_parsed_reviews, _review_lines(shelf))
     return Dataset(
         name=f"IMDB, {kind}",
         X_train=X_train,

@@ -22,9 +22,9 @@ from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
 from flipproof.experiments.manifest import Manifest, digest_of, settings_of
 from flipproof.experiments.row_files import COLUMNS, NOTHING, REMEDY, RowFile, RunRows
-from flipproof.experiments.sources import FeatureStore, Say, Slice, load, slice_of
+from flipproof.experiments.sources import FeatureStore, Say, Slice, check_installed, load, slice_of
 from flipproof.experiments.spec import Experiment, Run
-from flipproof.experiments.tables_and_figures import draw, duality_gap, pyplot, tables
+from flipproof.experiments.tables_and_figures import draw, duality_gap, tables
 from flipproof.files import write_whole
 from flipproof.learners.cluster import CertifiedClusterClassifier
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
@@ -168,16 +168,17 @@ def prepare(
 
     Nothing is written. For the parameters see :func:`reproduce`.
     """
-    pyplot()  # fail now if matplotlib is missing, not after the computation
     data = load(experiment, data_dir)
     part = slice_of(experiment, data, quick, seed)
     features = FeatureStore(experiment, data, part, out / "features", data_dir, seed, say, verbose)
     recipes = {name: features.recipe(name) for name in experiment.features}
     work = Work(experiment, data, part, features, recipes, seed, say)
     done = work.unchanged(RowFile(out), Manifest(out))
-    for run in experiment.runs:
-        if not run.only_with and len(work.still_to_do(run, done)):
-            features.check(run.features)
+    wanted = [run.features for run in experiment.runs if not run.only_with and len(work.still_to_do(run, done))]
+    # figures come last, and must not fail then
+    check_installed({"matplotlib"}.union(*map(features.packages, wanted)))
+    for name in wanted:
+        features.check(name)
     return work
 
 

@@ -8,7 +8,7 @@ import json
 import lzma
 import zipfile
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -137,11 +137,29 @@ class Setting:
         return {"random_state": self.seed, "checkpoint": self.checkpoint(kind), "verbose": self.verbose}
 
 
-def check_installed(kind: str) -> None:
-    """Raise an error that says what to install, if a feature map needs a package that is missing."""
-    module, extra = PACKAGES.get(kind, ("", ""))
-    if module and find_spec(module) is None:
-        raise ImportError(f"Features of the kind {kind!r} need {module}: pip install 'flipproof[{extra}]'.")
+#: Import names and usual names of the packages that experiments need, in addition to those of the command.
+PACKAGE_NAMES = {"matplotlib": "matplotlib", "PIL": "pillow", "torch": "PyTorch", "umap": "umap-learn"}
+
+
+class MissingPackagesError(ImportError):
+    """Some packages that experiments need are not installed; the message names all of them.
+
+    Attributes
+    ----------
+    packages : frozenset of str
+        Import names of the missing packages.
+    """
+
+    def __init__(self, packages: Iterable[str]) -> None:
+        self.packages = frozenset(packages)
+        names = ", ".join(sorted((PACKAGE_NAMES[package] for package in self.packages), key=str.lower))
+        super().__init__(f"Missing packages: {names}. Install all: pip install 'flipproof[reproduce]'.")
+
+
+def check_installed(packages: Iterable[str]) -> None:
+    """Raise one error that names all of these packages that are not installed."""
+    if missing := {package for package in packages if find_spec(package) is None}:
+        raise MissingPackagesError(missing)
 
 
 def word_vectors(data_dir: Path | None, names: Sequence[str]) -> Path:
@@ -221,8 +239,11 @@ def _simclr(setting: Setting, parameters: dict[str, Any]) -> Any:
 #: Kinds that are trained with PyTorch.
 NETWORKS = ("cnn of other digits", "simclr")
 
-#: Kinds that need an optional package: its module, and the extra that installs it.
-PACKAGES = {**dict.fromkeys(NETWORKS, ("torch", "deep")), "umap": ("umap", "umap")}
+#: Kinds that need an optional package, by its import name.
+PACKAGES = {**dict.fromkeys(NETWORKS, "torch"), "umap": "umap"}
+
+#: The package that reads another form of a data set (loader and form).
+READERS: Mapping[tuple[str, str | None], str] = {("dogfish", "images"): "PIL"}
 
 #: From a kind in a spec to an unfitted transformer; None for rows that are features already.
 BUILDERS: Mapping[str, Callable[[Setting, dict[str, Any]], Any]] = {
@@ -338,13 +359,21 @@ class FeatureStore:
 
         If they start from another form of the data, it is loaded once, and downloaded if necessary and possible.
         """
-        chain = self.experiment.chain(name)
-        to_compute = list(takewhile(lambda spec: self.kept(spec.name) is None, chain))
         kind = self.experiment.other_form(name)
-        if kind is not None and to_compute == chain:
+        if kind is not None and self._to_compute(name) == self.experiment.chain(name):
             self._form(kind)
-        for spec in to_compute:
-            check_installed(spec.kind)
+        check_installed(self.packages(name))
+
+    def packages(self, name: str) -> set[str]:
+        """Return the packages that are needed to compute features."""
+        to_compute = self._to_compute(name)
+        needed = {PACKAGES[spec.kind] for spec in to_compute if spec.kind in PACKAGES}
+        reader = READERS.get((self.experiment.data["loader"], self.experiment.other_form(name)))
+        return needed | ({reader} if reader and to_compute == self.experiment.chain(name) else set())
+
+    def _to_compute(self, name: str) -> list[FeatureSpec]:
+        """Return the feature maps that must be computed because they are not stored, the last one first."""
+        return list(takewhile(lambda spec: self.kept(spec.name) is None, self.experiment.chain(name)))
 
     def path(self, name: str) -> Path:
         """Return the path of the stored features."""

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
+from flipproof.assumptions import Assumption
 from flipproof.features.images import Images, ImageTransformer, image_shape_of
 from flipproof.features.training import (
+    TRAINING_CONSTRAINTS,
     Training,
     apply_in_batches,
     device_of,
@@ -21,6 +23,7 @@ from flipproof.features.training import (
     train,
     weights_of,
 )
+from flipproof.parameters import Constraints, integer, number, parameter_error
 
 
 class CNNFeatures(ImageTransformer):
@@ -68,8 +71,14 @@ class CNNFeatures(ImageTransformer):
         The network.
     """
 
-    #: What certificates with these features assume; every learner reports it.
-    rests_on = "The labels that CNNFeatures learned from, y_aux, belong to other rows and are trusted to be unchanged."
+    #: What certificates with these features assume; every learner adds it to its assumptions.
+    rests_on = Assumption("auxiliary-labels")
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "n_components": integer(1),
+        "dropout": number(0, 1, closed="low"),
+        **TRAINING_CONSTRAINTS,
+    }
 
     def __init__(
         self,
@@ -150,15 +159,11 @@ class CNNFeatures(ImageTransformer):
         check_consistent_length(self.X_aux, self.y_aux)
         shape = image_shape_of(images[0].size, self.image_shape, "CNNFeatures")
         if shape != self.image_shape_:
-            raise ValueError(
-                f"The 'X_aux' parameter of CNNFeatures must have images of {self.n_features_in_} numbers, like X. "
-                f"Got {images[0].size} numbers instead."
-            )
+            wanted = f"images of {self.n_features_in_} numbers, like X"
+            raise parameter_error("CNNFeatures", "X_aux", wanted, images.shape)
         classes, codes = np.unique(np.asarray(self.y_aux), return_inverse=True)
         if len(classes) < 2:
-            raise ValueError(
-                f"The 'y_aux' parameter of CNNFeatures must have at least two classes. Got {len(classes)} instead."
-            )
+            raise parameter_error("CNNFeatures", "y_aux", "labels of at least two classes", classes.tolist())
         return images.reshape(len(images), *shape), codes.astype(np.int64), len(classes)
 
     def _tensor(self, torch: Any, images: Images) -> Any:

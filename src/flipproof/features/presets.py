@@ -13,6 +13,8 @@ from sklearn.feature_selection import VarianceThreshold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from flipproof.assumptions import Assumption
+
 
 def pca_features(n_components: int = 50, *, whiten: bool = False, random_state: int = 0) -> PCA:
     """Return a principal component analysis.
@@ -84,9 +86,8 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     #: Learners pass all test rows at once: umap-learn places them together, and one at a time would take minutes.
     places_rows_together = True
 
-    rests_on = (
-        "UMAPFeatures places test rows together: a certificate holds for a prediction made with the same test rows."
-    )
+    #: What certificates on these features assume; every learner adds it to its own assumptions.
+    rests_on = Assumption("test-rows-together")
 
     def __init__(
         self,

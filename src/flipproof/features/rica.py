@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 
 from flipproof.features.images import Images, ImageTransformer
+from flipproof.parameters import Constraints, check_parameter, integer, number
 
 Matrix = NDArray[np.floating[Any]]
 
@@ -73,6 +74,17 @@ class RICA(ImageTransformer):
     >>> features.fit_transform(X[:200]).shape
     (200, 192)
     """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "n_filters": integer(1),
+        "patch_size": integer(1),
+        "n_patches": integer(1),
+        "n_whitened": integer(1),
+        "reconstruction": number(0, closed="low"),
+        "grid": integer(1),
+        "stride": integer(1),
+        "max_iter": integer(0),
+    }
 
     def __init__(
         self,
@@ -142,23 +154,14 @@ class RICA(ImageTransformer):
 
     def _check_sizes(self) -> None:
         height, width, channels = self.image_shape_
-        if not 1 <= self.patch_size <= min(height, width):
-            raise ValueError(
-                f"The 'patch_size' parameter of RICA must be from 1 to {min(height, width)}, the image's shorter side. "
-                f"Got {self.patch_size!r} instead."
-            )
+        side = min(height, width)
+        check_parameter("RICA", "patch_size", self.patch_size, integer(1, side, "the image's shorter side"))
         fewest = min(self._positions(0).size, self._positions(1).size)
-        if not 1 <= self.grid <= fewest:
-            raise ValueError(
-                f"The 'grid' parameter of RICA must be from 1 to {fewest}, the number of patches along a side with "
-                f"this patch_size and stride. Got {self.grid!r} instead."
-            )
-        n_pixels = self.patch_size**2 * channels
-        if not 1 <= self.n_whitened <= min(n_pixels, self.n_patches):
-            raise ValueError(
-                f"The 'n_whitened' parameter of RICA must be from 1 to {min(n_pixels, self.n_patches)}, the smaller of "
-                f"the size of a patch and the number of patches. Got {self.n_whitened!r} instead."
-            )
+        along = "the number of patches along a side with this patch_size and stride"
+        check_parameter("RICA", "grid", self.grid, integer(1, fewest, along))
+        most = min(self.patch_size**2 * channels, self.n_patches)
+        in_patch = "the smaller of the size of a patch and the number of patches"
+        check_parameter("RICA", "n_whitened", self.n_whitened, integer(1, most, in_patch))
 
 
 def random_patches(images: Images, size: int, n_patches: int, rng: np.random.Generator) -> Matrix:

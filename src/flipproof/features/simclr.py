@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.assumptions import Assumption
 from flipproof.features.images import Images, ImageTransformer
 from flipproof.features.training import (
+    TRAINING_CONSTRAINTS,
     Training,
     apply_in_batches,
     device_of,
@@ -22,6 +24,7 @@ from flipproof.features.training import (
     train,
     weights_of,
 )
+from flipproof.parameters import NONE, Constraints, instance, integer, number
 
 #: Share of the image that a crop covers, and its width over its height.
 CROP_AREA = (0.2, 1.0)
@@ -251,6 +254,14 @@ class SimCLRFeatures(ImageTransformer):
         The network.
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "weights": NONE | instance((str, os.PathLike), "the path of a file"),
+        "width": integer(1),
+        "temperature": number(0),
+        "projection": integer(1),
+        **TRAINING_CONSTRAINTS,
+    }
+
     def __init__(
         self,
         image_shape: tuple[int, ...] | None = None,
@@ -283,11 +294,9 @@ class SimCLRFeatures(ImageTransformer):
         self.verbose = verbose
 
     @property
-    def rests_on(self) -> str | None:
+    def rests_on(self) -> Assumption | None:
         """What certificates with these features assume, in addition to a fit without labels."""
-        if self.weights is None:
-            return None
-        return "The weights given to SimCLRFeatures were trained without the labels that are certified."
+        return None if self.weights is None else Assumption("pretrained-weights")
 
     def fit(self, X: Any, y: Any = None) -> SimCLRFeatures:
         """Learn from images, or read the given weights; labels are ignored."""

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.files import write_whole
+from flipproof.parameters import NONE, VERBOSE, Constraints, instance, integer, number
 
 #: Version of the training procedure; it changes whenever the same data and settings would give another network.
 TRAINER = 2
@@ -32,6 +33,16 @@ FUSED_ON = ("cpu", "cuda")
 
 #: Weights of a network by name, as arrays; a fitted transformer stores these.
 Weights = dict[str, NDArray[Any]]
+
+#: What all transformers that train a network take.
+TRAINING_CONSTRAINTS: Constraints = {
+    "epochs": integer(0),
+    "batch_size": integer(1),
+    "learning_rate": number(0),
+    "device": instance(str, 'the name of a device, or "auto"'),
+    "checkpoint": NONE | instance((str, os.PathLike), "the path of a file"),
+    "verbose": VERBOSE,
+}
 
 
 @dataclass(frozen=True)

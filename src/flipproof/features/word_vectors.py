@@ -7,7 +7,7 @@ import os
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +15,8 @@ from scipy import sparse
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.utils.validation import check_is_fitted
+
+from flipproof.parameters import BOOLEAN, NONE, Constraints, check_parameters, integer, one_of, parameter_error
 
 Vectors = NDArray[np.float32]
 
@@ -145,6 +147,12 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
            [0.  , 0.  ]], dtype=float32)
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "weighting": one_of(*WEIGHTINGS),
+        "lowercase": BOOLEAN,
+        "limit": NONE | integer(1),
+    }
+
     def __init__(
         self,
         vectors: str | os.PathLike[str] | tuple[Any, Any],
@@ -160,10 +168,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
 
     def fit(self, X: Any, y: Any = None) -> WordVectors:
         """Read the vectors and, for "idf", count the texts that contain each word; labels are ignored."""
-        if self.weighting not in WEIGHTINGS:
-            raise ValueError(
-                f"The 'weighting' parameter of WordVectors must be one of {WEIGHTINGS}. Got {self.weighting!r} instead."
-            )
+        check_parameters(self)
         self.words_, self.vectors_ = self._read()
         self._n_features_out = self.vectors_.shape[1]
         self.weights_ = np.ones(len(self.words_), dtype=np.float32)
@@ -186,10 +191,9 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         words, vectors = self.vectors
         listed, array = list(words)[: self.limit], np.asarray(vectors, dtype=np.float32)[: self.limit]
         if array.ndim != 2 or len(listed) != len(array) or len(set(listed)) < len(listed):
-            raise ValueError(
-                "The 'vectors' parameter of WordVectors must be a file, or a pair of distinct words and an array with "
-                f"one row per word. Got {len(listed)} words and an array of shape {array.shape} instead."
-            )
+            wanted = "a file, or a pair of distinct words and an array with one row per word"
+            found = f"these are {len(listed)} words and an array of shape {array.shape}."
+            raise parameter_error("WordVectors", "vectors", wanted, type(self.vectors).__name__, found)
         return listed, array
 
     def _counts(self, X: Any) -> sparse.csr_array:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -11,23 +12,28 @@ from numpy.typing import ArrayLike, NDArray
 from threadpoolctl import threadpool_limits
 
 from flipproof.adversary import Adversary, adversary_assumptions
-from flipproof.certificates import Certificates, check_method
-from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, certify_smoothed, winners
-from flipproof.core.histograms import VoteHistogram, block_rows, changeable_histogram
-from flipproof.core.inequalities import VoteTable
-from flipproof.core.invariants import check_counts, require
+from flipproof.assumptions import Assumption, as_assumption
+from flipproof.certificates import METHODS, Certificates, check_method
+from flipproof.core.engine import (
+    CertifiedBlock,
+    certify_counted,
+    certify_groups_exactly,
+    check_blocks,
+    estimated_winners,
+    grid_offsets,
+    predicted_codes,
+)
+from flipproof.core.histograms import block_rows, changeable_histogram
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
-from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, above, scale
+from flipproof.core.rounding import Floats, Integers, scale
 from flipproof.core.votes import LARGEST_PRECISION, EstimatedScores, VoteSource, all_votes, class_scores, group_votes
-from flipproof.learners.certified import CertifiedClassifier, is_whole
+from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory
 from flipproof.learners.row_by_row import votes_row_by_row
+from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
-
-#: Test rows whose scores are estimated at a time.
-ESTIMATED_ROWS = 4096
 
 #: Noises that ``noise="auto"`` tries, as parts of the largest valid q, (K - 1) / K. The smallest is mostly the best.
 AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
@@ -35,12 +41,46 @@ AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
 SMALLEST_PRECISION = 2
 
 
-class LabelLinearClassifier(CertifiedClassifier):
+class LabelLinearParameters(CertifiedClassifier):
+    """A certified classifier with the parameters that all label-linear learners have, wherever their rows are."""
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "noise": number(closed="both") | instance(LabelFlip, "a LabelFlip") | one_of("auto"),
+        "method": one_of(*METHODS),
+        "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits of a vote"),
+        "block_size": NONE | integer(1),
+    }
+
+    def __init__(
+        self,
+        noise: Any = 0.1,
+        *,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.noise = noise
+        self.method = method
+        self.precision = precision
+        self.features = features
+        self.classes = classes
+        self.block_size = block_size
+        self.n_jobs = n_jobs
+
+
+class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     """A classifier whose class scores are sums of label-free votes over the training labels; subclass it for your own.
 
     A subclass says how much every training row weighs for a test row: `fit_without_labels` sees the training features,
     `label_free_weights` the test features, and neither ever sees a label. That is all: predictions, certificates and
     attacks follow. :func:`flipproof.checks.check_certifier` tries every attack on small problems.
+
+    `label_free_weights` is asked about one test row at a time. A subclass that knows a faster way overrides
+    :meth:`votes` instead, as flipproof's own learners do. Every learner provides its votes to attacks and collective
+    certificates by the methods of :class:`flipproof.core.provider.VoteProvider`, whichever of the two it defines.
 
     Parameters
     ----------
@@ -75,24 +115,9 @@ class LabelLinearClassifier(CertifiedClassifier):
     array([1])
     """
 
-    def __init__(
-        self,
-        noise: Any = 0.1,
-        *,
-        method: str = "exact",
-        precision: int = 10,
-        features: Any = None,
-        classes: ArrayLike | None = None,
-        block_size: int | None = None,
-        n_jobs: int | None = None,
-    ):
-        self.noise = noise
-        self.method = method
-        self.precision = precision
-        self.features = features
-        self.classes = classes
-        self.block_size = block_size
-        self.n_jobs = n_jobs
+    #: Whether `fit_without_labels` gets a copy of the rows, for learners that keep them: what their owner does to the
+    #: original later must not change any vote.
+    _gets_a_copy = True
 
     def fit_without_labels(self, X: Floats) -> None:
         """Learn whatever the weights need from the training features alone."""
@@ -106,19 +131,21 @@ class LabelLinearClassifier(CertifiedClassifier):
         """
         raise NotImplementedError(f"{type(self).__name__} must return weights (m, n) from label_free_weights(Z).")
 
-    def _votes(self, Z: Floats) -> VoteSource:
-        """Return the votes of all training rows on a block of test rows."""
-        n_train, n_classes = self._n_rows, len(self.classes_)
-        return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
+    def votes(self, Z: Floats) -> VoteSource:
+        """Return the votes of all training rows on a block of test rows, as `test_features` returned them.
 
-    @property
-    def _weighs_row_by_row(self) -> bool:
-        return type(self)._votes is LabelLinearClassifier._votes
+        This asks `label_free_weights` about one row at a time. Override it to be faster: return weights as
+        :func:`~flipproof.core.votes.dense_votes` or :func:`~flipproof.core.votes.sparse_votes` round them to
+        `precision_` bits. The votes on a row must not depend on the other rows of the block, down to the last bit, nor
+        on any label.
+        """
+        n_train, n_classes = self.n_rows_, len(self.classes_)
+        return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Do what has to read labels; each such thing belongs into `_learner_assumptions`."""
 
-    def _rule_depends_on_noise(self) -> bool:
+    def rule_depends_on_noise(self) -> bool:
         """Tell whether the deployed rule depends on the noise (M5)."""
         return False
 
@@ -136,14 +163,14 @@ class LabelLinearClassifier(CertifiedClassifier):
 
     def _votes_per_row(self) -> int:
         """Return how many votes on a test row can differ from 0."""
-        return self._n_rows
+        return self.n_rows_
 
     def _numbers_per_row(self) -> int:
-        """Return how many numbers `_votes` has in memory for each test row, besides the votes themselves."""
-        return 3 * self._n_rows
+        """Return how many numbers `votes` has in memory for each test row, besides the votes themselves."""
+        return 3 * self.n_rows_
 
-    def _learner_assumptions(self) -> list[str]:
-        """Return what certificates rest on beyond what is common to all learners."""
+    def _learner_assumptions(self) -> Iterable[Assumption | str]:
+        """Return what certificates rest on beyond what is common to all learners, as assumptions or in words."""
         return []
 
     def fit(self, X: Any, y: Any) -> LabelLinearClassifier:
@@ -165,11 +192,10 @@ class LabelLinearClassifier(CertifiedClassifier):
     def _fit(self, X: Any, y: Any, unlabeled: Any = None) -> LabelLinearClassifier:
         X = self._read_training_rows(X, y, unlabeled)
         self.precision_ = int(self.precision)
-        # a copy for learners that keep the rows themselves: what their owner does to them later must not move any
-        self.fit_without_labels(X.copy() if self._weighs_row_by_row else X)
-        self.noise_ = self._resolve_noise(len(self.classes_))
-        self._fit_with_labels(self._codes)
-        self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
+        self.fit_without_labels(X.copy() if self._gets_a_copy else X)
+        self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
+        self._fit_with_labels(self.label_codes_)
+        self._assumed = (*self._common_assumptions(), *map(as_assumption, self._learner_assumptions()))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -178,28 +204,20 @@ class LabelLinearClassifier(CertifiedClassifier):
         The learner's estimate decides every row whose lead is larger than the proven error of the estimate; the votes
         decide the rest. The answer is always that of the votes.
         """
-        Z = self._test_features(X)
-        winner, is_decided = self._estimated_winners(Z)
-        open_rows = np.flatnonzero(~is_decided)
-        if open_rows.size:
-            winner[open_rows] = winners(self._scores(Z[open_rows])[0])
-        return np.asarray(self.classes_[winner])
+        codes = predicted_codes(self.test_features(X), self._estimate, self._scores)
+        return np.asarray(self.classes_[codes])
 
-    def _estimated_winners(self, Z: Floats) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return the class that the estimated scores name for each row, and whether the votes can name no other."""
-        winner, is_decided = np.zeros(len(Z), dtype=np.int64), np.zeros(len(Z), dtype=bool)
-        for start in range(0, len(Z), ESTIMATED_ROWS):
-            rows = np.arange(start, min(start + ESTIMATED_ROWS, len(Z)))
-            estimate = self._estimated_scores(Z[rows])
-            if estimate is not None:
-                winner[rows], is_decided[rows] = self._with_offsets(estimate).decided()
-        return winner, is_decided
+    def _estimate(self, Z: Floats) -> EstimatedScores | None:
+        """Return the estimated scores of the deployed rule, if there are any."""
+        estimate = self._estimated_scores(Z)
+        if estimate is None or self.noise_ is None:
+            return estimate
+        offsets = self._deployed_offsets(estimate.scores.sum(axis=1), estimate.exponent)
+        return estimate if offsets is None else estimate.with_offsets(offsets, self.noise_.signal)
 
     def decision_function(self, X: Any) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
-        scores, exponent = self._scores(self._test_features(X))
-        values = scale(scores.astype(np.float64), -exponent[:, None])
-        return values[:, 1] - values[:, 0] if len(self.classes_) == 2 else values
+        return class_values(*self._scores(self.test_features(X)))
 
     def vote_weights(self, X: Any) -> tuple[Floats, Floats]:
         """Return what the prediction is made of: alpha (m, n) and offsets (m, K), in the paper's notation.
@@ -207,9 +225,9 @@ class LabelLinearClassifier(CertifiedClassifier):
         ``argmax(alpha @ onehot(y) + offsets)`` is the prediction, whatever the labels y. This is the one method that
         needs memory of m times n: call it on a few rows.
         """
-        source = self._votes(self._test_features(X))
+        source = self.votes(self.test_features(X))
         votes = all_votes(source)
-        offsets = self._offsets(source, votes.sum(axis=1).astype(np.int64))
+        offsets = self.offsets(source, votes.sum(axis=1).astype(np.int64))
         down = -source.exponent[:, None]
         return scale(votes, down), scale(offsets.astype(np.float64), down)
 
@@ -231,177 +249,152 @@ class LabelLinearClassifier(CertifiedClassifier):
         Certificates
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
-        Z, like = self._without_repeats(self._test_features(X))
-        powers = self._powers(adversary)
+        Z, like = self._without_repeats(self.test_features(X))
+        powers = self.powers(adversary)
         n_jobs = effective_n_jobs(self.n_jobs)
-        blocks = self._blocks(len(Z), n_jobs, powers)
+        blocks = self.blocks(len(Z), n_jobs, powers)
         if n_jobs == 1:
             parts = [self._certify_block(Z[rows], method, powers) for rows in blocks]
         else:
             with threadpool_limits(limits=1, user_api="blas"):
                 work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
-        self._check_parts(parts, Z, powers.scope)
+        check_blocks(parts, powers.scope.n_touchable, *estimated_winners(Z, self._estimate))
         limits = adversary_assumptions(adversary, powers.scope, method)
-        return self._certificates(parts, like, method, adversary, powers.scope, limits)
-
-    def _check_parts(self, parts: list[tuple[BlockCertificates, Integers]], Z: Floats, scope: Scope) -> None:
-        """Make sure that certificates do not contradict themselves, nor what `predict` says of the same rows."""
-        for block, _ in parts:
-            block.check(scope.n_touchable)
-        certified = np.concatenate([block.winner for block, _ in parts])
-        predicted, is_decided = self._estimated_winners(Z)
-        require(np.all((certified == predicted) | ~is_decided), "certify and predict name different classes")
-
-    def _certify_block(self, Z: Floats, method: str, powers: Powers) -> tuple[BlockCertificates, Integers]:
-        source, n_classes = self._votes(Z), len(self.classes_)
-        if method == "exact" and powers.groups is not None:
-            votes = class_scores(source, self._codes, n_classes)
-            scores = votes + self._offsets(source, votes.sum(axis=1))
-            by_group = group_votes(source, self._codes, n_classes, powers.groups, powers.changeable)
-            return certify_groups_exactly(by_group, scores, powers.scope), source.exponent
-        free, fixed = changeable_histogram(source, self._codes, n_classes, self.precision_, powers.changeable)
-        return self._certify_counted(free, fixed, source, method, powers.scope), source.exponent
-
-    def _certify_counted(
-        self, free: VoteHistogram, fixed: Integers, source: VoteSource, method: str, scope: Scope
-    ) -> BlockCertificates:
-        """Certify from the counted votes of changeable labels, and the sums of those of all others by class."""
-        check_counts(free.counts.sum(axis=2), scope.n_changeable)
-        offsets = fixed + self._offsets(source, (free.scores + fixed).sum(axis=1))
-        if method == "exact":
-            return certify_exact(free, offsets, scope)
-        return certify_smoothed(free, offsets, method, self._noises(), scope)
-
-    def _certificates(
-        self,
-        parts: list[tuple[BlockCertificates, Integers]],
-        like: Integers,
-        method: str,
-        adversary: Adversary | None,
-        scope: Scope,
-        limits: list[str],
-    ) -> Certificates:
-        def joined(name: str) -> NDArray[Any]:
-            return np.concatenate([getattr(block, name) for block, _ in parts])[like]
-
-        exponent = np.concatenate([exponent for _, exponent in parts])[like]
-        winner = joined("winner")
-        noise: float | Floats = joined("noise") if self.noise_ is None else self.noise_.q
-        return Certificates(
-            prediction=self.classes_[winner],
-            radius=joined("radius"),
-            rival=self.classes_[joined("rival")],
-            margin=scale(joined("margin").astype(np.float64), -exponent),
-            log_failure=joined("log_failure"),
-            abstained=np.zeros(len(winner), dtype=bool),
-            witness=scale(joined("witness"), exponent[:, None]),
+        statement = Statement(
             method=method,
-            noise=noise,
-            n_train=self._n_labels,
-            classes=self.classes_.copy(),
+            noise=self.noise_,
+            classes=self.classes_,
+            n_labels=self.n_labels_,
             assumptions=(*self._assumed, *limits),
-            unit=scope.unit,
-            n_touchable=scope.n_touchable,
             adversary=adversary,
+            scope=powers.scope,
         )
+        return statement.certificates(parts, like)
+
+    def _certify_block(self, Z: Floats, method: str, powers: Powers) -> CertifiedBlock:
+        source, n_classes = self.votes(Z), len(self.classes_)
+        if method == "exact" and powers.groups is not None:
+            votes = class_scores(source, self.label_codes_, n_classes)
+            scores = votes + self.offsets(source, votes.sum(axis=1))
+            by_group = group_votes(source, self.label_codes_, n_classes, powers.groups, powers.changeable)
+            return CertifiedBlock(certify_groups_exactly(by_group, scores, powers.scope), source.exponent)
+        free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
+        offsets = fixed + self.offsets(source, (free.scores + fixed).sum(axis=1))
+        noises = noises_to_try(self.noise_, n_classes)
+        return CertifiedBlock(certify_counted(free, offsets, method, noises, powers.scope), source.exponent)
 
     def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
         """Return the scores of the deployed rule, counted vote by vote, and the grid of each row."""
         Z, like = self._without_repeats(Z)
         scores, exponents = [], []
-        for rows in self._blocks(len(Z), 1):
-            source = self._votes(Z[rows])
-            votes = class_scores(source, self._codes, len(self.classes_))
-            scores.append(votes + self._offsets(source, votes.sum(axis=1)))
+        for rows in self.blocks(len(Z)):
+            source = self.votes(Z[rows])
+            votes = class_scores(source, self.label_codes_, len(self.classes_))
+            scores.append(votes + self.offsets(source, votes.sum(axis=1)))
             exponents.append(source.exponent)
         return np.concatenate(scores)[like], np.concatenate(exponents)[like]
 
-    def _vote_table(self, Z: Floats, adversary: Adversary | None) -> VoteTable:
-        """Return all votes on a few test rows, for attacks on several predictions at once."""
-        source = self._votes(Z)
-        votes = all_votes(source)
-        offsets = self._offsets(source, votes.sum(axis=1).astype(np.int64))
-        return VoteTable(votes, offsets, self._codes, self._powers(adversary))
-
-    def _offsets(self, source: VoteSource, votes: Integers) -> Integers:
-        """Return the offsets of the deployed rule on the grid, given the sum of all votes on each test row.
-
-        The highest becomes 0, and a class that could not even draw level with it is cut off there: nothing overflows.
-        """
+    def offsets(self, source: VoteSource, sums: Integers) -> Integers:
+        """Return the offsets of the deployed rule on the grid, given the sum of all votes on each test row."""
         offsets = getattr(source, "offsets", None)
         if offsets is None:
-            offsets = self._deployed_offsets(votes, source.exponent)
-        if offsets is None:
-            return np.zeros((len(votes), len(self.classes_)), dtype=np.int64)
-        hopeless = float(self._n_rows * 2**self.precision_)
-        behind = np.minimum(offsets, np.finfo(np.float64).max)
-        behind = behind - behind.max(axis=1, keepdims=True)
-        return np.asarray(np.maximum(np.rint(behind), -hopeless), dtype=np.int64)
+            offsets = self._deployed_offsets(sums, source.exponent)
+        return grid_offsets(offsets, (len(sums), len(self.classes_)), self.n_rows_, self.precision_)
 
-    def _with_offsets(self, estimate: EstimatedScores) -> EstimatedScores:
-        """Add the offsets of the deployed rule, whose error is that of the sum of votes, scaled, and a rounding."""
-        offsets = self._deployed_offsets(estimate.scores.sum(axis=1), estimate.exponent)
-        if offsets is None or self.noise_ is None:
-            return estimate
-        error = above(
-            estimate.error.sum(axis=1)[:, None] / self.noise_.signal + 4 * UNIT_ROUNDOFF * np.abs(offsets) + 1
-        )
-        return estimate.shifted(offsets, error)
-
-    def _noises(self) -> list[LabelFlip]:
-        if self.noise_ is not None:
-            return [self.noise_]
-        K = len(self.classes_)
-        return [LabelFlip(part * (K - 1) / K, K) for part in AUTO_NOISES]
-
-    def _blocks(self, n_rows: int, n_jobs: int, powers: Powers | None = None) -> Iterator[slice]:
+    def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
-        self._check_block_size()
+        check_parameters(self, "block_size")
         n_classes, held = len(self.classes_), self._numbers_per_row()
         if powers is not None and not powers.changeable.all():
             n_classes *= 2  # those that cannot be changed are counted apart
         if powers is not None and powers.groups is not None:
-            held += 8 * min(self._n_rows, powers.scope.n_touchable * len(self.classes_))
+            held += 8 * min(self.n_rows_, powers.scope.n_touchable * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
 
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        check_method(self.method, name)
-        if not is_whole(self.precision, SMALLEST_PRECISION) or self.precision > LARGEST_PRECISION:
-            raise ValueError(
-                f"The 'precision' parameter of {name} must be an integer from {SMALLEST_PRECISION} to "
-                f"{LARGEST_PRECISION}, the bits of a vote. Got {self.precision!r} instead."
-            )
-        self._check_block_size()
 
-    def _check_block_size(self) -> None:
-        size = self.block_size
-        if size is not None and not is_whole(size, 1):
+def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:
+    """Return the noise that the parameter `noise` of a learner stands for; None for ``"auto"``."""
+    if isinstance(noise, str):  # "auto"
+        if rule_depends_on_noise:
             raise ValueError(
-                f"The 'block_size' parameter of {type(self).__name__} must be None or an integer of at least 1. "
-                f"Got {size!r} instead."
+                "noise='auto' needs a prediction that does not depend on the noise, but without an intercept and "
+                "with two classes it does. Set fit_intercept=True, or give q as a number."
             )
+        return None
+    flip = noise if isinstance(noise, LabelFlip) else LabelFlip(noise)
+    if flip.n_classes not in (None, n_classes):
+        raise ValueError(f"noise is for {flip.n_classes} classes, but there are {n_classes} in the training labels.")
+    return flip.with_classes(n_classes)
 
-    def _resolve_noise(self, n_classes: int) -> LabelFlip | None:
-        if isinstance(self.noise, str):
-            if self.noise != "auto":
-                raise ValueError(
-                    f"The 'noise' parameter of {type(self).__name__} must be a number, a LabelFlip or 'auto'. "
-                    f"Got {self.noise!r} instead."
-                )
-            if self._rule_depends_on_noise():
-                raise ValueError(
-                    "noise='auto' needs a prediction that does not depend on the noise, but without an intercept and "
-                    "with two classes it does. Set fit_intercept=True, or give q as a number."
-                )
-            return None
-        flip = self.noise if isinstance(self.noise, LabelFlip) else LabelFlip(self.noise)
-        if flip.n_classes not in (None, n_classes):
-            raise ValueError(
-                f"noise is for {flip.n_classes} classes, but there are {n_classes} in the training labels."
-            )
-        return flip.with_classes(n_classes)
+
+def noises_to_try(noise: LabelFlip | None, n_classes: int) -> list[LabelFlip]:
+    """Return the noises of which each test row is certified by the best; None stands for a grid of them."""
+    if noise is not None:
+        return [noise]
+    return [LabelFlip(part * (n_classes - 1) / n_classes, n_classes) for part in AUTO_NOISES]
+
+
+def class_values(scores: Integers, exponent: Integers) -> Floats:
+    """Return scores on the grid as those of weights, shape (m, K); with two classes their difference, shape (m,)."""
+    values = scale(scores.astype(np.float64), -exponent[:, None])
+    return values[:, 1] - values[:, 0] if scores.shape[1] == 2 else values
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What the certificates of all test rows say in common.
+
+    Attributes
+    ----------
+    method : {"exact", "tight", "kl"}
+        How the radii were found.
+    noise : LabelFlip or None
+        The noise of the learner; None if each test row has its own.
+    classes : array of shape (K,)
+        The classes.
+    n_labels : int
+        Number of training labels.
+    assumptions : tuple of Assumption
+        What the certificates rest on.
+    adversary : Adversary or None
+        Who is certified against, and `scope` what that comes to.
+    scope : Scope
+    """
+
+    method: str
+    noise: LabelFlip | None
+    classes: NDArray[Any]
+    n_labels: int
+    assumptions: tuple[Assumption, ...]
+    adversary: Adversary | None
+    scope: Scope
+
+    def certificates(self, blocks: Sequence[CertifiedBlock], like: Integers | slice = slice(None)) -> Certificates:
+        """Put the certificates of blocks together; `like` names, for each test row, the one with the same votes."""
+
+        def joined(name: str) -> NDArray[Any]:
+            return np.asarray(np.concatenate([getattr(block.found, name) for block in blocks])[like])
+
+        exponent = np.concatenate([block.exponent for block in blocks])[like]
+        winner = joined("winner")
+        return Certificates(
+            prediction=self.classes[winner],
+            radius=joined("radius"),
+            rival=self.classes[joined("rival")],
+            margin=scale(joined("margin").astype(np.float64), -exponent),
+            log_failure=joined("log_failure"),
+            abstained=np.zeros(len(winner), dtype=bool),
+            witness=scale(joined("witness"), exponent[:, None]),
+            method=self.method,
+            noise=joined("noise") if self.noise is None else self.noise.q,
+            n_train=self.n_labels,
+            classes=self.classes.copy(),
+            assumptions=self.assumptions,
+            unit=self.scope.unit,
+            n_touchable=self.scope.n_touchable,
+            adversary=self.adversary,
+        )

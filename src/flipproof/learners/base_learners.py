@@ -32,6 +32,7 @@ from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers
 from flipproof.core.votes import EstimatedScores
 from flipproof.determinism import on_one_thread
 from flipproof.learners.clones import own_clone, start_anew, with_seeds
+from flipproof.parameters import Constraint
 
 Result = TypeVar("Result")
 
@@ -73,16 +74,15 @@ def _openmp_pools(n_modules: int) -> ThreadpoolController:
     return ThreadpoolController().select(user_api="openmp")
 
 
-def check_base_learner(estimator: Any, owner: str) -> None:
-    """Refuse what cannot be a base learner."""
+def _is_base_learner(estimator: Any) -> bool:
     needed = ("fit", "predict", "get_params")
     is_estimator = not isinstance(estimator, type) and all(hasattr(estimator, name) for name in needed)
     # what has no tags is not scikit-learn's own, and may well be a classifier
-    if not is_estimator or (hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator)):
-        raise ValueError(
-            f"The 'estimator' parameter of {owner} must be a scikit-learn classifier or None. "
-            f"Got {estimator!r} instead."
-        )
+    return is_estimator and not (hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator))
+
+
+#: What can be a base learner.
+BASE_LEARNER = Constraint(_is_base_learner, ("a scikit-learn classifier",))
 
 
 def fit_base_learners(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from abc import abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,56 +14,45 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from flipproof.adversary import Adversary, powers_of
+from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of, with_seeds
 from flipproof.learners.row_by_row import row_tiles
+from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
 #: What features are converted to: the first, unless they are of the other already.
 FEATURE_TYPES = [np.float64, np.float32]
 
+#: What the features step must be.
+LABEL_FREE_TRANSFORMER = "a transformer that can be fitted without labels"
+
 
 class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     """A classifier that certifies its predictions against changed training labels."""
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "features": NONE | with_methods("fit", "transform", described=LABEL_FREE_TRANSFORMER),
+        "n_jobs": N_JOBS,
+    }
+
     features: Any
     classes: ArrayLike | None
     n_jobs: int | None
-    _codes: Integers
-    _labeled: NDArray[np.bool_]
-    _assumed: tuple[str, ...]
+    n_rows_: int
+    n_labels_: int
+    _assumed: tuple[Assumption, ...]
 
     @abstractmethod
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that no fit could make sense of."""
-
-    def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
-        """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
-        self._check_parameters()
-        check_nothing_masked(X, "X")
-        if unlabeled is None or y is None:
-            X, labels = self._training_arrays(X, label_values(y))
-            self._labeled = np.ones(len(labels), dtype=bool)
-        else:
-            self._labeled = _labeled_rows(unlabeled, len(y))
-            labels = column_or_1d(label_values(_given_labels(y, self._labeled)))
-            assert_all_finite(labels, input_name="y")
-            # whatever stands in for the missing labels is not looked at
-            X, _ = self._training_arrays(X, np.zeros(len(self._labeled)))
-        check_classification_targets(labels)
-        self.classes_, codes = encode_labels(labels, self.classes)
-        came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
-        if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
-            self.classes_ = self.classes_.astype(object)
-        self._codes = np.zeros(len(self._labeled), dtype=np.int64)
-        self._codes[self._labeled] = codes
-        return np.asarray(X)
+        """Refuse parameters that no fit could make sense of; subclasses check how they go together."""
+        check_parameters(self)
 
     def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
@@ -77,20 +66,17 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return X, y
         _, y = validate_data(self, X, y, skip_check_array=True)
         y = np.asarray(y)
-        wanted = (
-            f"The 'features' parameter of {type(self).__name__} must be a transformer that can be fitted without labels"
-        )
-        if not (hasattr(self.features, "fit") and hasattr(self.features, "transform")):
-            raise ValueError(f"{wanted}. Got {self.features!r} instead.")
         try:
             self.features_ = fit_label_free(self.features, X)
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{wanted} to these rows. {self.features!r} could not be: {error}") from error
+            wanted = f"{LABEL_FREE_TRANSFORMER} to these rows"
+            raise parameter_error(type(self).__name__, "features", wanted, self.features, f"{error}") from error
         X = check_array(self._transformed(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
         check_consistent_length(X, y)
         return np.asarray(X), y
 
-    def _test_features(self, X: Any) -> Floats:
+    def test_features(self, X: Any) -> Floats:
+        """Return what the votes on test rows depend on: their features, after the learner's features step."""
         check_is_fitted(self)
         if self.features_ is None:
             return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
@@ -116,55 +102,73 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
         return np.vstack(tiles)
 
-    @property
-    def _n_rows(self) -> int:
-        """Number of training rows."""
-        return len(self._codes)
-
-    @property
-    def _n_labels(self) -> int:
-        """Number of training rows that have a label."""
-        return int(np.count_nonzero(self._labeled))
-
-    def _powers(self, adversary: Adversary | None) -> Powers:
-        """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
-        return powers_of(adversary, self._codes, self.classes_, self._labeled)
-
-    #: What to do with the steps of a Pipeline, which a certificate must take on trust.
-    step_remedy = "Give them as the learner's features=... to have them fitted without labels."
+    #: What to do with the steps of a Pipeline, which a certificate must take on trust: one of `STEP_REMEDIES`.
+    step_remedy = "features"
 
     #: Whether certificates are about changed training features, too.
     covers_features: Any = False
 
-    def _common_assumptions(self) -> list[str]:
-        """Say what certificates of any learner rest on, at the time of fitting."""
-        said = [
-            "Only training labels are changed: training features, the number of rows and the test row are as given."
-        ]
+    def _common_assumptions(self) -> list[Assumption]:
+        """Return what certificates of any learner rest on, at the time of fitting."""
+        found = [Assumption("labels-only")]
         if self.classes is None:
-            said.append(
-                f"The class set ({len(self.classes_)} classes) was read from the training labels and is taken as "
-                "fixed; give classes=... to drop this assumption."
-            )
+            found.append(Assumption("classes-read", {"n_classes": len(self.classes_)}))
         if self.features is not None:
-            said += label_free_assumptions(self.features, "features step")
-            parts = (part.value for part in parts_of(self.features))
-            said += [part.rests_on for part in parts if isinstance(getattr(part, "rests_on", None), str)]
-        if self._n_labels < self._n_rows:
-            said.append(
-                f"{self._n_rows - self._n_labels} of the {self._n_rows} training rows have no label: "
-                "there is none to change, and they cannot be given one."
-            )
-        return said
+            found += label_free_assumptions(self.features, "features step")
+            stated = (getattr(part.value, "rests_on", None) for part in parts_of(self.features))
+            found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
+        if self.n_labels_ < self.n_rows_:
+            n_unlabelled = self.n_rows_ - self.n_labels_
+            found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
+        return found
 
-    def _also_assume(self, sentence: str) -> None:
+    def _also_assume(self, assumption: Assumption | str) -> None:
         """Add to what the certificates of this fit rest on."""
-        self._assumed = (*self._assumed, sentence)
+        self._assumed = (*self._assumed, as_assumption(assumption))
 
 
-def is_whole(value: Any, least: int) -> bool:
-    """Tell whether a parameter is an integer of at least so much; True and False are none."""
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
+class LabelsInMemory(CertifiedClassifier):
+    """A certified classifier that holds its training labels.
+
+    Attributes
+    ----------
+    label_codes_ : integers of shape (n,)
+        The training labels, as positions in `classes_`; 0 for rows without a label.
+    is_labeled_ : booleans of shape (n,)
+        Which training rows have a label.
+    """
+
+    label_codes_: Integers
+    is_labeled_: NDArray[np.bool_]
+
+    def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
+        """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
+        self._check_parameters()
+        check_nothing_masked(X, "X")
+        if unlabeled is None or y is None:
+            X, labels = self._training_arrays(X, label_values(y))
+            self.is_labeled_ = np.ones(len(labels), dtype=bool)
+        else:
+            self.is_labeled_ = _labeled_rows(unlabeled, len(y))
+            labels = column_or_1d(label_values(_given_labels(y, self.is_labeled_)))
+            assert_all_finite(labels, input_name="y")
+            # whatever stands in for the missing labels is not looked at
+            X, _ = self._training_arrays(X, np.zeros(len(self.is_labeled_)))
+        check_classification_targets(labels)
+        self.classes_, codes = encode_labels(labels, self.classes)
+        came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
+        if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
+            self.classes_ = self.classes_.astype(object)
+        self.label_codes_ = np.zeros(len(self.is_labeled_), dtype=np.int64)
+        self.label_codes_[self.is_labeled_] = codes
+        self.n_rows_, self.n_labels_ = len(self.label_codes_), len(codes)
+        for fixed in (self.label_codes_, self.is_labeled_):
+            fixed.setflags(write=False)
+        return np.asarray(X)
+
+    def powers(self, adversary: Adversary | None) -> Powers:
+        """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
+        return powers_of(adversary, self.label_codes_, self.classes_, self.is_labeled_)
 
 
 def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:

@@ -25,6 +25,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
+from flipproof.assumptions import Assumption
 from flipproof.determinism import PROCESS_LOCK
 
 Result = TypeVar("Result")
@@ -178,43 +179,34 @@ def loose_random_states(part: Part) -> dict[str, Any]:
     return {name: state for name, state in states.items() if not isinstance(state, Integral)}
 
 
-def label_free_assumptions(step: Any, role: str) -> list[str]:
-    """Say what certificates rest on if they rest on a step that was fitted without labels.
+def label_free_assumptions(step: Any, role: str) -> list[Assumption]:
+    """Return what certificates rest on if they rest on a step that was fitted without labels.
 
-    That it would come out the same again is not tried, as it is for base learners: a second fit of a network or of UMAP
-    could take as long as everything else. Its random numbers are fixed, and the rest is said to be assumed.
+    That another fit gives the same result is not tried, as it is for base learners: a second fit of a network or of
+    UMAP could take as long as everything else. Its random numbers are fixed, and the rest is an assumption.
     """
-    role, (kept, foreign) = f"{role} ({name_of(step)})", brought_along(step)
-    said = _assumed(kept, foreign, role, "labels")
+    kept, foreign = brought_along(step)
+    found = _assumed(kept, foreign, role, step, "labels")
     if any(part.path == "" for part in kept):  # as it is, whole
-        return said
-    but = f", apart from {', '.join(repr(part.path) for part in kept)}" if kept else ""
-    fitted = (
-        f"The {role} was fitted without labels{but}, and would come out the same if fitted again; its own settings are "
-        "taken as chosen without labels."
-    )
-    return [fitted, *said]
+        return found
+    values = {"role": role, "step": name_of(step), "but": tuple(part.path for part in kept)}
+    return [Assumption("fitted-without-labels", values), *found]
 
 
-def assumptions_about(step: Any, role: str, data: str = "labels") -> list[str]:
-    """Say what a clone of the step brings with it that must not have been learnt from these labels (or other data)."""
-    return _assumed(*brought_along(step), f"{role} ({name_of(step)})", data)
+def assumptions_about(step: Any, role: str, data: str = "labels") -> list[Assumption]:
+    """Return what a clone of the step brings with it that must not come from these labels (or other data)."""
+    return _assumed(*brought_along(step), role, step, data)
 
 
-def _assumed(kept: list[Part], foreign: list[Part], role: str, data: str) -> list[str]:
-    said = []
-    for part in kept:
-        what = f"In the {role}, {part.path!r} ({name_of(part.value)})" if part.path else f"The {role}"
-        said.append(
-            f"{what} was fitted before, elsewhere: it is taken not to have read these {data}, and to stay as it is."
-        )
+def _assumed(kept: list[Part], foreign: list[Part], role: str, step: Any, data: str) -> list[Assumption]:
+    common = {"role": role, "step": name_of(step), "data": data}
+    found = [
+        Assumption("fitted-elsewhere", {**common, "path": part.path, "part": name_of(part.value)}) for part in kept
+    ]
     if foreign:
-        named = ", ".join(f"{part.path!r} ({name_of(part.value)})" for part in foreign)
-        said.append(
-            f"In the {role}, {named} is used as given: whatever it holds or knows is taken not to come from these "
-            f"{data}."
-        )
-    return said
+        parts = tuple((part.path, name_of(part.value)) for part in foreign)
+        found.append(Assumption("used-as-given", {**common, "parts": parts}))
+    return found
 
 
 def brought_along(step: Any) -> tuple[list[Part], list[Part]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -12,13 +12,18 @@ from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import SparseVotes, tiles
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import assumptions_about, own_clone, start_anew, with_seeds
+from flipproof.parameters import NONE, Constraints, one_of, parameter_error, with_methods
 
 VOTES = ("cluster", "joint")
+
+#: What the clusterer must be.
+CLUSTERER = "a clusterer with fit_predict, as KMeans() is"
 
 #: Clusters of the default clusterer: this many for each class, but no more than there are training rows.
 CLUSTERS_PER_CLASS = 4
@@ -107,6 +112,11 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     array([3])
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "clusterer": NONE | with_methods("fit_predict", described=CLUSTERER),
+        "vote": one_of(*VOTES),
+    }
+
     def __init__(
         self,
         clusterer: Any = None,
@@ -132,13 +142,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         self.clusterer = clusterer
         self.vote = vote
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not (isinstance(self.vote, str) and self.vote in VOTES):
-            raise ValueError(
-                f"The 'vote' parameter of {type(self).__name__} must be 'cluster' or 'joint'. Got {self.vote!r} "
-                "instead."
-            )
+    _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
         """Cluster the training rows, and list who votes in each cluster."""
@@ -159,11 +163,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
 
     def _cluster(self, X: Floats) -> Integers:
         """Fit the clusterer, and return the name of each training row's cluster; a negative one stands for noise."""
-        wanted = f"The 'clusterer' parameter of {type(self).__name__} must be a clusterer with fit_predict"
         if self.clusterer is None:
             given = KMeans(min(CLUSTERS_PER_CLASS * len(self.classes_), len(X)), n_init=10, random_state=0)
-        elif not hasattr(self.clusterer, "fit_predict") or isinstance(self.clusterer, type):
-            raise ValueError(f"{wanted}, as KMeans() is. Got {self.clusterer!r} instead.")
         else:
             given = self.clusterer
 
@@ -179,15 +180,12 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             clusterer, found = on_one_thread(lambda: with_seeds(fit))
             labels = np.asarray(found)
         except (TypeError, ValueError) as error:
-            raise ValueError(
-                f"{wanted} that can be fitted without labels to these rows. {type(given).__name__} could not be: "
-                f"{error}"
-            ) from error
+            wanted = f"{CLUSTERER}, that can be fitted without labels to these rows"
+            raise parameter_error(type(self).__name__, "clusterer", wanted, given, f"{error}") from error
         if labels.shape != (len(X),) or labels.dtype.kind not in "iu":
-            raise ValueError(
-                f"{wanted} that returns a whole number per training row, shape ({len(X)},). "
-                f"{type(clusterer).__name__} returned {labels.dtype} of shape {labels.shape} instead."
-            )
+            wanted = f"{CLUSTERER}, that returns a whole number per training row, shape ({len(X)},)"
+            found_instead = f"it returned {labels.dtype} of shape {labels.shape}."
+            raise parameter_error(type(self).__name__, "clusterer", wanted, given, found_instead)
         self.clusterer_ = clusterer
         return labels.astype(np.int64)
 
@@ -213,9 +211,9 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         members = _members(clusters, self.n_clusters_)
         return np.asarray((members @ X) / members.sum(axis=1)[:, None])
 
-    def _test_features(self, X: Any) -> Any:
+    def test_features(self, X: Any) -> Any:
         """Return the number of each test row's cluster: all that its votes depend on."""
-        Z = np.asarray(super()._test_features(X), dtype=np.float64)
+        Z = np.asarray(super().test_features(X), dtype=np.float64)
         if self._centres is not None:
             return _nearest(Z, self._centres)
         labels = on_one_thread(lambda: with_seeds(lambda: self._predict_one_by_one(Z)))
@@ -235,18 +233,17 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """All test rows of a cluster have the same votes."""
         return np.unique(Z, return_inverse=True)
 
-    def _votes(self, Z: Any) -> SparseVotes:
-        return SparseVotes(self._lines[Z], np.zeros(len(Z), dtype=np.int64), len(self._codes))
+    def votes(self, Z: Any) -> SparseVotes:
+        """Return the votes on test rows, given by their clusters."""
+        return SparseVotes(self._lines[Z], np.zeros(len(Z), dtype=np.int64), self.n_rows_)
 
     def _numbers_per_row(self) -> int:
-        return 5 * len(self._codes)
+        return 5 * self.n_rows_
 
-    def _learner_assumptions(self) -> list[str]:
-        said = [
-            f"The clusterer ({type(self.clusterer_).__name__}, {self.n_clusters_} clusters) was fitted without labels, "
-            "and would come out the same if fitted again; its own settings are taken as chosen without labels."
-        ]
-        return said if self.clusterer is None else said + assumptions_about(self.clusterer, "clusterer")
+    def _learner_assumptions(self) -> list[Assumption]:
+        values = {"step": type(self.clusterer_).__name__, "n_clusters": self.n_clusters_}
+        found = [Assumption("clustered-without-labels", values)]
+        return found if self.clusterer is None else found + assumptions_about(self.clusterer, "clusterer")
 
 
 def _known_clusters(labels: Integers, names: Integers) -> Integers:

@@ -5,35 +5,36 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
-from numbers import Integral
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.collective import branch_and_bound, most_by_linear_programs
-from flipproof.core.inequalities import (
-    Changes,
-    CollectiveAttack,
-)
+from flipproof.core.inequalities import Changes, CollectiveAttack, VoteTable
+from flipproof.core.powers import Powers
+from flipproof.core.provider import VoteProvider, check_rows_in_memory, provides_votes
 from flipproof.core.rounding import Integers
+from flipproof.core.votes import all_votes
+from flipproof.parameters import check_arguments, integer, number, one_of, parameter_error
 
-METHODS = ("bound", "exact")
+CONSTRAINTS = {
+    "flips": integer(0),
+    "method": one_of("bound", "exact"),
+    "time_limit": number(0, closed="high", noun="number of seconds"),
+}
 
 
 #: Predictions in danger times possible changes: more are cut into parts.
 MOST_GAINS = 2**22
 
 
-#: What every collective certificate says, besides what each prediction's own certificate rests on.
-ONE_ATTACK = "All predictions are made from the same training labels: one set of changes is held against all of them."
-
-
 NO_ATTACK = np.zeros((2, 0), dtype=np.int64)
 
 
-NOTHING_MORE: tuple[str, ...] = ()
+NOTHING_MORE: tuple[Assumption, ...] = ()
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -56,8 +57,8 @@ class CollectiveCertificate:
         `assumptions` says that the solver ran out of time.
     unit : {"labels", "annotators"}
         What `flips` counts.
-    assumptions : tuple of str
-        What the certificate rests on, in words.
+    assumptions : tuple of Assumption
+        What the certificate rests on; ``str`` words each.
     adversary : Adversary or None
         Who is certified against; None: somebody who may change any label to anything.
     rows : integers, or None
@@ -72,12 +73,13 @@ class CollectiveCertificate:
     pointwise_changed: int
     method: str
     unit: str
-    assumptions: tuple[str, ...]
+    assumptions: tuple[Assumption, ...]
     adversary: Adversary | None = None
     rows: Integers | None = None
     new_labels: NDArray[Any] | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
         for name in ("rows", "new_labels"):
             value = getattr(self, name)
             if value is not None:
@@ -149,11 +151,11 @@ def collective_certify(
     budget = min(int(flips), certificates.n_touchable)
     in_danger = np.flatnonzero(certificates.radius < budget)
     problems = _problems(model, X, in_danger, adversary, budget)
-    attack, said = NO_ATTACK, NOTHING_MORE
+    attack, more = NO_ATTACK, NOTHING_MORE
     if method == "bound":
         most_changed = sum(most_by_linear_programs(problem, deadline) for problem in problems)
     else:
-        most_changed, attack, said = _exactly(problems, deadline)
+        most_changed, attack, more = _exactly(problems, deadline)
     return CollectiveCertificate(
         flips=int(flips),
         n_predictions=len(certificates),
@@ -161,7 +163,7 @@ def collective_certify(
         pointwise_changed=len(in_danger),
         method=method,
         unit=certificates.unit,
-        assumptions=(*certificates.assumptions, ONE_ATTACK, *said),
+        assumptions=(*certificates.assumptions, Assumption("one-attack"), *more),
         adversary=adversary,
         rows=attack[0] if method == "exact" else None,
         new_labels=certificates.classes[attack[1]] if method == "exact" else None,
@@ -169,37 +171,37 @@ def collective_certify(
 
 
 def _problems(
-    model: Any, X: Any, in_danger: Integers, adversary: Adversary | None, budget: int
+    model: VoteProvider, X: Any, in_danger: Integers, adversary: Adversary | None, budget: int
 ) -> Iterator[CollectiveAttack]:
     """Cut the attack on all predictions in danger into parts, as large as memory and the solver take them."""
-    Z = model._test_features(X)[in_danger]
-    n_changes = len(model._codes) * (len(model.classes_) - 1)
+    Z, powers = model.test_features(X)[in_danger], model.powers(adversary)
+    n_changes = len(model.label_codes_) * (len(model.classes_) - 1)
     block = max(1, MOST_GAINS // max(1, n_changes))
     for start in range(0, len(Z), block):
-        table = model._vote_table(Z[start : start + block], adversary)
+        table = vote_table(model, Z[start : start + block], powers)
         rivals = np.count_nonzero(table.within_reach(Changes.within(table.powers, table.codes), budget), axis=1)
         part = np.cumsum(rivals) * n_changes // MOST_GAINS
-        for number in np.unique(part):
-            yield CollectiveAttack.on(table.rows(np.flatnonzero(part == number)), budget)
+        for one in np.unique(part):
+            yield CollectiveAttack.on(table.rows(np.flatnonzero(part == one)), budget)
+
+
+def vote_table(model: VoteProvider, Z: Any, powers: Powers) -> VoteTable:
+    """Return all votes on a few test rows."""
+    source = model.votes(Z)
+    votes = all_votes(source)
+    offsets = model.offsets(source, votes.sum(axis=1).astype(np.int64))
+    return VoteTable(votes, offsets, model.label_codes_, powers)
 
 
 def _check_parameters(model: Any, flips: Any, method: Any, time_limit: Any) -> None:
-    if not hasattr(model, "_vote_table"):
-        hint = " give its last step, and rows that the others have transformed." if hasattr(model, "steps") else ""
-        raise ValueError(
-            "The 'model' parameter of collective_certify must be a label-linear learner of flipproof. "
-            f"Got {type(model).__name__} instead{':' if hint else '.'}{hint}"
-        )
-    name = "parameter of collective_certify must be"
-    if not isinstance(flips, Integral) or isinstance(flips, bool) or flips < 0:
-        raise ValueError(f"The 'flips' {name} an integer of at least 0. Got {flips!r} instead.")
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"The 'method' {name} one of {', '.join(map(repr, METHODS))}. Got {method!r} instead.")
-    if not isinstance(time_limit, (int, float, np.number)) or isinstance(time_limit, bool) or not time_limit > 0:
-        raise ValueError(f"The 'time_limit' {name} a number of seconds above 0. Got {time_limit!r} instead.")
+    check_rows_in_memory(model, "collective_certify")
+    if not provides_votes(model):
+        remedy = "give its last step, and rows that the others have transformed." if hasattr(model, "steps") else ""
+        raise parameter_error("collective_certify", "model", "a label-linear learner of flipproof", model, remedy)
+    check_arguments("collective_certify", CONSTRAINTS, flips=flips, method=method, time_limit=time_limit)
 
 
-def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int, Integers, tuple[str, ...]]:
+def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int, Integers, tuple[Assumption, ...]]:
     """Return the most predictions that an attack can change, such an attack (rows, new class codes), and caveats."""
     problem = next(problems, None)
     if problem is None:
@@ -213,10 +215,10 @@ def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int
     claimed, chosen, ran_out_of_time = branch_and_bound(problem, deadline)
     attained = problem.changed_by(chosen)
     most = max(attained, min(claimed, proved))
-    said = []
+    found = []
     if most < proved:
-        said.append(f"That no attack changes more than {most} of the predictions is the word of the solver, HiGHS.")
+        found.append(Assumption("solver-claim", {"most_changed": most}))
     if attained < most:
-        why = "ran out of time" if ran_out_of_time else "does not tell such small differences apart"
-        said.append(f"The attack that was found changes {attained} predictions: the solver {why}.")
-    return most, np.stack([problem.changes.label, problem.changes.new])[:, chosen], tuple(said)
+        values = {"n_changed": attained, "ran_out_of_time": ran_out_of_time}
+        found.append(Assumption("solver-stopped", values))
+    return most, np.stack([problem.changes.label, problem.changes.new])[:, chosen], tuple(found)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import Parallel, delayed
@@ -10,10 +10,12 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from sklearn.tree import ExtraTreeRegressor
 
+from flipproof.assumptions import Assumption
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, power_of_two, scale, to_grid
 from flipproof.core.votes import EstimatedScores, SparseVotes, one_hot, tiles
 from flipproof.learners.base import LabelLinearClassifier
+from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, share
 
 #: Values of a column that ranks are counted by: all of them, or this many in even steps.
 MOST_LEVELS = 2**12
@@ -103,6 +105,14 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     <Certificates: 797 predictions, method 'exact', median radius 11 of 1000 labels>
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "n_estimators": integer(1),
+        "max_depth": NONE | integer(1),
+        "min_samples_leaf": integer(1) | share(),
+        "max_features": NONE | one_of("sqrt", "log2") | integer(1) | share(includes_all=True),
+        "random_state": integer(0).explained("a refit must grow the same trees."),
+    }
+
     def __init__(
         self,
         n_estimators: int = 100,
@@ -134,23 +144,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self.max_features = max_features
         self.random_state = random_state
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not _is_count(self.n_estimators):
-            raise self._bad("n_estimators", "an integer of at least 1")
-        if not (self.max_depth is None or _is_count(self.max_depth)):
-            raise self._bad("max_depth", "an integer of at least 1, or None")
-        if not (_is_count(self.min_samples_leaf) or _is_share(self.min_samples_leaf)):
-            raise self._bad("min_samples_leaf", "an integer of at least 1, or a share between 0 and 1")
-        if not _is_number_of_columns(self.max_features):
-            raise self._bad("max_features", "'sqrt', 'log2', an integer of at least 1, a share up to 1.0, or None")
-        if not _is_count(self.random_state, least=0):
-            raise self._bad("random_state", "an integer of at least 0, since a refit must grow the same trees")
-
-    def _bad(self, name: str, wanted: str) -> ValueError:
-        return ValueError(
-            f"The {name!r} parameter of {type(self).__name__} must be {wanted}. Got {getattr(self, name)!r} instead."
-        )
+    _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
         """Grow the trees, and list who is in each leaf."""
@@ -176,7 +170,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         tree = ExtraTreeRegressor(
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
-            max_features=min(self.max_features, n_features) if _is_count(self.max_features) else self.max_features,
+            max_features=min(self.max_features, n_features) if is_integer(self.max_features) else self.max_features,
             random_state=seed,
         )
         return tree.fit(ranks, integers @ directions)
@@ -186,9 +180,9 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self._class_counts = np.bincount(codes, minlength=len(self.classes_))
         self._leaf_counts = self._members @ csr_array(one_hot(codes, len(self.classes_)))
 
-    def _test_features(self, X: Any) -> Any:
+    def test_features(self, X: Any) -> Any:
         """Return the leaves of each test row, one per tree: all that its votes depend on."""
-        Z = super()._test_features(X)
+        Z = super().test_features(X)
         leaves = np.empty((len(Z), len(self.estimators_)), dtype=np.int64)
         for start, stop in tiles(len(Z), max(NUMBERS_AT_A_TIME // Z.shape[1], 1)):
             leaves[start:stop] = self._leaves(_ranks(Z[start:stop], self._levels))
@@ -210,7 +204,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         exponent -= scale(most, exponent) > 2.0**self.precision_ - 1
         return shares, exponent
 
-    def _votes(self, Z: Any) -> SparseVotes:
+    def votes(self, Z: Any) -> SparseVotes:
         """Return the votes on a block of test rows, given by their leaves.
 
         Sums of shares are exact, in any order, and each is rounded once.
@@ -238,25 +232,9 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     def _numbers_per_row(self) -> int:
         return 6 * self._most_votes
 
-    def _learner_assumptions(self) -> list[str]:
-        return [
-            f"The {len(self.estimators_)} trees were grown without labels, from random_state={self.random_state}, and "
-            "would come out the same if grown again."
-        ]
-
-
-def _is_count(value: Any, least: int = 1) -> bool:
-    return isinstance(value, (int, np.integer)) and not isinstance(value, bool) and bool(value >= least)
-
-
-def _is_share(value: Any) -> bool:
-    return isinstance(value, (float, np.floating)) and bool(0 < value < 1)
-
-
-def _is_number_of_columns(value: Any) -> bool:
-    if value is None or isinstance(value, str):
-        return value in (None, "sqrt", "log2")
-    return _is_count(value) or _is_share(value) or (isinstance(value, float) and value == 1)
+    def _learner_assumptions(self) -> list[Assumption]:
+        values = {"n_trees": len(self.estimators_), "random_state": int(self.random_state)}
+        return [Assumption("trees-without-labels", values)]
 
 
 def _levels(X: Floats) -> Floats:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,11 +17,13 @@ from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.spatial.distance import cdist
 
+from flipproof.assumptions import Assumption
 from flipproof.core.linalg import (
     FEATURE_BITS,
     ColumnRanges,
     Rotation,
     Total,
+    Whitening,
     column_grid,
     in_memory,
     rotation_of,
@@ -32,15 +34,15 @@ from flipproof.core.votes import (
     EstimatedScores,
     ProductVotes,
     VoteSource,
-    class_sums,
     dense_votes,
     estimate_scores,
     tiles,
 )
 from flipproof.determinism import on_one_thread
-from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.certified import is_whole
-from flipproof.learners.ridge import ridge_products
+from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
+from flipproof.learners.clones import name_of
+from flipproof.learners.ridge import LabelSums, RidgeRule
+from flipproof.parameters import BOOLEAN, NONE, Constraints, function, integer, number, one_of
 
 Kernel = str | Callable[[Floats, Floats], Floats]
 
@@ -221,7 +223,65 @@ SMALLEST_LAMBDA = 1e-200
 SMALLEST_EIGENVALUE = 2.0**-FEATURE_BITS
 
 
-class CertifiedKernelClassifier(LabelLinearClassifier):
+class KernelParameters(LabelLinearParameters):
+    """The parameters of kernel learners, in memory and in blocks, and what certificates assume of them."""
+
+    gamma_: float
+    regularization_: float
+    component_indices_: Integers | None
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "kernel": one_of(*KERNELS) | function(),
+        "gamma": NONE | number(0),
+        "degree": integer(1),
+        "coef0": number(),
+        "regularization": one_of("label-free") | number(0, closed="low"),
+        "n_components": NONE | integer(1),
+        "fit_intercept": BOOLEAN,
+    }
+
+    def __init__(
+        self,
+        kernel: Kernel = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        regularization: str | float = "label-free",
+        n_components: int | None = None,
+        fit_intercept: bool = True,
+        noise: Any = 0.1,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(
+            noise,
+            method=method,
+            precision=precision,
+            features=features,
+            classes=classes,
+            block_size=block_size,
+            n_jobs=n_jobs,
+        )
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.regularization = regularization
+        self.n_components = n_components
+        self.fit_intercept = fit_intercept
+
+    def _learner_assumptions(self) -> list[Assumption]:
+        if not callable(self.kernel):
+            return []
+        return [Assumption("custom-function", {"parameter": "kernel", "function": name_of(self.kernel)})]
+
+
+class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     """Kernel ridge classifier whose every prediction comes with a certificate against changed training labels.
 
     Kernel ridge regression on class indicators is label-linear: with G the matrix of kernel values of the training
@@ -312,65 +372,7 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
     <Certificates: 100 predictions, method 'exact', median radius 13 of 300 labels>
     """
 
-    def __init__(
-        self,
-        kernel: Kernel = "rbf",
-        *,
-        gamma: float | None = None,
-        degree: int = 3,
-        coef0: float = 1.0,
-        regularization: str | float = "label-free",
-        n_components: int | None = None,
-        fit_intercept: bool = True,
-        noise: Any = 0.1,
-        method: str = "exact",
-        precision: int = 10,
-        features: Any = None,
-        classes: ArrayLike | None = None,
-        block_size: int | None = None,
-        n_jobs: int | None = None,
-    ):
-        super().__init__(
-            noise,
-            method=method,
-            precision=precision,
-            features=features,
-            classes=classes,
-            block_size=block_size,
-            n_jobs=n_jobs,
-        )
-        self.kernel = kernel
-        self.gamma = gamma
-        self.degree = degree
-        self.coef0 = coef0
-        self.regularization = regularization
-        self.n_components = n_components
-        self.fit_intercept = fit_intercept
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        rule = self.regularization
-        named = isinstance(self.kernel, str) and self.kernel in KERNELS
-        self._require(named or callable(self.kernel), "kernel", f"one of {', '.join(map(repr, KERNELS))} or a function")
-        self._require(self.gamma is None or _is_number(self.gamma, above=0), "gamma", "None or a number above 0")
-        self._require(is_whole(self.degree, 1), "degree", "an integer of at least 1")
-        self._require(_is_number(self.coef0), "coef0", "a finite number")
-        self._require(
-            rule == "label-free" if isinstance(rule, str) else _is_number(rule) and rule >= 0,
-            "regularization",
-            "'label-free' or a number of at least 0",
-        )
-        self._require(
-            self.n_components is None or is_whole(self.n_components, 1),
-            "n_components",
-            "None or an integer of at least 1",
-        )
-        self._require(isinstance(self.fit_intercept, (bool, np.bool_)), "fit_intercept", "True or False")
-
-    def _require(self, is_good: bool, name: str, wanted: str) -> None:
-        if not is_good:
-            owner, given = type(self).__name__, getattr(self, name)
-            raise ValueError(f"The {name!r} parameter of {owner} must be {wanted}. Got {given!r} instead.")
+    _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
         """Choose landmarks, and solve for the weights of the training rows."""
@@ -380,80 +382,124 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
         self.gamma_ = default_gamma(self.kernel, X) if self.gamma is None else float(self.gamma)
         self.component_indices_ = landmark_rows(n, self.n_components)
         landmarks = X.copy() if self.component_indices_ is None else X[self.component_indices_]
-        K = self._compare(landmarks, n)
+        values = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
+        compared = compare_landmarks(values, self.regularization, n)
+        self._kernel, self.regularization_ = compared.kernel, compared.in_units_of_the_kernel
         if self.component_indices_ is not None:
-            self._solve_on_landmarks(K, X)
+            self._solve_on_landmarks(compared, X)
             return
-        inverse = self._solve_exactly(K)
-        del K  # at most three matrices of this size are in memory
+        inverse = self._solve_exactly(compared.matrix, compared.regularization)
+        del compared  # at most three matrices of this size are in memory
         self._inverse = rotation_of(inverse)
 
-    def _compare(self, landmarks: Floats, n: int) -> Floats:
-        """Prepare the kernel, settle lambda for `n` rows, and return the kernel values of the landmarks."""
-        self._kernel = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
-        K = self._kernel.matrix(landmarks)
-        check_size(K, "Kernel values of training rows")
-        largest = max(float(K.max()), -float(K.min()))
-        if 0 < largest < SMALLEST_NUMBER:
-            self._kernel = replace(self._kernel, shift=-int(exponent_above(largest)))
-            K = scale(K, self._kernel.shift)
-        if self.regularization == "label-free":
-            # eigenvalues grow in proportion to the number of rows
-            self._lambda = _self_weighted_mean_eigenvalue(K) * n / len(K)
-        else:
-            with np.errstate(over="ignore"):
-                given = float(scale(float(self.regularization), self._kernel.shift))
-            self._lambda = min(given, LARGEST_LAMBDA) if given > SMALLEST_LAMBDA else 0.0
-        self.regularization_ = float(scale(self._lambda, -self._kernel.shift))
-        return K
-
-    def _solve_exactly(self, K: Floats) -> Floats:
+    def _solve_exactly(self, K: Floats, regularization: float) -> Floats:
         """Return the inverse that takes kernel values, less their means, to weights; K is not needed afterwards."""
         self._mean, self._intercept = np.zeros(len(K)), 0.0
         if self.fit_intercept:
             self._mean, self._intercept = K.mean(axis=0), 1 / len(K)
             _center(K)
-        inverse = on_one_thread(lambda: _inverse(K, self._lambda))
+        inverse = on_one_thread(lambda: _inverse(K, regularization))
         if self.fit_intercept:
             _center(inverse)
         return inverse
 
-    def _solve_on_landmarks(self, K: Floats, X: Floats) -> None:
+    def _solve_on_landmarks(self, compared: ComparedLandmarks, X: Floats) -> None:
         """Ridge regression on the features ``K_mm^-1/2 k(x)``, whose dot products are Nystroem's kernel."""
-        self._map = landmark_map(K)
+        self._map, self._lambda = landmark_map(compared.matrix), compared.regularization
         mapped = np.empty((len(X), self._map.width))
         for start, stop in tiles(len(X), ROWS_AT_A_TIME):
             mapped[start:stop] = exact_product(self._kernel.matrix(X[start:stop]), self._map)
         self._whitening, self._basis = whiten(mapped, center=bool(self.fit_intercept))
-        self._settle_shrinkage()
-
-    def _settle_shrinkage(self) -> None:
-        """Shrink each coordinate as ridge regression does."""
-        eigenvalues = self._whitening.eigenvalues
-        self._shrinkage = eigenvalues / (eigenvalues + self._whitening.in_grid_units(self._lambda))
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Sum up each class, for quick predictions."""
         if self.component_indices_ is not None:
-            self._class_sums = class_sums(self._basis, codes, len(self.classes_))
-            self._class_counts = np.bincount(codes, minlength=len(self.classes_))
+            labels = LabelSums.of(self._basis, codes, len(self.classes_))
+            self._rule = landmark_rule(self._kernel, self._map, self._whitening, self._lambda, labels, self.precision_)
 
-    def _votes(self, Z: Floats) -> VoteSource:
+    def votes(self, Z: Floats) -> VoteSource:
+        """Return the votes of all training rows on a block of test rows, compared to all rows or to landmarks."""
         if self.component_indices_ is not None:
-            return self._products(Z).of(self._basis)
+            return self._rule.products(Z).of(self._basis)
         alpha = exact_product(self._kernel.rows(Z) - self._mean, self._inverse)
         return dense_votes(alpha + self._intercept, self.precision_)
 
-    def _products(self, Z: Floats) -> ProductVotes:
-        """Return what the votes on test rows are made of, with landmarks."""
-        mapped = exact_product(self._kernel.rows(Z), self._map)
-        return ridge_products(self._whitening, self._shrinkage, mapped, self.precision_)
-
     def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
+        return None if self.component_indices_ is None else self._rule.estimated_scores(Z)
+
+    def _numbers_per_row(self) -> int:
         if self.component_indices_ is None:
-            return None
+            return super()._numbers_per_row()
+        return 8 * len(self._kernel.landmarks)
+
+
+@dataclass(frozen=True)
+class ComparedLandmarks:
+    """Landmarks that were compared with each other, and the lambda that follows.
+
+    Attributes
+    ----------
+    kernel : KernelValues
+        Scaled up if all values are tiny.
+    matrix : floats of shape (landmarks, landmarks)
+        The kernel values.
+    regularization : float
+        Lambda, in the same scale.
+    """
+
+    kernel: KernelValues
+    matrix: Floats
+    regularization: float
+
+    @property
+    def in_units_of_the_kernel(self) -> float:
+        """Lambda for kernel values that are not scaled."""
+        return float(scale(self.regularization, -self.kernel.shift))
+
+
+def compare_landmarks(kernel: KernelValues, regularization: str | float, n: int) -> ComparedLandmarks:
+    """Compare the landmarks of a kernel with each other, and settle lambda for `n` rows."""
+    K = kernel.matrix(kernel.landmarks)
+    check_size(K, "Kernel values of training rows")
+    largest = max(float(K.max()), -float(K.min()))
+    if 0 < largest < SMALLEST_NUMBER:
+        kernel = replace(kernel, shift=-int(exponent_above(largest)))
+        K = scale(K, kernel.shift)
+    if regularization == "label-free":
+        # eigenvalues grow in proportion to the number of rows
+        return ComparedLandmarks(kernel, K, _self_weighted_mean_eigenvalue(K) * n / len(K))
+    with np.errstate(over="ignore"):
+        given = float(scale(float(regularization), kernel.shift))
+    return ComparedLandmarks(kernel, K, min(given, LARGEST_LAMBDA) if given > SMALLEST_LAMBDA else 0.0)
+
+
+@dataclass(frozen=True)
+class LandmarkRule:
+    """The deployed rule of kernel ridge regression on landmarks: all of a fit but the training rows themselves.
+
+    Attributes
+    ----------
+    kernel : KernelValues
+        Compares rows with the landmarks.
+    map : Rotation
+        Takes kernel values to features whose dot products are Nystroem's kernel.
+    ridge : RidgeRule
+        Ridge regression on those.
+    """
+
+    kernel: KernelValues
+    map: Rotation
+    ridge: RidgeRule
+
+    def products(self, Z: Floats) -> ProductVotes:
+        """Return what the votes on test rows are made of."""
+        return self.ridge.products(exact_product(self.kernel.rows(Z), self.map))
+
+    def estimated_scores(self, Z: Floats) -> EstimatedScores:
+        """Return the scores, estimated from the sums of each class."""
+        labels = self.ridge.labels
         parts = [
-            estimate_scores(self._products(Z[start:stop]), self._class_sums, self._class_counts)
+            estimate_scores(self.products(Z[start:stop]), labels.sums, labels.counts)
             for start, stop in tiles(len(Z), ROWS_AT_A_TIME)
         ]
         scores, error, exponent = (
@@ -461,27 +507,27 @@ class CertifiedKernelClassifier(LabelLinearClassifier):
         )
         return EstimatedScores(scores, error, exponent)
 
-    def _numbers_per_row(self) -> int:
-        if self.component_indices_ is None:
-            return super()._numbers_per_row()
-        return 8 * len(self._kernel.landmarks)
+    def offsets(self, votes: Integers | Floats, exponent: Integers) -> None:
+        """The largest score wins: there are no offsets."""
 
-    def _learner_assumptions(self) -> list[str]:
-        if not callable(self.kernel):
-            return []
-        name = getattr(self.kernel, "__name__", type(self.kernel).__name__)
-        return [f"The kernel ({name}) was chosen without labels, and gives the same values whenever it is asked."]
+
+def landmark_rule(
+    kernel: KernelValues,
+    to_features: Rotation,
+    whitening: Whitening,
+    regularization: float,
+    labels: LabelSums,
+    precision: int,
+) -> LandmarkRule:
+    """Return the rule of ridge regression on the features of rows, for a lambda in the units of these."""
+    ridge = RidgeRule(whitening, whitening.in_grid_units(regularization), labels, precision)
+    return LandmarkRule(kernel, to_features, ridge)
 
 
 def landmark_map(K: Floats) -> Rotation:
     """Return ``K^-1/2``, which takes kernel values to features whose dot products are Nystroem's kernel."""
     eigenvalues, vectors = on_one_thread(lambda: _positive_part(K))
     return rotation_of(vectors / np.sqrt(eigenvalues))
-
-
-def _is_number(value: Any, above: float = -np.inf) -> bool:
-    is_number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    return bool(is_number and above < value < np.inf)
 
 
 def check_size(values: Floats, what: str) -> None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,12 +19,25 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 from threadpoolctl import threadpool_limits
 
+from flipproof.assumptions import Assumption
 from flipproof.core.linalg import LARGEST_TRAINING_FEATURE
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import SparseVotes, sparse_votes, tiles
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.clones import fit_label_free, label_free_assumptions, start_anew, with_seeds
+from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of, start_anew, with_seeds
+from flipproof.parameters import (
+    NONE,
+    Constraints,
+    function,
+    instance,
+    integer,
+    is_integer,
+    one_of,
+    parameter_error,
+    share,
+    with_methods,
+)
 
 #: Integers of this many bits are exact in float32, which the training rows are kept in.
 FLOAT32_BITS = 24
@@ -300,6 +313,9 @@ class IndexedSearch:
 #: What ``n_neighbors=None`` stands for, where there are as many training rows.
 DEFAULT_NEIGHBORS = 15
 
+#: What the index must be.
+INDEX = "a transformer to sparse matrices of distances that can be fitted without labels, as KNeighborsTransformer is"
+
 #: Bits of a vote if every neighbour votes 1.
 UNIFORM_PRECISION = 1
 
@@ -393,6 +409,13 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     <Certificates: 797 predictions, method 'exact', median radius 18 of 1000 labels>
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "n_neighbors": NONE | integer(1) | share(),
+        "weights": one_of("uniform", "distance") | function("a function of distances"),
+        "metric": instance(str, "the name of a metric") | function("a function of two rows"),
+        "index": NONE | with_methods("fit", "transform", "get_params", described=INDEX),
+    }
+
     def __init__(
         self,
         n_neighbors: int | float | None = None,
@@ -424,31 +447,15 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        if not _is_number_or_share(self.n_neighbors):
-            raise self._bad("n_neighbors", "an integer of at least 1, a share between 0 and 1, or None")
-        if not (callable(self.weights) or self.weights in ("uniform", "distance")):
-            raise self._bad("weights", "'uniform', 'distance' or a function of distances")
-        if self.index is None:
-            self._check_metric()
-        elif not (isinstance(self.metric, str) and self.metric == "euclidean"):
-            raise ValueError(
-                f"The 'metric' parameter of {type(self).__name__} has no effect on an index, which measures distances "
-                f"in its own way. Got {self.metric!r} instead: leave it out, and set the metric of the index."
-            )
+        owner, metric = type(self).__name__, self.metric
+        if self.index is not None and not (isinstance(metric, str) and metric == "euclidean"):
+            remedy = "it has no effect on an index. Leave it out, and set the metric of the index."
+            raise parameter_error(owner, "metric", "'euclidean' where an index measures distances", metric, remedy)
+        if isinstance(metric, str) and metric.lower() in SCALED_METRICS:
+            remedy = f"use {SCALED_METRICS[metric.lower()]} and the Euclidean metric."
+            raise parameter_error(owner, "metric", "one that does not depend on other test rows", metric, remedy)
 
-    def _check_metric(self) -> None:
-        if not (callable(self.metric) or isinstance(self.metric, str)):
-            raise self._bad("metric", "the name of a metric or a function of two rows")
-        if isinstance(self.metric, str) and self.metric.lower() in SCALED_METRICS:
-            raise ValueError(
-                f"The 'metric' parameter of {type(self).__name__} must not depend on other test rows. Got "
-                f"{self.metric!r} instead: use {SCALED_METRICS[self.metric.lower()]} and the Euclidean metric."
-            )
-
-    def _bad(self, name: str, wanted: str) -> ValueError:
-        return ValueError(
-            f"The {name!r} parameter of {type(self).__name__} must be {wanted}. Got {getattr(self, name)!r} instead."
-        )
+    _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
         """Keep the training features, on a grid or in an index."""
@@ -462,14 +469,12 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     def _resolve_n_neighbors(self, n: int) -> int:
         if self.n_neighbors is None:
             return min(DEFAULT_NEIGHBORS, n)
-        if isinstance(self.n_neighbors, (float, np.floating)):
+        if not is_integer(self.n_neighbors):
             share = round(float(self.n_neighbors) * n, 6)  # 0.07 * 100 is slightly above 7
             return max(math.ceil(share), 1)
         if self.n_neighbors > n:
-            raise ValueError(
-                f"The 'n_neighbors' parameter of {type(self).__name__} must be at most the number of training rows, "
-                f"{n}. Got {self.n_neighbors} instead: give fewer, or a share of the rows between 0 and 1."
-            )
+            wanted, remedy = f"at most the number of training rows, {n}", "give fewer, or a share between 0 and 1."
+            raise parameter_error(type(self).__name__, "n_neighbors", wanted, self.n_neighbors, remedy)
         return int(self.n_neighbors)
 
     def _metric_search(self, X: Floats) -> NeighborSearch:
@@ -482,28 +487,23 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             if "Unknown Distance Metric" not in str(error):
                 raise
             wanted = "'euclidean', 'cosine', another metric of scipy.spatial.distance.cdist, or a function of two rows"
-            raise self._bad("metric", wanted) from error
+            raise parameter_error(type(self).__name__, "metric", wanted, self.metric) from error
 
     def _index_search(self, X: Floats) -> NeighborSearch:
-        wanted = (
-            f"The 'index' parameter of {type(self).__name__} must be a transformer to sparse matrices of distances "
-            "that can be fitted without labels"
-        )
-        if not all(hasattr(self.index, name) for name in ("fit", "transform", "get_params")):
-            raise ValueError(f"{wanted}, as KNeighborsTransformer is. Got {self.index!r} instead.")
-        settings = self.index.get_params()
+        owner, settings = type(self).__name__, self.index.get_params()
         if any(name.endswith("mode") and value == "connectivity" for name, value in settings.items()):
-            raise ValueError(f"{wanted}. Got {self.index!r} instead: set its mode to 'distance'.")
+            raise parameter_error(owner, "index", INDEX, self.index, "set its mode to 'distance'.")
         try:
             self.index_ = fit_label_free(self.index, X.copy())  # a copy: it may keep the rows, and somebody change them
         except (TypeError, ValueError) as error:
-            raise ValueError(f"{wanted} to these rows. {self.index!r} could not be: {error}") from error
+            raise parameter_error(owner, "index", f"{INDEX}, to these rows", self.index, f"{error}") from error
         search = IndexedSearch(self.index_, len(X))
         search.nearest(X[:1], self.n_neighbors_)  # what is wrong with its answers shows now
         return search
 
-    def _votes(self, Z: Floats) -> SparseVotes:
-        k, n = self.n_neighbors_, len(self._codes)
+    def votes(self, Z: Floats) -> SparseVotes:
+        """Return the votes of the nearest training rows on each test row."""
+        k, n = self.n_neighbors_, self.n_rows_
         neighbors = self._search.nearest(Z, k)
         starts = k * np.arange(len(Z) + 1)
         weights = csr_array((self._weigh(neighbors).ravel(), neighbors.rows.ravel(), starts), shape=(len(Z), n))
@@ -521,25 +521,17 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
 
     def _numbers_per_row(self) -> int:
         """Return the distances to all rows (an index has none of them), and the neighbours with their weights."""
-        return (0 if self.index_ is not None else len(self._codes)) + 5 * self.n_neighbors_
+        return (0 if self.index_ is not None else self.n_rows_) + 5 * self.n_neighbors_
 
-    def _learner_assumptions(self) -> list[str]:
-        said = []
+    def _learner_assumptions(self) -> list[Assumption]:
+        found: list[Assumption] = []
         if self.index_ is not None:
-            said += label_free_assumptions(self.index, "neighbour index")
+            found += label_free_assumptions(self.index, "neighbour index")
         for name in ("weights", "metric"):
-            if callable(getattr(self, name)):
-                said.append(f"The {name} is your own function, and gives the same answer whenever it is asked again.")
-        return said
-
-
-def _is_number_or_share(n_neighbors: Any) -> bool:
-    if n_neighbors is None:
-        return True
-    if isinstance(n_neighbors, (float, np.floating)):
-        return bool(0 < n_neighbors < 1)
-    is_integer = isinstance(n_neighbors, (int, np.integer)) and not isinstance(n_neighbors, bool)
-    return bool(is_integer and n_neighbors >= 1)
+            given = getattr(self, name)
+            if callable(given):
+                found.append(Assumption("custom-function", {"parameter": name, "function": name_of(given)}))
+        return found
 
 
 def _inverse(distances: Floats) -> Floats:

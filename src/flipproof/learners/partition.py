@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from numbers import Integral
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.assumptions import Assumption
 from flipproof.certificates import Certificates
 from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, winners
 from flipproof.core.histograms import NUMBERS_AT_A_TIME, VoteHistogram
@@ -21,22 +21,28 @@ from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import GroupVotes, tiles
 from flipproof.learners.base_learners import (
+    BASE_LEARNER,
     ask_base_learners,
-    check_base_learner,
     check_comes_out_the_same,
     fit_base_learners,
     on_one_core,
 )
-from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about
+from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
 
 METHOD = "gap"
+
+#: What `certify` takes.
+ONLY_METHOD = (NONE | one_of(METHOD)).explained(
+    "other methods need a label-linear learner, such as CertifiedRidgeClassifier."
+)
 
 #: Numbers in memory for each annotator and class of a test row, while it is certified.
 HELD_PER_CELL = 8
 
 
-class CertifiedPartitionClassifier(CertifiedClassifier):
+class CertifiedPartitionClassifier(LabelsInMemory):
     """Any classifier, certified: fitted to many small parts of the training rows, which then vote.
 
     Deep partition aggregation (Levine and Feizi 2021, there SS-DPA for changed labels). The training rows are dealt to
@@ -114,6 +120,8 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
     array([7, 5, 7])
     """
 
+    parameter_constraints: ClassVar[Constraints] = {"estimator": NONE | BASE_LEARNER, "n_partitions": integer(1)}
+
     def __init__(
         self,
         estimator: Any = None,
@@ -147,10 +155,8 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         rows = on_one_core(lambda: self._read_training_rows(X, y))
         n_partitions = int(self.n_partitions)
         if len(rows) < n_partitions:
-            raise ValueError(
-                f"The 'n_partitions' parameter of {type(self).__name__} must be at most the number of training rows, "
-                f"{len(rows)}. Got {n_partitions} instead."
-            )
+            wanted = f"at most the number of training rows, {len(rows)}"
+            raise parameter_error(type(self).__name__, "n_partitions", wanted, n_partitions)
         hashes = _row_hashes(rows)
         in_order = np.argsort(hashes, kind="stable")
         self.partition_ = np.empty(len(rows), dtype=np.int64)
@@ -158,7 +164,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         members = [in_order[number::n_partitions] for number in range(n_partitions)]
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
-        labels = self.classes_[self._codes]
+        labels = self.classes_[self.label_codes_]
         self.estimators_ = fit_base_learners(base, rows, labels, members, self.n_jobs)
         check_comes_out_the_same(base, rows, labels, members, self.estimators_)
         n_alike = len(hashes) - len(np.unique(hashes))
@@ -167,12 +173,12 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that most base learners predict; ties go to the class that sorts lowest."""
-        winner = winners(self._counted(self._votes(self._test_features(X))))
+        winner = winners(self._counted(self._votes(self.test_features(X))))
         return np.asarray(self.classes_[winner])
 
     def decision_function(self, X: Any) -> Floats:
         """Return the share of base learners that predict each class, shape (m, K); with two classes the difference."""
-        shares = self._counted(self._votes(self._test_features(X))) / len(self.estimators_)
+        shares = self._counted(self._votes(self.test_features(X))) / len(self.estimators_)
         return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
 
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
@@ -192,13 +198,9 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         Certificates
             `margin` is the lead in votes. There is no noise, hence neither `log_failure` nor `witness`.
         """
-        if method not in (None, METHOD):
-            raise ValueError(
-                f"The 'method' parameter of {type(self).__name__} must be {METHOD!r} or None. Got {method!r} instead: "
-                "other methods need a label-linear learner, such as CertifiedRidgeClassifier."
-            )
-        Z = self._test_features(X)
-        powers = self._powers(adversary)
+        check_parameter(type(self).__name__, "method", method, ONLY_METHOD)
+        Z = self.test_features(X)
+        powers = self.powers(adversary)
         votes = self._votes(Z)
         found = self._certify_labels(votes, powers)
         if powers.groups is not None:
@@ -217,7 +219,7 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
             witness=found.witness,
             method=METHOD,
             noise=np.nan,
-            n_train=len(self._codes),
+            n_train=self.n_rows_,
             classes=self.classes_.copy(),
             assumptions=(*self._assumed, *self._adversary_assumptions(adversary, powers)),
             unit=powers.scope.unit,
@@ -266,45 +268,18 @@ class CertifiedPartitionClassifier(CertifiedClassifier):
         names = vars(parts[0])
         return BlockCertificates(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
-    def _check_parameters(self) -> None:
-        name, n_partitions = type(self).__name__, self.n_partitions
-        if not isinstance(n_partitions, Integral) or isinstance(n_partitions, bool) or n_partitions < 1:
-            raise ValueError(
-                f"The 'n_partitions' parameter of {name} must be an integer of at least 1. "
-                f"Got {n_partitions!r} instead."
-            )
-        if self.estimator is not None:
-            check_base_learner(self.estimator, name)
-
-    def _learner_assumptions(self, n_alike: int) -> list[str]:
+    def _learner_assumptions(self, n_alike: int) -> list[Assumption]:
         named = "LogisticRegression" if self.estimator is None else type(self.estimator).__name__
-        said = [
-            f"The base learner ({named}) can be fitted to any labels, and comes out the same whenever it is fitted to "
-            "the same rows and labels: on one thread, with its random states fixed.",
-            "The base learner, its own settings and the number of partitions were chosen without these labels.",
-        ]
+        found = [Assumption("base-learner-reproducible", {"step": named}), Assumption("partitions-chosen")]
         if self.estimator is not None:
-            said += assumptions_about(self.estimator, "base learner")
+            found += assumptions_about(self.estimator, "base learner")
         if n_alike:
-            said.append(
-                f"{n_alike} of the {len(self._codes)} training rows have the same features as an earlier one: they are "
-                "dealt to partitions by their order, which is taken as given whatever their labels."
-            )
-        return said
+            found.append(Assumption("equal-rows-by-order", {"n_equal": n_alike, "n_rows": self.n_rows_}))
+        return found
 
-    def _adversary_assumptions(self, adversary: Adversary | None, powers: Powers) -> list[str]:
-        said = adversary_assumptions(adversary, powers.scope, METHOD)
-        if adversary is not None and adversary.allowed is not None:
-            said.append(
-                f"The method {METHOD!r} uses this only to leave out labels that cannot be changed at all: what a base "
-                "learner makes of any other change is not known."
-            )
-        if powers.groups is not None:
-            said.append(
-                "The radius in annotators is a lower bound: a partition in which several annotators have labels counts "
-                "for each of them."
-            )
-        return said
+    def _adversary_assumptions(self, adversary: Adversary | None, powers: Powers) -> list[Assumption]:
+        found = adversary_assumptions(adversary, powers.scope, METHOD)
+        return found if powers.groups is None else [*found, Assumption("annotators-bounded")]
 
 
 def _to_anything(powers: Powers) -> Powers:

@@ -8,6 +8,7 @@ from typing import Any
 from sklearn.pipeline import Pipeline
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import STEP_REMEDIES, Assumption, parameter_values
 from flipproof.certificates import Certificates
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.clones import assumptions_about, keeps_all, name_of
@@ -42,38 +43,25 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
             f"those. Got {got} instead."
         )
     if _is_search(model):
-        chosen = (
-            f"The parameters {model.best_params_} were chosen by {type(model).__name__} on the training data that "
-            "these certificates protect, and are taken as fixed: after an attack the search might choose others. "
-            "flipproof.select_on_trusted chooses on trusted rows only."
-        )
+        values = {"search": type(model).__name__, "parameters": parameter_values(model.best_params_)}
+        chosen = Assumption("chosen-by-search", values)
         return _also_assuming(certify(model.best_estimator_, X, method, adversary), chosen)
     if not isinstance(model, Pipeline):
         return learner.certify(X, method=method, adversary=adversary)
     steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
-    named = _named(steps)
     if steps and learner.covers_features:
+        named = ", ".join(f"{name!r} ({name_of(step)})" for name, step in steps)
         raise ValueError(
             f"Certificates against changed features cannot be had behind the pipeline's steps {named}: these were "
-            f"fitted to the features that may be changed. {learner.step_remedy}"
+            f"fitted to the features that may be changed. {STEP_REMEDIES[learner.step_remedy]}"
         )
     transformed = model[:-1].transform(X) if len(model) > 1 else X
     certificates = certify(model[-1], transformed, method, adversary)
-    for name, step in steps:
-        for sentence in assumptions_about(step, f"pipeline's step {name!r}"):
-            certificates = _also_assuming(certificates, sentence)
-    fitted = [(name, step) for name, step in steps if not keeps_all(step)]
-    if not fitted:
-        return certificates
-    foreign = (
-        f"The pipeline's steps {_named(fitted)} did not use the labels when they were fitted; flipproof cannot see "
-        f"whether they did. {learner.step_remedy}"
-    )
-    return _also_assuming(certificates, foreign)
-
-
-def _named(steps: list[tuple[str, Any]]) -> str:
-    return ", ".join(f"{name!r} ({name_of(step)})" for name, step in steps)
+    found = [one for name, step in steps for one in assumptions_about(step, f"pipeline's step {name!r}")]
+    fitted = tuple((name, name_of(step)) for name, step in steps if not keeps_all(step))
+    if fitted:
+        found.append(Assumption("pipeline-steps", {"steps": fitted, "remedy": learner.step_remedy}))
+    return _also_assuming(certificates, *found)
 
 
 def learner_in(model: Any) -> Any:
@@ -102,5 +90,5 @@ def _is_search(model: Any) -> bool:
     return isinstance(model, BaseSearchCV)
 
 
-def _also_assuming(certificates: Certificates, sentence: str) -> Certificates:
-    return replace(certificates, assumptions=(*certificates.assumptions, sentence))
+def _also_assuming(certificates: Certificates, *more: Assumption) -> Certificates:
+    return replace(certificates, assumptions=(*certificates.assumptions, *more))

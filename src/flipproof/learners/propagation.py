@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ from flipproof.core.rounding import EXACT_BITS, Floats, Integers, exponent_above
 from flipproof.core.votes import SparseVotes, sparse_votes, tiles
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.neighbors import ExactSearch, exact_search
+from flipproof.parameters import Constraints, integer, number, one_of
 
 RULES = ("spreading", "poisson")
 
@@ -131,6 +132,12 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     <Certificates: 797 predictions, method 'exact', median radius 6 of 200 labels>
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "n_neighbors": integer(1),
+        "alpha": number(0, LARGEST_ALPHA, closed="high"),
+        "rule": one_of(*RULES),
+    }
+
     def __init__(
         self,
         n_neighbors: int = 10,
@@ -177,25 +184,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self._fit(X, y, unlabeled)
         return self
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        k, alpha = self.n_neighbors, self.alpha
-        if not isinstance(k, (int, np.integer)) or isinstance(k, bool) or k < 1:
-            raise ValueError(
-                "The 'n_neighbors' parameter of CertifiedPropagationClassifier must be an integer of at least 1. "
-                f"Got {k!r} instead."
-            )
-        is_number = isinstance(alpha, (int, float, np.number)) and not isinstance(alpha, bool)
-        if not (is_number and 0 < alpha <= LARGEST_ALPHA):
-            raise ValueError(
-                "The 'alpha' parameter of CertifiedPropagationClassifier must be a number above 0 and up to "
-                f"{LARGEST_ALPHA}. Got {alpha!r} instead."
-            )
-        if not isinstance(self.rule, str) or self.rule not in RULES:
-            raise ValueError(
-                "The 'rule' parameter of CertifiedPropagationClassifier must be 'spreading' or 'poisson'. "
-                f"Got {self.rule!r} instead."
-            )
+    _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
         """Join training rows to their neighbours; if labels are few, find out where each of them spreads to."""
@@ -203,15 +192,15 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self._rule = self.rule  # as the votes are; set_params may change the other before the next fit
         self._search = exact_search(X)
         self._graph = Graph.of_neighbors(_nearest_others(self._search, X, self.n_neighbors_), float(self.alpha))
-        self._voters = np.flatnonzero(self._labeled)
+        self._voters = np.flatnonzero(self.is_labeled_)
         self._spread = self._graph.solutions(self._voters) if n * len(self._voters) <= MOST_KEPT else None
 
-    def _votes(self, Z: Floats) -> SparseVotes:
+    def votes(self, Z: Floats) -> SparseVotes:
         """Return the votes of all labels on a block of test rows.
 
         (D - alpha W)^-1 is symmetric: what a label sends to the neighbours of a test row is what they send to it.
         """
-        graph, n, n_voters = self._graph, len(self._codes), len(self._voters)
+        graph, n, n_voters = self._graph, self.n_rows_, len(self._voters)
         joined = _indicator(self._search.nearest(Z, self.n_neighbors_).rows, n)
         reached = graph.solve(joined.T)[self._voters].T if self._spread is None else joined @ self._spread
         alpha = self._weigh(graph.without_error(reached))
@@ -235,7 +224,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
 
     def _numbers_per_row(self) -> int:
         """Return the distances to all rows or, where those are solved for, what a step of a solution needs."""
-        return (1 if self._spread is not None else 4) * len(self._codes) + 8 * len(self._voters) + 4 * self.n_neighbors_
+        return (1 if self._spread is not None else 4) * self.n_rows_ + 8 * len(self._voters) + 4 * self.n_neighbors_
 
 
 @dataclass(frozen=True)

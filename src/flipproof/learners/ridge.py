@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
+from flipproof.assumptions import Assumption
 from flipproof.core.invariants import check_finite
 from flipproof.core.linalg import HALF_BITS, Whitening, whiten
+from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import EstimatedScores, ProductVotes, class_sums, estimate_scores
-from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
+from flipproof.parameters import BOOLEAN, Constraints, number, one_of
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
 LENGTH_BITS = 16
@@ -22,7 +27,53 @@ class LabelDependenceWarning(UserWarning):
     """Something that a certificate takes as given was computed from the labels that it protects."""
 
 
-class CertifiedRidgeClassifier(LabelLinearClassifier):
+class RidgeParameters(LabelLinearParameters):
+    """The parameters of ridge learners, in memory and in blocks, and what certificates assume of them."""
+
+    regularization_: float
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "regularization": one_of("label-free", "paper") | number(0, closed="low"),
+        "fit_intercept": BOOLEAN,
+    }
+
+    def __init__(
+        self,
+        noise: Any = 0.1,
+        *,
+        regularization: str | float = "label-free",
+        fit_intercept: bool = True,
+        method: str = "exact",
+        precision: int = 10,
+        features: Any = None,
+        classes: ArrayLike | None = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        super().__init__(
+            noise,
+            method=method,
+            precision=precision,
+            features=features,
+            classes=classes,
+            block_size=block_size,
+            n_jobs=n_jobs,
+        )
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+
+    def _check_parameters(self) -> None:
+        super()._check_parameters()
+        if self.regularization == "paper" and self.noise == "auto":
+            raise ValueError("regularization='paper' needs one noise q. Got noise='auto' instead: give q as a number.")
+
+    def _learner_assumptions(self) -> list[Assumption]:
+        if self.regularization == "paper":
+            return [Assumption("lambda-from-labels", {"regularization": float(self.regularization_)})]
+        return []
+
+
+class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     """Ridge classifier whose every prediction comes with a certificate against changed training labels.
 
     Parameters
@@ -78,47 +129,7 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
     <Certificates: 797 predictions, method 'exact', median radius 12 of 1000 labels>
     """
 
-    def __init__(
-        self,
-        noise: Any = 0.1,
-        *,
-        regularization: str | float = "label-free",
-        fit_intercept: bool = True,
-        method: str = "exact",
-        precision: int = 10,
-        features: Any = None,
-        classes: ArrayLike | None = None,
-        block_size: int | None = None,
-        n_jobs: int | None = None,
-    ):
-        super().__init__(
-            noise,
-            method=method,
-            precision=precision,
-            features=features,
-            classes=classes,
-            block_size=block_size,
-            n_jobs=n_jobs,
-        )
-        self.regularization = regularization
-        self.fit_intercept = fit_intercept
-
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
-        if not isinstance(self.fit_intercept, (bool, np.bool_)):
-            raise ValueError(
-                "The 'fit_intercept' parameter of CertifiedRidgeClassifier must be True or False. "
-                f"Got {self.fit_intercept!r} instead."
-            )
-        rule = self.regularization
-        is_number = isinstance(rule, (int, float, np.number)) and not isinstance(rule, bool)
-        if not (rule in ("label-free", "paper") if isinstance(rule, str) else is_number and 0 <= rule < np.inf):
-            raise ValueError(
-                "The 'regularization' parameter of CertifiedRidgeClassifier must be 'label-free', 'paper' or a number "
-                f"of at least 0. Got {rule!r} instead."
-            )
-        if rule == "paper" and self.noise == "auto":
-            raise ValueError("regularization='paper' needs one noise q. Got noise='auto' instead: give q as a number.")
+    _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
         """Decompose the training features."""
@@ -126,87 +137,147 @@ class CertifiedRidgeClassifier(LabelLinearClassifier):
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Sum up each class, for quick predictions, and settle lambda."""
-        self._class_sums = class_sums(self._basis, codes, len(self.classes_))
-        self._class_counts = np.bincount(codes, minlength=len(self.classes_))
-        self._settle_regularization()
+        labels = LabelSums.of(self._basis, codes, len(self.classes_))
+        self._rule = ridge_rule(self._whitening, labels, self.regularization, self.noise_, self.precision_)
+        self.regularization_ = self._whitening.in_feature_units(self._rule.regularization)
 
-    def _settle_regularization(self) -> None:
-        """Settle lambda, which reads labels only by the paper's rule."""
-        mean_eigenvalue = self._whitening.grid.variance / max(self._whitening.rank, 1)
-        if self.regularization == "label-free":
-            regularization = mean_eigenvalue
-        elif self.regularization == "paper" and self.noise_ is not None:
-            regularization = self._whitening.in_grid_units(self._paper_regularization(self.noise_.q))
-            warnings.warn(
-                "regularization='paper' estimates lambda from the labels: certificates hold for this lambda, not for "
-                "one that is estimated again after an attack. Use 'label-free' or a number outside reproductions.",
-                LabelDependenceWarning,
-                stacklevel=5,
-            )
-        else:
-            regularization = self._whitening.in_grid_units(float(self.regularization))
-        self.regularization_ = self._whitening.in_feature_units(regularization)
-        eigenvalues = self._whitening.eigenvalues
-        self._shrinkage = eigenvalues / (eigenvalues + regularization)
-
-    def _paper_regularization(self, q: float) -> float:
-        """Return ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, k being the numerical rank.
-
-        sigma^2 is the residual variance of least squares over n - k; with K > 2 the mean over the class indicators.
-        """
-        n, k = self._whitening.n_rows, self._whitening.rank
-        if n <= k:
-            raise ValueError(
-                f"regularization='paper' needs more rows than independent features. Got {n} rows and rank {k} instead: "
-                "use 'label-free' or a number."
-            )
-        if k == 0:
-            return 0.0
-        # of each class indicator: its sum of squares, and how much of it least squares explains
-        squares = self._class_counts.astype(np.float64)
-        fitted = scale(self._class_sums, -self._whitening.basis_exponent[:, None])[:k]
-        if self._whitening.is_centered:
-            share = squares / n
-            fitted = fitted - fitted.sum(axis=1, keepdims=True) * share
-            squares = squares * (1 - share)
-        residual = np.maximum(squares - (fitted**2).sum(axis=0), 0) / (n - k)
-        if len(residual) == 2:  # the paper's y is the indicator of class 1
-            residual = residual[1:]
-        eigenvalues = self._whitening.eigenvalues
-        kappa = eigenvalues.max() / eigenvalues.min()
-        return float((1 + q) * residual.mean() * k / (2 * n) * kappa)
-
-    def _votes(self, Z: Floats) -> ProductVotes:
-        return self._products(Z).of(self._basis)
-
-    def _products(self, Z: Floats) -> ProductVotes:
-        """Return what the votes on test rows are made of; those of training rows are ``_products(Z).of(basis)``."""
-        return ridge_products(self._whitening, self._shrinkage, Z, self.precision_)
+    def votes(self, Z: Floats) -> ProductVotes:
+        """Return the votes of all training rows on a block of test rows: one matrix product."""
+        return self._rule.products(Z).of(self._basis)
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
-        return estimate_scores(self._products(Z), self._class_sums, self._class_counts)
+        return self._rule.estimated_scores(Z)
 
-    def _rule_depends_on_noise(self) -> bool:
-        return not self._whitening.is_centered and len(self.classes_) == 2
+    def rule_depends_on_noise(self) -> bool:
+        """Tell whether this is the paper's binary rule, whose offsets depend on the noise (M5)."""
+        return is_paper_rule(self._whitening, len(self.classes_))
 
     def _deployed_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
-        """The paper's binary rule ``alpha' y >= 1/2`` is the offset ``1 - sum(alpha)`` of class 0, scaled as in M5."""
-        if self.noise_ is None or not self._rule_depends_on_noise():
-            return None
-        raw = scale(np.ones(len(votes)), exponent) - votes
-        with np.errstate(over="ignore"):
-            return np.stack([raw, np.zeros(len(votes))], axis=1) / self.noise_.signal
+        return self._rule.offsets(votes, exponent)
 
     def _numbers_per_row(self) -> int:
         return 0
 
-    def _learner_assumptions(self) -> list[str]:
-        if self.regularization == "paper":
-            return [
-                f"lambda = {self.regularization_:.6g} was estimated from the training labels (regularization='paper') "
-                "and is taken as fixed: a refit on changed labels would estimate another one."
-            ]
-        return []
+
+@dataclass(frozen=True)
+class LabelSums:
+    """What is read of the training labels: the sums of the basis over each class, and the labels of each class.
+
+    Attributes
+    ----------
+    sums : floats of shape (columns, classes)
+        Exact integers.
+    counts : integers of shape (classes,)
+        Number of labels.
+    """
+
+    sums: Floats
+    counts: Integers
+
+    @classmethod
+    def of(cls, basis: NDArray[np.float32], codes: Integers, n_classes: int) -> LabelSums:
+        """Sum up rows that are in memory."""
+        return cls(class_sums(basis, codes, n_classes), np.bincount(codes, minlength=n_classes))
+
+
+@dataclass(frozen=True)
+class RidgeRule:
+    """The deployed rule of ridge regression on class indicators: all of a fit but the training rows themselves.
+
+    Attributes
+    ----------
+    whitening : Whitening
+        Takes rows to coordinates.
+    regularization : float
+        Lambda, in the units of the whitening's grid.
+    labels : LabelSums
+        For estimates of the scores.
+    precision : int
+        Bits of a vote.
+    noise : LabelFlip or None
+        Of the paper's binary rule; None for all others.
+    """
+
+    whitening: Whitening
+    regularization: float
+    labels: LabelSums
+    precision: int
+    noise: LabelFlip | None = None
+
+    @cached_property
+    def shrinkage(self) -> Floats:
+        """What ridge regression multiplies each coordinate by, shape (rank,)."""
+        return np.asarray(self.whitening.eigenvalues / (self.whitening.eigenvalues + self.regularization))
+
+    def products(self, Z: Floats) -> ProductVotes:
+        """Return what the votes on test rows are made of; those of training rows are ``products(Z).of(basis)``."""
+        return ridge_products(self.whitening, self.shrinkage, Z, self.precision)
+
+    def estimated_scores(self, Z: Floats) -> EstimatedScores:
+        """Return the scores without offsets, estimated from the sums of each class."""
+        return estimate_scores(self.products(Z), self.labels.sums, self.labels.counts)
+
+    def offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
+        """The paper's binary rule ``alpha' y >= 1/2`` is the offset ``1 - sum(alpha)`` of class 0, scaled as in M5."""
+        if self.noise is None:
+            return None
+        raw = scale(np.ones(len(votes)), exponent) - votes
+        with np.errstate(over="ignore"):
+            return np.stack([raw, np.zeros(len(votes))], axis=1) / self.noise.signal
+
+
+def is_paper_rule(whitening: Whitening, n_classes: int) -> bool:
+    """Tell whether ridge regression is deployed by the paper's rule: two classes, and no intercept."""
+    return not whitening.is_centered and n_classes == 2
+
+
+def ridge_rule(
+    whitening: Whitening, labels: LabelSums, regularization: str | float, noise: LabelFlip | None, precision: int
+) -> RidgeRule:
+    """Settle lambda, which reads labels only by the paper's rule: then it warns whoever called `fit`, which is to be
+    two calls above the caller.
+    """
+    if regularization == "label-free":
+        settled = whitening.grid.variance / max(whitening.rank, 1)
+    elif regularization == "paper" and noise is not None:
+        settled = whitening.in_grid_units(_paper_regularization(whitening, labels, noise.q))
+        warnings.warn(
+            "regularization='paper' estimates lambda from the labels: certificates hold for this lambda, not for "
+            "one that is estimated again after an attack. Use 'label-free' or a number outside reproductions.",
+            LabelDependenceWarning,
+            stacklevel=5,
+        )
+    else:
+        settled = whitening.in_grid_units(float(regularization))
+    deployed = noise if is_paper_rule(whitening, len(labels.counts)) else None
+    return RidgeRule(whitening, settled, labels, precision, deployed)
+
+
+def _paper_regularization(whitening: Whitening, labels: LabelSums, q: float) -> float:
+    """Return ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, k being the numerical rank.
+
+    sigma^2 is the residual variance of least squares over n - k; with K > 2 the mean over the class indicators.
+    """
+    n, k = whitening.n_rows, whitening.rank
+    if n <= k:
+        raise ValueError(
+            f"regularization='paper' needs more rows than independent features. Got {n} rows and rank {k} instead: "
+            "use 'label-free' or a number."
+        )
+    if k == 0:
+        return 0.0
+    # of each class indicator: its sum of squares, and how much of it least squares explains
+    squares = labels.counts.astype(np.float64)
+    fitted = scale(labels.sums, -whitening.basis_exponent[:, None])[:k]
+    if whitening.is_centered:
+        share = squares / n
+        fitted = fitted - fitted.sum(axis=1, keepdims=True) * share
+        squares = squares * (1 - share)
+    residual = np.maximum(squares - (fitted**2).sum(axis=0), 0) / (n - k)
+    if len(residual) == 2:  # the paper's y is the indicator of class 1
+        residual = residual[1:]
+    kappa = whitening.eigenvalues.max() / whitening.eigenvalues.min()
+    return float((1 + q) * residual.mean() * k / (2 * n) * kappa)
 
 
 def ridge_products(whitening: Whitening, shrinkage: Floats, Z: Floats, precision: int) -> ProductVotes:

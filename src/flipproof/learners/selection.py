@@ -14,14 +14,18 @@ from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils.validation import check_consistent_length
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption, parameter_values
 from flipproof.certificates import Certificates
 from flipproof.core.rounding import Integers
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.metrics import certified_accuracy
+from flipproof.parameters import Constraint, check_arguments, integer, parameter_error
 from flipproof.values import as_mask, label_values
 
 Folds = list[tuple[Integers, Integers]]
+
+GRID = "a dict of parameter names and lists of values, or a list of these dicts"
 
 
 @dataclass(frozen=True)
@@ -168,23 +172,27 @@ def select_on_trusted(
         )
     best = candidates[int(np.nanargmax(scores))]
     model = _with_params(estimator, best.params).fit(X, y)
-    learner_in(model)._also_assume(
-        f"The parameters {best.params} were chosen on the labels of the {np.count_nonzero(mask)} trusted rows only, "
-        "which are taken as unchanged: certify against Adversary(trusted=...) with these rows, as "
-        "TrustedSelection.certify does."
-    )
+    values = {"parameters": parameter_values(best.params), "n_trusted": int(np.count_nonzero(mask))}
+    learner_in(model)._also_assume(Assumption("chosen-on-trusted", values))
     return TrustedSelection(model, best.params, best.score, tuple(candidates), Adversary(trusted=mask))
+
+
+def _is_learner(estimator: Any) -> bool:
+    return isinstance(_last_step(estimator), CertifiedClassifier)
+
+
+CONSTRAINTS = {
+    "estimator": Constraint(_is_learner, ("a flipproof learner", "a scikit-learn Pipeline that ends in one")),
+    "flips": integer(0),
+    "cv": integer(2),
+}
 
 
 def _checked(
     estimator: Any, y: ArrayLike, trusted: ArrayLike, flips: int, cv: int
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return labels and mask as arrays, or say what is wrong."""
-    if not isinstance(_last_step(estimator), CertifiedClassifier):
-        raise ValueError(
-            "The 'estimator' parameter of select_on_trusted must be a flipproof learner or a scikit-learn Pipeline "
-            f"that ends in one. Got {estimator!r} instead."
-        )
+    check_arguments("select_on_trusted", CONSTRAINTS, estimator=estimator, flips=flips, cv=cv)
     labels, wanted = np.asarray(label_values(y)), "a mask of booleans, one for each label."
     mask = as_mask(trusted, "The 'trusted' parameter of select_on_trusted", wanted)
     if mask.shape != labels.shape:
@@ -192,12 +200,6 @@ def _checked(
             f"The 'trusted' parameter of select_on_trusted must be {wanted} Got {mask.dtype} of shape {mask.shape} "
             f"for labels of shape {labels.shape} instead."
         )
-    for name, value, least in (("flips", flips, 0), ("cv", cv, 2)):
-        if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-            raise ValueError(
-                f"The {name!r} parameter of select_on_trusted must be an integer of at least {least}. "
-                f"Got {value!r} instead."
-            )
     if flips > len(labels):
         raise ValueError(f"flips={flips} is more than all {len(labels)} labels.")
     if np.count_nonzero(mask) < cv:
@@ -238,12 +240,9 @@ def _parameters(grid: Any) -> list[dict[str, Any]]:
     try:
         parameters = list(ParameterGrid(grid))
     except (TypeError, ValueError) as error:
-        raise ValueError(
-            "The 'grid' parameter of select_on_trusted must be a dict of parameter names and lists of values, or a "
-            f"list of such dicts. Got {grid!r} instead."
-        ) from error
+        raise parameter_error("select_on_trusted", "grid", GRID, grid) from error
     if not parameters or not any(parameters):
-        raise ValueError(f"The 'grid' parameter of select_on_trusted must name something to try. Got {grid!r} instead.")
+        raise parameter_error("select_on_trusted", "grid", GRID, grid, "it names nothing to try.")
     return parameters
 
 
@@ -251,10 +250,8 @@ def _with_params(estimator: Any, params: dict[str, Any]) -> Any:
     try:
         return clone(estimator).set_params(**clone(params, safe=False))
     except ValueError as error:
-        raise ValueError(
-            "The 'grid' parameter of select_on_trusted must name parameters of the estimator, which are "
-            f"{', '.join(sorted(estimator.get_params()))}. Got {', '.join(params)} instead."
-        ) from error
+        known = ", ".join(sorted(estimator.get_params()))
+        raise parameter_error("select_on_trusted", "grid", f"a dict of parameters from {known}", [*params]) from error
 
 
 def _certified_share(model: Any, X: Any, y: NDArray[Any], folds: Folds, flips: list[int], method: str | None) -> float:

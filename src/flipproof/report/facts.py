@@ -10,6 +10,9 @@ from typing import Any
 from flipproof.report.text import TextTable, percent
 from flipproof.report.words import share_of, significant
 
+#: Methods that prove their radii without noise.
+NOISELESS = ("exact", "gap")
+
 
 @dataclass(frozen=True)
 class KeyFigure:
@@ -89,16 +92,38 @@ def class_table(summary: Mapping[str, Any]) -> TextTable:
 def method_table(summary: Mapping[str, Any]) -> TextTable:
     """Return the methods side by side."""
     problem, total = summary["problem"], summary["problem"]["n_test"]
-    heads = ["method", "median radius", "not certified", "beyond any attack"]
+    heads = ["method", "noise", "median radius", "not certified", "beyond any attack"]
     if problem["truth_known"]:
         heads.append("clean accuracy")
     rows = []
     for method in summary["methods"]:
-        row = [method["name"], method["median_radius"], f"{method['n_fragile']:,}", f"{method['n_unlimited']:,}"]
+        row = [method["name"], noise_words(method), method["median_radius"]]
+        row += [f"{method['n_fragile']:,}", f"{method['n_unlimited']:,}"]
         if problem["truth_known"]:
             row.append(percent(method["n_correct"] / total) if total else "none")
         rows.append(tuple(row))
     return TextTable(tuple(heads), tuple(rows))
+
+
+def own_assumptions(summary: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
+    """Return the names of methods that rest on more than all of them do, each with those sentences."""
+    methods = summary["methods"]
+    own = [[one for one in method["assumptions"] if one not in summary["assumptions"]] for method in methods]
+    return [
+        (method["name"], [one["sentence"] for one in found])
+        for method, found in zip(methods, own, strict=True)
+        if found
+    ]
+
+
+def noise_words(method: Mapping[str, Any]) -> str:
+    """Write the noise that a method's proof needs."""
+    noise = method["noise"]
+    if noise is None or method["method"] in NOISELESS:
+        return "none"
+    if isinstance(noise, Mapping):
+        return f"{noise['smallest']:g} to {noise['largest']:g}"
+    return f"{noise:g}"
 
 
 def changes_words(attack: Mapping[str, Any], unit: str) -> str:

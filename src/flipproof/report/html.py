@@ -50,6 +50,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
         accuracy=figures.accuracy_table(summary),
         by_class=figures.class_table(summary),
         methods=figures.method_table(summary),
+        own_assumptions=figures.own_assumptions(summary),
         curve=charts.curve_chart(summary),
         histogram=charts.histogram_chart(summary),
         data_facts=facts.data_facts(summary),

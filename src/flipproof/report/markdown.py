@@ -62,7 +62,8 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         _table(figures.method_table(summary)),
         _bullets(method["meaning"] for method in summary["methods"]),
         "## What this rests on",
-        _bullets(summary["assumptions"]),
+        _bullets(assumption["sentence"] for assumption in summary["assumptions"]),
+        *_own_assumptions(summary),
         "What would void it:",
         _bullets(summary["voids"]),
         "## Versions and checksums",
@@ -149,6 +150,13 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
     )
     heads = ("training row", "label", "predictions it could help to overturn", "combined weight")
     return ["## Labels to check first", _table(TextTable(heads, rows))]
+
+
+def _own_assumptions(summary: Mapping[str, Any]) -> list[str]:
+    blocks = []
+    for name, sentences in figures.own_assumptions(summary):
+        blocks += [f"Only {escaped(name)} also rests on:", _bullets(sentences)]
+    return blocks
 
 
 def _facts(tables: Sequence[facts.FactTable]) -> str:

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof import metrics
+from flipproof.assumptions import Assumption
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import LabelAudit
 from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
@@ -65,7 +66,7 @@ def _number(value: float) -> float | str:
 
 
 FORMAT = "flipproof-report"
-VERSION = 1
+VERSION = 2
 
 #: What one report lists at most; each list says how many there are in all.
 MOST_PREDICTIONS = 1000
@@ -155,7 +156,7 @@ def summarize(
         "attack": None if attack is None else _attack(attack, main),
         "audit": None if audit is None else _audit(audit, training),
         "without_attack": None if without_attack is None else cut(without_attack, LONGEST_FACT),
-        "assumptions": [cut(sentence, LONGEST_FACT) for sentence in main.assumptions],
+        "assumptions": [_assumption(one) for one in common_assumptions(each)],
         "voids": words.voids(main),
         "facts": plain_value(facts or {}),
         "software": _software(),
@@ -259,6 +260,8 @@ def _method(
         "name": cut(method_name(one) if name == one.method else str(name), 80),
         "method": one.method,
         "meaning": words.METHOD_WORDS.get(one.method, one.method),
+        "noise": plain_noise(one),
+        "assumptions": [_assumption(assumed) for assumed in one.assumptions],
         "median_radius": words.median_words(one),
         "n_abstained": int(np.count_nonzero(one.abstained)),
         "n_unlimited": int(np.count_nonzero(unlimited)),
@@ -269,6 +272,27 @@ def _method(
         "table_standing": metrics.n_standing(one, columns),
         "table_correct_standing": None if correct is None else metrics.n_standing(one, columns, correct),
     }
+
+
+def common_assumptions(certificates: Sequence[Certificates]) -> list[Assumption]:
+    """Return what all certificates rest on, in the order of the first ones."""
+    first, *others = certificates
+    return [one for one in first.assumptions if all(one in other.assumptions for other in others)]
+
+
+def _assumption(assumption: Assumption) -> dict[str, Any]:
+    entry = assumption.to_dict()
+    return {**entry, "values": plain_value(entry["values"]), "sentence": cut(entry["sentence"], LONGEST_FACT)}
+
+
+def plain_noise(certificates: Certificates) -> float | dict[str, float] | None:
+    """Return the noise of a method; where rows differ in it, the smallest and the largest; None where there is none."""
+    levels = np.asarray(certificates.noise, dtype=np.float64)
+    if levels.size == 0 or np.isnan(levels).all():
+        return None
+    if levels.ndim == 0:
+        return float(levels)
+    return {"smallest": float(np.nanmin(levels)), "largest": float(np.nanmax(levels))}
 
 
 def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], columns: list[Any]) -> dict[str, Any]:

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from flipproof.adversary import Adversary
 from flipproof.certificates import COUNTED_UNITS, Certificates
 from flipproof.metrics import least_change, n_standing
 from flipproof.report.text import percent
@@ -34,8 +33,8 @@ VOIDS = {
     ),
 }
 
-#: How the sentence ends that counts trusted labels among the assumptions.
-TRUSTED = "training labels are trusted: nobody can change them."
+#: Assumptions that describe the adversary.
+LIMITS = ("trusted-labels", "changes-allowed", "annotators")
 
 METHOD_WORDS = {
     "exact": "exact: the true radius of the classifier; one flip more, and an attack exists",
@@ -119,18 +118,10 @@ def threat(certificates: Certificates) -> list[str]:
     if adversary is None and certificates.n_touchable == certificates.n_units and unit == "labels":
         said.append("Any label may be changed to any class.")
         return said
-    adversary = adversary or Adversary()
-    if adversary.trusted is None:  # rows in blocks say themselves who is trusted, and only the certificates know
-        said += [sentence for sentence in certificates.assumptions if sentence.endswith(TRUSTED)]
-    else:
-        trusted = int(np.count_nonzero(adversary.trusted))
-        said.append(f"{trusted:,} of the labels are trusted: nobody can change them.")
-    if unit == "annotators":
-        said.append(f"The radius counts annotators; {certificates.n_touchable:,} of them have labels to change.")
-    if adversary.allowed is not None:
-        changes = ", ".join(f"{old} to {new}" for old, new in adversary.allowed)
-        said.append(f"Labels can be changed in these ways only: {changes}.")
-    else:
+    # rows in blocks say themselves who is trusted: the assumptions know it, the adversary need not
+    limits = [one for one in certificates.assumptions if one.code in LIMITS]
+    said += map(str, limits)
+    if all(one.code != "changes-allowed" for one in limits):
         said.append("Labels that can be changed may be changed to any class.")
     return said
 

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
@@ -27,6 +26,7 @@ from flipproof.core.guarantees import (
 )
 from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip, Measure
 from flipproof.core.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, Floats, Integers, below
+from flipproof.parameters import NONE, check_arguments, check_parameter, instance, integer, number, one_of
 
 #: How far a bound that is not yet proved is moved outwards first; each further step is twice as long.
 FIRST_STEP = 2.0**-44
@@ -178,16 +178,20 @@ def _split_pays(selection: Integers, winner: Integers, n_samples: int, alpha: fl
 
 GUARANTEES = ("tight", "kl", "gaussian")
 
+NUMBER = number(closed="both")
+
+MEASURE = instance(
+    Measure,
+    "a LabelFlip, FeatureNoise or JointNoise, or another object with the methods sample and divergence",
+)
+
+CONFIDENCE = number(0, 1)
+
 
 def resolved_noise(noise: Any, n_classes: int, owner: str) -> Measure:
     """Return the measure over so many classes; a number q stands for label noise."""
-    is_number = isinstance(noise, (int, float, np.floating)) and not isinstance(noise, bool)
-    measure = LabelFlip(float(noise)) if is_number else noise
-    if not isinstance(measure, Measure) or isinstance(measure, type):
-        raise ValueError(
-            f"The 'noise' parameter of {owner} must be a number, a LabelFlip, FeatureNoise or JointNoise, or an object "
-            f"with the methods sample and divergence. Got {noise!r} instead."
-        )
+    check_parameter(owner, "noise", noise, NUMBER | MEASURE)
+    measure = LabelFlip(float(noise)) if NUMBER.allows(noise) else noise
     part = getattr(measure, "part", "both")
     if part not in ("labels", "features", "both"):
         raise ValueError(f"{measure!r} must have part 'labels', 'features' or 'both'. Got {part!r} instead.")
@@ -197,13 +201,9 @@ def resolved_noise(noise: Any, n_classes: int, owner: str) -> Measure:
     return measure.with_classes(n_classes) if hasattr(measure, "with_classes") else measure
 
 
-def resolved_guarantee(guarantee: Any, measure: Measure, owner: str) -> str:
+def resolved_guarantee(guarantee: str, measure: Measure, owner: str, name: str = "method") -> str:
     """Return "kl", "tight" or "gaussian"; the tight bound of Gaussian noise *is* the Gaussian one."""
-    if not isinstance(guarantee, str) or guarantee not in GUARANTEES:
-        raise ValueError(
-            f"The 'guarantee' parameter of {owner} must be one of {', '.join(map(repr, GUARANTEES))}. "
-            f"Got {guarantee!r} instead."
-        )
+    check_parameter(owner, name, guarantee, one_of(*GUARANTEES))
     if guarantee == "kl":
         return guarantee
     if isinstance(measure, FeatureNoise):
@@ -304,33 +304,19 @@ def largest_certifiable(
     >>> [largest_certifiable(n, 0.999, LabelFlip(0.3, 2)) for n in (5, 10, 100, 1000, 10000)]
     [-1.0, 0.0, 3.0, 9.0, 14.0]
     """
-    n_samples = check_count(n_samples, "n_samples", "largest_certifiable")
-    n_predictions = check_count(n_predictions, "n_predictions", "largest_certifiable")
-    if not isinstance(noise, Measure):
-        raise ValueError(
-            f"The 'noise' parameter of largest_certifiable must be a measure, such as LabelFlip(0.3, n_classes=2). "
-            f"Got {noise!r} instead."
-        )
-    method = resolved_guarantee(guarantee, noise, "largest_certifiable")
+    constraints = {"n_samples": integer(1), "n_predictions": integer(1), "n_train": NONE | integer(1), "noise": MEASURE}
+    given = {"n_samples": n_samples, "n_predictions": n_predictions, "n_train": n_train, "noise": noise}
+    check_arguments("largest_certifiable", constraints, **given)
+    method = resolved_guarantee(guarantee, noise, "largest_certifiable", "guarantee")
     alpha = error_rate(confidence, n_predictions, "largest_certifiable")
     best = log_share_upper(0, n_samples, alpha)
     if not wins_over_rivals(best, best):
         return -1.0
-    n_labels = MANY_LABELS if n_train is None else check_count(n_train, "n_train", "largest_certifiable")
+    n_labels = MANY_LABELS if n_train is None else int(n_train)
     return float(certified_radius(best, best, noise, method, n_labels))
 
 
 def error_rate(confidence: Any, n_statements: int, owner: str) -> float:
     """Return the chance that each of the statements may be wrong, by the union bound, rounded down."""
-    if isinstance(confidence, bool) or not isinstance(confidence, Real) or not 0 < float(confidence) < 1:
-        raise ValueError(
-            f"The 'confidence' parameter of {owner} must be a number between 0 and 1. Got {confidence!r} instead."
-        )
+    check_parameter(owner, "confidence", confidence, CONFIDENCE)
     return float(below((1 - float(confidence)) / n_statements))
-
-
-def check_count(value: Any, name: str, owner: str) -> int:
-    """Return a whole number of at least 1."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < 1:
-        raise ValueError(f"The {name!r} parameter of {owner} must be an integer of at least 1. Got {value!r} instead.")
-    return int(value)

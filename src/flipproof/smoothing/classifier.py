@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from joblib import effective_n_jobs
@@ -23,18 +23,23 @@ from sklearn.utils.validation import (
 )
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption
 from flipproof.core.noise import FeatureNoise, JointNoise
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.learners.base_learners import check_base_learner
-from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.base_learners import BASE_LEARNER
+from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
+from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, integer, one_of
 from flipproof.progress import FitProgress
 from flipproof.smoothing.bounds import (
+    CONFIDENCE,
+    GUARANTEES,
+    MEASURE,
+    NUMBER,
     VoteBounds,
     bound_votes,
     certified_radius,
-    check_count,
     error_rate,
     noise_level,
     radius_unit,
@@ -46,8 +51,8 @@ from flipproof.smoothing.fits import NoisyFits, all_models, count_votes, draws_o
 from flipproof.smoothing.smoothed_certificates import (
     SmoothedCertificates,
     abstention_reasons,
-    adversary_words,
     assumptions,
+    limits_under_noise,
     reach,
 )
 from flipproof.values import check_nothing_masked, encode_labels, label_values
@@ -56,7 +61,7 @@ from flipproof.values import check_nothing_masked, encode_labels, label_values
 SCOPES = ("prediction", "batch")
 
 
-class SmoothedClassifier(CertifiedClassifier):
+class SmoothedClassifier(LabelsInMemory):
     """Any classifier, certified: fitted to many noisy copies of the training data, which then vote.
 
     The paper's Algorithm 2, with a training procedure as the function that is smoothed. The *smoothed decision* g is
@@ -152,11 +157,21 @@ class SmoothedClassifier(CertifiedClassifier):
     array([False,  True, False])
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "estimator": NONE | BASE_LEARNER,
+        "noise": NUMBER | MEASURE,
+        "n_select": integer(1),
+        "n_samples": integer(1),
+        "confidence": CONFIDENCE,
+        "method": one_of(*GUARANTEES),
+        "confidence_over": one_of(*SCOPES),
+        "keep_models": BOOLEAN,
+        "verbose": VERBOSE,
+    }
+
     features: Any = None  # a Pipeline does this better: whatever reads labels in it is smoothed too
 
-    step_remedy = (
-        "Put them into the base learner, SmoothedClassifier(make_pipeline(...)): whatever they read is then smoothed."
-    )
+    step_remedy = "smoothing"
 
     @property
     def covers_features(self) -> bool:
@@ -212,15 +227,16 @@ class SmoothedClassifier(CertifiedClassifier):
         self._check_parameters()
         check_nothing_masked(X, "X")
         X, labels = self._read_features(X, label_values(y))
-        self.classes_, self._codes = encode_labels(labels, self.classes)
-        self._labeled = np.ones(len(self._codes), dtype=bool)
+        self.classes_, self.label_codes_ = encode_labels(labels, self.classes)
+        self.is_labeled_ = np.ones(len(self.label_codes_), dtype=bool)
         # copies: what somebody does to the data, the noise or the learner later must not change the draws
         self.noise_ = deepcopy(resolved_noise(self.noise, len(self.classes_), type(self).__name__))
         resolved_guarantee(self.method, self.noise_, type(self).__name__)
         self.seed_ = seed_from(self.random_state)
         base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
         base = base if self.estimator is None else self.estimator
-        self._fits = NoisyFits(unshared_clone(base), self.noise_, fresh(X), self._codes, self.classes_, self.seed_)
+        codes = self.label_codes_
+        self._fits = NoisyFits(unshared_clone(base), self.noise_, fresh(X), codes, self.classes_, self.seed_)
         self._fits.try_once()
         self._class_set_was_read = self.classes is None
         is_noised = "labels" if getattr(self.noise_, "part", "both") == "labels" else "training data"
@@ -258,7 +274,7 @@ class SmoothedClassifier(CertifiedClassifier):
         """
         check_is_fitted(self)
         self._check_parameters()
-        name, powers = type(self).__name__, self._powers(adversary)
+        name, powers = type(self).__name__, self.powers(adversary)
         if adversary is not None and radius_unit(self.noise_) != "labels":
             raise ValueError(f"An adversary who changes labels needs noise on labels. Got {self.noise_!r} instead.")
         guarantee = resolved_guarantee(self.method if method is None else method, self.noise_, name)
@@ -272,7 +288,7 @@ class SmoothedClassifier(CertifiedClassifier):
     def _certificates(
         self, found: VoteBounds, guarantee: str, adversary: Adversary | None, powers: Powers
     ) -> SmoothedCertificates:
-        n_train, unit = len(self._codes), radius_unit(self.noise_)
+        n_train, unit = len(self.label_codes_), radius_unit(self.noise_)
         decided = found.decided
         radius = certified_radius(found.log_failure, found.log_rival, self.noise_, guarantee, n_train)
         if unit == "labels":  # what holds against any changed labels holds against those that somebody can change
@@ -289,7 +305,7 @@ class SmoothedClassifier(CertifiedClassifier):
             noise=noise_level(self.noise_),
             n_train=n_train,
             classes=self.classes_.copy(),
-            assumptions=(*self._own_assumptions(), *self._assumed, *adversary_words(adversary, powers)),
+            assumptions=(*self._own_assumptions(), *self._assumed, *limits_under_noise(adversary, powers)),
             unit=unit if powers.groups is None else "annotators",
             n_touchable=powers.scope.n_touchable,
             adversary=adversary,
@@ -329,13 +345,13 @@ class SmoothedClassifier(CertifiedClassifier):
         progress.announce(f"{type(self).__name__}: {n_fits} fits of {base}, {purpose}{workers}. {said_reach}".rstrip())
         return progress
 
-    def _own_assumptions(self) -> list[str]:
+    def _own_assumptions(self) -> list[Assumption]:
         base = type(self._fits.estimator).__name__
         n_classes_read = len(self.classes_) if self._class_set_was_read else None
         return assumptions(self.noise_, base, self.confidence, self.confidence_over, n_classes_read)
 
     def _reach(self, guarantee: str, n_predictions: int) -> str:
-        n_train = len(self._codes)
+        n_train = len(self.label_codes_)
         return reach(self._n_samples, self.confidence, self.noise_, guarantee, n_train, n_predictions)
 
     def _read_features(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
@@ -368,19 +384,6 @@ class SmoothedClassifier(CertifiedClassifier):
             raise TypeError(
                 "Sparse features cannot be noised: noise leaves no zero as it is. Give X.toarray(), or a Pipeline that "
                 "makes dense features of few columns."
-            )
-
-    def _check_parameters(self) -> None:
-        name = type(self).__name__
-        if self.estimator is not None:
-            check_base_learner(self.estimator, name)
-        check_count(self.n_select, "n_select", name)
-        check_count(self.n_samples, "n_samples", name)
-        error_rate(self.confidence, 1, name)
-        if self.confidence_over not in SCOPES:
-            raise ValueError(
-                f"The 'confidence_over' parameter of {name} must be 'prediction' or 'batch'. "
-                f"Got {self.confidence_over!r} instead."
             )
 
     def __sklearn_tags__(self) -> Any:

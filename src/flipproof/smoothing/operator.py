@@ -12,7 +12,8 @@ from sklearn.utils import check_random_state
 from flipproof.core.guarantees import budget_over_rivals, wins_over_rivals
 from flipproof.core.noise import LabelFlip, Measure
 from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, above, below
-from flipproof.smoothing.bounds import check_count, error_rate, log_share_upper
+from flipproof.parameters import NONE, check_arguments, integer
+from flipproof.smoothing.bounds import error_rate, log_share_upper
 
 
 @dataclass(frozen=True)
@@ -116,13 +117,12 @@ def smoothed_value(
     >>> smoothed_value(majority, LabelFlip(0.1, 2), [1, 1, 1, 1, 1]).value.round(5)
     array([0.00856, 0.99144])
     """
-    K = check_count(n_classes, "n_classes", "smoothed_value")
-    alpha = error_rate(confidence, 1, "smoothed_value")
-    if K < 2:
-        raise ValueError(f"The 'n_classes' parameter of smoothed_value must be at least 2. Got {n_classes!r} instead.")
+    constraints = {"n_classes": integer(2), "n_samples": NONE | integer(1)}
+    check_arguments("smoothed_value", constraints, n_classes=n_classes, n_samples=n_samples)
+    K, alpha = int(n_classes), error_rate(confidence, 1, "smoothed_value")
     if n_samples is None:
         return _enumerated(function, measure, data, K)
-    n = check_count(n_samples, "n_samples", "smoothed_value")
+    n = int(n_samples)
     rng = np.random.default_rng(check_random_state(random_state).randint(2**31 - 1, size=4))
     votes = np.bincount([_class_of(function(measure.sample(data, rng)), K) for _ in range(n)], minlength=K)
     return _estimated(votes, n, float(below(alpha / (2 if K == 2 else 2 * K))))

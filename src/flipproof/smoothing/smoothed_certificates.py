@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.assumptions import Assumption
 from flipproof.certificates import Certificates
 from flipproof.core.guarantees import budget_over_rivals
 from flipproof.core.noise import JointNoise, LabelFlip, Measure, divergence_upper
@@ -16,48 +17,32 @@ from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, above, below
 from flipproof.smoothing.bounds import VoteBounds, feature_radius, largest_certifiable, radius_unit
 
-WHAT_CHANGES = {
-    "labels": "Only training labels are changed: training features, the number of rows and the test row are as given.",
-    "l2": "Only training features are changed: labels, the number of rows and the test row are as given.",
-    "divergence": "The training data are changed only in ways that the divergence of the measure covers.",
-}
+#: What may be changed, by the unit of the radius.
+WHAT_CHANGES = {"labels": "labels-only", "l2": "features-only", "divergence": "divergence-only"}
 REACHED = {"labels": "changed labels", "l2": "in the l2 norm over the training features", "divergence": "nats"}
 
 
-def assumptions(measure: Measure, base: str, confidence: float, scope: str, n_classes_read: int | None) -> list[str]:
-    """Say what the certificates rest on; `n_classes_read` is the number of classes if the labels told it."""
-    each = "each prediction on its own" if scope == "prediction" else "all predictions of one batch at once"
-    said = [
-        WHAT_CHANGES[radius_unit(measure)],
-        "The certificate speaks of the smoothed decision, the class that the base learner predicts most often under "
-        "the noise. `predict` is an estimate of it from the selection sample.",
-        f"It is true with probability {confidence} over the draws, {each}, if whoever changed the training data did "
-        "not know the seed.",
-        f"The base learner ({base}), its settings and the noise were chosen without these training data; what a fit "
-        "learns from them is covered.",
+def assumptions(
+    measure: Measure, base: str, confidence: float, scope: str, n_classes_read: int | None
+) -> list[Assumption]:
+    """Return what the certificates rest on; `n_classes_read` is the number of classes if the labels told it."""
+    found = [
+        Assumption(WHAT_CHANGES[radius_unit(measure)]),
+        Assumption("smoothed-decision"),
+        Assumption("confidence", {"confidence": float(confidence), "over": scope}),
+        Assumption("base-learner-chosen", {"step": base}),
     ]
     if isinstance(measure, JointNoise):
-        said.append(
-            "The radius counts changed labels while the features are as given; feature_radius(flips) says how far the "
-            "features may move as well."
-        )
+        found.append(Assumption("labels-or-features"))
     if n_classes_read is not None:
-        said.append(
-            f"The class set ({n_classes_read} classes) was read from the training labels and is taken as fixed; "
-            "give classes=... to drop this assumption."
-        )
-    return said
+        found.append(Assumption("classes-read", {"n_classes": n_classes_read}))
+    return found
 
 
-def adversary_words(adversary: Adversary | None, powers: Powers) -> list[str]:
-    """Say what an adversary cannot do, and what that is used for."""
-    said = adversary_assumptions(adversary, powers.scope, "smoothed")
-    if said:
-        said.append(
-            "The noise is on all labels: the certificate holds against any changed labels, and so against this "
-            "adversary."
-        )
-    return said
+def limits_under_noise(adversary: Adversary | None, powers: Powers) -> list[Assumption]:
+    """Return what an adversary is assumed not to do, and what that is used for."""
+    found = adversary_assumptions(adversary, powers.scope, "smoothed")
+    return [*found, Assumption("noise-on-all-labels")] if found else []
 
 
 def reach(n_samples: int, confidence: float, measure: Measure, guarantee: str, n_train: int, n_predictions: int) -> str:

@@ -6,21 +6,52 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, NoReturn, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from flipproof.adversary import Adversary, check_adversary
+from flipproof.assumptions import as_assumption
 from flipproof.certificates import Certificates, check_method
-from flipproof.core.engine import BlockCertificates, certify_groups_exactly
+from flipproof.core.engine import (
+    CertifiedBlock,
+    certify_counted,
+    certify_groups_exactly,
+    check_blocks,
+    estimated_winners,
+    grid_offsets,
+    predicted_codes,
+)
 from flipproof.core.histograms import CellTally, LevelTally, VoteCount, block_rows, changeable_part
 from flipproof.core.linalg import Rotation, Total, Whitening, whiten_in_passes
 from flipproof.core.rounding import Floats, Integers
-from flipproof.core.votes import ProductVotes, grouped, tiles
-from flipproof.learners import kernel, ridge
-from flipproof.learners.base import MEMORY_BUDGET, LabelLinearClassifier
-from flipproof.learners.kernel import ROWS_AT_A_TIME, Kernel, KernelValues, exact_product, gamma_in_passes
+from flipproof.core.votes import EstimatedScores, ProductVotes, grouped, tiles
+from flipproof.learners import kernel
+from flipproof.learners.base import (
+    MEMORY_BUDGET,
+    LabelLinearParameters,
+    Statement,
+    class_values,
+    noises_to_try,
+    resolve_noise,
+)
+from flipproof.learners.kernel import (
+    ROWS_AT_A_TIME,
+    Kernel,
+    KernelParameters,
+    KernelValues,
+    check_size,
+    compare_landmarks,
+    exact_product,
+    gamma_in_passes,
+    kernel_values,
+    landmark_map,
+    landmark_rows,
+    landmark_rule,
+)
+from flipproof.learners.ridge import LabelSums, RidgeParameters, is_paper_rule, ridge_rule
+from flipproof.parameters import NONE, VERBOSE, Constraints, check_parameters, one_of, parameter_error
 from flipproof.streaming.blocks import Block, Part, rows_at_a_time
 from flipproof.streaming.passes import (
     Census,
@@ -71,19 +102,41 @@ class Engine(Protocol):
         ...
 
 
-class RowsInBlocks(LabelLinearClassifier):
+class Rule(Protocol):
+    """The deployed rule of a learner: all of a fit but the training rows themselves."""
+
+    def products(self, Z: Floats) -> ProductVotes:
+        """Return what the votes on test rows are made of."""
+        ...
+
+    def estimated_scores(self, Z: Floats) -> EstimatedScores:
+        """Return the scores without offsets, estimated cheaply and with a proven error."""
+        ...
+
+    def offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
+        """Return the offsets in grid units, given the sum of all votes on each test row; None if there are none."""
+        ...
+
+
+class RowsInBlocks(LabelLinearParameters):
     """A label-linear learner whose training rows stay where they are, and are visited a block at a time.
 
-    All that is kept of them is of the size of a few columns by columns matrices.
+    All that is kept of them is of the size of a few columns by columns matrices. Votes of single rows are not to be
+    had: it has no `votes` for attacks, and no `vote_weights`.
     """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "features": NONE.explained("transform the rows first, by RowBlocks.map(f) or map_blocks of a Dask array."),
+        "verbose": VERBOSE,
+    }
+
+    holds_training_rows = False
 
     verbose: int
     _whitening: Whitening
-    _class_sums: Floats
-    _class_counts: Integers
+    _rule: Rule
     _mapping: Any
     _kept: RowBlocks | None
-    _products: Callable[[Floats], ProductVotes]
 
     def fit(
         self, X: Any, y: Any = None, *, trusted: Any = None, groups: Any = None, client: Any = None
@@ -111,15 +164,7 @@ class RowsInBlocks(LabelLinearClassifier):
         -------
         self
         """
-        return self._fit_in_passes(X, y, trusted, groups, client)
-
-    def _fit_in_passes(self, X: Any, y: Any, trusted: Any, groups: Any, client: Any) -> RowsInBlocks:
         self._check_parameters()
-        if self.features is not None:
-            raise ValueError(
-                f"The 'features' parameter of {type(self).__name__} must be None: rows in blocks are not transformed "
-                "here. Transform them first: RowBlocks.map(f), or map_blocks of a Dask array."
-            )
         for name in [name for name in vars(self) if name == "_assumed" or (name[0] != "_" and name[-1] == "_")]:
             delattr(self, name)  # whatever goes wrong from here on, the model is not fitted
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
@@ -131,9 +176,9 @@ class RowsInBlocks(LabelLinearClassifier):
         self.precision_ = int(self.precision)
         self._mapping = None
         self._whitening = self._decompose(found)
-        self.noise_ = self._resolve_noise(len(self.classes_))
+        self.noise_ = resolve_noise(self.noise, len(self.classes_), self._rule_depends_on_noise())
         self._sum_up_labels()
-        self._assumed = (*self._common_assumptions(), *self._learner_assumptions())
+        self._assumed = (*self._common_assumptions(), *map(as_assumption, self._learner_assumptions()))
         return self
 
     def _name_features(self) -> None:
@@ -152,8 +197,9 @@ class RowsInBlocks(LabelLinearClassifier):
         visited = self._engine.total(Visit(survey), self._rows, "Looking at the rows") or Visited(None, ())
         self._seen = visited.seen
         self._rows_per_part = tuple(part.n_rows for part in visited.seen)
-        if self._n_rows < 2:
-            raise ValueError(f"At least two training rows are needed. Got {self._n_rows} instead.")
+        self.n_rows_ = self.n_labels_ = sum(self._rows_per_part)
+        if self.n_rows_ < 2:
+            raise ValueError(f"At least two training rows are needed. Got {self.n_rows_} instead.")
         self._rows = self._rows.with_columns(self._rows_per_part)
         found: SurveyedRows = visited.found
         return found
@@ -163,18 +209,22 @@ class RowsInBlocks(LabelLinearClassifier):
         """Return the coordinates of the training rows, before their leverage is known; settle `_mapping`, if any."""
 
     @abstractmethod
-    def _settle(self) -> None:
-        """Settle lambda, now that the sums of each class are known."""
+    def _settle(self, labels: LabelSums) -> Rule:
+        """Return the deployed rule, now that the sums of each class are known."""
+
+    def _rule_depends_on_noise(self) -> bool:
+        """Tell whether the deployed rule depends on the noise (M5)."""
+        return False
 
     def _sum_up_labels(self) -> None:
-        n_bytes = 4 * self._n_rows * len(self._whitening.basis_exponent)
+        n_bytes = 4 * self.n_rows_ * len(self._whitening.basis_exponent)
         keep = Keep(self._whitening, self.classes_, self._mapping)
         self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
         summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
         sums: LabelledSums = self._total(summary, "Summing up the labels", self._basis_rows)
         self._whitening = self._whitening.with_leverage(sums.leverage)
-        self._class_sums, self._class_counts, self._sums = sums.class_sums, sums.census.counts, sums
-        self._settle()
+        self._sums = sums
+        self._rule = self._settle(LabelSums(sums.class_sums, sums.census.counts))
 
     def _feature_passes(self, says: str) -> Total:
         """Return how to do a pass over the features of the training rows."""
@@ -223,39 +273,45 @@ class RowsInBlocks(LabelLinearClassifier):
         """Tell whether a fit has come to its end."""
         return hasattr(self, "_assumed")
 
-    @property
-    def _n_rows(self) -> int:
-        return sum(self._rows_per_part)
-
-    @property
-    def _n_labels(self) -> int:
-        return self._n_rows
-
-    def _test_features(self, X: Any) -> Floats:
+    def test_features(self, X: Any) -> Floats:
+        """Return the features of test rows, which may be in Dask."""
         if hasattr(X, "__dask_graph__"):
             from flipproof.streaming.dask_cluster import computed
 
             X = computed(X, getattr(self, "_client", None))
-        return super()._test_features(X)
+        return super().test_features(X)
 
-    @property
-    def _codes(self) -> NoReturn:  # type: ignore[override]
-        self._votes(np.empty((0, 0)))
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the predicted classes; ties go to the class that sorts lowest.
 
-    def _votes(self, Z: Floats) -> NoReturn:
-        raise ValueError(
-            f"{type(self).__name__} does not hold the training rows: for attacks and single votes, fit "
-            "flipproof's learner of the same name to rows in memory."
-        )
+        An estimate decides every row whose lead is larger than the proven error of the estimate; for the rest, the
+        training rows are visited.
+        """
+        codes = predicted_codes(self.test_features(X), self._estimate, self._scores)
+        return np.asarray(self.classes_[codes])
 
-    def _powers(self, adversary: Adversary | None) -> NoReturn:
-        self._votes(np.empty((0, 0)))
+    def decision_function(self, X: Any) -> Floats:
+        """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
+        return class_values(*self._scores(self.test_features(X)))
+
+    def _estimate(self, Z: Floats) -> EstimatedScores:
+        """Return the estimated scores of the deployed rule."""
+        estimate = self._rule.estimated_scores(Z)
+        if self.noise_ is None:
+            return estimate
+        offsets = self._rule.offsets(estimate.scores.sum(axis=1), estimate.exponent)
+        return estimate if offsets is None else estimate.with_offsets(offsets, self.noise_.signal)
+
+    def _offsets(self, products: ProductVotes, sums: Integers) -> Integers:
+        """Return the offsets of the deployed rule on the grid, given the sum of all votes on each test row."""
+        offsets = self._rule.offsets(sums, products.exponent)
+        return grid_offsets(offsets, (len(sums), len(self.classes_)), self.n_rows_, self.precision_)
 
     def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
         self._begin()
         scores, exponents = [], []
         for start, stop in tiles(len(Z), SCORED_ROWS):
-            products = self._products(Z[start:stop])
+            products = self._rule.products(Z[start:stop])
             votes = self._count_votes(
                 Scores(self._voters(products)), "Summing up votes", self._basis_rows, self._sums.census
             )
@@ -281,27 +337,36 @@ class RowsInBlocks(LabelLinearClassifier):
         Certificates
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
-        Z = self._test_features(X)
+        Z = self.test_features(X)
         self._begin()
         rows, known = self._rows_against(adversary)
-        parts = []
+        parts: list[CertifiedBlock] = []
         for start, stop in tiles(len(Z), self._rows_per_pass(known, method)):
-            parts += self._certify_in_a_pass(self._products(Z[start:stop]), method, known, rows)
-        self._check_parts(parts, Z, known.scope)
-        limits = known.in_words(method)
-        return self._certificates(parts, np.arange(len(Z)), method, adversary, known.scope, limits)
+            parts += self._certify_in_a_pass(self._rule.products(Z[start:stop]), method, known, rows)
+        check_blocks(parts, known.scope.n_touchable, *estimated_winners(Z, self._estimate))
+        limits = known.assumptions(method)
+        statement = Statement(
+            method=method,
+            noise=self.noise_,
+            classes=self.classes_,
+            n_labels=self.n_labels_,
+            assumptions=(*self._assumed, *limits),
+            adversary=adversary,
+            scope=known.scope,
+        )
+        return statement.certificates(parts)
 
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
         """Return the rows with what an adversary says of each, and what that comes to."""
         counted, rows = self._sums.census, self._basis_rows
-        check_adversary(adversary, self._n_rows)
+        check_adversary(adversary, self.n_rows_)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
             rows = rows.with_columns(self._rows_per_part, adversary.trusted, adversary.groups)
             counted = self._found(Visit(partial(census, classes=self.classes_)), rows, "Counting labels")
         return rows, block_adversary(adversary, counted, self.classes_)
 
     def _rows_per_pass(self, known: BlockAdversary, method: str) -> int:
-        self._check_block_size()
+        check_parameters(self, "block_size")
         if known.powers.cells is not None and method == "exact":
             bytes_per_row = 16 * len(known.powers.cells)
         else:
@@ -311,14 +376,14 @@ class RowsInBlocks(LabelLinearClassifier):
 
     def _count(self, known: BlockAdversary) -> VoteCount:
         n_classes = len(self.classes_) * (2 if known.powers.is_limited else 1)
-        return VoteCount(n_classes, self.precision_, self._n_rows)
+        return VoteCount(n_classes, self.precision_, self.n_rows_)
 
     def _voters(self, products: ProductVotes) -> Voters:
         return Voters(self._whitening, products, self.classes_)
 
     def _certify_in_a_pass(
         self, products: ProductVotes, method: str, known: BlockAdversary, rows: RowBlocks
-    ) -> list[tuple[BlockCertificates, Integers]]:
+    ) -> list[CertifiedBlock]:
         voters, n_rows = self._voters(products), len(products.exponent)
         if method == "exact" and known.powers.cells is not None:
             work = GroupTally(voters, known.powers)
@@ -328,25 +393,22 @@ class RowsInBlocks(LabelLinearClassifier):
         tally: LevelTally | CellTally = self._count_votes(
             Tally(voters, count, known.powers), "Counting votes", rows, known.census
         )
-        size = block_rows(self._n_rows, count.n_classes, self.precision_, MEMORY_BUDGET)
+        size = block_rows(self.n_rows_, count.n_classes, self.precision_, MEMORY_BUDGET)
         parts = []
         for start, stop in tiles(n_rows, size):
             free, fixed = changeable_part(tally.histogram(start, stop), len(self.classes_))
             part = products.on_rows(start, stop)
-            parts.append((self._certify_counted(free, fixed, part, method, known.scope), part.exponent))
+            offsets = fixed + self._offsets(part, (free.scores + fixed).sum(axis=1))
+            noises = noises_to_try(self.noise_, len(self.classes_))
+            found = certify_counted(free, offsets, method, noises, known.scope)
+            parts.append(CertifiedBlock(found, part.exponent))
         return parts
 
-    def _certify_groups(
-        self, products: ProductVotes, sums: GroupSums, known: BlockAdversary
-    ) -> tuple[BlockCertificates, Integers]:
+    def _certify_groups(self, products: ProductVotes, sums: GroupSums, known: BlockAdversary) -> CertifiedBlock:
         assert known.powers.cells is not None
         scores = sums.scores + self._offsets(products, sums.scores.sum(axis=1))
         by_group = grouped(sums.by_cell, known.powers.cells, len(self.classes_))
-        return certify_groups_exactly(by_group, scores, known.scope), products.exponent
-
-    def vote_weights(self, X: Any) -> NoReturn:
-        """Refuse: the weights of all training rows are only there where the rows are in memory."""
-        self._votes(np.empty((0, 0)))
+        return CertifiedBlock(certify_groups_exactly(by_group, scores, known.scope), products.exponent)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the cluster out: it belongs to this process."""
@@ -354,7 +416,7 @@ class RowsInBlocks(LabelLinearClassifier):
         return {**state, "_client": None, "_kept": None, "_engine": InThisProcess()} if "_client" in state else state
 
 
-class StreamingRidgeClassifier(RowsInBlocks, ridge.CertifiedRidgeClassifier):
+class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
     """Certified ridge classifier for more rows than memory holds: in files, in blocks, or in Dask.
 
     The same learner as :class:`flipproof.CertifiedRidgeClassifier`, with the same votes and hence the same predictions
@@ -417,11 +479,16 @@ class StreamingRidgeClassifier(RowsInBlocks, ridge.CertifiedRidgeClassifier):
     def _decompose(self, found: SurveyedRows) -> Whitening:
         return whiten_in_passes(self._feature_passes("Fitting"), bool(self.fit_intercept), found.ranges)
 
-    # the method itself, not a call of it: it warns whoever is so many calls away
-    _settle = ridge.CertifiedRidgeClassifier._settle_regularization
+    def _settle(self, labels: LabelSums) -> Rule:
+        rule = ridge_rule(self._whitening, labels, self.regularization, self.noise_, self.precision_)
+        self.regularization_ = self._whitening.in_feature_units(rule.regularization)
+        return rule
+
+    def _rule_depends_on_noise(self) -> bool:
+        return is_paper_rule(self._whitening, len(self.classes_))
 
 
-class StreamingKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
+class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
     """Certified kernel classifier on landmarks for more rows than memory holds: in files, in blocks, or in Dask.
 
     The same learner as :class:`flipproof.CertifiedKernelClassifier` with `n_components`, to the last bit: ridge
@@ -444,6 +511,10 @@ class StreamingKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
     verbose : int, default=0
         1 shows on stderr how far each pass over the rows has come.
     """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "kernel": one_of(*kernel.KERNELS).explained("kernel functions are for rows in memory.")
+    }
 
     def __init__(
         self,
@@ -484,27 +555,26 @@ class StreamingKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
-        self._require(isinstance(self.kernel, str), "kernel", "the name of a kernel where rows come in blocks")
-        if self.kernel == "laplacian":
-            self._require(self.gamma is not None, "gamma", "a number for the kernel 'laplacian' on rows in blocks")
+        if self.kernel == "laplacian" and self.gamma is None:
+            wanted = "a number for the kernel 'laplacian' on rows in blocks"
+            raise parameter_error(type(self).__name__, "gamma", wanted, self.gamma)
 
     def _decompose(self, found: SurveyedRows) -> Whitening:
-        kernel.check_size(np.stack([found.ranges.low, found.ranges.high]), "Training features")
+        check_size(np.stack([found.ranges.low, found.ranges.high]), "Training features")
         passes = self._feature_passes("Fitting")
-        n = self._n_rows
-        self.component_indices_ = kernel.landmark_rows(n, self.n_components)
+        n = self.n_rows_
+        self.component_indices_ = landmark_rows(n, self.n_components)
         if self.component_indices_ is None:
-            raise ValueError(
-                f"The 'n_components' parameter of {type(self).__name__} must be given for {n} rows: kernel ridge on "
-                "all rows is for rows in memory."
-            )
+            wanted, remedy = f"an integer for {n} rows in blocks", "kernel ridge on all rows is for rows in memory."
+            raise parameter_error(type(self).__name__, "n_components", wanted, self.n_components, remedy)
         self.gamma_ = (
             float(self.gamma) if self.gamma is not None else gamma_in_passes(self.kernel, passes, found.ranges)
         )
         landmarks = self._rows_at(self.component_indices_)
-        K = self._compare(landmarks, n)
-        self._map = kernel.landmark_map(K)
-        self._mapping = LandmarkFeatures(self._kernel, self._map)
+        values = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
+        compared = compare_landmarks(values, self.regularization, n)
+        self._lambda, self.regularization_ = compared.regularization, compared.in_units_of_the_kernel
+        self._mapping = LandmarkFeatures(compared.kernel, landmark_map(compared.matrix))
         return whiten_in_passes(passes, bool(self.fit_intercept))
 
     def _rows_at(self, indices: Integers) -> Floats:
@@ -513,7 +583,9 @@ class StreamingKernelClassifier(RowsInBlocks, kernel.CertifiedKernelClassifier):
         found: list[Floats] = self._total(partial(_rows_among, indices=indices), "Fetching landmarks", numbered)
         return np.ascontiguousarray(np.vstack(found), dtype=np.float64)
 
-    _settle = kernel.CertifiedKernelClassifier._settle_shrinkage
+    def _settle(self, labels: LabelSums) -> Rule:
+        kernel, to_features = self._mapping.kernel, self._mapping.map
+        return landmark_rule(kernel, to_features, self._whitening, self._lambda, labels, self.precision_)
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.adversary import Adversary, limits_in_words, possible_changes
+from flipproof.adversary import Adversary, assumed_limits, possible_changes
+from flipproof.assumptions import Assumption
 from flipproof.core.histograms import VoteCount
 from flipproof.core.linalg import Whitening
 from flipproof.core.powers import Scope
@@ -93,11 +94,11 @@ class BlockAdversary:
     census: Census
     allowed: tuple[tuple[Any, Any], ...] | None
 
-    def in_words(self, method: str) -> list[str]:
-        """Say what the adversary cannot do, and what the radius counts."""
+    def assumptions(self, method: str) -> list[Assumption]:
+        """Return what the adversary is assumed not to do, and what the radius counts."""
         trusted = self.census.trusted
         counts = None if trusted is None else (int(trusted.sum()), int(self.census.counts.sum()))
-        return limits_in_words(counts, self.allowed, self.scope, method)
+        return assumed_limits(counts, self.allowed, self.scope, method)
 
 
 def block_adversary(adversary: Adversary | None, census: Census, classes: NDArray[Any]) -> BlockAdversary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -17,6 +17,7 @@ from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardSc
 from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import threadpool_limits
 
+from flipproof.parameters import Constraints, check_parameters, integer, one_of
 from flipproof.tables.columns import MANY_CATEGORIES, as_numbers, as_vectors, as_words, check_categories, column_kind
 
 #: Words that are counted: the most frequent ones. More make it slower, and hardly better.
@@ -126,6 +127,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
            [ 0.,  1.,  1.,  0.]])
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "scale": one_of(*SCALES),
+        "text_dimensions": integer(1),
+        "max_categories": integer(1),
+    }
+
     def __init__(
         self,
         text: Iterable[str] = (),
@@ -146,10 +153,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """Learn from training rows, and return them as numbers; labels are ignored."""
-        if self.scale not in SCALES:
-            raise ValueError(
-                f"The 'scale' parameter of TableEncoder must be one of {', '.join(SCALES)}. Got {self.scale!r} instead."
-            )
+        check_parameters(self)
         table = as_arrow(X)
         self.kinds_ = {name: self._kind(name, table[name]) for name in table.column_names}
         if not self.kinds_:

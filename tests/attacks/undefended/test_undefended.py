@@ -322,9 +322,9 @@ def test_cross_validated_logistic_regression_is_refused():
 @pytest.mark.parametrize("most", [-1, 2.5, True, "3"])
 def test_a_limit_that_is_none_is_refused(most):
     for attack in (InfluenceAttack(max_flips=most), DistanceAttack(max_flips=most)):
-        with pytest.raises(ValueError, match="max_flips must be"):
+        with pytest.raises(ValueError, match="'max_flips' parameter of"):
             attack.attack(MODEL, X, Y, Z)
-    with pytest.raises(ValueError, match="max_flips must be"):
+    with pytest.raises(ValueError, match="'max_flips' parameter of"):
         undefended_attack(MODEL, X, Y, Z, max_flips=most)
 
 

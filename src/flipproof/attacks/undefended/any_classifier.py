@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import check_array
@@ -12,10 +12,11 @@ from sklearn.utils import check_array
 from flipproof.adversary import Adversary
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.undefended.search import fewest, narrowed
-from flipproof.attacks.undefended.strategies import by_distance, distances_to
+from flipproof.attacks.undefended.strategies import METRIC, by_distance, distances_to
 from flipproof.attacks.undefended.victim import NO_FLIPS, Flips, Outcome, Victim, features_of, quiet_refits, victim_of
-from flipproof.attacks.worst import check_max_flips
+from flipproof.attacks.worst import MAX_FLIPS
 from flipproof.core.rounding import Floats
+from flipproof.parameters import BOOLEAN, VERBOSE, Constraints, check_parameters, integer
 from flipproof.progress import AttackProgress, StopSign, set_by_interrupt
 
 NAME = "any-classifier attack"
@@ -56,6 +57,14 @@ class AnyClassifierAttack:
     [3, 3, 3, 2, 2]
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "max_refits": integer(1),
+        "max_flips": MAX_FLIPS,
+        "reverse": BOOLEAN,
+        "metric": METRIC,
+        "verbose": VERBOSE,
+    }
+
     max_refits: int = 1000
     max_flips: int | None = None
     reverse: bool = True
@@ -83,8 +92,7 @@ class AnyClassifierAttack:
             may be, needs 0 flips. Ctrl-C ends the attack after the refit that is under way, a second one at once: what
             was found by then is returned, and `attempted` is False for the rest.
         """
-        check_max_flips(self.max_flips)
-        _check_max_refits(self.max_refits)
+        check_parameters(self)
         victim = victim_of(model, X, y, X_test, adversary)
         m = len(victim.prediction)
         if victim.is_untouchable:
@@ -179,14 +187,6 @@ class Hunt:
         if self.n_refits >= self.max_refits or self.stopped.is_set():
             raise NoMoreRefits
         self.n_refits += 1
-
-
-def _check_max_refits(max_refits: int) -> None:
-    if isinstance(max_refits, bool) or not isinstance(max_refits, (int, np.integer)) or max_refits < 1:
-        raise ValueError(
-            "The 'max_refits' parameter of AnyClassifierAttack must be an integer of at least 1. "
-            f"Got {max_refits!r} instead."
-        )
 
 
 def _measurable(model: Any, X: Any) -> Any:

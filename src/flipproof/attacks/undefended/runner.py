@@ -13,7 +13,6 @@ from threadpoolctl import threadpool_limits
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.undefended.logistic_target import LogisticTarget, RowSearch, Stopped, Strategy
 from flipproof.attacks.undefended.victim import NO_FLIPS, Outcome, quiet_refits
-from flipproof.attacks.worst import check_max_flips
 from flipproof.progress import AttackProgress, StopSign, set_by_interrupt
 
 #: Seconds after which the main thread looks whether it was interrupted: it may not notice while it waits.
@@ -42,7 +41,6 @@ def attack_all_rows(
     name: str,
 ) -> AttackResult:
     """Try every strategy on every test row, and keep the best of each row; what was found so far if interrupted."""
-    check_max_flips(max_flips)
     victim = target.victim
     m = len(victim.prediction)
     if victim.is_untouchable:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.metrics import pairwise_distances
@@ -16,7 +16,21 @@ from flipproof.attacks.undefended.logistic_target import MOST_RIVALS, Found, Row
 from flipproof.attacks.undefended.runner import attack_all_rows
 from flipproof.attacks.undefended.search import narrowed
 from flipproof.attacks.undefended.victim import NO_FLIPS, Flips, Victim
+from flipproof.attacks.worst import MAX_FLIPS
 from flipproof.core.rounding import Floats, Integers
+from flipproof.parameters import (
+    BOOLEAN,
+    N_JOBS,
+    VERBOSE,
+    Constraints,
+    check_arguments,
+    check_parameters,
+    function,
+    instance,
+)
+
+#: What distances are measured by.
+METRIC = instance(str, "the name of a metric") | function("a function of two rows")
 
 
 @dataclass(frozen=True)
@@ -55,6 +69,14 @@ class DistanceAttack:
     True
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "max_flips": MAX_FLIPS,
+        "reverse": BOOLEAN,
+        "metric": METRIC,
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+    }
+
     max_flips: int | None = None
     reverse: bool = True
     metric: str | Callable[..., float] = "euclidean"
@@ -66,6 +88,7 @@ class DistanceAttack:
 
         Parameters and result as in :meth:`InfluenceAttack.attack`.
         """
+        check_parameters(self)
         target = logistic_target(model, X, y, X_test, adversary, type(self).__name__)
         return attack_all_rows(target, [self.strategy], self.max_flips, self.n_jobs, self.verbose, "distance attack")
 
@@ -146,6 +169,13 @@ class InfluenceAttack:
     True
     """
 
+    parameter_constraints: ClassVar[Constraints] = {
+        "max_flips": MAX_FLIPS,
+        "reverse": BOOLEAN,
+        "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
+    }
+
     max_flips: int | None = None
     reverse: bool = True
     n_jobs: int | None = None
@@ -171,6 +201,7 @@ class InfluenceAttack:
             `n_refits` counts every fit: by Newton's method, and of the model itself. An interrupt (Ctrl-C) ends the
             attack early: what was found by then is returned, and `attempted` is False for the rest.
         """
+        check_parameters(self)
         target = logistic_target(model, X, y, X_test, adversary, type(self).__name__)
         return attack_all_rows(
             target, [self.strategy], self.max_flips, self.n_jobs, self.verbose, name="influence attack"
@@ -311,6 +342,8 @@ def undefended_attack(
     >>> undefended_attack(model, X[10:], y[10:], X[:10]).accuracy(y[:10], flips=[0, 100]).tolist()
     [1.0, 0.0]
     """
+    constraints = {"max_flips": MAX_FLIPS, "n_jobs": N_JOBS, "verbose": VERBOSE}
+    check_arguments("undefended_attack", constraints, max_flips=max_flips, n_jobs=n_jobs, verbose=verbose)
     target = logistic_target(model, X, y, X_test, adversary, "undefended_attack")
     strategies = [InfluenceAttack().strategy, DistanceAttack().strategy]
     return attack_all_rows(target, strategies, max_flips, n_jobs, verbose, name="influence and distance attack")

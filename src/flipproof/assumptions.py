@@ -1,0 +1,372 @@
+"""Assumption: what a certificate rests on, as a code with values. Every sentence of this kind is worded here.
+
+Results, reports and files carry codes and values, and compare those. The sentence is for people: nothing reads it back,
+so its wording is free to improve.
+
+A new assumption is one entry in `WORDINGS`: its code, and either a template that names its values or a function of
+them. The meaning of a code never changes; new ones are added instead.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from string import Formatter
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+#: What a value may be: a JSON type, lists as tuples.
+Value = str | int | float | bool | tuple[Any, ...]
+
+#: Possible changes of labels that an assumption lists one by one.
+MOST_CHANGES = 20
+
+#: What to do about steps of a Pipeline that a certificate must take on trust, by the kind of the learner behind them.
+STEP_REMEDIES = {
+    "features": "Pass them to the learner as features=... to have them fitted without labels.",
+    "smoothing": "Put them inside SmoothedClassifier(make_pipeline(...)) to have them smoothed too.",
+}
+
+
+@dataclass(frozen=True, repr=False)
+class Assumption:
+    """One thing that a certificate rests on: if it does not hold, neither does the certificate.
+
+    Two assumptions are equal if their codes and values are. ``str(assumption)`` words it.
+
+    Parameters
+    ----------
+    code : str
+        Which assumption it is, one of ``flipproof.assumptions.WORDINGS``. ``"stated"`` is for assumptions from outside
+        of the library, in their own words.
+    values : mapping of str to str, number, bool, or a list or tuple of these
+        What the assumption is about. Each code has values of its own.
+
+    Examples
+    --------
+    >>> from flipproof import Assumption
+    >>> trusted = Assumption("trusted-labels", {"n_trusted": 20, "n_labels": 100})
+    >>> trusted.values["n_trusted"]
+    20
+    >>> print(trusted)
+    20 of the 100 training labels are trusted: nobody can change them.
+    >>> print(Assumption("stated", {"text": "The sensor was calibrated before the rows were recorded."}))
+    The sensor was calibrated before the rows were recorded.
+    """
+
+    code: str
+    values: Mapping[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.code, str) or self.code not in WORDINGS:
+            raise ValueError(
+                f"The 'code' parameter of Assumption must be one of {', '.join(map(repr, WORDINGS))}. "
+                f"Got {self.code!r} instead."
+            )
+        if not isinstance(self.values, Mapping):
+            raise ValueError(
+                f"The 'values' parameter of Assumption must be a mapping. Got {type(self.values).__name__} instead."
+            )
+        wanted = _value_names(WORDINGS[self.code])
+        if set(self.values) != set(wanted):
+            raise ValueError(
+                f"The 'values' parameter of Assumption({self.code!r}, ...) must have the names "
+                f"{', '.join(map(repr, wanted)) or 'none'}. Got {', '.join(map(repr, self.values)) or 'none'} instead."
+            )
+        plain = {name: _plain(self.values[name], self.code) for name in wanted}
+        object.__setattr__(self, "values", MappingProxyType(plain))
+        str(self)  # values that cannot be worded are refused now, not when somebody reads them
+
+    def __hash__(self) -> int:
+        return hash((self.code, tuple(self.values.items())))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.code, dict(self.values))
+
+    def __repr__(self) -> str:
+        return f"Assumption({self.code!r}, {dict(self.values)!r})"
+
+    def __str__(self) -> str:
+        wording = WORDINGS[self.code]
+        try:
+            return wording.format(**self.values) if isinstance(wording, str) else wording(**self.values)
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"Assumption({self.code!r}, ...) cannot have these values: {error}.") from error
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return code, values and sentence as JSON types."""
+        values = {name: _listed(value) for name, value in self.values.items()}
+        return {"code": self.code, "values": values, "sentence": str(self)}
+
+    @classmethod
+    def from_dict(cls, entry: Mapping[str, Any]) -> Assumption:
+        """Return what `to_dict` was called on; the sentence is not read."""
+        if not isinstance(entry, Mapping) or "code" not in entry:
+            raise ValueError(f"An assumption must be an object with a 'code' and its 'values'. Got {entry!r} instead.")
+        return cls(entry["code"], entry.get("values", {}))
+
+
+def as_assumption(given: Any) -> Assumption:
+    """Return an assumption as it is, and a sentence from outside of the library as one that is stated."""
+    if isinstance(given, Assumption):
+        return given
+    if isinstance(given, str):
+        return Assumption("stated", {"text": given})
+    raise ValueError(f"An assumption must be a flipproof.Assumption or a sentence. Got {type(given).__name__} instead.")
+
+
+def check_assumptions(given: Any, owner: str) -> tuple[Assumption, ...]:
+    """Return assumptions as a tuple; refuse anything else."""
+    found = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    for one in found:
+        if not isinstance(one, Assumption):
+            raise ValueError(
+                f"The 'assumptions' of {owner} must be flipproof.Assumption objects. Got {one!r} instead: "
+                "Assumption('stated', {'text': ...}) holds a sentence."
+            )
+    return found
+
+
+def parameter_values(parameters: Any) -> tuple[tuple[str, str], ...]:
+    """Return parameters that were chosen as names and texts, for the values of an assumption."""
+    named = parameters if isinstance(parameters, Mapping) else {"best_params_": parameters}
+    return tuple((str(name), repr(_scalar(value))) for name, value in named.items())
+
+
+def change_values(allowed: Iterable[tuple[Any, Any]]) -> dict[str, Value]:
+    """Return the values that describe possible changes of labels, (old, new): how many, and the first of them."""
+    pairs = tuple(allowed)
+    return {
+        "changes": tuple((_class_value(old), _class_value(new)) for old, new in pairs[:MOST_CHANGES]),
+        "n_changes": len(pairs),
+    }
+
+
+def changes_in_words(changes: Iterable[tuple[Any, Any]], n_changes: int) -> str:
+    """List possible changes, and say how many more there are."""
+    listed = [f"{old} -> {new}" for old, new in changes]
+    more = f" and {n_changes - len(listed):,} more" if n_changes > len(listed) else ""
+    return ", ".join(listed) + more
+
+
+def _plain(value: Any, code: str) -> Value:
+    """Return a value as JSON types, lists as tuples; refuse all others."""
+    value = _scalar(value)
+    if isinstance(value, (list, tuple)):
+        return tuple(_plain(one, code) for one in value)
+    if not isinstance(value, (str, int, float)) or (isinstance(value, float) and not math.isfinite(value)):
+        raise ValueError(
+            f"The values of Assumption({code!r}, ...) must be texts, finite numbers, booleans, or lists of these. "
+            f"Got {value!r} instead."
+        )
+    return value
+
+
+def _scalar(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def _listed(value: Value) -> Any:
+    return [_listed(one) for one in value] if isinstance(value, tuple) else value
+
+
+def _class_value(label: Any) -> Value:
+    """Return a class as a JSON type: one that is none, such as bytes or infinity, as text."""
+    label = _scalar(label)
+    is_plain = isinstance(label, (str, int)) or (isinstance(label, float) and math.isfinite(label))
+    return label if is_plain else str(label)
+
+
+def _value_names(wording: str | Callable[..., str]) -> tuple[str, ...]:
+    """Return the names of the values that a wording needs."""
+    if isinstance(wording, str):
+        return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(wording) if name is not None))
+    return tuple(inspect.signature(wording).parameters)
+
+
+def _fitted_without_labels(role: str, step: str, but: tuple[str, ...]) -> str:
+    apart = f", except {', '.join(map(repr, but))}" if but else ""
+    return (
+        f"The {role} ({step}) was fitted without labels{apart}. Its settings are assumed to have been chosen without "
+        "labels, and another fit to give the same result."
+    )
+
+
+def _fitted_elsewhere(role: str, step: str, path: str, part: str, data: str) -> str:
+    what = f"In the {role} ({step}), {path!r} ({part})" if path else f"The {role} ({step})"
+    return f"{what} was fitted elsewhere. It is assumed not to have read these {data}, and not to change."
+
+
+def _used_as_given(role: str, step: str, parts: tuple[tuple[str, str], ...], data: str) -> str:
+    named = ", ".join(f"{path!r} ({part})" for path, part in parts)
+    return f"In the {role} ({step}), {named} is used as given. It is assumed not to contain anything from these {data}."
+
+
+def _partly_used(method: str) -> str:
+    if method == "gap":
+        why = "how a base learner responds to any other change is not known"
+    else:
+        why = "the method 'exact' uses it in full"
+    return f"The method {method!r} uses this only to leave out labels that cannot be changed at all; {why}."
+
+
+def _columns_encoded(n_encoded: int, n_rows: int) -> str:
+    rows = "the training rows" if n_encoded == n_rows else f"a sample of {n_encoded:,} of the {n_rows:,} training rows"
+    return (
+        f"The columns were encoded without using labels, from {rows} alone; the encoding is assumed to be reproducible."
+    )
+
+
+def _confidence(confidence: float, over: str) -> str:
+    each = "for each prediction separately" if over == "prediction" else "for all predictions of one batch together"
+    return (
+        f"The certificate is true with probability {confidence} over the random draws, {each}, provided that whoever "
+        "changed the training data did not know the seed."
+    )
+
+
+def _pipeline_steps(steps: tuple[tuple[str, str], ...], remedy: str) -> str:
+    named = ", ".join(f"{name!r} ({step})" for name, step in steps)
+    return (
+        f"The pipeline's steps {named} are assumed not to have used the labels when they were fitted: flipproof cannot "
+        f"see whether they did. {STEP_REMEDIES[remedy]}"
+    )
+
+
+def _chosen_by_search(search: str, parameters: tuple[tuple[str, str], ...]) -> str:
+    return (
+        f"The parameters ({_assignments(parameters)}) were chosen by {search} on the training data that these "
+        "certificates protect, and are assumed to be fixed: after an attack, the search might choose others. "
+        "flipproof.select_on_trusted chooses on trusted rows only."
+    )
+
+
+def _chosen_on_trusted(parameters: tuple[tuple[str, str], ...], n_trusted: int) -> str:
+    return (
+        f"The parameters ({_assignments(parameters)}) were chosen on the labels of {n_trusted:,} trusted rows only, "
+        "which are assumed to be unchanged: certify against Adversary(trusted=...) with these rows, as "
+        "TrustedSelection.certify does."
+    )
+
+
+def _solver_stopped(n_changed: int, ran_out_of_time: bool) -> str:
+    why = "ran out of time" if ran_out_of_time else "does not resolve differences this small"
+    return f"The attack that was found changes {n_changed:,} predictions: the solver {why}."
+
+
+def _changes_allowed(changes: tuple[tuple[Any, Any], ...], n_changes: int) -> str:
+    return f"Labels can be changed only in these ways: {changes_in_words(changes, n_changes)}."
+
+
+def _assignments(parameters: tuple[tuple[str, str], ...]) -> str:
+    return ", ".join(f"{name}={value}" for name, value in parameters)
+
+
+#: The wording of each code: a template that names its values, or a function of them.
+WORDINGS: dict[str, str | Callable[..., str]] = {
+    # what may be changed at all
+    "labels-only": (
+        "Only training labels may be changed: training features, the number of rows and the test row are as given."
+    ),
+    "features-only": (
+        "Only training features may be changed: labels, the number of rows and the test row are as given."
+    ),
+    "divergence-only": "The training data may be changed only in ways that the divergence of the noise covers.",
+    # what the adversary cannot do
+    "trusted-labels": "{n_trusted:,} of the {n_labels:,} training labels are trusted: nobody can change them.",
+    "changes-allowed": _changes_allowed,
+    "changes-partly-used": _partly_used,
+    "annotators": (
+        "The radius counts annotators, of whom {n_annotators:,} have labels to change. A malicious annotator may "
+        "change all of their own labels, and no others."
+    ),
+    "annotators-bounded": (
+        "The radius in annotators is a lower bound: a partition that holds labels of several annotators counts for "
+        "each of them."
+    ),
+    "noise-on-all-labels": (
+        "The noise is on all labels: the certificate holds against any changed labels, and so against this adversary."
+    ),
+    # what was read from the training data
+    "classes-read": (
+        "The class set ({n_classes} classes) was read from the training labels and is assumed to be fixed; set the "
+        "classes explicitly to remove this assumption."
+    ),
+    "unlabelled-rows": ("{n_unlabelled:,} of the {n_rows:,} training rows have no label, and cannot be given one."),
+    "equal-rows-by-order": (
+        "{n_equal:,} of the {n_rows:,} training rows have the same features as an earlier row. They are assigned to "
+        "partitions by their order, which is assumed not to depend on labels."
+    ),
+    "columns-encoded": _columns_encoded,
+    # what was fitted, chosen or given
+    "fitted-without-labels": _fitted_without_labels,
+    "fitted-elsewhere": _fitted_elsewhere,
+    "used-as-given": _used_as_given,
+    "clustered-without-labels": (
+        "The clusterer ({step}, {n_clusters:,} clusters) was fitted without labels. Its settings are assumed to have "
+        "been chosen without labels, and another fit to give the same clusters."
+    ),
+    "trees-without-labels": (
+        "The {n_trees:,} trees were grown without labels from random_state={random_state}; growing them again is "
+        "assumed to give the same trees."
+    ),
+    "custom-function": (
+        "The {parameter} is user-supplied ({function}). It is assumed to have been chosen without labels, and to "
+        "return the same values whenever it is called."
+    ),
+    "lambda-from-labels": (
+        "lambda = {regularization:.6g} was estimated from the training labels (regularization='paper') and is assumed "
+        "to be fixed: a fit to changed labels would estimate another value."
+    ),
+    "base-learner-reproducible": (
+        "The base learner ({step}) is assumed to accept any labels, and to give the same model whenever it is fitted "
+        "to the same rows and labels on one thread with fixed random states."
+    ),
+    "partitions-chosen": (
+        "The base learner, its settings and the number of partitions are assumed to have been chosen without these "
+        "labels."
+    ),
+    "pipeline-steps": _pipeline_steps,
+    "chosen-by-search": _chosen_by_search,
+    "chosen-on-trusted": _chosen_on_trusted,
+    # features
+    "auxiliary-labels": (
+        "CNNFeatures learned from the auxiliary labels y_aux. They are assumed to belong to other rows and to be "
+        "trusted: nobody changes them."
+    ),
+    "pretrained-weights": (
+        "The weights passed to SimCLRFeatures are assumed to have been trained without the labels that are certified."
+    ),
+    "test-rows-together": (
+        "UMAPFeatures embeds test rows together: a certificate holds for a prediction that is made with the same test "
+        "rows."
+    ),
+    # smoothing by random draws
+    "smoothed-decision": (
+        "The certificate is about the smoothed decision: the class that the base learner predicts most often under the "
+        "noise. `predict` estimates it from the selection sample."
+    ),
+    "confidence": _confidence,
+    "base-learner-chosen": (
+        "The base learner ({step}), its settings and the noise are assumed to have been chosen without these training "
+        "data. What a fit learns from them is covered."
+    ),
+    "labels-or-features": (
+        "The radius counts changed labels while the features are as given; feature_radius(flips) says how far the "
+        "features may move in addition."
+    ),
+    # all predictions at once
+    "one-attack": (
+        "All predictions are made from the same training labels: one set of changed labels attacks all of them."
+    ),
+    "solver-claim": (
+        "That no attack changes more than {most_changed:,} predictions is the claim of the solver, HiGHS."
+    ),
+    "solver-stopped": _solver_stopped,
+    # from outside of the library
+    "stated": "{text}",
+}

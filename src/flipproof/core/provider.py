@@ -1,0 +1,80 @@
+"""The provider of votes: all that attacks and collective certificates may ask a fitted learner for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from flipproof.core.noise import LabelFlip
+from flipproof.core.powers import Powers
+from flipproof.core.rounding import Integers
+from flipproof.core.votes import VoteSource
+
+#: What a learner must have, fitted or not, to provide votes.
+METHODS = ("test_features", "votes", "offsets", "powers", "blocks", "rule_depends_on_noise")
+
+
+class VoteProvider(Protocol):
+    """A fitted label-linear learner, as seen by all that needs the votes of single training rows.
+
+    :class:`flipproof.LabelLinearClassifier` is one, and so is every learner that derives from it; it may define `votes`
+    anew. A learner that does not hold its training rows has no `votes`; its `holds_training_rows` is False.
+
+    Soundness: votes and offsets must not depend on any label, nor on which test rows come together.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The classes.
+    label_codes_ : integers of shape (n,)
+        The training labels, as positions in `classes_`; 0 for rows without a label.
+    precision_ : int
+        The bits of a vote.
+    noise_ : LabelFlip or None
+        The noise of the learner; None if each test row has its own.
+    """
+
+    classes_: NDArray[Any]
+    label_codes_: Integers
+    precision_: int
+    noise_: LabelFlip | None
+
+    def test_features(self, X: Any) -> Any:
+        """Return what the votes on test rows depend on, one line for each row."""
+        ...
+
+    def votes(self, Z: Any) -> VoteSource:
+        """Return the votes of all training rows on a block of test rows, which `test_features` returned."""
+        ...
+
+    def offsets(self, source: VoteSource, sums: Integers) -> Integers:
+        """Return the offsets of the deployed rule, shape (rows, K), given the sum of all votes on each test row."""
+        ...
+
+    def powers(self, adversary: Any) -> Powers:
+        """Return what an adversary can do to the training labels; None stands for any change of any label."""
+        ...
+
+    def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
+        """Yield blocks of test rows whose votes fit into memory together, for each of `n_jobs` threads."""
+        ...
+
+    def rule_depends_on_noise(self) -> bool:
+        """Tell whether the prediction depends on the noise (M5)."""
+        ...
+
+
+def provides_votes(learner: Any) -> bool:
+    """Tell whether a learner, fitted or not, provides the votes of single training rows."""
+    return all(callable(getattr(learner, name, None)) for name in METHODS)
+
+
+def check_rows_in_memory(learner: Any, what: str) -> None:
+    """Refuse a learner that does not hold its training rows; `what` needs them."""
+    if not getattr(learner, "holds_training_rows", True):
+        raise ValueError(
+            f"{what} needs the training rows in memory, and {type(learner).__name__} does not hold them: fit the "
+            "learner for rows in memory."
+        )

@@ -1,0 +1,283 @@
+"""The exact radius against added, removed and replaced training rows, where the geometry is frozen (M12, M13).
+
+A geometry is *frozen* if the vote v(z, x) of a training row x on a test row z, and the offsets, depend on z, x and a
+fixed reference, never on other training rows. The score of a class is then a sum over the training rows, and a row can
+be changed in three ways. With c the winner, d a rival and D_j = [y_j = c] - [y_j = d]:
+
+- removing row j lowers the margin of c over d by v_j D_j; only rows with a *gain* g_j = max(0, v_j D_j) are worth it;
+- adding a row lowers it by V at most, where V >= abs(v(z, x)) for every x that could be given;
+- replacing row j does both with one change: g_j + V.
+
+So r changes take off at most the r largest g_j plus r V (``"rows"``), r V (``"insertions"``), or the r largest g_j
+(``"removals"``), and an attack that attains each of these sums exists if V is attained. The rival wins as soon as the
+sum reaches the *lead*, margin + [c < d], as in :mod:`flipproof.core.exact`.
+
+Nearest neighbours are no such sum, since a row that comes or goes moves the cut behind the k nearest (M13). Rows with
+equal features form a *pile*; piles are ordered by distance and content, and the pile in which the k-th row lies votes
+whole. Let t be the pile at the cut after the attack, N(<t) and N(<=t) the rows before it and up to it. Added rows name
+the rival and join pile t: there they vote, and push nobody out. Then t is the pile at the cut if and only if at least
+N(<t) - k + 1 rows before t are removed, and no more than N(<=t) + a - k in all, unless t is the last pile. Among the
+rows that must go, winners go first, then bystanders, then rivals; whatever may go beyond that, only winners. If no
+training row lies at the test row itself, k rows added there outvote everybody.
+
+Soundness: integers throughout. Both rules were derived as equivalences, so radii are exact both ways, ties included,
+provided that V is attained; otherwise they are lower bounds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.core.exact import UNREACHABLE
+from flipproof.core.histograms import VoteHistogram
+from flipproof.core.rounding import Integers
+from flipproof.core.votes import GroupVotes
+
+#: What may be done to training rows.
+ROW_CHANGES = ("rows", "insertions", "removals")
+
+
+def row_changes_to_overturn(
+    histogram: VoteHistogram, winner: Integers, lead: Integers, largest_vote: Integers, changes: str
+) -> Integers:
+    """Return the least number of changed training rows that lets each class win (M12).
+
+    Parameters
+    ----------
+    histogram : VoteHistogram
+        Votes of the rows that can be removed, on a block of test rows.
+    winner : integers of shape (rows,)
+        The predicted classes.
+    lead : integers of shape (rows, classes)
+        What the changes must take off the winner's margin, see :func:`flipproof.core.exact.leads`.
+    largest_vote : integers of shape (rows,)
+        V: no row that could be added has a larger vote on the test row.
+    changes : {"rows", "insertions", "removals"}
+        What may be done to training rows.
+
+    Returns
+    -------
+    integers of shape (rows, classes)
+        UNREACHABLE where no number suffices, and in the winner's own column.
+    """
+    added = largest_vote if changes != "removals" else np.zeros_like(largest_vote)
+    sizes, counts_of = _removal_gains(histogram, winner) if changes != "insertions" else _no_gains(len(winner))
+    needed = np.full_like(lead, UNREACHABLE)
+    for rival in range(lead.shape[1]):
+        needed[:, rival] = _shortest_walk(sizes, counts_of(rival), added, lead[:, rival])
+    needed[np.arange(len(winner)), winner] = UNREACHABLE
+    return needed
+
+
+def _removal_gains(histogram: VoteHistogram, winner: Integers) -> tuple[Integers, Callable[[int], Integers]]:
+    """Return sizes of votes in falling order, and a function: how many rows of each size gain against a rival."""
+    order = np.argsort(-np.abs(histogram.values), axis=-1, kind="stable")
+    order = np.broadcast_to(order, (len(winner), order.shape[1]))
+    values = np.take_along_axis(np.broadcast_to(histogram.values, order.shape), order, axis=-1)
+    is_positive = values > 0
+    of_winner = np.take_along_axis(histogram.counts[np.arange(len(winner)), winner], order, axis=-1)
+
+    def counts_of(rival: int) -> Integers:
+        of_rival = np.take_along_axis(histogram.counts[:, rival], order, axis=-1)
+        return np.where(values == 0, 0, np.where(is_positive, of_winner, of_rival))
+
+    return np.abs(values), counts_of
+
+
+def _no_gains(n_rows: int) -> tuple[Integers, Callable[[int], Integers]]:
+    nothing = np.zeros((n_rows, 1), dtype=np.int64)
+    return nothing, lambda rival: nothing
+
+
+def _shortest_walk(sizes: Integers, counts: Integers, added: Integers, lead: Integers) -> Integers:
+    """Return how many changes reach the lead: one each per row, largest first, then additions alone without end."""
+    gains = sizes + added[:, None]
+    reach, rows = np.cumsum(gains * counts, axis=-1), np.cumsum(counts, axis=-1)
+    at = np.arange(len(lead)), np.argmax(reach >= lead[:, None], axis=-1)
+    before, rows_before = reach[at] - gains[at] * counts[at], rows[at] - counts[at]
+    on_the_way = rows_before + _ceiling(lead - before, gains[at])
+    beyond = np.where(added > 0, rows[:, -1] + _ceiling(lead - reach[:, -1], added), UNREACHABLE)
+    return np.where(reach[:, -1] >= lead, on_the_way, beyond)
+
+
+def sources_to_overturn(
+    votes: GroupVotes, cell_rows: Integers, winner: Integers, lead: Integers, largest_vote: Integers, changes: str
+) -> Integers:
+    """Return the least number of sources that let each class win by replacing (or removing) rows of theirs (M12).
+
+    A source may replace (``"rows"``) or remove (``"removals"``) all of its rows, and adds none beyond them. So it
+    lowers the margin by the sum of v_j D_j + V over its rows, or of max(0, v_j D_j).
+
+    Parameters
+    ----------
+    votes : GroupVotes
+        Votes of the rows that can be removed, by source and class.
+    cell_rows : integers of shape (cells,)
+        How many of these rows each cell of `votes` has.
+    winner, lead, largest_vote, changes
+        As in :func:`row_changes_to_overturn`; `changes` is ``"rows"`` or ``"removals"``.
+    """
+    needed = np.full_like(lead, UNREACHABLE)
+    if len(votes.label) == 0:
+        return needed
+    replaces = changes == "rows"
+    for rival in range(lead.shape[1]):
+        of_winner, of_rival = votes.label == winner[:, None], votes.label == rival
+        gains = np.where(of_winner, votes.positive, 0) + np.where(of_rival, votes.negative, 0)
+        if replaces:  # bad rows of the source go as well, and a good one comes for each
+            gains = gains - np.where(of_winner, votes.negative, 0) - np.where(of_rival, votes.positive, 0)
+            gains = gains + largest_vote[:, None] * cell_rows
+        by_source = np.sort(np.add.reduceat(gains, votes.first_cell, axis=1), axis=1)[:, ::-1]
+        enough = np.count_nonzero(np.cumsum(by_source, axis=1) < lead[:, rival, None], axis=1) + 1
+        needed[:, rival] = np.where(enough <= by_source.shape[1], enough, UNREACHABLE)
+    needed[np.arange(len(winner)), winner] = UNREACHABLE
+    return needed
+
+
+@dataclass(frozen=True)
+class NearestRows:
+    """The training rows nearest to each of some test rows, in order: by distance, then by the content of a row.
+
+    Attributes
+    ----------
+    codes : integers of shape (rows, depth)
+        Class codes of the labels.
+    ends_pile : booleans of shape (rows, depth)
+        Whether the next training row, if there is one, has other features.
+    removable : booleans of shape (rows, depth)
+        Whether the training row can be removed or replaced.
+    is_hit : booleans of shape (rows,)
+        Whether the first training row has the features of the test row.
+    n_train : int
+        Number of all training rows: `depth`, or more if farther ones are left out.
+    """
+
+    codes: Integers
+    ends_pile: NDArray[np.bool_]
+    removable: NDArray[np.bool_]
+    is_hit: NDArray[np.bool_]
+    n_train: int
+
+    @property
+    def depth(self) -> int:
+        """How many training rows are listed for each test row."""
+        return int(self.codes.shape[1])
+
+    def decides(self, k: int) -> int:
+        """Return the largest number of changes for which the listed rows alone decide who wins.
+
+        A pile that begins behind `depth` rows gets to the cut only if more than ``depth - k`` of them are removed. The
+        last listed pile may be longer than the list, so it is not relied on.
+        """
+        if self.depth == self.n_train:
+            return int(UNREACHABLE - 1)
+        whole = np.where(self.ends_pile, np.arange(1, self.depth + 1), 0).max(axis=1, initial=0)
+        return int(whole.min(initial=self.depth)) - k
+
+    def scores(self, k: int, n_classes: int) -> Integers:
+        """Return how many rows of each class vote: those up to the end of the pile with the k-th row."""
+        voting = self._in_front(k)
+        of_class = self.codes[:, :, None] == np.arange(n_classes)
+        return np.asarray((of_class & voting[:, :, None]).sum(axis=1), dtype=np.int64)
+
+    def _in_front(self, k: int) -> NDArray[np.bool_]:
+        before: Integers = np.cumsum(self.ends_pile, axis=1) - self.ends_pile  # piles that end before each row
+        if self.depth == 0:
+            return self.ends_pile
+        at_cut = before[:, [min(k, self.depth) - 1]]
+        return np.asarray(before <= at_cut)
+
+
+def neighbor_changes_to_overturn(
+    nearest: NearestRows, k: int, winner: Integers, n_classes: int, changes: str
+) -> Integers:
+    """Return the least number of changed training rows that lets each class win a vote of the k nearest (M13).
+
+    Parameters
+    ----------
+    nearest : NearestRows
+        The nearest training rows of a block of test rows.
+    k : int
+        How many rows vote, and with the last of them its whole pile.
+    winner : integers of shape (rows,)
+        The predicted classes.
+    n_classes : int
+        Number of classes.
+    changes : {"rows", "insertions", "removals"}
+        What may be done to training rows.
+
+    Returns
+    -------
+    integers of shape (rows, classes)
+        UNREACHABLE where no number suffices, and in the winner's own column. Numbers above ``nearest.decides(k)`` are
+        not proved: list more rows.
+    """
+    needed = np.full((len(winner), n_classes), UNREACHABLE)
+    n_removable = nearest.removable.sum(axis=1)
+    most = n_removable if changes == "removals" else np.full(len(winner), nearest.depth + k + 1)
+    for rival in range(n_classes):
+        cuts = _Cuts(nearest, k, winner, rival, changes)
+        low, high = np.zeros(len(winner), dtype=np.int64), most + 1  # `low` changes are too few
+        while np.any(high - low > 1):
+            middle = (low + high) // 2
+            enough = cuts.overturned(middle)
+            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
+        needed[:, rival] = np.where(high <= most, high, UNREACHABLE)
+    needed[np.arange(len(winner)), winner] = UNREACHABLE
+    return needed
+
+
+class _Cuts:
+    """All piles that may be at the cut after an attack for one rival; the first is an empty one at the test row."""
+
+    def __init__(self, nearest: NearestRows, k: int, winner: Integers, rival: int, changes: str):
+        self._k = k
+        self._adds, self._removes = changes != "removals", changes != "insertions"
+        self._tie_is_not_enough = (winner < rival).astype(np.int64)
+        is_winner, is_rival = nearest.codes == winner[:, None], nearest.codes == rival
+        free = nearest.removable
+        self._upto = np.broadcast_to(np.arange(nearest.depth + 1), (len(winner), nearest.depth + 1))
+        # where each row's pile begins: behind the last row before it that ends one
+        ends = np.concatenate([np.zeros((len(winner), 1), dtype=bool), nearest.ends_pile], axis=1)
+        last_end = np.maximum.accumulate(np.where(ends, self._upto, 0), axis=1)
+        self._begins = np.concatenate([np.zeros((len(winner), 1), dtype=np.int64), last_end[:, :-1]], axis=1)
+        self._margin = _summed(is_winner.astype(np.int64) - is_rival)
+        self._winners = _summed(is_winner & free)
+        before = self._begins
+        self._winners_before = np.take_along_axis(self._winners, before, axis=1)
+        self._rivals_before = np.take_along_axis(_summed(is_rival & free), before, axis=1)
+        self._free_before = np.take_along_axis(_summed(free), before, axis=1)
+        self._is_last = self._upto == nearest.n_train
+        # a pile at the test row is empty, and can be filled, unless rows are there already
+        self._is_cut = ends.copy()
+        self._is_cut[:, 0] = ~nearest.is_hit
+
+    def overturned(self, changes: Integers) -> NDArray[np.bool_]:
+        """Tell for each test row whether so many changes let the rival win."""
+        r = changes[:, None]
+        added, most_removed = r * self._adds, r * self._removes
+        forced = np.maximum(self._begins - self._k + 1, 0)
+        allowed = np.where(self._is_last, most_removed, np.minimum(most_removed, self._upto + added - self._k))
+        is_possible = self._is_cut & (forced <= allowed) & (forced <= self._free_before)
+        winners_forced = np.minimum(forced, self._winners_before)
+        bystanders_before = self._free_before - self._winners_before - self._rivals_before
+        rivals_forced = np.maximum(forced - self._winners_before - bystanders_before, 0)
+        winners_more = np.minimum(allowed - forced, self._winners - winners_forced)
+        margin = self._margin - added - winners_forced - winners_more + rivals_forced
+        wins = is_possible & (margin + self._tie_is_not_enough[:, None] <= 0)
+        return np.asarray(wins.any(axis=1))
+
+
+def _summed(counted: NDArray[np.generic]) -> Integers:
+    """Return sums over the first 0, 1, 2, ... rows."""
+    sums = np.zeros((len(counted), counted.shape[1] + 1), dtype=np.int64)
+    np.cumsum(counted, axis=1, out=sums[:, 1:])
+    return sums
+
+
+def _ceiling(numerator: Integers, denominator: Integers) -> Integers:
+    return np.asarray(-(-numerator // np.maximum(denominator, 1)))

@@ -1,0 +1,234 @@
+"""Assumptions are objects: compared by code and values, worded in one place, and never read back from words."""
+
+import copy
+import json
+import pickle
+from itertools import product
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.cluster import KMeans
+from sklearn.tree import DecisionTreeClassifier
+
+import flipproof
+from flipproof import Adversary, Assumption
+from flipproof.assumptions import MOST_CHANGES, STEP_REMEDIES, WORDINGS, as_assumption, change_values
+from flipproof.streaming import StreamingKernelClassifier, StreamingRidgeClassifier
+
+RNG = np.random.default_rng(0)
+Y = np.arange(60) % 3
+X = RNG.normal(size=(60, 3)) + 2 * np.eye(3)[Y]
+
+#: An example of every assumption; those whose wording takes a choice, once each way.
+EXAMPLES = [
+    *(Assumption(code) for code in ("labels-only", "features-only", "divergence-only", "noise-on-all-labels")),
+    *(Assumption(code) for code in ("annotators-bounded", "partitions-chosen", "auxiliary-labels", "one-attack")),
+    *(Assumption(code) for code in ("pretrained-weights", "test-rows-together", "smoothed-decision")),
+    Assumption("labels-or-features"),
+    Assumption("trusted-labels", {"n_trusted": 2, "n_labels": 5}),
+    Assumption("changes-allowed", {"changes": [["ham", "spam"], [0, 1]], "n_changes": 2}),
+    Assumption("changes-allowed", {"changes": [("ham", "spam")], "n_changes": 3}),
+    *(Assumption("changes-partly-used", {"method": method}) for method in ("kl", "tight", "gap")),
+    Assumption("annotators", {"n_annotators": 3}),
+    Assumption("classes-read", {"n_classes": 3}),
+    Assumption("unlabelled-rows", {"n_unlabelled": 2, "n_rows": 5}),
+    Assumption("equal-rows-by-order", {"n_equal": 2, "n_rows": 5}),
+    *(Assumption("columns-encoded", {"n_encoded": n, "n_rows": 5}) for n in (2, 5)),
+    *(Assumption("fitted-without-labels", {"role": "r", "step": "s", "but": but}) for but in ((), ("a", "b"))),
+    *(
+        Assumption("fitted-elsewhere", {"role": "r", "step": "s", "path": path, "part": "p", "data": data})
+        for path, data in product(("", "a"), ("labels", "training data"))
+    ),
+    Assumption("used-as-given", {"role": "r", "step": "s", "parts": [("a", "p"), ("b", "q")], "data": "labels"}),
+    Assumption("clustered-without-labels", {"step": "KMeans", "n_clusters": 4}),
+    Assumption("trees-without-labels", {"n_trees": 5, "random_state": 0}),
+    Assumption("custom-function", {"parameter": "metric", "function": "function f"}),
+    Assumption("lambda-from-labels", {"regularization": 0.25}),
+    Assumption("base-learner-reproducible", {"step": "SVC"}),
+    Assumption("base-learner-chosen", {"step": "SVC"}),
+    *(Assumption("pipeline-steps", {"steps": [("a", "PCA")], "remedy": remedy}) for remedy in STEP_REMEDIES),
+    Assumption("chosen-by-search", {"search": "GridSearchCV", "parameters": [("k", "3")]}),
+    Assumption("chosen-on-trusted", {"parameters": [("k", "3")], "n_trusted": 7}),
+    *(Assumption("confidence", {"confidence": 0.9, "over": over}) for over in ("prediction", "batch")),
+    Assumption("solver-claim", {"most_changed": 3}),
+    *(Assumption("solver-stopped", {"n_changed": 3, "ran_out_of_time": late}) for late in (True, False)),
+    Assumption("stated", {"text": "The sensors were calibrated."}),
+]
+
+
+def test_every_code_is_worded_and_no_two_alike():
+    assert {one.code for one in EXAMPLES} == set(WORDINGS)
+    sentences = [str(one) for one in EXAMPLES]
+    assert len(set(sentences)) == len(sentences)
+    for sentence in sentences:
+        assert sentence.endswith(".")
+        assert not any(mark in sentence for mark in ("{", "}", "  "))
+
+
+def test_numbers_and_names_are_in_the_sentence():
+    for one in EXAMPLES:
+        for value in one.values.values():
+            if isinstance(value, int) and not isinstance(value, bool) and one.values.get("n_rows") != value:
+                assert f"{value}" in str(one) or one.code == "changes-allowed"
+
+
+@pytest.mark.parametrize("one", EXAMPLES, ids=lambda one: one.code)
+def test_equal_by_code_and_values_after_every_copy(one):
+    stored = json.loads(json.dumps(one.to_dict(), allow_nan=False))
+    assert stored["sentence"] == str(one)
+    for again in (
+        Assumption(one.code, dict(one.values)),
+        Assumption.from_dict(stored),
+        Assumption.from_dict({**stored, "sentence": "Something else."}),
+        pickle.loads(pickle.dumps(one)),
+        copy.deepcopy(one),
+    ):
+        assert again == one
+        assert hash(again) == hash(one)
+        assert str(again) == str(one)
+        assert again.to_dict() == one.to_dict()
+    assert [other for other in EXAMPLES if other == one] == [one]
+
+
+def test_it_cannot_be_changed():
+    one = Assumption("changes-allowed", {"changes": [["a", "b"]], "n_changes": 1})
+    with pytest.raises(AttributeError):
+        one.code = "stated"
+    with pytest.raises(TypeError):
+        one.values["n_changes"] = 2
+    assert one.values["changes"] == (("a", "b"),)
+
+
+def test_values_of_numpy_become_plain():
+    one = Assumption("trusted-labels", {"n_trusted": np.int64(2), "n_labels": np.int32(5)})
+    assert [type(value) for value in one.values.values()] == [int, int]
+    assert repr(one) == "Assumption('trusted-labels', {'n_trusted': 2, 'n_labels': 5})"
+
+
+@pytest.mark.parametrize(
+    ("code", "values", "message"),
+    [
+        ("no-such-thing", {}, "'code' parameter of Assumption must be one of 'labels-only', .* Got 'no-such-thing'"),
+        (None, {}, "'code' parameter of Assumption must be one of .* Got None"),
+        ("labels-only", [], "must be a mapping. Got list"),
+        ("labels-only", {"n": 1}, "must have the names none. Got 'n' instead"),
+        ("trusted-labels", {"n_trusted": 1}, "the names 'n_trusted', 'n_labels'. Got 'n_trusted' instead"),
+        ("classes-read", {"n_classes": np.nan}, "must be texts, finite numbers, .* Got nan"),
+        ("classes-read", {"n_classes": None}, "must be texts, finite numbers, .* Got None"),
+        ("stated", {"text": b"bytes"}, "must be texts, finite numbers"),
+        ("stated", {"text": {"a": 1}}, "must be texts, finite numbers"),
+        ("annotators", {"n_annotators": "many"}, "cannot have these values"),
+        ("pipeline-steps", {"steps": [("a", "PCA")], "remedy": "prayer"}, "cannot have these values"),
+        ("used-as-given", {"role": "r", "step": "s", "parts": [3], "data": "labels"}, "cannot have these values"),
+    ],
+)
+def test_what_is_no_assumption_is_refused(code, values, message):
+    with pytest.raises(ValueError, match=message):
+        Assumption(code, values)
+
+
+def test_a_file_with_something_else_is_refused():
+    with pytest.raises(ValueError, match="must be an object with a 'code'"):
+        Assumption.from_dict({"sentence": "Only training labels may be changed."})
+    with pytest.raises(ValueError, match="must be one of"):
+        Assumption.from_dict({"code": "unheard-of", "values": {}})
+
+
+def test_a_sentence_from_outside_is_stated():
+    one = as_assumption("The {sensors} were calibrated.")
+    assert one == Assumption("stated", {"text": "The {sensors} were calibrated."})
+    assert str(one) == "The {sensors} were calibrated."
+    assert as_assumption(one) is one
+    with pytest.raises(ValueError, match=r"must be a flipproof.Assumption or a sentence. Got int"):
+        as_assumption(3)
+
+
+@pytest.mark.parametrize("pair", [(b"a", b"b"), (1.5, np.inf), (True, False), (np.int64(1), np.str_("x"))])
+def test_classes_of_any_type_can_be_named(pair):
+    one = Assumption("changes-allowed", change_values([pair]))
+    assert Assumption.from_dict(json.loads(json.dumps(one.to_dict(), allow_nan=False))) == one
+    assert f"{pair[0]} -> {pair[1]}" in str(one)
+
+
+def test_many_possible_changes_are_counted_and_the_first_ones_listed():
+    pairs = list(product(range(10), range(10, 20)))
+    labels = np.arange(20)
+    model = flipproof.CertifiedRidgeClassifier(classes=labels).fit(RNG.normal(size=(20, 2)), labels)
+    certificates = model.certify(np.zeros((1, 2)), adversary=Adversary(allowed=pairs))
+    [one] = [one for one in certificates.assumptions if one.code == "changes-allowed"]
+    assert one.values["n_changes"] == 100
+    assert one.values["changes"] == tuple(pairs[:MOST_CHANGES])
+    assert "and 80 more" in str(one)
+
+
+def learners():
+    return [
+        flipproof.CertifiedRidgeClassifier(),
+        flipproof.CertifiedKernelClassifier(n_components=20),
+        flipproof.CertifiedNeighborsClassifier(5),
+        flipproof.CertifiedClusterClassifier(KMeans(4, n_init=1, random_state=0)),
+        flipproof.CertifiedForestClassifier(3),
+        flipproof.CertifiedPropagationClassifier(5),
+        flipproof.CertifiedPartitionClassifier(DecisionTreeClassifier(), 5),
+        StreamingRidgeClassifier(),
+        StreamingKernelClassifier(n_components=20),
+        flipproof.SmoothedClassifier(DecisionTreeClassifier(), 0.2, 5, 20, random_state=0),
+    ]
+
+
+@pytest.mark.parametrize("learner", learners(), ids=lambda one: type(one).__name__)
+def test_every_learner_and_adversary_has_assumptions_that_survive_a_file(learner):
+    given = {"trusted": np.arange(60) < 10, "groups": np.arange(60) % 9, "allowed": [(0, 1), (1, 0), (2, 0)]}
+    learner.fit(X, Y)
+    plain = learner.certify(X[:2]).assumptions
+    assert {"labels-only", "classes-read"} <= {one.code for one in plain}
+    limits = {"trusted": "trusted-labels", "groups": "annotators", "allowed": "changes-allowed"}
+    for chosen in product((False, True), repeat=3):
+        named = [name for name, is_chosen in zip(given, chosen, strict=True) if is_chosen]
+        certificates = learner.certify(X[:2], adversary=Adversary(**{name: given[name] for name in named}))
+        assert certificates.assumptions[: len(plain)] == plain
+        found = {one.code for one in certificates.assumptions}
+        assert found <= set(WORDINGS)
+        assert found & set(limits.values()) == {limits[name] for name in named}
+        stored = json.loads(json.dumps([one.to_dict() for one in certificates.assumptions], allow_nan=False))
+        assert tuple(map(Assumption.from_dict, stored)) == certificates.assumptions
+
+
+class Stated(TransformerMixin, BaseEstimator):
+    """A features step that a user might write."""
+
+    def __init__(self, rests_on=None):
+        self.rests_on = rests_on
+
+    def fit(self, X, y=None):
+        return self
+
+    def transform(self, X):
+        return X
+
+
+@pytest.mark.parametrize(
+    "given", ["The ruler was straight.", Assumption("stated", {"text": "The ruler was straight."})]
+)
+def test_a_features_step_can_state_an_assumption(given):
+    model = flipproof.CertifiedRidgeClassifier(features=Stated(given)).fit(X, Y)
+    assert Assumption("stated", {"text": "The ruler was straight."}) in model.certify(X[:1]).assumptions
+    silent = flipproof.CertifiedRidgeClassifier(features=Stated()).fit(X, Y)
+    assert all(one.code != "stated" for one in silent.certify(X[:1]).assumptions)
+
+
+def test_a_custom_learner_can_state_assumptions():
+    class Own(flipproof.LabelLinearClassifier):
+        def fit_without_labels(self, X):
+            self.rows_ = X
+
+        def label_free_weights(self, Z):
+            return np.exp(-((Z[:, None, :] - self.rows_) ** 2).sum(axis=2)), np.zeros((1, len(self.classes_)))
+
+        def _learner_assumptions(self):
+            return ["The width was chosen beforehand.", Assumption("one-attack")]
+
+    *_, first, second = Own().fit(X, Y).certify(X[:1]).assumptions
+    assert first == Assumption("stated", {"text": "The width was chosen beforehand."})
+    assert second == Assumption("one-attack")
