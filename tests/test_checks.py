@@ -90,12 +90,12 @@ class OffsetsByClassBalance(Parzen):
 
 
 class DependsOnCompany(Parzen):
-    def votes(self, Z):
+    def votes_on(self, Z):
         return dense_votes(self.label_free_weights(Z - Z.mean(axis=0)), self.precision_)
 
 
 class DependsOnOrder(Parzen):
-    def votes(self, Z):
+    def votes_on(self, Z):
         return dense_votes(self.label_free_weights(Z - Z[:1]), self.precision_)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.assumptions import MOST_CHANGES, Assumption, change_values, changes_in_words
-from flipproof.core.powers import Powers, Scope
+from flipproof.core.powers import Powers, Rights, Scope
 from flipproof.core.rounding import Integers
 from flipproof.values import as_mask, as_names, as_values, distinct, positions
 
@@ -109,16 +109,19 @@ def powers_of(
 
     A label that is trusted, missing, or of a class that may not be changed into any other cannot be changed at all.
     """
-    anything = ~np.eye(len(classes), dtype=bool)
     check_adversary(adversary, len(codes))
+    rights = rights_of(adversary, classes)
     if adversary is None:
-        return Powers(labeled, anything, None)
-    transitions = anything if adversary.allowed is None else possible_changes(adversary.allowed, classes)
-    changeable = labeled & np.asarray(transitions.any(axis=1))[codes]
-    if adversary.trusted is not None:
-        changeable &= ~adversary.trusted
-    groups = None if adversary.groups is None else distinct(adversary.groups)[1]
-    return Powers(changeable, transitions, groups)
+        return rights.over(codes, ~labeled)
+    fixed = ~labeled if adversary.trusted is None else ~labeled | adversary.trusted
+    return rights.over(codes, fixed, None if adversary.groups is None else distinct(adversary.groups)[1])
+
+
+def rights_of(adversary: Adversary | None, classes: NDArray[Any]) -> Rights:
+    """Translate the changes that an adversary may make into class codes; by default, every label to every class."""
+    if adversary is None or adversary.allowed is None:
+        return Rights(~np.eye(len(classes), dtype=bool))
+    return Rights(possible_changes(adversary.allowed, classes))
 
 
 def check_adversary(adversary: Adversary | None, n_rows: int) -> None:

@@ -137,8 +137,8 @@ def test_another_seed_is_another_run(data_dir, tmp_path):
         ("all", ("torch", "umap", "PIL"), "pillow, PyTorch, umap-learn."),
     ],
 )
-def test_packages_that_are_not_there_are_named_at_once(name, hidden, named, data_dir, tmp_path, monkeypatch, capfd):
-    for package in ("torch", "umap"):  # those that are not hidden need not be there either
+def test_all_missing_packages_are_named_at_once(name, hidden, named, data_dir, tmp_path, monkeypatch, capfd):
+    for package in ("torch", "umap"):  # those that are not hidden need not be installed either
         monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
         sys.modules[package].__spec__ = ModuleSpec(package, None)
     for package in hidden:

@@ -108,7 +108,7 @@ def test_blank_images_give_finite_features():
         ({"n_whitened": 65}, r"'n_whitened' parameter of RICA .* from 1 to 64, .* Got 65 instead"),
         (
             {"image_shape": (15, 16)},
-            r"'image_shape' parameter of RICA must be .* of rows of 256 numbers. Got \(15, 16\)",
+            r"'image_shape' parameter of RICA must be .* 256 numbers in all. Got \(15, 16\)",
         ),
     ],
 )

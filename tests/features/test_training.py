@@ -150,9 +150,9 @@ def test_the_network_is_that_of_the_paper():
 
 def test_invalid_other_classes_are_refused(digit_images):
     X, y = digit_images
-    with pytest.raises(ValueError, match="must have at least two classes"):
+    with pytest.raises(ValueError, match="at least two classes"):
         CNNFeatures(X[:10], np.zeros(10)).fit(X[:10])
-    with pytest.raises(ValueError, match=r"must have images of 256 numbers, like X. Got 64 numbers"):
+    with pytest.raises(ValueError, match=r"images of 256 numbers, like X. Got"):
         CNNFeatures(X[:10, :64], y[:10]).fit(X[:10])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         CNNFeatures(X[:10], y[:9]).fit(X[:10])

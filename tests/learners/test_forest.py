@@ -267,7 +267,7 @@ def test_rows_that_are_all_alike_make_one_leaf(precision):
     # three shares of 1/48 are a hair less than a power of two: rounded up, a vote would have a bit too many
     model = CertifiedForestClassifier(3, precision=precision).fit(np.ones((16, 2)), [0] * 12 + [1] * 4)
     rows = [[1.0, 1.0], [5.0, -5.0]]
-    assert model.votes(model.test_features(rows)).votes.max() < 2**precision
+    assert model.votes_on(model.test_features(rows)).votes.max() < 2**precision
     for method in METHODS:
         certificates = model.certify(rows, method)
         np.testing.assert_array_equal(certificates.prediction, 0)

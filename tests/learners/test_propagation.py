@@ -374,9 +374,9 @@ def test_features_are_fitted_on_rows_with_and_without_labels():
 def test_memory_is_what_blocks_are_made_for(way):
     X, y, unlabeled, Z = blobs(n=1500, m=200, n_labels=700)
     model = CertifiedPropagationClassifier(alpha=0.1).fit(X, y, unlabeled)
-    model.votes(Z[:2])
+    model.votes_on(Z[:2])
     tracemalloc.start()
-    model.votes(Z)
+    model.votes_on(Z)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     fixed = 2 * 8 * X.size + 2**20

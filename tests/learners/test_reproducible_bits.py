@@ -123,7 +123,7 @@ def test_no_order_of_summation_can_round_a_product(n, k, paper):
     X, y, Z = data(paper, n, k)
     for precision in (2, 10, 24):
         model = learner(paper, precision).fit(X, y)
-        source = model.votes(Z)
+        source = model.votes_on(Z)
         assert_exact_in_any_order(source.coefficients, source.basis)
     rotation = model._whitening.rotation
     for half in halves(model._whitening.grid.integers(X[:20])):

@@ -478,7 +478,7 @@ class TestRefusals:
         ):
             with pytest.raises(ValueError, match="needs the training rows in memory, and StreamingRidgeClassifier"):
                 ask()
-        for name in ("vote_weights", "votes", "offsets", "powers", "label_codes_"):
+        for name in ("vote_weights", "votes_on", "offsets_on", "powers", "label_codes_"):
             assert not hasattr(model, name)
 
     @pytest.mark.parametrize("method", ["gap", None, 3])

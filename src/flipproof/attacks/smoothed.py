@@ -143,9 +143,9 @@ def _flips_to_half(
     codes, n_classes = learner.label_codes_, len(learner.classes_)
     found = np.full(len(Z), NO_ATTACK)
     for block in learner.blocks(len(Z), powers=powers):
-        source = learner.votes(Z[block])
+        source = learner.votes_on(Z[block])
         free, fixed = changeable_histogram(source, codes, n_classes, learner.precision_, powers.changeable)
-        offsets = fixed + learner.offsets(source, (free.scores + fixed).sum(axis=1))
+        offsets = fixed + learner.offsets_on(source, (free.scores + fixed).sum(axis=1))
         winner = np.argmax(free.scores + offsets, axis=1)
         moves = _Moves(codes, changes[block])
 

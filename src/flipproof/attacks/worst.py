@@ -232,7 +232,7 @@ def useful_changes(
     for start in range(0, len(Z), at_a_time):
         block = range(start, min(start + at_a_time, len(Z)))
         wanted = [row for row in block if n_units[row] > 0]
-        votes = iter(all_votes(learner.votes(Z[wanted])).astype(np.int64) if wanted else ())
+        votes = iter(all_votes(learner.votes_on(Z[wanted])).astype(np.int64) if wanted else ())
         for row in block:
             if n_units[row] > 0:
                 yield most_useful_changes(next(votes), codes, winner[row], rival[row], powers, int(n_units[row]))

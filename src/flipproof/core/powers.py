@@ -1,4 +1,9 @@
-"""What an adversary can do to training labels, in class codes (M10)."""
+"""What an adversary can do to training labels, in class codes (M10).
+
+`Rights` say what can be done to a label of any row, by its class and whether it is trusted. Over the labels of some
+rows, a block of them or all, they become `Powers`; what powers over all labels come to is a `Scope`. The same rules
+hold for rows in memory and for rows in blocks.
+"""
 
 from __future__ import annotations
 
@@ -12,8 +17,39 @@ from flipproof.core.rounding import Integers
 
 
 @dataclass(frozen=True)
+class Rights:
+    """What an adversary can do to a label, by its class and whether it is trusted.
+
+    Attributes
+    ----------
+    transitions : booleans of shape (K, K)
+        Whether a label can be changed from one class (row) to another (column); False on the diagonal.
+    """
+
+    transitions: NDArray[np.bool_]
+
+    @cached_property
+    def can_leave(self) -> NDArray[np.bool_]:
+        """Whether labels of each class can be changed at all, shape (K,)."""
+        return np.asarray(self.transitions.any(axis=1))
+
+    def over(self, codes: Integers, fixed: NDArray[np.bool_] | None = None, groups: Integers | None = None) -> Powers:
+        """Return the powers over the labels of some rows; those that are `fixed` are trusted, or missing."""
+        changeable = self.can_leave[codes]
+        return Powers(changeable if fixed is None else changeable & ~fixed, self.transitions, groups)
+
+    def scope(self, counts: Integers) -> Scope:
+        """Return what these come to over labels of which `counts` are not trusted: by class, or by group and class."""
+        changeable = np.where(self.can_leave, counts, 0)
+        if counts.ndim == 1:
+            return Scope(self.transitions, int(changeable.sum()))
+        sizes = changeable.sum(axis=1)
+        return Scope(self.transitions, int(sizes.sum()), sizes[sizes > 0])
+
+
+@dataclass(frozen=True)
 class Powers:
-    """What an adversary can do to the training labels, in class codes.
+    """What an adversary can do to the training labels of some rows, in class codes.
 
     Attributes
     ----------

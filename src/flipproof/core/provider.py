@@ -13,14 +13,14 @@ from flipproof.core.rounding import Integers
 from flipproof.core.votes import VoteSource
 
 #: What a learner must have, fitted or not, to provide votes.
-METHODS = ("test_features", "votes", "offsets", "powers", "blocks", "rule_depends_on_noise")
+METHODS = ("test_features", "votes_on", "offsets_on", "powers", "blocks", "rule_depends_on_noise")
 
 
 class VoteProvider(Protocol):
     """A fitted label-linear learner, as seen by all that needs the votes of single training rows.
 
-    :class:`flipproof.LabelLinearClassifier` is one, and so is every learner that derives from it; it may define `votes`
-    anew. A learner that does not hold its training rows has no `votes`; its `holds_training_rows` is False.
+    :class:`flipproof.LabelLinearClassifier` is one, and so is every learner that derives from it; it may override
+    `votes_on`. A learner that does not hold its training rows has no `votes_on`; its `holds_training_rows` is False.
 
     Soundness: votes and offsets must not depend on any label, nor on which test rows come together.
 
@@ -45,11 +45,11 @@ class VoteProvider(Protocol):
         """Return what the votes on test rows depend on, one line for each row."""
         ...
 
-    def votes(self, Z: Any) -> VoteSource:
+    def votes_on(self, Z: Any) -> VoteSource:
         """Return the votes of all training rows on a block of test rows, which `test_features` returned."""
         ...
 
-    def offsets(self, source: VoteSource, sums: Integers) -> Integers:
+    def offsets_on(self, source: VoteSource, sums: Integers) -> Integers:
         """Return the offsets of the deployed rule, shape (rows, K), given the sum of all votes on each test row."""
         ...
 

@@ -130,7 +130,7 @@ class Setting:
         return {"random_state": self.seed, "checkpoint": self.checkpoint(kind), "verbose": self.verbose}
 
 
-#: Packages that experiments need besides those of the command, as they are imported, with the names people know.
+#: Import names and usual names of the packages that experiments need, in addition to those of the command.
 PACKAGE_NAMES = {"matplotlib": "matplotlib", "PIL": "pillow", "torch": "PyTorch", "umap": "umap-learn"}
 
 
@@ -140,17 +140,17 @@ class MissingPackagesError(ImportError):
     Attributes
     ----------
     packages : frozenset of str
-        What cannot be imported.
+        Import names of the missing packages.
     """
 
     def __init__(self, packages: Iterable[str]) -> None:
         self.packages = frozenset(packages)
         names = ", ".join(sorted((PACKAGE_NAMES[package] for package in self.packages), key=str.lower))
-        super().__init__(f"Not installed, but needed: {names}. Install all: pip install 'flipproof[reproduce]'.")
+        super().__init__(f"Missing packages: {names}. Install all: pip install 'flipproof[reproduce]'.")
 
 
 def check_installed(packages: Iterable[str]) -> None:
-    """Raise one error that names all of these packages that are not there."""
+    """Raise one error that names all of these packages that are not installed."""
     if missing := {package for package in packages if find_spec(package) is None}:
         raise MissingPackagesError(missing)
 
@@ -232,7 +232,7 @@ def _simclr(setting: Setting, parameters: dict[str, Any]) -> Any:
 #: Kinds that are trained with PyTorch.
 NETWORKS = ("cnn of other digits", "simclr")
 
-#: Kinds that need a package of an extra: its module, and the extra.
+#: Kinds that need an optional package, by its import name.
 PACKAGES = {**dict.fromkeys(NETWORKS, "torch"), "umap": "umap"}
 
 #: The package that reads another form of a data set (loader and form).
@@ -358,14 +358,14 @@ class FeatureStore:
         check_installed(self.packages(name))
 
     def packages(self, name: str) -> set[str]:
-        """Return the packages that have to be there before features can be had."""
+        """Return the packages that are needed to compute features."""
         to_compute = self._to_compute(name)
         needed = {PACKAGES[spec.kind] for spec in to_compute if spec.kind in PACKAGES}
         reader = READERS.get((self.experiment.data["loader"], self.experiment.other_form(name)))
         return needed | ({reader} if reader and to_compute == self.experiment.chain(name) else set())
 
     def _to_compute(self, name: str) -> list[FeatureSpec]:
-        """Return the feature maps, from the last on, of which nothing is kept."""
+        """Return the feature maps that must be computed because they are not stored, the last one first."""
         return list(takewhile(lambda spec: self.kept(spec.name) is None, self.experiment.chain(name)))
 
     def path(self, name: str) -> Path:

@@ -71,7 +71,7 @@ class CNNFeatures(ImageTransformer):
         The network.
     """
 
-    #: What certificates on these features assume; every learner adds it to its own assumptions.
+    #: What certificates with these features assume; every learner adds it to its assumptions.
     rests_on = Assumption("auxiliary-labels")
 
     parameter_constraints: ClassVar[Constraints] = {
@@ -159,7 +159,7 @@ class CNNFeatures(ImageTransformer):
         check_consistent_length(self.X_aux, self.y_aux)
         shape = image_shape_of(images[0].size, self.image_shape, "CNNFeatures")
         if shape != self.image_shape_:
-            wanted = f"images of {self.n_features_in_} numbers, as X is"
+            wanted = f"images of {self.n_features_in_} numbers, like X"
             raise parameter_error("CNNFeatures", "X_aux", wanted, images.shape)
         classes, codes = np.unique(np.asarray(self.y_aux), return_inverse=True)
         if len(classes) < 2:

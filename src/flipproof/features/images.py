@@ -47,6 +47,6 @@ def image_shape_of(n_pixels: int, image_shape: tuple[int, ...] | None, who: str)
     else:
         shape = (*image_shape, 1) if len(image_shape) == 2 else tuple(image_shape)
     if len(shape) != 3 or int(np.prod(shape)) != n_pixels:
-        wanted = f"(height, width) or (height, width, channels) of rows of {n_pixels} numbers"
+        wanted = f"(height, width) or (height, width, channels) with {n_pixels} numbers in all"
         raise parameter_error(who, "image_shape", wanted, image_shape)
     return shape[0], shape[1], shape[2]

@@ -160,7 +160,7 @@ class RICA(ImageTransformer):
         along = "the number of patches along a side with this patch_size and stride"
         check_parameter("RICA", "grid", self.grid, integer(1, fewest, along))
         most = min(self.patch_size**2 * channels, self.n_patches)
-        in_patch = "the numbers in a patch or the number of patches"
+        in_patch = "the smaller of the size of a patch and the number of patches"
         check_parameter("RICA", "n_whitened", self.n_whitened, integer(1, most, in_patch))
 
 

@@ -295,7 +295,7 @@ class SimCLRFeatures(ImageTransformer):
 
     @property
     def rests_on(self) -> Assumption | None:
-        """What certificates on these features assume, beside that they were fitted without labels."""
+        """What certificates with these features assume, in addition to a fit without labels."""
         return None if self.weights is None else Assumption("pretrained-weights")
 
     def fit(self, X: Any, y: Any = None) -> SimCLRFeatures:

@@ -167,7 +167,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.limit = limit
 
     def fit(self, X: Any, y: Any = None) -> WordVectors:
-        """Read the vectors and, for "idf", count the texts that each word is in; labels are ignored."""
+        """Read the vectors and, for "idf", count the texts that contain each word; labels are ignored."""
         check_parameters(self)
         self.words_, self.vectors_ = self._read()
         self._n_features_out = self.vectors_.shape[1]
@@ -191,7 +191,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         words, vectors = self.vectors
         listed, array = list(words)[: self.limit], np.asarray(vectors, dtype=np.float32)[: self.limit]
         if array.ndim != 2 or len(listed) != len(array) or len(set(listed)) < len(listed):
-            wanted = "a file, or a pair of different words and an array with a row for each"
+            wanted = "a file, or a pair of distinct words and an array with one row per word"
             found = f"these are {len(listed)} words and an array of shape {array.shape}."
             raise parameter_error("WordVectors", "vectors", wanted, type(self.vectors).__name__, found)
         return listed, array

@@ -79,7 +79,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     attacks follow. :func:`flipproof.checks.check_certifier` tries every attack on small problems.
 
     `label_free_weights` is asked about one test row at a time. A subclass that knows a faster way overrides
-    :meth:`votes` instead, as flipproof's own learners do. Every learner provides its votes to attacks and collective
+    :meth:`votes_on` instead, as flipproof's own learners do. Every learner provides its votes to attacks and collective
     certificates by the methods of :class:`flipproof.core.provider.VoteProvider`, whichever of the two it defines.
 
     Parameters
@@ -131,7 +131,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """
         raise NotImplementedError(f"{type(self).__name__} must return weights (m, n) from label_free_weights(Z).")
 
-    def votes(self, Z: Floats) -> VoteSource:
+    def votes_on(self, Z: Floats) -> VoteSource:
         """Return the votes of all training rows on a block of test rows, as `test_features` returned them.
 
         This asks `label_free_weights` about one row at a time. Override it to be faster: return weights as
@@ -166,7 +166,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return self.n_rows_
 
     def _numbers_per_row(self) -> int:
-        """Return how many numbers `votes` has in memory for each test row, besides the votes themselves."""
+        """Return how many numbers `votes_on` has in memory for each test row, besides the votes themselves."""
         return 3 * self.n_rows_
 
     def _learner_assumptions(self) -> Iterable[Assumption | str]:
@@ -225,9 +225,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         ``argmax(alpha @ onehot(y) + offsets)`` is the prediction, whatever the labels y. This is the one method that
         needs memory of m times n: call it on a few rows.
         """
-        source = self.votes(self.test_features(X))
+        source = self.votes_on(self.test_features(X))
         votes = all_votes(source)
-        offsets = self.offsets(source, votes.sum(axis=1).astype(np.int64))
+        offsets = self.offsets_on(source, votes.sum(axis=1).astype(np.int64))
         down = -source.exponent[:, None]
         return scale(votes, down), scale(offsets.astype(np.float64), down)
 
@@ -273,14 +273,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return statement.certificates(parts, like)
 
     def _certify_block(self, Z: Floats, method: str, powers: Powers) -> CertifiedBlock:
-        source, n_classes = self.votes(Z), len(self.classes_)
+        source, n_classes = self.votes_on(Z), len(self.classes_)
         if method == "exact" and powers.groups is not None:
             votes = class_scores(source, self.label_codes_, n_classes)
-            scores = votes + self.offsets(source, votes.sum(axis=1))
+            scores = votes + self.offsets_on(source, votes.sum(axis=1))
             by_group = group_votes(source, self.label_codes_, n_classes, powers.groups, powers.changeable)
             return CertifiedBlock(certify_groups_exactly(by_group, scores, powers.scope), source.exponent)
         free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
-        offsets = fixed + self.offsets(source, (free.scores + fixed).sum(axis=1))
+        offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
         noises = noises_to_try(self.noise_, n_classes)
         return CertifiedBlock(certify_counted(free, offsets, method, noises, powers.scope), source.exponent)
 
@@ -289,13 +289,13 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Z, like = self._without_repeats(Z)
         scores, exponents = [], []
         for rows in self.blocks(len(Z)):
-            source = self.votes(Z[rows])
+            source = self.votes_on(Z[rows])
             votes = class_scores(source, self.label_codes_, len(self.classes_))
-            scores.append(votes + self.offsets(source, votes.sum(axis=1)))
+            scores.append(votes + self.offsets_on(source, votes.sum(axis=1)))
             exponents.append(source.exponent)
         return np.concatenate(scores)[like], np.concatenate(exponents)[like]
 
-    def offsets(self, source: VoteSource, sums: Integers) -> Integers:
+    def offsets_on(self, source: VoteSource, sums: Integers) -> Integers:
         """Return the offsets of the deployed rule on the grid, given the sum of all votes on each test row."""
         offsets = getattr(source, "offsets", None)
         if offsets is None:

@@ -232,7 +232,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """All test rows of a cluster have the same votes."""
         return np.unique(Z, return_inverse=True)
 
-    def votes(self, Z: Any) -> SparseVotes:
+    def votes_on(self, Z: Any) -> SparseVotes:
         """Return the votes on test rows, given by their clusters."""
         return SparseVotes(self._lines[Z], np.zeros(len(Z), dtype=np.int64), self.n_rows_)
 

@@ -187,9 +187,9 @@ def _problems(
 
 def vote_table(model: VoteProvider, Z: Any, powers: Powers) -> VoteTable:
     """Return all votes on a few test rows."""
-    source = model.votes(Z)
+    source = model.votes_on(Z)
     votes = all_votes(source)
-    offsets = model.offsets(source, votes.sum(axis=1).astype(np.int64))
+    offsets = model.offsets_on(source, votes.sum(axis=1).astype(np.int64))
     return VoteTable(votes, offsets, model.label_codes_, powers)
 
 

@@ -204,7 +204,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         exponent -= scale(most, exponent) > 2.0**self.precision_ - 1
         return shares, exponent
 
-    def votes(self, Z: Any) -> SparseVotes:
+    def votes_on(self, Z: Any) -> SparseVotes:
         """Return the votes on a block of test rows, given by their leaves.
 
         Sums of shares are exact, in any order, and each is rounded once.

@@ -417,7 +417,7 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
             labels = LabelSums.of(self._basis, codes, len(self.classes_))
             self._rule = landmark_rule(self._kernel, self._map, self._whitening, self._lambda, labels, self.precision_)
 
-    def votes(self, Z: Floats) -> VoteSource:
+    def votes_on(self, Z: Floats) -> VoteSource:
         """Return the votes of all training rows on a block of test rows, compared to all rows or to landmarks."""
         if self.component_indices_ is not None:
             return self._rule.products(Z).of(self._basis)

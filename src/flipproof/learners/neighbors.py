@@ -500,7 +500,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         search.nearest(X[:1], self.n_neighbors_)  # what is wrong with its answers shows now
         return search
 
-    def votes(self, Z: Floats) -> SparseVotes:
+    def votes_on(self, Z: Floats) -> SparseVotes:
         """Return the votes of the nearest training rows on each test row."""
         k, n = self.n_neighbors_, self.n_rows_
         neighbors = self._search.nearest(Z, k)

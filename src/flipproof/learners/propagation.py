@@ -195,7 +195,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self._voters = np.flatnonzero(self.is_labeled_)
         self._spread = self._graph.solutions(self._voters) if n * len(self._voters) <= MOST_KEPT else None
 
-    def votes(self, Z: Floats) -> SparseVotes:
+    def votes_on(self, Z: Floats) -> SparseVotes:
         """Return the votes of all labels on a block of test rows.
 
         (D - alpha W)^-1 is symmetric: what a label sends to the neighbours of a test row is what they send to it.

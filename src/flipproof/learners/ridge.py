@@ -141,7 +141,7 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         self._rule = ridge_rule(self._whitening, labels, self.regularization, self.noise_, self.precision_)
         self.regularization_ = self._whitening.in_feature_units(self._rule.regularization)
 
-    def votes(self, Z: Floats) -> ProductVotes:
+    def votes_on(self, Z: Floats) -> ProductVotes:
         """Return the votes of all training rows on a block of test rows: one matrix product."""
         return self._rule.products(Z).of(self._basis)
 

@@ -122,7 +122,7 @@ class RowsInBlocks(LabelLinearParameters):
     """A label-linear learner whose training rows stay where they are, and are visited a block at a time.
 
     All that is kept of them is of the size of a few columns by columns matrices. Votes of single rows are not to be
-    had: it has no `votes` for attacks, and no `vote_weights`.
+    had: it has no `votes_on` for attacks, and no `vote_weights`.
     """
 
     parameter_constraints: ClassVar[Constraints] = {
@@ -367,15 +367,15 @@ class RowsInBlocks(LabelLinearParameters):
 
     def _rows_per_pass(self, known: BlockAdversary, method: str) -> int:
         check_parameters(self, "block_size")
-        if known.powers.cells is not None and method == "exact":
-            bytes_per_row = 16 * len(known.powers.cells)
+        if known.rights.cells is not None and method == "exact":
+            bytes_per_row = 16 * len(known.rights.cells.numbers)
         else:
             bytes_per_row = self._count(known).bytes_per_row
         held = 8 * len(self._whitening.basis_exponent)
         return self.block_size or max(1, TALLY_BYTES // max(1, bytes_per_row + held))
 
     def _count(self, known: BlockAdversary) -> VoteCount:
-        n_classes = len(self.classes_) * (2 if known.powers.is_limited else 1)
+        n_classes = len(self.classes_) * (2 if known.rights.is_limited else 1)
         return VoteCount(n_classes, self.precision_, self.n_rows_)
 
     def _voters(self, products: ProductVotes) -> Voters:
@@ -385,13 +385,13 @@ class RowsInBlocks(LabelLinearParameters):
         self, products: ProductVotes, method: str, known: BlockAdversary, rows: RowBlocks
     ) -> list[CertifiedBlock]:
         voters, n_rows = self._voters(products), len(products.exponent)
-        if method == "exact" and known.powers.cells is not None:
-            work = GroupTally(voters, known.powers)
+        if method == "exact" and known.rights.cells is not None:
+            work = GroupTally(voters, known.rights)
             sums: GroupSums = self._count_votes(work, "Summing up votes", rows, known.census)
             return [self._certify_groups(products, sums, known)]
         count = self._count(known)
         tally: LevelTally | CellTally = self._count_votes(
-            Tally(voters, count, known.powers), "Counting votes", rows, known.census
+            Tally(voters, count, known.rights), "Counting votes", rows, known.census
         )
         size = block_rows(self.n_rows_, count.n_classes, self.precision_, MEMORY_BUDGET)
         parts = []
@@ -405,9 +405,9 @@ class RowsInBlocks(LabelLinearParameters):
         return parts
 
     def _certify_groups(self, products: ProductVotes, sums: GroupSums, known: BlockAdversary) -> CertifiedBlock:
-        assert known.powers.cells is not None
+        assert known.rights.cells is not None
         scores = sums.scores + self._offsets(products, sums.scores.sum(axis=1))
-        by_group = grouped(sums.by_cell, known.powers.cells, len(self.classes_))
+        by_group = grouped(sums.by_cell, known.rights.cells.numbers, len(self.classes_))
         return CertifiedBlock(certify_groups_exactly(by_group, scores, known.scope), products.exponent)
 
     def __getstate__(self) -> dict[str, Any]:
