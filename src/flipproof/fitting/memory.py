@@ -28,7 +28,7 @@ from flipproof.fitting.choices import (
     source_name,
     table_encoder,
 )
-from flipproof.values import as_values
+from flipproof.values import as_values, column_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -176,7 +176,6 @@ def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], schema:
 
 def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
     """Return a data frame, or one with its labels beside it, as a table."""
-    from flipproof.values import column_of
     from flipproof.tables.encoding import as_arrow
 
     frame, y = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
