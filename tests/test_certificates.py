@@ -94,6 +94,21 @@ def test_a_table_holds_everything_and_survives_a_file(words, method, tmp_path):
     assert [one["sentence"] for one in stored] == [str(one) for one in cert.assumptions]
 
 
+def test_a_table_holds_names_and_labels_if_asked():
+    cert = make()
+    names, truth = [f"row {number}" for number in range(7)], cert.classes[[0, 1, 2, 0, 1, 2, 0]]
+    table = cert.to_arrow(ids=names, y_true=truth, details=False)
+    expected = ["id", "prediction", "radius", "rival", "margin", "label", "correct", "method", "unit"]
+    assert table.column_names == expected
+    assert table["id"].to_pylist() == names
+    np.testing.assert_array_equal(table["label"].to_numpy(), truth)
+    np.testing.assert_array_equal(table["correct"].to_numpy(), truth == cert.prediction)
+    assert set(table["method"].to_pylist()) == {"exact"}
+    assert set(cert.to_arrow().column_names) - set(expected) >= {"log_failure", "abstained", "noise"}
+    with pytest.raises(ValueError, match="length"):
+        cert.to_arrow(ids=names[:3])
+
+
 def test_a_table_holds_the_noise_of_each_row():
     cert = dataclasses.replace(make("kl"), noise=np.linspace(0.1, 0.4, 7))
     np.testing.assert_array_equal(cert.to_arrow()["noise"].to_numpy(), cert.noise)

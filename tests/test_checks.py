@@ -61,6 +61,7 @@ def test_sound_learners_pass(estimator):
     assert check_certifier(estimator, **TWO) is None
 
 
+@pytest.mark.slow
 def test_by_default_there_are_four_problems_of_five_rows():
     assert check_certifier(CertifiedRidgeClassifier()) is None
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import html
 import json
-import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.rounding import Floats, Integers
 from flipproof.parameters import check_parameter, one_of
+from flipproof.readable import percent, significant
+from flipproof.values import column_of
 
 METHODS = ("exact", "tight", "kl")
 
@@ -108,7 +109,7 @@ class Certificates:
             middle = f", median radius {int(median)}" if len(self) else ""
             middle += f" of {self.n_touchable} {self.unit}"
         else:
-            middle = f", median radius {_rounded_down(median)} ({self.unit})" if len(self) else f" ({self.unit})"
+            middle = f", median radius {significant(median)} ({self.unit})" if len(self) else f" ({self.unit})"
         abstained = f", {np.count_nonzero(self.abstained)} abstained" if self.abstained.any() else ""
         return f"<Certificates: {len(self)} predictions, method {self.method!r}{middle}{abstained}>"
 
@@ -128,24 +129,38 @@ class Certificates:
     def _radius_words(self, row: int) -> str:
         if self.abstained[row]:
             return "abstained"
-        return str(self.radius[row]) if self.unit in COUNTED_UNITS else _rounded_down(self.radius[row])
+        return str(self.radius[row]) if self.unit in COUNTED_UNITS else significant(self.radius[row])
 
-    def to_arrow(self) -> Any:
-        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
+    def to_arrow(
+        self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True
+    ) -> Any:
+        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata.
+
+        Parameters
+        ----------
+        ids : sequence of m names, optional
+            What the test rows are called, for a column ``id``.
+        y_true : array of shape (m,), optional
+            The true classes, for the columns ``label`` and ``correct``.
+        details : bool, default=True
+            Whether there are columns for what proves the radius: ``log_failure``, ``abstained``, ``noise`` and a
+            ``witness_`` for each class. Without them it is the table that ``flipproof certify -o`` writes.
+
+        Returns
+        -------
+        pyarrow.Table
+        """
         try:
             import pyarrow as pa
         except ImportError as error:
             raise ImportError("to_arrow needs pyarrow: pip install 'flipproof[cli]'") from error
-        columns = {
-            "prediction": self.prediction,
-            "radius": self.radius,
-            "rival": self.rival,
-            "margin": self.margin,
-            "log_failure": self.log_failure,
-            "abstained": self.abstained,
-            "noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self)),
-            **{f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)},
-        }
+        columns: dict[str, Any] = {} if ids is None else {"id": column_of(ids)}
+        columns |= {"prediction": self.prediction, "radius": self.radius, "rival": self.rival, "margin": self.margin}
+        if y_true is not None:
+            columns |= {"label": y_true, "correct": self.prediction == np.asarray(y_true)}
+        columns |= {"method": pa.repeat(self.method, len(self)), "unit": pa.repeat(self.unit, len(self))}
+        if details:
+            columns |= self._details()
         about = {
             "method": self.method,
             "n_train": str(self.n_train),
@@ -155,6 +170,15 @@ class Certificates:
             "assumptions": json.dumps([one.to_dict() for one in self.assumptions]),
         }
         return pa.table(columns, metadata=about)
+
+    def _details(self) -> dict[str, Any]:
+        """Return the columns of a table that prove the radius."""
+        return {
+            "log_failure": self.log_failure,
+            "abstained": self.abstained,
+            "noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self)),
+            **{f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)},
+        }
 
 
 def check_method(method: str, owner: str) -> str:
@@ -177,7 +201,7 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
         measured = "the l2 norm over all training features" if certificates.unit == "l2" else "divergence of the noise"
         return (
             f"Test row {row} is predicted as {spoken(prediction)}, and would be even if someone who aims at this very "
-            f"row had changed the training data by up to {_rounded_down(certificates.radius[row])} in {measured}; "
+            f"row had changed the training data by up to {significant(certificates.radius[row])} in {measured}; "
             f"beyond that, {spoken(rival)} is the class to watch."
         )
     radius, n = int(certificates.radius[row]), certificates.n_touchable
@@ -187,7 +211,8 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
     restricted = certificates.adversary is not None and certificates.adversary.allowed is not None
     how = "in any way that is possible" if restricted else "to whatever they liked"
     if certificates.unit == "labels":
-        attack = f"someone who aims at this very row had changed any {radius} of the {n} {who} ({radius / n:.1%}) {how}"
+        share = percent(radius / n)
+        attack = f"someone who aims at this very row had changed any {radius} of the {n} {who} ({share}) {how}"
     else:
         attack = f"any {radius} of the {n} {who} had aimed at this very row and changed all of their labels {how}"
     return (
@@ -198,15 +223,6 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
 
 def _html_cells(texts: Iterable[Any], tag: str) -> str:
     return "".join(f"<{tag}>{html.escape(str(text))}</{tag}>" for text in texts)
-
-
-def _rounded_down(radius: float) -> str:
-    """Write three digits of a radius, and never more than was proved."""
-    if radius <= 0 or not math.isfinite(radius):
-        return f"{radius:g}"
-    digits = 2 - math.floor(math.log10(radius))
-    shortened = math.floor(radius * 10.0**digits) / 10.0**digits
-    return f"{shortened:.{max(digits, 0)}f}"
 
 
 def method_name(certificates: Certificates) -> str:

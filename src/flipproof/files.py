@@ -1,9 +1,11 @@
-"""Files that are written whole or not at all."""
+"""Files that are written whole or not at all, and digests by which contents are recognised."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -18,3 +20,22 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def digest_of(content: bytes | str) -> str:
+    """Return the SHA-256 of bytes, or of a text in UTF-8, as 64 hexadecimal digits."""
+    return digest_of_pieces([content])
+
+
+def digest_of_pieces(pieces: Iterable[bytes | memoryview | str]) -> str:
+    """Return the SHA-256 of pieces one after another, as if they were one."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece.encode() if isinstance(piece, str) else piece)
+    return digest.hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file, of any size."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

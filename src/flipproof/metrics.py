@@ -1,4 +1,4 @@
-"""Certified accuracy and recall."""
+"""Certified accuracy and recall: who is correct and certified is counted here, once, for all who ask."""
 
 from __future__ import annotations
 
@@ -30,8 +30,7 @@ def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Arr
     array of shape (f,)
         An abstention counts as wrong.
     """
-    truth, wanted = _checked(y_true, certificates, flips)
-    return _share_safe(truth == certificates.prediction, certificates, wanted, truth.size)
+    return np.asarray(n_correct(y_true, certificates, flips) / len(certificates))
 
 
 def certified_recall(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Floats:
@@ -46,15 +45,15 @@ def certified_recall(y_true: ArrayLike, certificates: Certificates, flips: Array
     recalls = []
     for label in certificates.classes:
         of_class = truth == label
-        recalls.append(_share_safe(of_class & (certificates.prediction == label), certificates, wanted, of_class.sum()))
+        safe = np.array(n_standing(certificates, wanted, of_class & (certificates.prediction == label)))
+        recalls.append(safe / of_class.sum() if of_class.any() else np.full(len(wanted), np.nan))
     return np.stack(recalls, axis=1)
 
 
-def _share_safe(correct: NDArray[np.bool_], certificates: Certificates, flips: Floats, total: int) -> Floats:
-    """Return the share of `total` rows that are correct and certified; NaN of no rows."""
-    radii = np.sort(certificates.radius[correct & ~certificates.abstained])
-    safe = len(radii) - np.searchsorted(radii, flips, side="left")
-    return safe / total if total else np.full(len(flips), np.nan)
+def n_correct(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Integers:
+    """Count the test rows of certified accuracy: predicted correctly, and certified against each number of flips."""
+    truth, wanted = _checked(y_true, certificates, flips)
+    return np.array(n_standing(certificates, wanted, truth == certificates.prediction), dtype=np.int64)
 
 
 def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> tuple[NDArray[Any], Floats]:
@@ -102,9 +101,12 @@ def is_unlimited(certificates: Certificates) -> Booleans:
 def n_standing(certificates: Certificates, flips: Any, among: Booleans | None = None) -> list[int]:
     """Count the predictions that any so many flips leave as they are; abstentions never count."""
     rows = ~certificates.abstained if among is None else among & ~certificates.abstained
-    radii = np.sort(certificates.radius[rows])
-    counts = len(radii) - np.searchsorted(radii, np.asarray(flips), side="left")
-    return [int(count) for count in counts]
+    return [int(count) for count in n_reaching(certificates.radius[rows], flips)]
+
+
+def n_reaching(radii: NDArray[Any], flips: ArrayLike) -> Integers:
+    """Count the radii that are at least as large as each number of flips."""
+    return np.asarray(len(radii) - np.searchsorted(np.sort(radii), np.asarray(flips), side="left"))
 
 
 def least_change(certificates: Certificates) -> float:

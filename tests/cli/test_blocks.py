@@ -286,7 +286,7 @@ def tls_options(folder, name):
     ]
 
 
-@pytest.fixture(scope="module", params=["tcp", "tls"])
+@pytest.fixture(scope="module", params=mostly_slow(["tcp", "tls"], fast=(0,)))
 def running(request, tmp_path_factory, certificates):
     """Address and TLS options of a scheduler with a worker, as somebody else would have started them."""
     folder = tmp_path_factory.mktemp(request.param)

@@ -1,4 +1,4 @@
-"""Files that are missing are fetched, checked and kept; what cannot be had is said in one line."""
+"""Missing files are downloaded, checked and stored; a failure is reported in one line."""
 
 import gzip
 import io
@@ -23,7 +23,7 @@ from flipproof.datasets import text_sets as texts
 
 
 class Server:
-    """A real server on this machine: answers from a table of paths, and remembers what it was asked for."""
+    """A real local server: it answers from a table of paths, and remembers the requests."""
 
     def __init__(self):
         self.files, self.asked = {}, []
@@ -73,7 +73,7 @@ def test_a_missing_file_is_fetched_once_and_kept(monkeypatch, server, data_dir, 
     assert np.array_equal(first.X_train, load_spambase(data_home=data_dir).X_train)
 
 
-def test_a_compressed_file_is_kept_as_it_came(monkeypatch, server, data_dir, tmp_path):
+def test_a_compressed_file_is_stored_compressed(monkeypatch, server, data_dir, tmp_path):
     for name in ("TRAIN_IMAGES", "TRAIN_LABELS", "TEST_IMAGES", "TEST_LABELS"):
         file = getattr(digits, name)
         server.files[f"/{file.name}.gz"] = (data_dir / "mnist" / f"{file.name}.gz").read_bytes()
@@ -94,7 +94,7 @@ def test_a_file_is_taken_out_of_an_archive(monkeypatch, server, data_dir, tmp_pa
 
 
 @pytest.mark.parametrize("content", [b"no archive", b""])
-def test_an_archive_that_is_none_leaves_nothing_behind(monkeypatch, server, tmp_path, content):
+def test_an_invalid_archive_leaves_no_file(monkeypatch, server, tmp_path, content):
     serve(monkeypatch, server, texts, "MESSAGES", content)
     with pytest.raises(FileNotFoundError, match=r"Put SMSSpamCollection into .*no SMSSpamCollection in the archive"):
         load_sms_spam(data_home=tmp_path)
@@ -111,7 +111,7 @@ def test_a_tampered_download_is_refused_and_not_kept(monkeypatch, server, data_d
     assert not (tmp_path / "spambase").exists()
 
 
-def test_offline_one_line_says_which_file_to_put_where(monkeypatch, server, tmp_path):
+def test_offline_the_error_says_which_file_to_put_where(monkeypatch, server, tmp_path):
     serve(monkeypatch, server, tables, "SPAMBASE", b"")
     del server.files["/SPAMBASE"]
     with pytest.raises(FileNotFoundError) as caught:
@@ -123,7 +123,7 @@ def test_offline_one_line_says_which_file_to_put_where(monkeypatch, server, tmp_
     assert "404" in message
 
 
-def test_nothing_is_asked_for_if_not_wanted_or_if_a_folder_is_given(monkeypatch, server, tmp_path):
+def test_nothing_is_downloaded_if_disabled_or_if_a_folder_is_given(monkeypatch, server, tmp_path):
     serve(monkeypatch, server, tables, "SPAMBASE", b"whatever")
     for where in ({"data_home": tmp_path, "download_if_missing": False}, {"folder": tmp_path}):
         with pytest.raises(FileNotFoundError, match=r"Put spambase.data into "):
@@ -131,11 +131,11 @@ def test_nothing_is_asked_for_if_not_wanted_or_if_a_folder_is_given(monkeypatch,
     assert server.asked == []
 
 
-def test_a_folder_that_cannot_be_written_to_is_said(monkeypatch, server, data_dir, tmp_path):
+def test_a_folder_that_cannot_be_written_to_is_reported(monkeypatch, server, data_dir, tmp_path):
     original = gzip.decompress((data_dir / "spambase" / "spambase.data.gz").read_bytes())
     serve(monkeypatch, server, tables, "SPAMBASE", original)
     (tmp_path / "spambase").write_text("a file where the folder should be")
-    with pytest.raises(OSError, match=r"Cannot keep .*spambase.data: .* Choose another folder with data_home"):
+    with pytest.raises(OSError, match=r"Cannot write .*spambase.data: .* Choose another folder with data_home"):
         load_spambase(data_home=tmp_path)
 
 
@@ -203,7 +203,7 @@ def test_openml_gives_the_same_phishing_table(monkeypatch, server, data_dir, tmp
     assert fetched.checksums == here.checksums
 
 
-def test_openml_out_of_reach_is_one_line(monkeypatch, tmp_path):
+def test_unreachable_openml_gives_a_one_line_error(monkeypatch, tmp_path):
     def offline(*args, **kwargs):
         raise OSError("no network")
 

@@ -12,10 +12,11 @@ import pytest
 from flipproof.datasets import image_sets as cifar
 from flipproof.datasets import load_adult, load_cifar10, load_dogfish, load_german_credit, load_imdb
 from flipproof.datasets import text_sets as texts
-from flipproof.datasets.shelf import PublicFile, checksum
+from flipproof.datasets.shelf import PublicFile
+from flipproof.files import digest_of
 
 
-def test_original_tables_read_as_their_copies_with_names(data_dir, tmp_path):
+def test_original_tables_equal_their_copies_with_names(data_dir, tmp_path):
     """The originals are rebuilt to the last byte: their published checksums are those of the rebuilt files."""
     train, test = (
         gzip.decompress((data_dir / "adult" / f"adult.{part}.gz").read_bytes()).decode().splitlines()[1:]
@@ -57,7 +58,7 @@ def reviews(some_lines, tmp_path, monkeypatch):
             (folder / f"{number.decode()}_{rating.decode()}.txt").write_bytes(text)
         (tmp_path / "aclImdb" / part / "unsup").mkdir()
         (tmp_path / "aclImdb" / part / "unsup" / "0_0.txt").write_text("no label")
-        digest = checksum(b"".join(line + b"\n" for line in some_lines[part]))
+        digest = digest_of(b"".join(line + b"\n" for line in some_lines[part]))
         monkeypatch.setattr(texts, name, PublicFile(f"{part}.tsv", {digest: "the original"}))
     return tmp_path
 
@@ -75,7 +76,7 @@ def test_reviews_read_the_same_from_folder_archive_and_lines(some_lines, reviews
     assert load_imdb(folder=packed).X_test.tolist() == from_folder.X_test.tolist()
 
 
-def test_a_replaced_review_is_noticed(reviews):
+def test_a_replaced_review_is_detected(reviews):
     one = next((reviews / "aclImdb" / "test" / "pos").iterdir())
     one.write_text("A fine app, five stars.")
     with pytest.raises(OSError, match=r"aclImdb \(test\) is damaged or another file"):
@@ -99,7 +100,7 @@ def images(monkeypatch):
         for _ in cifar.BATCHES
     ]
     records = [np.column_stack(batch).tobytes() for batch in batches]
-    monkeypatch.setattr(cifar, "RECORD_DIGESTS", tuple(map(checksum, records)))
+    monkeypatch.setattr(cifar, "RECORD_DIGESTS", tuple(map(digest_of, records)))
     for name in ("BINARY_ARCHIVE", "PYTHON_ARCHIVE"):
         monkeypatch.setattr(cifar, name, PublicFile(getattr(cifar, name).name))
     return batches, records
@@ -139,7 +140,7 @@ def test_images_read_the_same_from_all_public_forms(images, tmp_path, form):
     assert np.array_equal(picture, np.stack([red, green, blue], axis=-1))
 
 
-def test_a_changed_image_is_noticed(images, tmp_path):
+def test_a_changed_image_is_detected(images, tmp_path):
     _, records = images
     (tmp_path / "cifar-10-batches-bin").mkdir()
     for name, content in zip(cifar.BATCHES, records, strict=True):

@@ -1,4 +1,4 @@
-"""What the loaders make of the real files."""
+"""The loaders on the real files."""
 
 import gzip
 from dataclasses import FrozenInstanceError
@@ -28,7 +28,7 @@ LOADERS = [
 
 
 @pytest.mark.parametrize(("loader", "kind", "shape", "n_test", "counts", "origin"), LOADERS)
-def test_real_files_are_read_whole_and_their_origin_is_said(data_dir, loader, kind, shape, n_test, counts, origin):
+def test_real_files_are_complete_and_their_origin_is_reported(data_dir, loader, kind, shape, n_test, counts, origin):
     data = getattr(datasets, loader)(data_home=data_dir, **({"kind": kind} if kind else {}))
     assert data.X_train.shape == shape
     assert data.X_test.shape == (n_test, *shape[1:])
@@ -64,7 +64,7 @@ def test_an_explicit_folder_holds_the_files_themselves(data_dir):
     assert np.array_equal(here.X_test, home.X_test)
 
 
-def test_images_are_what_they_look_like(data_dir):
+def test_images_match_their_labels(data_dir):
     digits = datasets.load_mnist(data_home=data_dir)
     first = digits.X_train[0].reshape(digits.image_shape)
     assert digits.y_train[0] == 5
@@ -142,11 +142,11 @@ def test_a_file_of_another_kind_is_named(tmp_path):
         "t10k-labels-idx1-ubyte",
     ):
         (tmp_path / name).write_bytes(b"\x00\x00\x08\x01" + bytes(100))
-    with pytest.raises(OSError, match="train-images-idx3-ubyte is no IDX file of its kind"):
+    with pytest.raises(OSError, match="train-images-idx3-ubyte is not a valid IDX file"):
         datasets.load_mnist(folder=tmp_path, check=False)
     (tmp_path / "spambase.data").write_text("1,2,3\n1,2\n")
-    with pytest.raises(OSError, match=r"spambase.data is no table of this data set"):
+    with pytest.raises(OSError, match=r"spambase.data is not a table of this data set"):
         datasets.load_spambase(folder=tmp_path, check=False)
     (tmp_path / "dogfish_imagenette_tinynet.npz").write_bytes(b"no archive")
-    with pytest.raises(OSError, match=r"tinynet.npz is damaged or another file: it must hold X_train"):
+    with pytest.raises(OSError, match=r"tinynet.npz is damaged or another file: it must contain X_train"):
         datasets.load_dogfish(folder=tmp_path, check=False)

@@ -14,7 +14,7 @@ def rows_of(**columns):
     return RunRows(np.arange(m), np.zeros(m, dtype=np.int64), filled | {"prediction": np.zeros(m, dtype=np.int64)})
 
 
-def test_the_gap_is_looked_for_where_no_further_row_is_broken_too():
+def test_the_gap_covers_flips_beyond_the_last_attack():
     # two rows that no attack breaks, of which one is certified by tight up to 20 flips only
     rows = rows_of(flips_needed=[5, 11, -1, -1], tight=[4, 8, 20, 30], exact=[4, 10, N_TRAIN, N_TRAIN])
     assert claims._gap_up_to(None)(rows) == ["0.5000", "0.0000"]
@@ -29,7 +29,7 @@ def test_the_figure_ends_where_the_claims_say():
     assert figure.most_flips == claims.FIGURE_FLIPS
 
 
-def test_half_is_half_and_more_than_chance_is_more():
+def test_thresholds_of_half_and_chance():
     rows = rows_of(tight=[3, 3, 7, 7], exact=[9, 9, 9, 9])
     assert claims._flips_while(claims._half)(rows) == ["7", "9"]
     assert claims._flips_while(lambda share: share > 0.5)(rows) == ["3", "9"]

@@ -1,4 +1,4 @@
-"""The results under reproduction/ are what the code gives: rows done again, tables made again."""
+"""The results in reproduction/ match the code: rows are recomputed, tables regenerated."""
 
 import json
 import shutil
@@ -14,8 +14,8 @@ from flipproof.cli.group import run as command
 from flipproof.experiments import read_experiment
 from flipproof.experiments.claims import CLAIMS, claims_table
 from flipproof.experiments.row_files import COLUMNS, RowFile
-from flipproof.experiments.sources import digest
 from flipproof.experiments.tables_and_figures import tables
+from flipproof.files import digest_of_file
 from flipproof.processor import SAME_KERNELS
 
 FOLDER = Path(__file__).parents[2] / "reproduction"
@@ -43,7 +43,7 @@ def test_every_run_has_every_test_row(committed):
     assert not manifest["quick"]
 
 
-def test_tables_are_those_of_the_rows(committed):
+def test_tables_match_the_rows(committed):
     experiment, rows, manifest = committed
     assert (FOLDER / experiment.name / "tables.md").read_text() == tables(experiment, rows, manifest)
     for figure in experiment.figures:
@@ -51,7 +51,7 @@ def test_tables_are_those_of_the_rows(committed):
 
 
 @pytest.mark.slow
-def test_the_numbers_of_the_text_are_those_of_the_rows():
+def test_the_numbers_of_the_text_match_the_rows():
     rows = {name: RowFile(FOLDER / name).runs() for name in TEST_ROWS}
     table = (FOLDER / "claims.md").read_text()
     assert table == claims_table(rows)
@@ -59,7 +59,7 @@ def test_the_numbers_of_the_text_are_those_of_the_rows():
 
 
 @pytest.mark.slow
-def test_tables_and_figures_are_made_again_from_rows_alone(tmp_path, capfd):
+def test_tables_and_figures_are_regenerated_from_rows(tmp_path, capfd):
     folder = tmp_path / "dogfish"
     folder.mkdir()
     for name in ("rows.csv.xz", "manifest.json"):
@@ -72,14 +72,15 @@ def test_tables_and_figures_are_made_again_from_rows_alone(tmp_path, capfd):
     assert "mnist17" not in capfd.readouterr().out
 
 
-def test_everything_is_on_record(committed):
+def test_the_manifest_is_complete(committed):
     experiment, rows, manifest = committed
     assert set(manifest["runs"]) == set(rows)
     kept = {name for name, spec in experiment.features.items() if spec.keep}
     assert set(manifest["features"]) == kept
     used = {run.features for run in experiment.runs} & kept  # what these build on may be too large to commit
     for name in used:
-        assert digest(FOLDER / experiment.name / "features" / f"{name}.npz") == manifest["features"][name]["sha256"]
+        path = FOLDER / experiment.name / "features" / f"{name}.npz"
+        assert digest_of_file(path) == manifest["features"][name]["sha256"]
         assert manifest["features"][name]["data"]
     for environment in manifest["environments"].values():
         assert {"flipproof", "numpy", "scipy", "scikit-learn"} <= set(environment["versions"])
@@ -88,7 +89,7 @@ def test_everything_is_on_record(committed):
     assert ("glove_6b_100d_subset.npz" in manifest["data"]["checksums"]) == (experiment.name == "imdb")
 
 
-def test_random_rows_of_every_run_come_out_the_same(committed, data_dir, tmp_path):
+def test_random_rows_of_every_run_are_reproduced(committed, data_dir, tmp_path):
     experiment, rows, manifest = committed
     folder = FOLDER / experiment.name / "features"
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""A run that needs more than the experiment's data is left out where that is not there, and added when it is."""
+"""A run that needs more than the experiment's data is skipped if that is missing, and added once it is available."""
 
 import json
 from pathlib import Path
@@ -14,7 +14,7 @@ from flipproof.experiments.sources import FeatureStore, load, slice_of
 from flipproof.experiments.spec import parse_experiment
 
 COMMITTED = Path(__file__).parents[2] / "reproduction" / "cifar10" / "features"
-NOT_RUN = "not run here, for want of the toy images."
+NOT_RUN = "skipped (needs the toy images)."
 
 
 @pytest.fixture
@@ -26,13 +26,13 @@ def results(folder):
     return (folder / FINISHED).read_bytes(), (folder / "tables.md").read_text()
 
 
-def test_runs_without_their_data_are_left_out_and_added_when_it_is_there(toy, tmp_path):
+def test_runs_without_their_data_are_skipped_and_added_later(toy, tmp_path):
     experiment, asked = toy
     data, parts, whole = tmp_path / "data", tmp_path / "parts", tmp_path / "whole"
     data.mkdir()
     said = []
     reproduce(experiment, parts, data, say=said.append)
-    left_out = f"Left out: 'images' and 'few, of the images', for want of the toy images. Put {IMAGES} into {data}."
+    left_out = f"Skipped 'images' and 'few, of the images': needs the toy images. Put {IMAGES} into {data}."
     assert said[:2] == ["Toy: loading", left_out]
     assert said[-1] == "numbers: 0 of 20 test rows"
     assert asked == ["numbers", "images"]  # two runs, one attempt
@@ -48,15 +48,15 @@ def test_runs_without_their_data_are_left_out_and_added_when_it_is_there(toy, tm
     put_images(data)
     said.clear()
     reproduce(experiment, parts, data, say=said.append)
-    assert not any(text.startswith(("Left out", "numbers")) for text in said)
+    assert not any(text.startswith(("Skipped", "numbers")) for text in said)
     reproduce(experiment, whole, data)
     assert results(parts)[0] == results(whole)[0]
     assert list(RowFile(parts).runs()) == [run.name for run in experiment.runs]
-    assert "not run here" not in results(parts)[1]
+    assert "skipped" not in results(parts)[1]
     assert "\nimages: as they are.\n" in results(parts)[1]
 
 
-def test_what_is_done_needs_no_data_any_more(toy, tmp_path):
+def test_complete_runs_need_no_data(toy, tmp_path):
     experiment, asked = toy
     put_images(tmp_path)
     out = tmp_path / "out"
@@ -74,7 +74,7 @@ def test_what_is_done_needs_no_data_any_more(toy, tmp_path):
     assert list(RowFile(out).runs()) == ["numbers", "few, of the images"]
 
 
-def test_rows_of_a_run_that_is_left_out_are_kept_for_later(toy, tmp_path):
+def test_rows_of_a_skipped_run_are_kept(toy, tmp_path):
     experiment, _ = toy
     put_images(tmp_path)
     whole, parts = tmp_path / "whole", tmp_path / "parts"
@@ -89,7 +89,7 @@ def test_rows_of_a_run_that_is_left_out_are_kept_for_later(toy, tmp_path):
     (tmp_path / IMAGES).rename(tmp_path / "elsewhere")
     (parts / "features" / "few.npz").rename(tmp_path / "few.npz")
     reproduce(experiment, parts, tmp_path)
-    assert "not run here" in (parts / "tables.md").read_text()
+    assert "skipped" in (parts / "tables.md").read_text()
     assert {name: len(of_run.index) for name, of_run in RowFile(parts).runs().items()} == {
         "numbers": 20,
         "images": 19,
@@ -103,16 +103,16 @@ def test_rows_of_a_run_that_is_left_out_are_kept_for_later(toy, tmp_path):
     assert results(parts)[0] == results(whole)[0]
 
 
-def test_a_quick_run_does_without_even_if_the_data_is_there(toy, tmp_path):
+def test_a_quick_run_skips_them_even_if_the_data_is_available(toy, tmp_path):
     experiment, asked = toy
     put_images(tmp_path)
     said = []
     reproduce(experiment, tmp_path / "out", tmp_path, quick=True, say=said.append)
-    assert said[1] == "Left out: 'images' and 'few, of the images', as in every quick run."
+    assert said[1] == "Skipped 'images' and 'few, of the images': not part of a quick run."
     assert asked == ["numbers"]
 
 
-def test_everything_else_fails_loudly(toy, tmp_path):
+def test_other_missing_or_damaged_data_is_an_error(toy, tmp_path):
     experiment, _ = toy
     needed = parse_experiment("toy", SPEC.replace('only_with = "the toy images"', "").encode())
     said = []
@@ -125,7 +125,7 @@ def test_everything_else_fails_loudly(toy, tmp_path):
     assert RowFile(tmp_path / "damaged").runs() == {}
 
 
-def test_the_command_says_so_in_one_line_and_succeeds(toy, tmp_path, monkeypatch, capfd):
+def test_the_command_reports_skipped_runs_in_one_line_and_succeeds(toy, tmp_path, monkeypatch, capfd):
     monkeypatch.setattr(specs, "read_experiment", lambda name: toy[0])
     assert command(["reproduce", "dogfish", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")]) == 0
     printed = capfd.readouterr()
@@ -133,7 +133,7 @@ def test_the_command_says_so_in_one_line_and_succeeds(toy, tmp_path, monkeypatch
     assert [IMAGES in line for line in printed.err.splitlines()] == [False, True, False, False]
 
 
-def test_the_images_of_cifar10_are_fetched_at_most_once(data_dir, tmp_path, monkeypatch, capfd):
+def test_the_images_of_cifar10_are_downloaded_at_most_once(data_dir, tmp_path, monkeypatch, capfd):
     attempts = []
 
     def fetch(url, member=None):

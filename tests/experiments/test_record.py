@@ -1,4 +1,4 @@
-"""The record beside the rows stays true, and whatever is damaged or missing there gets one clear line."""
+"""The manifest stays correct, and damaged or missing results give a clear one-line error."""
 
 import io
 import json
@@ -52,7 +52,7 @@ def refused(arguments, capfd):
     return lines[0]
 
 
-def test_what_is_complete_stays_on_record_as_it_was_made(toy, monkeypatch):
+def test_complete_runs_keep_their_record(toy, monkeypatch):
     experiment, data, out = toy
     before = read_manifest(out / "mnist17")
     assert [len(run["environments"]) for run in before["runs"].values()] == [1, 1, 1]
@@ -72,7 +72,7 @@ def test_what_is_complete_stays_on_record_as_it_was_made(toy, monkeypatch):
     assert read_manifest(out / "mnist17") == before
 
 
-def test_rows_that_are_done_again_have_their_own_record(toy, monkeypatch):
+def test_recomputed_rows_have_their_own_record(toy, monkeypatch):
     experiment, data, out = toy
     before = read_manifest(out / "mnist17")
     RowFile(out / "mnist17").keep_only(["numbers"])
@@ -150,7 +150,7 @@ def damages(whole, manifest, rows, features):
         yield features, packed(**bad)
 
 
-def test_damaged_files_of_results_get_one_line_that_names_them(toy, capfd):
+def test_damaged_results_give_a_one_line_error_with_the_path(toy, capfd):
     _, data, out = toy
     whole = {path: path.read_bytes() for path in (out / "mnist17").rglob("*") if path.is_file()}
     manifest, rows, features = (out / "mnist17" / name for name in ("manifest.json", FINISHED, "features/few.npz"))
@@ -164,17 +164,17 @@ def test_damaged_files_of_results_get_one_line_that_names_them(toy, capfd):
         assert "Delete it" in said
         if path is not features:
             assert f"{path} is damaged" in refused(["reproduce", "figures", "--out", str(out)], capfd)
-        assert path.read_bytes() == content  # for whoever wants to look
+        assert path.read_bytes() == content  # kept for inspection
         path.unlink()
         if path is manifest:
-            assert f"there is no {manifest} to say of what" in refused(run_again, capfd)
+            assert f"their record {manifest} is missing" in refused(run_again, capfd)
             assert rows.read_bytes() == whole[rows]
             rows.unlink()
     assert command(run_again) == 0
     assert rows.read_bytes() == whole[rows]
 
 
-def test_rows_of_other_data_are_no_rows(toy, capfd):
+def test_rows_of_other_data_are_refused(toy, capfd):
     _, data, out = toy
     path = out / "mnist17" / FINISHED
     lines = lzma.decompress(path.read_bytes()).decode().splitlines()
@@ -189,19 +189,19 @@ def test_rows_of_other_data_are_no_rows(toy, capfd):
         line = ",".join([*other, *[""] * (len(lines[0].split(",")) - len(other))])
         path.write_bytes(lzma.compress("\n".join([lines[0], line, *lines[2:], ""]).encode()))
         said = refused(["reproduce", "mnist17", "--data-dir", str(data), "--out", str(out)], capfd)
-        assert f"{path} is damaged: its rows of 'numbers' are not those of the data" in said
+        assert f"{path} is damaged: its rows of 'numbers' do not match the data" in said
         refused(["reproduce", "figures", "--out", str(out)], capfd)
 
 
-def test_rows_that_are_dropped_are_named(toy):
+def test_removed_rows_are_reported(toy):
     experiment, data, out = toy
     said = []
     reproduce(experiment, out / "mnist17", data, seed=1, say=said.append)
-    (dropped,) = [text for text in said if text.startswith("Dropped")]
+    (dropped,) = [text for text in said if text.startswith("Removed the rows")]
     assert all(repr(run.name) in dropped for run in experiment.runs)
 
 
-def test_rows_go_with_the_features_that_they_were_computed_from(toy, monkeypatch):
+def test_rows_are_recomputed_if_their_features_change(toy, monkeypatch):
     experiment, data, out = toy
     folder = out / "mnist17"
     before = read_manifest(folder)
@@ -224,7 +224,7 @@ def test_rows_go_with_the_features_that_they_were_computed_from(toy, monkeypatch
     assert len(after["runs"]["few, of the images"]["environments"]) == 1
 
 
-def test_a_file_of_features_that_lacks_rows_is_damaged(toy, capfd):
+def test_features_with_missing_rows_are_refused(toy, capfd):
     _, data, out = toy
     path = out / "mnist17" / "features" / "few.npz"
     kept = read_features(path)
@@ -233,21 +233,21 @@ def test_a_file_of_features_that_lacks_rows_is_damaged(toy, capfd):
     assert f"{path} is damaged" in said
 
 
-def test_complete_rows_are_done_again_when_their_features_are_others(toy):
+def test_complete_rows_are_recomputed_if_their_features_differ(toy):
     experiment, data, out = toy
     path = out / "mnist17" / "features" / "few.npz"
     kept = read_features(path)
     write_features(path, FeatureFile((kept.rows[0][::-1], kept.rows[1]), kept.recipe, kept.made_with))
     before, said = RowFile(out / "mnist17").runs(), []
     reproduce(experiment, out / "mnist17", data, say=said.append)
-    assert "few, of the images: from the start, because its features are others now" in said
+    assert "few, of the images: recomputing all rows, because its features have changed" in said
     after = RowFile(out / "mnist17").runs()
     assert (before["few, of the images"]["exact"] != after["few, of the images"]["exact"]).any()
     manifest = read_manifest(out / "mnist17")
     assert manifest["runs"]["few, of the images"]["features"] == manifest["features"]["few"]["sha256"] == digest(path)
 
 
-def test_no_row_is_written_before_it_is_on_record_what_makes_it(toy, tmp_path, monkeypatch):
+def test_rows_are_recorded_before_they_are_written(toy, tmp_path, monkeypatch):
     experiment, data, _ = toy
     append = RowFile.append
 
@@ -281,7 +281,7 @@ def test_figures_are_made_of_complete_results_only(toy, tmp_path, monkeypatch, c
 
     RowFile(out / "mnist17").keep_only(["numbers"])
     said = refused(figures, capfd)
-    assert "1 of 3 runs are whole" in said
+    assert "1 of 3 runs are complete" in said
     assert "'flipproof reproduce toy'" in said
 
     class Stop(Exception):  # noqa: N818 - not an error
@@ -308,7 +308,7 @@ def test_figures_are_made_of_complete_results_only(toy, tmp_path, monkeypatch, c
     ):
         other = parse_experiment("toy", SPEC.replace(*change).encode())
         monkeypatch.setattr(specs, "read_experiment", lambda name, other=other: other)
-        assert f"{complete} of 3 runs are whole" in refused(["reproduce", "figures", "--out", str(whole)], capfd)
+        assert f"{complete} of 3 runs are complete" in refused(["reproduce", "figures", "--out", str(whole)], capfd)
 
     # a run that was left out where the spec does not allow it any more
     (data / IMAGES).unlink()
@@ -317,11 +317,11 @@ def test_figures_are_made_of_complete_results_only(toy, tmp_path, monkeypatch, c
         (tmp_path / "left" / "mnist17" / file).unlink()
     needed = parse_experiment("toy", SPEC.replace('only_with = "the toy images"', "").encode())
     monkeypatch.setattr(specs, "read_experiment", lambda name: needed)
-    assert "1 of 3 runs are whole" in refused(["reproduce", "figures", "--out", str(tmp_path / "left")], capfd)
+    assert "1 of 3 runs are complete" in refused(["reproduce", "figures", "--out", str(tmp_path / "left")], capfd)
     assert not [*tmp_path.rglob("tables.md"), *tmp_path.rglob("*.png"), *tmp_path.rglob("claims.md")]
 
 
-def test_all_looks_for_the_data_of_all_before_anything_takes_long(toy, tmp_path, monkeypatch, capfd):
+def test_all_checks_the_data_of_all_experiments_first(toy, tmp_path, monkeypatch, capfd):
     experiment, data, _ = toy
     monkeypatch.setattr(reproduce_command, "DATA_SETS", ("mnist17", "imdb"))
     needed = parse_experiment("imdb", SPEC.replace('only_with = "the toy images"', "").encode())
@@ -333,7 +333,7 @@ def test_all_looks_for_the_data_of_all_before_anything_takes_long(toy, tmp_path,
     assert not (tmp_path / "a").exists()
 
 
-def test_figures_of_nothing_are_refused_and_write_nothing(tmp_path, capfd):
+def test_figures_without_results_are_refused(tmp_path, capfd):
     out = tmp_path / "none"
     for more in ([], ["--quick"]):
         said = refused(["reproduce", "figures", "--out", str(out), *more], capfd)
@@ -341,7 +341,7 @@ def test_figures_of_nothing_are_refused_and_write_nothing(tmp_path, capfd):
     assert not out.exists()
 
 
-def test_quick_results_are_no_claims(toy, capfd):
+def test_quick_results_are_not_used_for_claims(toy, capfd):
     experiment, data, out = toy
     (out / "claims.md").write_text("as it was")
     reproduce(experiment, out / "mnist17-quick", data, quick=True)

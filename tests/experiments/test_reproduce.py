@@ -1,4 +1,4 @@
-"""A slice of every experiment on real data; runs that were interrupted go on."""
+"""A slice of every experiment on real data; interrupted runs are resumed."""
 
 import json
 import os
@@ -42,7 +42,7 @@ def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
     assert all(run.name in tables for run in experiment.runs if run.group != "reference")
     for figure in experiment.figures:
         assert (folder / f"{figure.file}.png").read_bytes().startswith(b"\x89PNG")
-    assert tables.count("not run here, as in every quick run") == len(experiment.runs) - len(done)
+    assert tables.count("skipped (not part of a quick run)") == len(experiment.runs) - len(done)
     for run in done:
         if {"tight", "exact"} <= set(run.methods):
             assert (runs[run.name]["kl"] <= runs[run.name]["tight"]).all()
@@ -53,7 +53,7 @@ def test_a_quick_slice_of_every_data_set(name, data_dir, tmp_path, capfd):
 
 
 class CountingThreads(FunctionTransformer):
-    """Features as they are; whoever computes them is asked on how many threads."""
+    """Returns features unchanged and records the number of threads."""
 
     def transform(self, X):
         self.threads = {pool["num_threads"] for pool in threadpool_info()}
@@ -73,10 +73,10 @@ def test_features_do_not_depend_on_the_number_of_cores(data_dir, tmp_path, monke
 
 
 class Stop(Exception):  # noqa: N818 - not an error
-    """Somebody pulled the plug."""
+    """Simulates a crash."""
 
 
-def test_a_run_that_was_stopped_goes_on_and_comes_to_the_same_rows(data_dir, tmp_path):
+def test_a_resumed_run_gives_the_same_rows(data_dir, tmp_path):
     experiment = read_experiment("dogfish")
     reproduce(experiment, tmp_path / "whole", data_dir, quick=True)
     done = []
@@ -101,7 +101,7 @@ def test_a_run_that_was_stopped_goes_on_and_comes_to_the_same_rows(data_dir, tmp
 
 
 @pytest.mark.parametrize("times", [1, 2])
-def test_what_an_attack_found_before_it_was_interrupted_is_no_row(data_dir, tmp_path, monkeypatch, times):
+def test_interrupted_attacks_write_no_rows(data_dir, tmp_path, monkeypatch, times):
     attack = runner.undefended_attack
 
     def interrupted(*arguments):
@@ -137,8 +137,8 @@ def test_another_seed_is_another_run(data_dir, tmp_path):
         ("all", ("torch", "umap", "PIL"), "pillow, PyTorch, umap-learn."),
     ],
 )
-def test_packages_that_are_not_there_are_named_at_once(name, hidden, named, data_dir, tmp_path, monkeypatch, capfd):
-    for package in ("torch", "umap"):  # those that are not hidden need not be there either
+def test_all_missing_packages_are_named_at_once(name, hidden, named, data_dir, tmp_path, monkeypatch, capfd):
+    for package in ("torch", "umap"):  # those that are not hidden need not be installed either
         monkeypatch.setitem(sys.modules, package, types.ModuleType(package))
         sys.modules[package].__spec__ = ModuleSpec(package, None)
     for package in hidden:
@@ -150,7 +150,7 @@ def test_packages_that_are_not_there_are_named_at_once(name, hidden, named, data
     assert not any(file.is_file() for file in tmp_path.rglob("*"))
 
 
-def test_bad_input_gets_one_clear_line(data_dir, tmp_path, capfd):
+def test_bad_input_gives_a_one_line_error(data_dir, tmp_path, capfd):
     (tmp_path / "file").touch()
     for arguments, message in (
         (["reproduce", "imdb", "--data-dir", str(data_dir), "--out", str(tmp_path / "file")], "file' is not a folder"),

@@ -1,4 +1,4 @@
-"""Rows only ever grow, survive a crash in the middle of a line, and come back as they were."""
+"""Rows are append-only, survive a crash in the middle of a line, and are read back unchanged."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ def some_rows(start, count):
     return index, index % 3, columns | {"flips_needed": np.full(count, NOTHING)}
 
 
-def test_rows_come_back_by_run_sorted_by_test_row(tmp_path):
+def test_rows_are_read_by_run_and_sorted_by_test_row(tmp_path):
     file = RowFile(tmp_path)
     file.append("b", *some_rows(5, 3))
     file.append("a, with a comma", *some_rows(0, 2))
@@ -25,7 +25,7 @@ def test_rows_come_back_by_run_sorted_by_test_row(tmp_path):
     assert not runs["b"].has("flips_needed")
 
 
-def test_what_is_there_is_never_rewritten_by_an_addition(tmp_path):
+def test_appending_does_not_rewrite_existing_rows(tmp_path):
     file = RowFile(tmp_path)
     file.append("a", *some_rows(0, 4))
     before = (tmp_path / GROWING).read_bytes()
@@ -33,7 +33,7 @@ def test_what_is_there_is_never_rewritten_by_an_addition(tmp_path):
     assert (tmp_path / GROWING).read_bytes().startswith(before)
 
 
-def test_a_line_that_was_cut_off_is_done_again(tmp_path):
+def test_an_incomplete_last_line_is_ignored(tmp_path):
     file = RowFile(tmp_path)
     file.append("a", *some_rows(0, 4))
     whole = (tmp_path / GROWING).read_bytes()
@@ -44,7 +44,7 @@ def test_a_line_that_was_cut_off_is_done_again(tmp_path):
     np.testing.assert_array_equal(file.runs()["a"]["kl"], some_rows(0, 5)[2]["kl"])
 
 
-def test_of_rows_that_are_there_twice_the_first_counts(tmp_path):
+def test_the_first_of_duplicate_rows_is_used(tmp_path):
     file = RowFile(tmp_path)
     file.append("a", *some_rows(0, 2))
     index, label, columns = some_rows(0, 2)
@@ -70,7 +70,7 @@ def test_a_finished_file_does_not_depend_on_the_order_of_the_work(tmp_path):
     assert contents[0] == contents[1]
 
 
-def test_a_finished_file_can_grow_again_and_runs_can_be_forgotten(tmp_path):
+def test_a_finished_file_can_grow_and_runs_can_be_removed(tmp_path):
     file = RowFile(tmp_path)
     file.append("a", *some_rows(0, 3))
     file.append("b", *some_rows(0, 3))
@@ -86,14 +86,14 @@ def test_a_finished_file_can_grow_again_and_runs_can_be_forgotten(tmp_path):
 
 
 @pytest.mark.parametrize("names", [set(), {"a"}])
-def test_nothing_is_there_at_first(tmp_path, names):
+def test_a_new_folder_has_no_rows(tmp_path, names):
     file = RowFile(tmp_path)
     file.keep_only(names)
     assert file.runs() == {}
     assert list(tmp_path.iterdir()) == []
 
 
-def test_rows_that_are_only_begun_are_kept_too(tmp_path):
+def test_incomplete_runs_are_kept(tmp_path):
     file = RowFile(tmp_path)
     file.append("b", *some_rows(0, 1))
     file.append("a", *some_rows(0, 3))
@@ -101,7 +101,7 @@ def test_rows_that_are_only_begun_are_kept_too(tmp_path):
     assert list(file.runs()) == ["a", "b"]
 
 
-def test_rows_that_were_dropped_do_not_come_back(tmp_path):
+def test_removed_rows_do_not_reappear(tmp_path):
     file = RowFile(tmp_path)
     file.append("a", *some_rows(0, 3))
     file.finish(["a"])
@@ -128,17 +128,17 @@ def cut(content):
         (GROWING, lambda content: b"run,index", "its first line"),
         (GROWING, lambda content: content.partition(b"\n")[2], "its first line"),
         (GROWING, lambda content: b"\xff\xfe" + content, "it cannot be read"),
-        (GROWING, lambda content: content + b"\n", "line 5 is no row"),
-        (GROWING, lambda content: content + b"a,1\n", "line 5 is no row"),
-        (GROWING, lambda content: content + b"a,3,,1,1,1,1,,\n", "line 5 is no row"),
-        (GROWING, lambda content: content + b"a,3,0,,1,1,1,,\n", "line 5 is no row"),
-        (GROWING, lambda content: content + b"a,3,0,one,1,1,1,,\n", "line 5 is no row"),
-        (GROWING, lambda content: content + b"a,3,0,1,1,1,1,1,1,1\n", "line 5 is no row"),
-        (GROWING, lambda content: content + b"a,3,0,99999999999999999999,1,1,1,,\n", "line 5 is no row"),
-        (GROWING, lambda content: content + b"\0\0\0\n", "line 5 is no row|it is no table"),
+        (GROWING, lambda content: content + b"\n", "line 5 is not a row"),
+        (GROWING, lambda content: content + b"a,1\n", "line 5 is not a row"),
+        (GROWING, lambda content: content + b"a,3,,1,1,1,1,,\n", "line 5 is not a row"),
+        (GROWING, lambda content: content + b"a,3,0,,1,1,1,,\n", "line 5 is not a row"),
+        (GROWING, lambda content: content + b"a,3,0,one,1,1,1,,\n", "line 5 is not a row"),
+        (GROWING, lambda content: content + b"a,3,0,1,1,1,1,1,1,1\n", "line 5 is not a row"),
+        (GROWING, lambda content: content + b"a,3,0,99999999999999999999,1,1,1,,\n", "line 5 is not a row"),
+        (GROWING, lambda content: content + b"\0\0\0\n", "line 5 is not a row|it is not a table"),
     ],
 )
-def test_a_damaged_file_is_named_and_never_taken_for_rows(tmp_path, name, change, message):
+def test_a_damaged_file_is_refused_by_name(tmp_path, name, change, message):
     file = RowFile(tmp_path)
     file.append("a", *some_rows(0, 3))
     if name == FINISHED:
@@ -153,7 +153,7 @@ def test_a_damaged_file_is_named_and_never_taken_for_rows(tmp_path, name, change
     assert path.read_bytes() == damaged
 
 
-def test_an_empty_growing_file_does_not_hide_what_is_finished(tmp_path):
+def test_an_empty_growing_file_is_refused(tmp_path):
     file = RowFile(tmp_path)
     file.append("a", *some_rows(0, 3))
     file.finish(["a"])

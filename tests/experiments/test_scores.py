@@ -1,4 +1,4 @@
-"""The figures in tables, against counting by hand."""
+"""The numbers in tables, compared with direct counting."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Every experiment is well described; one that is not gets a clear error."""
+"""Every spec is valid; an invalid one gives a clear error."""
 
 import pytest
 
@@ -22,7 +22,7 @@ methods = ["exact"]
 
 
 @pytest.mark.parametrize("name", experiment_names())
-def test_experiments_that_come_with_the_package_name_only_what_exists(name):
+def test_specs_in_the_package_are_valid(name):
     experiment = read_experiment(name)
     assert {run.learner for run in experiment.runs} <= set(LEARNERS)
     assert {feature.kind for feature in experiment.features.values()} <= set(BUILDERS)
@@ -42,17 +42,17 @@ def test_all_data_sets_of_the_paper_are_there():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (("title", "name"), "not well described"),
-        (("features = ", "feature = "), "not well described"),
+        (("title", "name"), "is invalid"),
+        (("features = ", "feature = "), "is invalid"),
         (('features = "a"', 'features = "b"'), "unknown features"),
         (('kind = "given"', 'kind = "given"\nof = "b"'), "not defined yet"),
         (('learner = "ridge"', 'learner = "ridge"\ngroup = "mine"'), "unknown group"),
-        (('learner = "ridge"', 'learner = "ridge"\npublished = [0.5]'), "one published figure per column"),
-        (('learner = "ridge"', 'learner = "ridge"\nonly_with = "the images"'), "may not be left out"),
-        (("[[runs]]", "[[runs]"), "not well described"),
+        (('learner = "ridge"', 'learner = "ridge"\npublished = [0.5]'), "one published value per column"),
+        (('learner = "ridge"', 'learner = "ridge"\nonly_with = "the images"'), "must not be skipped"),
+        (("[[runs]]", "[[runs]"), "is invalid"),
     ],
 )
-def test_a_bad_description_gets_one_clear_error(change, message):
+def test_an_invalid_spec_is_refused(change, message):
     assert parse_experiment("t", GOOD.encode()).title == "T"
     with pytest.raises(ValueError, match=message):
         parse_experiment("t", GOOD.replace(*change).encode())

@@ -1,4 +1,4 @@
-"""No feature map reads a label, and each comes out the same when it is fitted again."""
+"""No feature map reads a label, and a refit gives the same features."""
 
 import pickle
 import sys
@@ -86,7 +86,7 @@ def test_other_labels_or_none_give_the_same_features(problem):
 
 
 @pytest.mark.parametrize("problem", NAMES, indirect=True)
-def test_a_learner_clones_it_and_certifies_as_on_its_features(problem):
+def test_certificates_equal_those_on_precomputed_features(problem):
     made, X, y, Z = problem
     within = CertifiedRidgeClassifier(features=made, classes=[0, 1]).fit(X, y)
     fitted = clone(made).fit(X)
@@ -103,7 +103,7 @@ def test_a_learner_clones_it_and_certifies_as_on_its_features(problem):
 
 
 @pytest.mark.parametrize("problem", ["umap", "rica", "words", *DEEP], indirect=True)
-def test_it_is_an_ordinary_transformer(problem):
+def test_it_follows_the_transformer_interface(problem):
     made, X, _, Z = problem
     with pytest.raises(NotFittedError):
         clone(made).transform(Z)
@@ -127,7 +127,7 @@ def test_another_seed_gives_other_features(problem):
     assert not np.allclose(first, second)
 
 
-def test_umap_is_asked_for_without_labels_and_with_a_seed(digit_images, standing_in_for_umap):
+def test_umap_gets_a_seed_and_no_labels(digit_images, standing_in_for_umap):
     X, y = digit_images
     UMAPFeatures(3, n_neighbors=7, metric="cosine", random_state=5).fit(X[:50], y[:50])
     assert standing_in_for_umap.calls == [

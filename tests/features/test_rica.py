@@ -17,7 +17,7 @@ def digit_images():
     return enlarged_digits()
 
 
-def test_the_gradient_is_that_of_the_loss():
+def test_the_gradient_matches_the_loss():
     rng = np.random.default_rng(0)
     whitened, free = rng.standard_normal((30, 4)), rng.standard_normal((6, 4)) * 3
 
@@ -30,7 +30,7 @@ def test_the_gradient_is_that_of_the_loss():
     assert check_grad(loss, gradient, free.ravel()) < 1e-5 * np.linalg.norm(gradient(free.ravel()))
 
 
-def test_the_loss_is_that_of_the_definition():
+def test_the_loss_matches_its_definition():
     rng = np.random.default_rng(1)
     whitened, free = rng.standard_normal((5, 3)), rng.standard_normal((4, 3))
     W = free / np.linalg.norm(free, axis=1, keepdims=True)
@@ -40,7 +40,7 @@ def test_the_loss_is_that_of_the_definition():
     assert rica.rica_loss(free, whitened, 2.0)[0] == pytest.approx(by_hand)
 
 
-def test_sparse_sources_are_found_again():
+def test_sparse_sources_are_recovered():
     """Patches that are mixtures of few sources: filters line up with the sources, as those of no rotation of PCA do."""
     rng = np.random.default_rng(2)
     sources = rng.laplace(size=(4000, 4)) * (rng.random((4000, 4)) < 0.3)
@@ -75,7 +75,7 @@ def test_patches_of_fit_and_transform_have_the_same_layout():
     assert np.allclose(model.transform(X), expected, atol=1e-4)
 
 
-def test_each_cell_of_the_grid_sees_its_own_part_of_the_image(digit_images):
+def test_each_cell_of_the_grid_covers_its_part_of_the_image(digit_images):
     X, _ = digit_images
     model = RICA(6, patch_size=4, n_patches=300, n_whitened=5, grid=2, stride=4, max_iter=5).fit(X[:100])
     image = X[:1].reshape(16, 16).copy()
@@ -95,7 +95,7 @@ def test_features_do_not_depend_on_the_scale_of_pixels_or_on_blocks(digit_images
     assert np.allclose(RICA(10, **settings).fit(X[:60]).transform(X[60:90]), large, atol=1e-5)
 
 
-def test_blank_images_do_no_harm():
+def test_blank_images_give_finite_features():
     model = RICA(3, patch_size=4, n_patches=50, n_whitened=2, max_iter=3).fit(np.zeros((10, 256)))
     assert np.isfinite(model.transform(np.zeros((2, 256)))).all()
 
@@ -108,7 +108,7 @@ def test_blank_images_do_no_harm():
         ({"n_whitened": 65}, r"'n_whitened' parameter of RICA .* from 1 to 64, .* Got 65 instead"),
         (
             {"image_shape": (15, 16)},
-            r"'image_shape' parameter of RICA must be .* of rows of 256 numbers. Got \(15, 16\)",
+            r"'image_shape' parameter of RICA must be .* 256 numbers in all. Got \(15, 16\)",
         ),
     ],
 )

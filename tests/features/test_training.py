@@ -48,7 +48,7 @@ class Called(TorchDispatchMode):
 
 @pytest.mark.parametrize("name", ["cnn", "simclr"])
 @pytest.mark.parametrize("colours", [1, 3])
-def test_training_uses_no_function_that_depends_on_the_make_of_the_processor(digit_images, name, colours):
+def test_training_uses_no_function_that_depends_on_the_processor_vendor(digit_images, name, colours):
     """MKL computes these, some by instructions whose last bits Intel and AMD do not share: sqrt is one."""
     X, y = digit_images
     X = np.repeat(X, colours, axis=1)
@@ -67,7 +67,7 @@ def test_training_uses_no_function_that_depends_on_the_make_of_the_processor(dig
 
 
 @pytest.mark.parametrize("name", ["cnn", "simclr"])
-def test_a_run_that_was_stopped_goes_on_and_ends_in_the_same_network(small, tmp_path, monkeypatch, capsys, name):
+def test_a_resumed_run_gives_the_same_network(small, tmp_path, monkeypatch, capsys, name):
     makers, X = small
     whole = makers[name]().fit(X).transform(X)
     checkpoint = tmp_path / "deep" / "network.pt"
@@ -90,7 +90,7 @@ def test_a_run_that_was_stopped_goes_on_and_ends_in_the_same_network(small, tmp_
     assert np.array_equal(resumed.transform(X), whole)
     said = capsys.readouterr()
     assert said.out == ""
-    assert "goes on from" in said.err
+    assert "resumed from" in said.err
     assert "epoch 3 of 3, loss" in said.err
 
     epochs.clear()
@@ -101,7 +101,7 @@ def test_a_run_that_was_stopped_goes_on_and_ends_in_the_same_network(small, tmp_
 
 
 @pytest.mark.parametrize("name", ["cnn", "simclr"])
-def test_a_checkpoint_of_something_else_is_refused(small, digit_images, tmp_path, name):
+def test_a_checkpoint_of_other_data_or_settings_is_refused(small, digit_images, tmp_path, name):
     makers, X = small
     checkpoint = tmp_path / "network.pt"
     makers[name](checkpoint=checkpoint, epochs=1).fit(X)
@@ -111,12 +111,12 @@ def test_a_checkpoint_of_something_else_is_refused(small, digit_images, tmp_path
     with pytest.raises(ValueError, match=r"network.pt belongs to other data or settings"):
         makers[name](checkpoint=checkpoint, epochs=1).set_params(**other).fit(X[::-1].copy())
     checkpoint.write_bytes(b"no network")
-    with pytest.raises(OSError, match=r"network.pt is damaged, or holds more than weights"):
+    with pytest.raises(OSError, match=r"network.pt is damaged, or contains code"):
         makers[name](checkpoint=checkpoint, epochs=1).fit(X)
 
 
 @pytest.mark.parametrize("name", ["cnn", "simclr"])
-def test_pytorchs_own_random_numbers_are_left_alone(small, name):
+def test_the_global_random_state_of_pytorch_is_unchanged(small, name):
     makers, X = small
     torch.manual_seed(7)
     expected = torch.rand(3)
@@ -125,16 +125,16 @@ def test_pytorchs_own_random_numbers_are_left_alone(small, name):
     assert torch.equal(torch.rand(3), expected)
 
 
-def test_a_loss_that_is_no_number_stops_the_training(small):
+def test_a_loss_that_is_not_finite_stops_the_training(small):
     makers, X = small
-    with pytest.raises(ValueError, match=r"CNNFeatures did not learn: its loss is .* Try a smaller learning_rate"):
+    with pytest.raises(ValueError, match=r"CNNFeatures did not converge: its loss is .* Try a smaller learning_rate"):
         makers["cnn"](learning_rate=1e30).fit(X)
 
 
 def test_a_batch_of_one_is_refused(small):
     makers, X = small
     for name, rows in (("cnn", {"batch_size": 1}), ("simclr", {"batch_size": 1}), ("simclr", {})):
-        with pytest.raises(ValueError, match="needs at least two images, and batches of at least two"):
+        with pytest.raises(ValueError, match="needs at least two images"):
             makers[name](**rows).fit(X[: 1 if not rows else 20])
 
 
@@ -148,11 +148,11 @@ def test_the_network_is_that_of_the_paper():
     ]
 
 
-def test_what_the_other_classes_must_be_is_said(digit_images):
+def test_invalid_other_classes_are_refused(digit_images):
     X, y = digit_images
-    with pytest.raises(ValueError, match="must hold at least two classes"):
+    with pytest.raises(ValueError, match="at least two classes"):
         CNNFeatures(X[:10], np.zeros(10)).fit(X[:10])
-    with pytest.raises(ValueError, match=r"must hold images of 256 numbers, as X does. Got 64 numbers"):
+    with pytest.raises(ValueError, match=r"images of 256 numbers, like X. Got"):
         CNNFeatures(X[:10, :64], y[:10]).fit(X[:10])
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         CNNFeatures(X[:10], y[:9]).fit(X[:10])
@@ -173,7 +173,7 @@ def test_a_missing_library_is_named_with_its_extra(digit_images, monkeypatch):
             features.fit(X[:20])
 
 
-def test_nt_xent_is_that_of_the_definition():
+def test_nt_xent_matches_its_definition():
     z = torch.randn(6, 5, generator=torch.Generator().manual_seed(0))
     unit = (z / z.norm(dim=1, keepdim=True)).numpy()
     likeness = np.exp(unit @ unit.T / 0.5)
@@ -207,7 +207,7 @@ def test_a_crop_is_a_part_of_the_image_and_half_are_mirrored(monkeypatch):
     assert torch.allclose(whole[mirrored], ramp[mirrored].flip(3), atol=1e-5)
 
 
-def test_colours_change_as_often_as_said_and_grey_stays_grey():
+def test_colours_change_at_the_given_rate_and_grey_stays_grey():
     torch.manual_seed(0)
     images = torch.rand(500, 3, 4, 4)
     changed = (simclr.random_colours(torch, images) != images).flatten(1).any(dim=1).float().mean()
@@ -244,7 +244,7 @@ def test_safetensors_are_read_too(digit_images, tmp_path):
     features = [SimCLRFeatures(weights=tmp_path / f"w.{end}").fit_transform(X[:20]) for end in ("pt", "safetensors")]
     assert np.array_equal(*features)
     (tmp_path / "w.safetensors").write_bytes(b"no tensors")
-    with pytest.raises(OSError, match=r"w.safetensors is damaged or no .safetensors file"):
+    with pytest.raises(OSError, match=r"w.safetensors is damaged or not a .safetensors file"):
         SimCLRFeatures(weights=tmp_path / "w.safetensors").fit(X[:20])
 
 
@@ -260,24 +260,24 @@ class Evil:
         return (print, ("this must never run",))
 
 
-def test_weights_that_are_none_are_refused(digit_images, tmp_path, capsys):
+def test_invalid_weights_are_refused(digit_images, tmp_path, capsys):
     X, _ = digit_images
     path = tmp_path / "w.pt"
     colour = simclr.resnet18(torch, 3, width=2).state_dict()
     deeper = {**simclr.resnet18(torch, 1, width=2).state_dict(), "layer1.0.conv1.weight": torch.zeros(2, 2, 1, 1)}
     shorter = {name: t for name, t in deeper.items() if not name.startswith("layer4")}
     for content, message in (
-        (colour, "holds a network for images of 3 channels. These have 1"),
-        (deeper, "holds no weights of a ResNet-18: layer1.0.conv1.weight has the shape"),
-        (shorter, "holds no weights of a ResNet-18: layer4.0.conv1.weight is missing"),
-        ({"a": torch.zeros(1)}, "nothing in it is named conv1.weight"),
+        (colour, "a network for images of 3 channels"),
+        (deeper, "the weights of a ResNet-18: layer1.0.conv1.weight has the shape"),
+        (shorter, "the weights of a ResNet-18: layer4.0.conv1.weight is missing"),
+        ({"a": torch.zeros(1)}, "no tensor named conv1.weight"),
         ({"conv1.weight": torch.zeros(2, 1, 5, 5)}, "must be 3 x 3 or 7 x 7. Got 5 x 5"),
     ):
         torch.save(content, path)
         with pytest.raises(ValueError, match=message):
             SimCLRFeatures(weights=path).fit(X[:20])
     torch.save({"conv1.weight": Evil()}, path)
-    with pytest.raises(OSError, match="is damaged, or holds more than weights"):
+    with pytest.raises(OSError, match="is damaged, or contains code"):
         SimCLRFeatures(weights=path).fit(X[:20])
     assert capsys.readouterr().out == ""
     with pytest.raises(FileNotFoundError, match="There is no file"):

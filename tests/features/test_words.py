@@ -55,7 +55,7 @@ def test_arrays_are_read_too(tmp_path, as_bytes):
     assert np.array_equal(vectors, VECTORS[:3])
 
 
-def test_of_a_word_that_comes_twice_the_first_counts(tmp_path):
+def test_the_first_vector_of_a_repeated_word_is_used(tmp_path):
     (tmp_path / "v.txt").write_text("a 1 2\nb 3 4\na 5 6\n")
     listed, vectors = read_word_vectors(tmp_path / "v.txt")
     assert listed == ["a", "b"]
@@ -66,7 +66,7 @@ def test_of_a_word_that_comes_twice_the_first_counts(tmp_path):
     ("name", "content", "why"),
     [
         ("v.txt", b"", "it is empty"),
-        ("v.txt", b"a 1 2\nb 3\n", "the vector of 'b' has 1 numbers, that of 'a' has 2"),
+        ("v.txt", b"a 1 2\nb 3\n", "the vector of 'b' has 1 numbers, but 'a' has 2"),
         ("v.txt", b"a 1 x\n", "could not convert"),
         ("v.bin", as_binary(False)[:-3], "it ends before its 4 words"),
         ("v.bin", as_binary(False)[:14], "it ends before its 4 words"),
@@ -76,11 +76,11 @@ def test_of_a_word_that_comes_twice_the_first_counts(tmp_path):
 )
 def test_a_broken_file_is_named(tmp_path, name, content, why):
     (tmp_path / name).write_bytes(content)
-    with pytest.raises(OSError, match=f"{name} is no file of word vectors: .*{why}"):
+    with pytest.raises(OSError, match=f"{name} is not a file of word vectors: .*{why}"):
         read_word_vectors(tmp_path / name)
 
 
-def test_an_average_counts_every_known_word_as_often_as_it_is_there():
+def test_an_average_counts_every_occurrence_of_a_known_word():
     embed = WordVectors((WORDS, VECTORS)).fit(["anything"])
     texts = ["The the DON'T", "naïve, unknown!", "nothing known", ""]
     expected = [(2 * VECTORS[0] + VECTORS[2]) / 3, VECTORS[1], np.zeros(3), np.zeros(3)]
@@ -98,18 +98,18 @@ def test_rare_words_count_more_with_idf():
     assert np.allclose(embed.transform(texts[:1])[0], (common * VECTORS[0] + rare * VECTORS[1]) / (common + rare))
 
 
-def test_what_it_cannot_take_is_refused():
+def test_invalid_vectors_and_texts_are_refused():
     with pytest.raises(ValueError, match=r"'weighting' parameter of WordVectors .* Got 'max' instead"):
         WordVectors((WORDS, VECTORS), weighting="max").fit(["a"])
     for pair in ((WORDS[:2], VECTORS), (["a", "a"], VECTORS[:2]), (WORDS, VECTORS[0])):
-        with pytest.raises(ValueError, match="pair of different words and an array with a row for each"):
+        with pytest.raises(ValueError, match="pair of distinct words"):
             WordVectors(pair).fit(["a"])
     for texts in ("one text", [1, 2], [["a", "b"]]):
-        with pytest.raises(ValueError, match="takes a list or an array of texts"):
+        with pytest.raises(ValueError, match="must be a list or an array of strings"):
             WordVectors((WORDS, VECTORS)).fit(texts).transform(texts)
 
 
-def test_mean_vectors_of_real_reviews_are_those_that_are_known(data_dir):
+def test_mean_vectors_of_real_reviews_match_a_published_file(data_dir):
     """A file of mean vectors was made by someone else; ours of the same texts point the same way."""
     texts, known = (load_imdb(kind=kind, data_home=data_dir) for kind in ("texts", "glove"))
     some = slice(0, 25000, 500)

@@ -16,9 +16,10 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from tiers import mostly_slow
 
 from flipproof import CertifiedPartitionClassifier
-from flipproof.learners.clones import with_seeds
+from flipproof.determinism import with_seeds
 from flipproof.smoothing import SmoothedClassifier
 
 RNG = np.random.default_rng(0)
@@ -69,7 +70,7 @@ def votes(base, n_jobs=None):
     return votes
 
 
-@pytest.mark.parametrize("name", RANDOM)
+@pytest.mark.parametrize("name", mostly_slow(RANDOM, fast=(0, 3, 5)))
 def test_random_numbers_are_the_same_in_every_fit(name):
     base = RANDOM[name]
     np.random.seed(1)  # noqa: NPY002

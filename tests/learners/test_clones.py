@@ -254,7 +254,7 @@ def test_nothing_is_said_about_steps_that_start_from_nothing(step):
 
 def test_a_frozen_step_that_was_never_fitted_is_refused():
     for step in (FrozenEstimator(PCA(2)), make_pipeline(FrozenEstimator(PCA(2)))):
-        with pytest.raises(ValueError, match="could not be: This PCA instance is not fitted yet"):
+        with pytest.raises(ValueError, match=r"'features' parameter of .* This PCA instance is not fitted yet"):
             CertifiedRidgeClassifier(features=step).fit(X, Y)
 
 

@@ -292,6 +292,7 @@ print(np.median(model.certify(X[:500]).radius))
 """
 
 
+@pytest.mark.slow
 def test_blocks_keep_within_the_memory_budget():
     results = [
         subprocess.run([sys.executable, "-c", MEMORY_SCRIPT, block_size], capture_output=True, text=True, check=False)

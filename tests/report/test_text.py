@@ -9,7 +9,8 @@ from sklearn.datasets import make_blobs
 from flipproof import Adversary, CertifiedRidgeClassifier, certified_accuracy, certified_recall
 from flipproof.certificates import method_name
 from flipproof.metrics import constant_accuracy
-from flipproof.report.text import accuracy_table, percent, summarize
+from flipproof.readable import percent
+from flipproof.report.text import accuracy_table, summarize
 
 FLIPS = (0, 2, 5)
 

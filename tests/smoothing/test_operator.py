@@ -159,7 +159,7 @@ def test_measures_are_told_by_their_methods():
         (lambda: smoothed_value(lambda x: 0, LabelFlip(0.1, 2), [0] * 30), "30 labels of 2 classes have 2.30 noisy"),
         (lambda: smoothed_value(lambda x: 0, LabelFlip(0.1), [0, 1]), "n_classes=K"),
         (lambda: smoothed_value(lambda x: 0, LabelFlip(0.1, 2), [0], n_samples=0), "'n_samples' parameter"),
-        (lambda: smoothed_value(lambda x: 0, LabelFlip(0.1, 2), [0], n_classes=1), "must be at least 2. Got 1"),
+        (lambda: smoothed_value(lambda x: 0, LabelFlip(0.1, 2), [0], n_classes=1), "of at least 2. Got 1"),
         (lambda: smoothed_value(lambda x: 0, LabelFlip(0.1, 2), [0], confidence=1.0), "'confidence' parameter"),
         (lambda: smoothed_value(lambda x: 0, Finite(2), [0.2, 0.2]), "add up to 1"),
         (lambda: FeatureNoise(0.0), "'sigma' parameter of FeatureNoise .* above 0. Got 0.0"),

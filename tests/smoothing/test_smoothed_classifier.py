@@ -310,7 +310,7 @@ def test_pipelines_and_arrow_tables_take_smoothed_certificates():
         ({"method": "exact"}, "must be one of 'tight', 'kl', 'gaussian'. Got 'exact'"),
         ({"method": "gaussian"}, "method='gaussian' is for FeatureNoise alone"),
         ({"confidence_over": "day"}, "'confidence_over' parameter"),
-        ({"random_state": -1}, "'random_state' parameter must be at least 0"),
+        ({"random_state": -1}, "'random_state' parameter of SmoothedClassifier"),
         ({"classes": ["ant"]}, "at least two classes"),
     ],
 )

@@ -137,6 +137,7 @@ def test_nothing_is_left_of_a_fit_that_failed():
         model.predict(Z)
 
 
+@pytest.mark.slow
 def test_coordinates_that_the_workers_kept_are_made_anew_after_a_restart(client):
     model = StreamingRidgeClassifier(classes=[0, 1]).fit([(X[:100], Y[:100]), (X[100:], Y[100:])], client=client)
     radius = model.certify(Z).radius

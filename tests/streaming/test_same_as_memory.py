@@ -321,7 +321,7 @@ class TestKernels:
         [
             ({"kernel": "laplacian"}, "The 'gamma' parameter .* must be a number for the kernel 'laplacian' on rows"),
             ({"kernel": np.dot}, "'kernel' parameter of .* functions are for rows in memory"),
-            ({"n_components": None}, "The 'n_components' parameter .* must be given for 200 rows: kernel ridge on all"),
+            ({"n_components": None}, "The 'n_components' parameter .* must be an integer for 200 rows"),
             ({"kernel": "sigmoid"}, "The 'kernel' parameter of StreamingKernelClassifier must be one of"),
         ],
     )
@@ -520,7 +520,7 @@ class TestRowsThatChange:
             (self.X, np.roll(self.y, 1), "The training rows have changed since the model was fitted"),
             (self.X, np.where(np.arange(N) == 3, (self.y + 1) % 3, self.y), "The training rows have changed"),
             (self.X[order], self.y[order], "rows 0 to 89: the rows have changed since they were"),
-            (self.X, self.y + 1, "'classes' does not name|does not name"),
+            (self.X, self.y + 1, "not in classes"),
         ]:
             self.saved(tmp_path, X, y)
             with pytest.raises(ValueError, match=message):

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.core.rounding import Floats, Integers
+from flipproof.metrics import n_reaching
 
 #: Flips of an attack that does not exist, or was not found.
 NO_ATTACK = -1
@@ -99,6 +100,6 @@ def standing_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, 
     wanted = np.atleast_1d(np.asarray(flips))
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.number) or not (wanted >= 0).all():
         raise ValueError(f"flips must be numbers of at least 0. Got {flips!r} instead.")
-    of_correct = np.sort(needed[truth == prediction])
-    standing = of_correct.size - np.searchsorted(of_correct, wanted, side="right")
+    of_correct = needed[truth == prediction]
+    standing = n_reaching(of_correct - 1, np.floor(wanted))  # one flip less than is needed changes nothing
     return np.asarray(np.where(wanted == 0, of_correct.size, standing) / truth.size)

@@ -127,7 +127,7 @@ def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) 
     import pyarrow as pa
 
     from flipproof.attacks import worst_flips
-    from flipproof.cli.output import column_of
+    from flipproof.values import column_of
 
     found = worst_flips(fitted.learner, fitted.X_test[rows], fitted.adversary, max_flips)
     if not found.attempted.all():
@@ -157,7 +157,7 @@ def audit_table(fitted: FittedInMemory, top: int) -> tuple[pa.Table, dict[str, A
     import pyarrow as pa
 
     from flipproof.attacks import labels_to_audit
-    from flipproof.cli.output import column_of
+    from flipproof.values import column_of
 
     audit = labels_to_audit(fitted.learner, fitted.X_test, fitted.adversary, top)
     labels = fitted.train.labels

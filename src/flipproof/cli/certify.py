@@ -20,7 +20,7 @@ from flipproof.cli.blocks import (
     stands_for_files,
     training_files,
 )
-from flipproof.cli.data import DataChoice, checksum, data_options
+from flipproof.cli.data import DataChoice, data_options
 from flipproof.cli.model import (
     FIT_STEPS,
     LEARNERS,
@@ -34,6 +34,7 @@ from flipproof.cli.model import (
 from flipproof.cli.options import MODEL, REQUIREMENT, GroupedCommand, common_options, option
 from flipproof.cli.requirement import Requirement
 from flipproof.cli.workers import ClusterChoice, cluster_options
+from flipproof.files import digest_of_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -197,7 +198,8 @@ def certificate_table(fitted: Fitted, certificates: dict[str, Certificates]) -> 
     """Return a line for each test row, and for each method."""
     import pyarrow as pa
 
-    return pa.concat_tables([_method_table(fitted, one) for one in certificates.values()])
+    ids, labels = fitted.test.ids, fitted.test.labels
+    return pa.concat_tables([one.to_arrow(ids=ids, y_true=labels, details=False) for one in certificates.values()])
 
 
 def attacks_for_report(fitted: FittedInMemory, main: Certificates) -> tuple[AttackResult, LabelAudit]:
@@ -235,25 +237,6 @@ def attacks_for_report(fitted: FittedInMemory, main: Certificates) -> tuple[Atta
         attempted=attempted,
     )
     return attack, audit
-
-
-def _method_table(fitted: Fitted, one: Certificates) -> pa.Table:
-    import pyarrow as pa
-
-    from flipproof.cli.output import column_of
-
-    columns: dict[str, Any] = {
-        "id": column_of(fitted.test.ids),
-        "prediction": one.prediction,
-        "radius": one.radius,
-        "rival": one.rival,
-        "margin": one.margin,
-    }
-    if fitted.test.labels is not None:
-        columns["label"] = fitted.test.labels
-        columns["correct"] = one.prediction == fitted.test.labels
-    columns["method"], columns["unit"] = [one.method] * len(one), [one.unit] * len(one)
-    return pa.table(columns)
 
 
 def _table_file(fitted: Fitted, certificates: dict[str, Certificates], path: Path | None) -> bytes:
@@ -315,9 +298,9 @@ def _facts(data: DataChoice, model: ModelChoice, fitted: Fitted, began: float) -
     if isinstance(fitted, FittedInBlocks):
         files, checksums = fitted.file_facts(), fitted.checksums(data.train)
     else:
-        files, checksums = {}, {str(data.train): checksum(data.train)}
+        files, checksums = {}, {str(data.train): digest_of_file(data.train)}
     if data.test is not None:
-        checksums[str(data.test)] = checksum(data.test)
+        checksums[str(data.test)] = digest_of_file(data.test)
     return {
         "training_file": str(data.train),
         **files,

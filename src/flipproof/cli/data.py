@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fnmatch
-import hashlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -235,12 +234,6 @@ def require_column(name: str, columns: Sequence[str], purpose: str, path: Path) 
     """Refuse a column that is not there, and name the one that may have been meant."""
     if name not in columns:
         raise ValueError(f"{purpose}: {str(path)!r} has no column {name!r}.{nearest(name, columns)}")
-
-
-def checksum(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def _matching(pattern: str, columns: Sequence[str], purpose: str, choice: DataChoice) -> list[str]:

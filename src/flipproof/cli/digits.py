@@ -19,7 +19,8 @@ from flipproof.assumptions import Assumption
 from flipproof.certificates import METHODS, Certificates, certificate_sentence
 from flipproof.displays import Panel, panels_figure
 from flipproof.learners.ridge import CertifiedRidgeClassifier
-from flipproof.report.text import AccuracySummary, TextTable, accuracy_table, percent, summarize
+from flipproof.readable import percent
+from flipproof.report.text import AccuracySummary, TextTable, accuracy_table, summarize
 
 #: Share of the rows that is kept for testing.
 TEST_SHARE = 0.25

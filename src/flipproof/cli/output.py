@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -58,20 +58,6 @@ def check_file(path: Path | None, endings: Iterable[str], inputs: Iterable[Path 
             pass
     except OSError as error:
         raise OSError(f"cannot write {str(path)!r}: {error.strerror}.") from error
-
-
-def column_of(values: Sequence[Any]) -> pa.Array:
-    """Return ids or labels as a column: integers beyond int64 as uint64, and as words beyond that."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(values)
-    except OverflowError:
-        pass
-    try:
-        return pa.array(values, pa.uint64())
-    except (OverflowError, pa.ArrowException):
-        return pa.array([None if one is None else str(one) for one in values])
 
 
 def table_content(table: pa.Table, ending: str, about: Mapping[str, Any]) -> bytes:

@@ -8,9 +8,9 @@ from typing import Any
 
 from flipproof.cli.requirement import found_words
 from flipproof.cli.talk import data_console, print_paragraph, print_table
+from flipproof.readable import percent, share_of
 from flipproof.report.facts import own_assumptions
-from flipproof.report.text import TextTable, percent
-from flipproof.report.words import share_of
+from flipproof.report.text import TextTable
 
 #: Columns of figures that a terminal of 80 columns has room for.
 MOST_FIGURES = 6

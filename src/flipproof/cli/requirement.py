@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import click
+
+from flipproof.readable import four_decimals
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -26,13 +27,10 @@ class Requirement:
 
     def found(self, certificates: Certificates, y_true: NDArray[Any] | None) -> float:
         """Return the share that does."""
-        import numpy as np
-
-        from flipproof.metrics import certified_accuracy
+        from flipproof.metrics import certified_accuracy, n_standing
 
         if not self.correct:
-            safe = (certificates.radius >= self.flips) & ~certificates.abstained
-            return float(np.count_nonzero(safe) / len(certificates))
+            return n_standing(certificates, [self.flips])[0] / len(certificates)
         if y_true is None:
             raise ValueError("--min-certified-accuracy needs the labels of the test rows, but they have none.")
         return float(certified_accuracy(y_true, certificates, [self.flips])[0])
@@ -69,7 +67,7 @@ def min_certified_accuracy(
 
 def found_words(outcome: Mapping[str, Any]) -> str:
     """Say what was required and what was found, rounded down: 0.89996 is not 0.9."""
-    return f"{outcome['text']}, found {math.floor(outcome['found'] * 10_000) / 10_000:.4f}"
+    return f"{outcome['text']}, found {four_decimals(outcome['found'])}"
 
 
 def _whole(text: str) -> int | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from flipproof.files import digest_of_pieces
 from flipproof.progress import ProgressLine
 from flipproof.streaming.blocks import rows_in_words
 from flipproof.streaming.parquet import Footer, row_group_tables
@@ -95,15 +95,17 @@ def fingerprint(files: Sequence[Path]) -> str:
 
     Footers hold the place, the size and mostly the range of each column in each row group.
     """
-    digest = hashlib.sha256()
-    for path in files:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            file.seek(-END_OF_PARQUET, os.SEEK_END)
-            length = int.from_bytes(file.read(4), "little")
-            file.seek(-END_OF_PARQUET - length, os.SEEK_END)
-            digest.update(f"{path.name}\n{size}\n".encode() + file.read(length))
-    return digest.hexdigest()
+    return digest_of_pieces(map(_end_of, files))
+
+
+def _end_of(path: Path) -> bytes:
+    """Return the name, the size and the footer of a Parquet file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(-END_OF_PARQUET, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-END_OF_PARQUET - length, os.SEEK_END)
+        return f"{path.name}\n{size}\n".encode() + file.read(length)
 
 
 def _check_values(table: pa.Table, features: Sequence[str], label: str, path: str, first_row: int) -> None:

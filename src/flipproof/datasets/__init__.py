@@ -1,4 +1,4 @@
-"""Public data sets: from a folder, or fetched once; each file checked, and its origin said.
+"""Public data sets, read from a folder or downloaded once; files are checked, and their provenance is reported.
 
 >>> from flipproof.datasets import load_mnist17
 >>> data = load_mnist17()  # doctest: +SKIP

@@ -45,15 +45,15 @@ def load_mnist(
     Parameters
     ----------
     digits : tuple of int
-        Keep these digits only.
+        Keep only these digits.
     data_home : path, optional
         Folder of all data sets, this one in ``mnist/``; see :func:`get_data_home`.
     folder : path, optional
         Folder of the four IDX files themselves, compressed or not. Nothing is downloaded into it.
     download_if_missing : bool
-        Fetch files that are not in the data home.
+        Download files that are not in the data home.
     check : bool
-        Refuse files whose content is not that of the published ones.
+        Refuse files whose content differs from the published files.
 
     Returns
     -------
@@ -80,7 +80,7 @@ def load_mnist(
 
 
 def load_mnist17(**where: Any) -> Dataset:
-    """Load the digits 1 and 7 of MNIST: 13,007 training and 2,163 test images. Parameters as of :func:`load_mnist`."""
+    """Load the digits 1 and 7 of MNIST: 13,007 training and 2,163 test images. Same parameters as `load_mnist`."""
     return load_mnist(digits=(1, 7), **where)
 
 
@@ -94,11 +94,11 @@ def _labels(shelf: Shelf, file: PublicFile) -> NDArray[np.int64]:
 
 
 def _idx(shelf: Shelf, file: PublicFile, magic: int, header: int) -> NDArray[np.uint8]:
-    """Return the values in an IDX file; its header names its kind and its sizes, as big-endian numbers of 4 bytes."""
+    """Return the values in an IDX file; its header gives its type and its sizes, as big-endian 4-byte integers."""
     content = shelf.read(file)
     head = np.frombuffer(content[:header], dtype=">u4").astype(np.int64)
     if len(content) < header or head[0] != magic or head[1:].prod() != len(content) - header:
-        raise OSError(f"{shelf.folder / file.name} is no IDX file of its kind: its header does not fit its content.")
+        raise OSError(f"{shelf.folder / file.name} is not a valid IDX file: its header does not match its content.")
     return np.frombuffer(content, dtype=np.uint8, offset=header)
 
 
@@ -107,8 +107,8 @@ CIFAR_SIDE, CHANNELS = 32, 3
 PIXELS = CIFAR_SIDE * CIFAR_SIDE * CHANNELS
 
 BATCHES = (*(f"data_batch_{i}" for i in range(1, 6)), "test_batch")
-#: SHA-256 of the batches of the binary version: a byte for the label, 3,072 for the image, and so on. Batches of the
-#: Python version are brought into this form before they are checked.
+#: SHA-256 of the batches of the binary version: for each image a byte for the label and 3,072 bytes of pixels. Batches
+#: of the Python version are converted to this form before they are checked.
 RECORD_DIGESTS = (
     "cee916563c9f80d84e3cc88e17fdc0941787f1244f00a67874d45b261883ada5",
     "a591ca11fa1708a91ee40f54b3da4784ccd871ecf2137de63f51ada8b3fa57ed",
@@ -146,7 +146,7 @@ def load_cifar10(
     download_if_missing: bool = True,
     check: bool = True,
 ) -> Dataset:
-    """Load CIFAR10: 50,000 training and 10,000 test photographs of ten kinds of things.
+    """Load CIFAR10: 50,000 training and 10,000 test photographs of ten classes.
 
     Parameters
     ----------
@@ -156,12 +156,12 @@ def load_cifar10(
     data_home : path, optional
         Folder of all data sets, this one in ``cifar10/``; see :func:`get_data_home`.
     folder : path, optional
-        Folder that holds one of the public forms: ``cifar-10-binary.tar.gz``, ``cifar-10-python.tar.gz``, or what is in
-        them, ``cifar-10-batches-bin/`` or ``cifar-10-batches-py/``. Nothing is downloaded into it.
+        Folder with one of the public forms: ``cifar-10-binary.tar.gz``, ``cifar-10-python.tar.gz``, or their contents,
+        ``cifar-10-batches-bin/`` or ``cifar-10-batches-py/``. Nothing is downloaded into it.
     download_if_missing : bool
-        Fetch the images (binary version, 170 MB) if they are not in the data home.
+        Download the images (binary version, 170 MB) if they are not in the data home.
     check : bool
-        Refuse files whose content is not that of the published ones.
+        Refuse files whose content differs from the published files.
 
     Returns
     -------
@@ -199,12 +199,12 @@ def _batches(shelf: Shelf) -> Iterator[NDArray[np.uint8]]:
         batch = PublicFile(name, {digest: ORIGINAL})
         content = shelf.note(batch, where, records)
         if len(content) % (1 + PIXELS):
-            raise OSError(f"{where} is no batch of CIFAR10: its length is no multiple of {1 + PIXELS}.")
+            raise OSError(f"{where} is not a batch of CIFAR10: its length is not a multiple of {1 + PIXELS}.")
         yield np.frombuffer(content, dtype=np.uint8).reshape(-1, 1 + PIXELS)
 
 
 def _read_batches(shelf: Shelf) -> Iterator[tuple[str, bytes]]:
-    """Yield where each batch is and its records, from the first form that is there."""
+    """Yield the location and the records of each batch, from the first form that exists."""
     for name in (BINARY_FOLDER, PYTHON_FOLDER):
         folder = shelf.folder / name
         if folder.is_dir():
@@ -231,7 +231,7 @@ def _members(shelf: Shelf, file: PublicFile, inner: str) -> Iterator[tuple[str, 
                 assert member is not None
                 yield f"{where}, {batch}", in_records(member.read())
     except (tarfile.TarError, KeyError, EOFError) as error:
-        raise OSError(f"{where} is no archive of CIFAR10: {error}") from error
+        raise OSError(f"{where} is not an archive of CIFAR10: {error}") from error
 
 
 def _joined(batches: list[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArray[np.uint8]]:
@@ -242,7 +242,7 @@ def _joined(batches: list[NDArray[np.uint8]]) -> tuple[NDArray[np.uint8], NDArra
 
 
 class _ArraysOnly(pickle.Unpickler):
-    """Reads the Python version, which is pickled, but nothing except plain values and arrays: no code is ever run."""
+    """Reads the pickled Python version, restricted to plain values and arrays: no code is ever run."""
 
     allowed = {  # noqa: RUF012
         ("numpy.core.multiarray", "_reconstruct"): np.empty(0).__reduce__()[0],
@@ -255,7 +255,7 @@ class _ArraysOnly(pickle.Unpickler):
         try:
             return self.allowed[module, name]
         except KeyError:
-            raise pickle.UnpicklingError(f"{module}.{name} has no place in a batch of images") from None
+            raise pickle.UnpicklingError(f"{module}.{name} is not allowed in a batch of images") from None
 
 
 def records_of_python_batch(content: bytes) -> bytes:
@@ -308,12 +308,12 @@ def load_dogfish(
 ) -> Dataset:
     """Load 1,800 training and 600 test images of dogs and fish, or features of them.
 
-    There is no public copy with a published checksum: nothing is downloaded.
+    Nothing is downloaded: there is no public copy with a published checksum.
 
     Parameters
     ----------
     kind : {"original-images", "original-features", "tinynet", "lite0", "images"}
-        ``"original-images"``: ``dataset_dog-fish_train-900_test-300.npz`` of Koh and Liang (2017), which holds X_train,
+        ``"original-images"``: ``dataset_dog-fish_train-900_test-300.npz`` of Koh and Liang (2017), with X_train,
         Y_train, X_test, Y_test. ``"original-features"``: their Inception features,
         ``dogfish_900_300_inception_features_train.npz`` and ``..._test.npz``. The others are a stand-in, and
         `provenance` says so: features of a small ResNet that never saw dogs or fish (``"tinynet"``), of a network that
@@ -323,7 +323,7 @@ def load_dogfish(
     folder : path, optional
         Folder of the file itself.
     check : bool
-        Refuse a stand-in whose content is not the known one.
+        Refuse a stand-in whose content differs from the known file.
 
     Returns
     -------
@@ -371,7 +371,7 @@ def _stand_in(shelf: Shelf, kind: str) -> list[NDArray[Any]]:
 
 
 def _decoded(content: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint8]:
-    """Return JPEG images, one after the other in `content`, as pixels."""
+    """Return the JPEG images in `content` as pixels."""
     try:
         from PIL import Image
     except ImportError as error:

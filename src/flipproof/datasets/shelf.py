@@ -1,4 +1,4 @@
-"""Find, check and, where they are missing, download the files of a data set."""
+"""Find, check and, if they are missing, download the files of a data set."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,14 +20,14 @@ from urllib.request import Request, urlopen
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.files import write_whole
+from flipproof.files import digest_of, write_whole
 
-#: Seconds without an answer after which a server is given up.
+#: Timeout of a server, in seconds.
 TIMEOUT = 30.0
 
 
 def fetch(url: str, member: str | None = None) -> bytes:
-    """Return what is at a URL, or one file of the zip archive that is there; OSError where that fails."""
+    """Return the content of a URL, or of one file of the zip archive there; raise OSError if that fails."""
     request = Request(url, headers={"User-Agent": "flipproof"})
     try:
         with urlopen(request, timeout=TIMEOUT) as answer:
@@ -45,21 +44,16 @@ def fetch(url: str, member: str | None = None) -> bytes:
         raise OSError(f"no {member} in the archive: {error}") from error
 
 
-def checksum(content: bytes) -> str:
-    """Return the SHA-256 of a file's content."""
-    return sha256(content).hexdigest()
-
-
 def wrong_checksum(where: str, expected: Iterable[str], actual: str) -> OSError:
-    """Return the error that says that a file is not what it should be."""
+    """Return the error for a file with the wrong checksum."""
     wanted = " or ".join(expected)
     return OSError(f"{where} is damaged or another file: its content has the SHA-256 {actual}, expected {wanted}.")
 
 
-#: The variable that says where the data is.
+#: Environment variable with the folder of the data sets.
 DATA_VARIABLE = "FLIPPROOF_DATA"
 
-#: Ends of names of compressed files, and how to unpack them.
+#: Suffixes of compressed files, and functions to unpack them.
 UNPACK: dict[str, Callable[[bytes], bytes]] = {
     "": lambda content: content,
     ".gz": gzip.decompress,
@@ -70,10 +64,10 @@ ORIGINAL = "the original"
 
 
 def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
-    """Return the folder that holds the data sets, one folder each.
+    """Return the folder of the data sets, with one subfolder each.
 
-    It is `data_home`, or what the environment variable FLIPPROOF_DATA says, or ``~/flipproof_data``. It is made when
-    something is downloaded into it.
+    It is `data_home`, or the environment variable FLIPPROOF_DATA, or ``~/flipproof_data``. It is created by the first
+    download.
 
     Examples
     --------
@@ -87,26 +81,26 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
 
 @dataclass(frozen=True)
 class PublicFile:
-    """A file as its publisher gives it out; ``.gz`` or ``.xz`` may follow its name."""
+    """A published file; the local copy may be compressed, with ``.gz`` or ``.xz`` appended to its name."""
 
     name: str
-    #: SHA-256 of the content, unpacked, and what a file with it is; none where no checksum was ever published.
+    #: SHA-256 of the unpacked content, and a description of it; empty if no checksum was published.
     known: Mapping[str, str] = field(default_factory=dict)
-    #: Where a copy is that anyone can fetch, and the name that it is kept under.
+    #: URL of a public copy.
     url: str | None = None
-    #: The file's name inside the zip archive at the URL, if that is one.
+    #: The file's name inside the zip archive at the URL, if it is an archive.
     member: str | None = None
-    #: Another way to fetch the content, into a folder for its cache.
+    #: Another way to get the content; the argument is a folder for its cache.
     fetch: Callable[[Path], bytes] | None = None
 
     @property
     def source(self) -> str | None:
-        """Where the file can be had, in words."""
+        """Where the file can be downloaded, for messages."""
         return "OpenML" if self.fetch is not None else self.url
 
     @property
     def saved_name(self) -> str:
-        """The name that a downloaded copy is kept under."""
+        """The file name of a downloaded copy."""
         return f"{self.name}.gz" if self.url and self.url.endswith(".gz") and self.name[-3:] != ".gz" else self.name
 
 
@@ -118,11 +112,11 @@ class Shelf:
     title : str
         The data set, for messages.
     subfolder : str
-        Where it is in the data home.
+        Its subfolder in the data home.
     folder : path, optional
-        The folder itself, in place of the data home. Nothing is ever downloaded into it.
+        The folder of the files themselves, instead of the data home. Nothing is ever downloaded into it.
     data_home, download_if_missing, check
-        As all loaders have them.
+        The parameters of all loaders.
     """
 
     def __init__(
@@ -143,7 +137,7 @@ class Shelf:
         self._origins: dict[str, str] = {}
 
     def find(self, file: PublicFile) -> Path | None:
-        """Return where the file is, compressed or not; None if it is not there."""
+        """Return the path of the file, compressed or not; None if there is no such file."""
         for suffix in UNPACK:
             path = self.folder / f"{file.name}{suffix}"
             if path.is_file():
@@ -151,32 +145,32 @@ class Shelf:
         return None
 
     def read(self, file: PublicFile) -> bytes:
-        """Return the content of a file, unpacked and checked; fetch it first if it is not there."""
+        """Return the content of a file, unpacked and checked; download it if it is missing."""
         path = self.find(file)
         if path is None:
             path = self._download(file)
         return self.note(file, str(path), _unpacked(path, path.name.removeprefix(file.name)))
 
     def note(self, file: PublicFile, where: str, content: bytes) -> bytes:
-        """Check content that was read for a file, wherever it came from, and remember its checksum."""
-        actual = checksum(content)
+        """Check the content of a file and remember its checksum; `where` says where the content was found."""
+        actual = digest_of(content)
         if self.check and file.known and actual not in file.known:
-            raise OSError(f"{wrong_checksum(where, file.known, actual)} To read it anyway, give check=False.")
+            raise OSError(f"{wrong_checksum(where, file.known, actual)} To read it anyway, use check=False.")
         unknown = "not checked: another content" if file.known else "not checked: no checksum of it was published"
         self.checksums[file.name] = actual
         self._origins[file.name] = file.known.get(actual, unknown)
         return content
 
     def missing(self, names: str, source: str | None, why: str = "") -> FileNotFoundError:
-        """Return the error that says which file to put where."""
+        """Return the error that says which file is missing and where to put it."""
         where = f"Put {names} into {self.folder}"
         if not self.is_own:
             where += f", or set {DATA_VARIABLE} (or data_home=...) to a folder that has it in {self.folder.name}/"
         public = f"; it is public at {source}" if source else ""
-        return FileNotFoundError(f"{self.title} is not here. {where}{public}.{why}")
+        return FileNotFoundError(f"{self.title} is missing. {where}{public}.{why}")
 
     def origins(self) -> str:
-        """Say what each file that was read is."""
+        """Describe the origin of each file that was read."""
         return "; ".join(f"{name}: {what}" for name, what in self._origins.items())
 
     def _download(self, file: PublicFile) -> Path:
@@ -189,14 +183,14 @@ class Shelf:
             unpacked = UNPACK[file.saved_name.removeprefix(file.name)](content)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             raise self.missing(file.saved_name, file.source, f" Downloading it failed: {error}") from error
-        actual = checksum(unpacked)
+        actual = digest_of(unpacked)
         if actual not in file.known:
             raise wrong_checksum(f"What {file.source} gives for {file.name}", file.known, actual)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             write_whole(path, content)
         except OSError as error:
-            raise OSError(f"Cannot keep {path}: {error}. Choose another folder with data_home=...") from error
+            raise OSError(f"Cannot write {path}: {error}. Choose another folder with data_home=...") from error
         return path
 
     def _fetch(self, file: PublicFile) -> bytes:
@@ -210,17 +204,17 @@ def _unpacked(path: Path, suffix: str) -> bytes:
     try:
         return UNPACK[suffix](path.read_bytes())
     except (EOFError, lzma.LZMAError, zlib.error, gzip.BadGzipFile) as error:
-        raise OSError(f"{path} is damaged: it cannot be unpacked ({error}). Fetch it again.") from error
+        raise OSError(f"{path} is damaged: it cannot be unpacked ({error}). Download it again.") from error
 
 
 def arrays(shelf: Shelf, file: PublicFile, names: tuple[str, ...]) -> dict[str, NDArray[Any]]:
-    """Return named arrays of an npz file; nothing in it is ever run."""
+    """Return named arrays of an npz file; no code in it is ever run."""
     content, where = shelf.read(file), shelf.folder / file.name
     try:
         with np.load(io.BytesIO(content), allow_pickle=False) as data:
             return {name: data[name] for name in names}
     except (KeyError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
-        raise OSError(f"{where} is damaged or another file: it must hold {', '.join(names)} ({error}).") from error
+        raise OSError(f"{where} is damaged or another file: it must contain {', '.join(names)} ({error}).") from error
 
 
 def split_rows(
@@ -228,7 +222,7 @@ def split_rows(
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return X_train, y_train, X_test, y_test; rows keep their order.
 
-    The rows are drawn without a look at the labels: a stratified draw would depend on those that certificates protect.
+    The rows are drawn without using the labels: a stratified split would depend on labels that certificates protect.
     """
     if not 0 <= test_size < 1:
         raise ValueError(f"The 'test_size' parameter must be a share of the rows in [0, 1). Got {test_size!r} instead.")
@@ -247,24 +241,24 @@ class Dataset:
     name : str
         The data set.
     X_train, X_test : array of shape (n, ...)
-        One row each: numbers, pixels (flattened, see `image_shape`), texts, or columns of both kinds (`categorical`).
+        One row each: numbers, pixels (flattened, see `image_shape`), texts, or numbers and words (see `categorical`).
     y_train, y_test : array of shape (n,)
-        Labels as whole numbers.
+        Labels as integers.
     classes : tuple of int
-        The class set, sorted. It is known beforehand: give it to a learner as ``classes=``, and certificates need not
-        assume that it was not read from labels.
+        The class set, sorted. It is known in advance: pass it to a learner as ``classes=``, so that certificates need
+        not assume that the class set was not read from the labels.
     class_names : tuple of str
-        What each of `classes` means.
+        The name of each class.
     provenance : str
         Which files were read, whether they are the original or a stand-in, and how that was checked.
     checksums : mapping of str to str
-        SHA-256 of each file's content, unpacked where it was compressed.
+        SHA-256 of each file's unpacked content.
     feature_names : tuple of str
-        Names of the columns, empty where they have none.
+        Names of the columns; empty if they have none.
     categorical : tuple of int
-        Numbers of the columns that hold words instead of numbers.
+        Positions of the columns that contain words instead of numbers.
     image_shape : tuple of int, optional
-        Height, width and (for colour) channels of an image that was flattened into a row.
+        Height, width and (for colour) channels of the images that were flattened into rows.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Small tables: mails, loans, incomes, web pages."""
+"""Small tables: Spambase, German credit, Adult, phishing websites."""
 
 from __future__ import annotations
 
@@ -76,14 +76,14 @@ def load_spambase(
     download_if_missing: bool = True,
     check: bool = True,
 ) -> Dataset:
-    """Load Spambase: 4,601 mails as 57 frequencies of words and signs, 1,813 of them spam.
+    """Load Spambase: 4,601 mails as 57 frequencies of words and characters, 1,813 of them spam.
 
     Parameters
     ----------
     test_size, random_state
-        There is no official test part: this share of the rows is drawn for it, without a look at the labels.
+        There is no official test set: this share of the rows is drawn at random, without using the labels.
     data_home, folder, download_if_missing, check
-        As of :func:`load_mnist`; the file is ``spambase.data`` in ``spambase/``.
+        See :func:`load_mnist`; the file is ``spambase.data`` in ``spambase/``.
 
     Returns
     -------
@@ -121,11 +121,11 @@ def load_german_credit(
     ----------
     kind : {"numbers", "words"}
         ``"numbers"``: 24 columns, ``german.data-numeric`` (or the same with commas, ``german.data-numeric.csv``).
-        ``"words"``: 20 columns, 13 of them codes such as A11, ``german.data``.
+        ``"words"``: 20 columns, 13 of them codes like A11, ``german.data``.
     test_size, random_state
-        There is no official test part: this share of the rows is drawn for it, without a look at the labels.
+        There is no official test set: this share of the rows is drawn at random, without using the labels.
     data_home, folder, download_if_missing, check
-        As of :func:`load_mnist`; the files are in ``german_credit/``.
+        See :func:`load_mnist`; the files are in ``german_credit/``.
 
     Returns
     -------
@@ -171,7 +171,7 @@ def load_adult(
     Parameters
     ----------
     data_home, folder, download_if_missing, check
-        As of :func:`load_mnist`; the files are ``adult.data`` and ``adult.test`` in ``adult/``.
+        See :func:`load_mnist`; the files are ``adult.data`` and ``adult.test`` in ``adult/``.
 
     Returns
     -------
@@ -198,17 +198,17 @@ def load_adult(
 
 
 def rows_of(shelf: Shelf, file: PublicFile, number_column: int = 0) -> list[list[str]]:
-    """Return the fields of a table's rows, which blanks or commas separate, without a line of names."""
+    """Return the fields of a table's rows, separated by blanks or commas, without a header line."""
     lines = shelf.read(file).decode("utf-8").replace(",", " ").splitlines()
     fields_of_lines = [line.split() for line in lines]
     rows = [fields for fields in fields_of_lines if len(fields) > number_column and _is_number(fields[number_column])]
     if not rows or len({len(fields) for fields in rows}) > 1:
-        raise OSError(f"{shelf.folder / file.name} is no table of this data set: its rows differ in length.")
+        raise OSError(f"{shelf.folder / file.name} is not a table of this data set: its rows differ in length.")
     return rows
 
 
 def mixed_columns(rows: Sequence[Sequence[str]], categorical: tuple[int, ...]) -> NDArray[np.object_]:
-    """Return the columns of a table but the last: words as they are, numbers as floats."""
+    """Return all columns of a table except the last: words unchanged, numbers as floats."""
     X = np.array([row[:-1] for row in rows], dtype=object)
     for j in range(X.shape[1]):
         if j not in categorical:
@@ -228,10 +228,10 @@ OPENML_NUMBER = 4534
 
 
 def table_from_openml(folder: Path) -> bytes:
-    """Return the data of OpenML as the text of a table, by scikit-learn's own way of getting it."""
+    """Return data of OpenML as the text of a table, downloaded by scikit-learn."""
     from sklearn.datasets import fetch_openml
 
-    with warnings.catch_warnings(action="ignore"):  # one for every try; what counts is the last
+    with warnings.catch_warnings(action="ignore"):  # one per retry; only the last result matters
         found = fetch_openml(data_id=OPENML_NUMBER, as_frame=False, parser="liac-arff", data_home=folder)
     columns = [
         _openml_values(column, found.categories.get(name))
@@ -243,7 +243,7 @@ def table_from_openml(folder: Path) -> bytes:
 
 
 def _openml_values(column: NDArray[Any], categories: list[str] | None) -> NDArray[np.int64]:
-    """Return the numbers that a column of OpenML stands for: it holds the numbers of its categories instead."""
+    """Return the values of an OpenML column, which contains the indices of its categories."""
     if categories is None:
         return column.astype(np.int64)
     return np.array(categories).astype(np.int64)[column.astype(np.int64)]
@@ -270,10 +270,10 @@ def load_phishing(
     Parameters
     ----------
     test_size, random_state
-        There is no official test part: this share of the rows is drawn for it, without a look at the labels.
+        There is no official test set: this share of the rows is drawn at random, without using the labels.
     data_home, folder, download_if_missing, check
-        As of :func:`load_mnist`; the file is ``phishing_website.csv`` in ``phishing_websites/``: a line of names, then
-        rows whose last number is the label. It is fetched from OpenML.
+        See :func:`load_mnist`; the file is ``phishing_website.csv`` in ``phishing_websites/``: a header line, then
+        rows whose last number is the label. It is downloaded from OpenML.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Reviews of films (IMDB), and short messages (SMS spam)."""
+"""Film reviews (IMDB) and text messages (SMS spam)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ REVIEWS_ARCHIVE = PublicFile(
     {"c40f74a18d3b61f90feba1e17730e0d38e8b97c05fde7008942e91923d1658fe": ORIGINAL},
     "https://ai.stanford.edu/~amaas/data/sentiment/aclImdb_v1.tar.gz",
 )
-#: One review a line: label, number, rating, text. Reviews from other forms are brought into this one to be checked.
+#: One review per line: label, number, rating, text. Reviews in other forms are converted to this one to be checked.
 TRAIN_LINES = PublicFile(
     "train.tsv",
     {"e59815dd27d49835c6ef937da7a47388168d9ef8d50ce38b3e3948b1d63dd97c": "the original reviews, one a line"},
@@ -39,7 +39,7 @@ MEAN_VECTORS = PublicFile(
         )
     },
 )
-#: Where a review is: part, kind, number and rating.
+#: Path of a review: part, kind, number and rating.
 REVIEW_PATH = re.compile(rf"{REVIEWS}/(train|test)/(neg|pos)/(\d+)_(\d+)\.txt")
 
 MESSAGES = PublicFile(
@@ -58,21 +58,21 @@ def load_imdb(
     download_if_missing: bool = True,
     check: bool = True,
 ) -> Dataset:
-    """Load 25,000 training and 25,000 test reviews of films, half of each positive (the Large Movie Review Dataset).
+    """Load 25,000 training and 25,000 test film reviews, half of each positive (the Large Movie Review Dataset).
 
     Parameters
     ----------
     kind : {"texts", "glove"}
-        ``"texts"``: the reviews. ``"glove"``: the file ``imdb_glove100_mean.npz``, 100 numbers for each review.
+        ``"texts"``: the reviews. ``"glove"``: the file ``imdb_glove100_mean.npz``, 100 numbers per review.
     data_home : path, optional
         Folder of all data sets, this one in ``imdb/``; see :func:`get_data_home`.
     folder : path, optional
-        Folder that holds one of the forms: ``train.tsv`` and ``test.tsv`` (label, number, rating, text; compressed or
-        not), ``aclImdb/`` as published, or ``aclImdb_v1.tar.gz``. Nothing is downloaded into it.
+        Folder with one of the forms: ``train.tsv`` and ``test.tsv`` (label, number, rating, text; compressed or not),
+        ``aclImdb/`` as published, or ``aclImdb_v1.tar.gz``. Nothing is downloaded into it.
     download_if_missing : bool
-        Fetch the reviews (84 MB) if they are not in the data home.
+        Download the reviews (84 MB) if they are not in the data home.
     check : bool
-        Refuse files whose content is not that of the published ones.
+        Refuse files whose content differs from the published files.
 
     Returns
     -------
@@ -116,9 +116,9 @@ def load_sms_spam(
     Parameters
     ----------
     test_size, random_state
-        There is no official test part: this share of the rows is drawn for it, without a look at the labels.
+        There is no official test set: this share of the rows is drawn at random, without using the labels.
     data_home, folder, download_if_missing, check
-        As of :func:`load_mnist`; the file is ``SMSSpamCollection`` in ``sms_spam/``.
+        See :func:`load_mnist`; the file is ``SMSSpamCollection`` in ``sms_spam/``.
 
     Returns
     -------
@@ -143,7 +143,7 @@ def load_sms_spam(
 
 
 def _review_lines(shelf: Shelf) -> tuple[bytes, bytes]:
-    """Return the training and the test reviews, one a line, from the first form that is there."""
+    """Return the training and the test reviews, one per line, from the first form that exists."""
     if shelf.find(TRAIN_LINES):
         return shelf.read(TRAIN_LINES), shelf.read(TEST_LINES)
     if (shelf.folder / REVIEWS).is_dir():
@@ -170,11 +170,11 @@ def _in_archive(content: bytes, where: str) -> Iterator[tuple[str, bytes]]:
                 if member is not None:
                     yield entry.name, member.read()
     except (tarfile.TarError, EOFError) as error:
-        raise OSError(f"{where} is no archive of reviews: {error}") from error
+        raise OSError(f"{where} is not an archive of reviews: {error}") from error
 
 
 def _in_lines(reviews: Iterable[tuple[str, bytes]]) -> dict[str, bytes]:
-    """Return the reviews of each part, one a line, negative before positive, then by number."""
+    """Return the reviews of each part, one per line, negative before positive, then by number."""
     parts: dict[str, list[tuple[int, int, bytes]]] = {"train": [], "test": []}
     for path, text in reviews:
         match = REVIEW_PATH.fullmatch(path)
@@ -192,7 +192,7 @@ def _parsed_reviews(content: bytes) -> tuple[NDArray[np.object_], NDArray[np.int
 
 
 def _lines(content: bytes) -> list[str]:
-    """Return the lines of a text; characters such as U+0085, which `splitlines` takes for an end, are part of them."""
+    r"""Return the lines of a text, split only at "\n": `splitlines` would also split at characters like U+0085."""
     return content.decode("utf-8").removesuffix("\n").split("\n")
 
 

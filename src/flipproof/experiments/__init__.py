@@ -1,4 +1,4 @@
-"""The paper's tables and figures, and the same data with exact certificates: one spec each, one row per test row."""
+"""The paper's tables and figures, and exact certificates on the same data: one spec per data set."""
 
 from flipproof.experiments.runner import reproduce
 from flipproof.experiments.spec import Experiment, experiment_names, read_experiment

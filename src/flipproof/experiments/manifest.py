@@ -1,8 +1,7 @@
-"""What a set of results was made from: versions, kernels, seeds, checksums, and how long it took."""
+"""The record of how results were computed: versions, kernels, seeds, checksums and times."""
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 from collections.abc import Collection, Mapping
@@ -12,24 +11,24 @@ from pathlib import Path
 from typing import Any
 
 from flipproof.experiments.spec import Experiment, Run
-from flipproof.files import write_whole
+from flipproof.files import digest_of, write_whole
 from flipproof.processor import kernels
 
 MANIFEST = "manifest.json"
 
-#: No number in a record is as large as this.
+#: All numbers in a record are smaller than this.
 LARGE = 2**53
 
-#: Packages whose versions are on record, if they are installed.
+#: Packages whose versions are recorded, if they are installed.
 PACKAGES = ("flipproof", "numpy", "scipy", "scikit-learn", "torch", "umap-learn", "numba")
 
-#: What a run is called and what is said of it does not change its rows.
+#: Names and descriptions of a run, which do not change its rows.
 NOT_IN_SETTINGS = ("name", "group", "published", "note", "only_with")
 
-#: Which definition of the exact radius rows were computed by: 2 since a tie counts as lost only where it is.
+#: Version of the definition of the exact radius: since 2, a tie counts as lost only if the prediction changes.
 RADII = 2
 
-#: What a record consists of: a type, a table of these keys, a table of any names ("*"), or a list.
+#: The form of a record: a type, a table with these keys, a table with any keys ("*"), or a list.
 ENVIRONMENT = {
     "python": str,
     "machine": str,
@@ -53,10 +52,10 @@ FORM: dict[str, Any] = {
 
 
 class Manifest:
-    """The record beside the rows, read from and written to a folder.
+    """The record of the rows in a folder.
 
-    Rows and features stay on record with what they were made with: a later call that finds them complete does not put
-    its own versions in their place.
+    Rows and features keep the versions that they were computed with: a later call that finds them complete does not
+    replace these with its own.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -67,14 +66,14 @@ class Manifest:
 
     @property
     def runs(self) -> dict[str, Any]:
-        """What is known of each run."""
+        """The record of each run."""
         runs: dict[str, Any] = self.content["runs"]
         return runs
 
     def describe(
         self, experiment: Experiment, sizes: tuple[int, int], seed: int, quick: bool, data: Mapping[str, Any]
     ) -> None:
-        """Record what everything is made from."""
+        """Record the experiment, its data, and its options."""
         self.content |= {
             "experiment": experiment.name,
             "spec": experiment.fingerprint,
@@ -86,27 +85,27 @@ class Manifest:
         }
 
     def leave_out(self, names: Collection[str]) -> None:
-        """Record the runs that are not completed here."""
+        """Record the runs that were skipped."""
         self.content["left_out"] = sorted(names)
 
     def start(self, run: str, settings: str, fingerprint: str, features: str) -> None:
-        """Record a run whose rows are all still to be computed, and the checksum of its features, if they are kept."""
+        """Record a run that has no rows yet, and the checksum of its features, if they are stored."""
         about = {"settings": settings, "fingerprint": fingerprint, "features": features}
         self.runs[run] = {**about, "seconds": 0.0, "environments": []}
 
     def keep_runs(self, names: Collection[str]) -> None:
-        """Forget all other runs."""
+        """Remove all other runs."""
         self.content["runs"] = {name: record for name, record in self.runs.items() if name in names}
 
     def note_rows(self, run: str, seconds: float) -> None:
-        """Record that rows of a run are computed here, in so many seconds."""
+        """Record that rows of a run were computed in this environment, and the seconds it took."""
         record = self.runs[run]
         record["seconds"] = round(record["seconds"] + seconds, 1)
         record["environments"] = sorted({*record["environments"], self._named(environment())})
         self.save()
 
     def note_features(self, name: str, recipe: str, sha256: str, made_with: Mapping[str, Any]) -> None:
-        """Record a file of features: how they came about, and the file's checksum."""
+        """Record a file of features: how they were computed, and the file's checksum."""
         self.content["features"][name] = {
             "recipe": digest_of(recipe),
             "sha256": sha256,
@@ -115,7 +114,7 @@ class Manifest:
         }
 
     def keep_features(self, recipes: Mapping[str, str]) -> None:
-        """Forget all features but those that came about as is said; their files may be elsewhere."""
+        """Remove all features except those with these recipes; their files need not be in the folder."""
         self.content["features"] = {
             name: record
             for name, record in self.content["features"].items()
@@ -123,21 +122,21 @@ class Manifest:
         }
 
     def save(self) -> None:
-        """Write the record, with the environments that it mentions."""
+        """Write the record, without environments that are no longer used."""
         mentioned = _mentioned(self.content)
         environments = self.content["environments"]
         self.content["environments"] = {name: environments[name] for name in environments if name in mentioned}
         write_whole(self.path, (json.dumps(self.content, indent=1, sort_keys=True) + "\n").encode())
 
     def _named(self, described: Mapping[str, Any]) -> str:
-        """Put an environment on record, and return its short name."""
+        """Record an environment and return its short name."""
         name = digest_of(json.dumps(described, sort_keys=True))[:8]
         self.content["environments"][name] = dict(described)
         return name
 
 
 def environment() -> dict[str, Any]:
-    """Return what rows and features are made with here: versions, and what decides about the last bits."""
+    """Return the current environment: versions, and the kernels that determine the last bits."""
     return {
         "python": platform.python_version(),
         "machine": platform.machine(),
@@ -147,17 +146,12 @@ def environment() -> dict[str, Any]:
 
 
 def settings_of(experiment: Experiment, run: Run) -> str:
-    """Return what identifies the settings of a run: those of the classifier, of its features, and of the loader."""
+    """Return a digest of the settings of a run: of the classifier, its features, and the loader."""
     settings = {name: value for name, value in asdict(run).items() if name not in NOT_IN_SETTINGS}
     if not run.is_undefended:
         settings["radii"] = RADII
     maps = [asdict(spec) for spec in experiment.chain(run.features)]
     return digest_of(json.dumps([dict(experiment.data), settings, maps], sort_keys=True, default=str))
-
-
-def digest_of(text: str) -> str:
-    """Return the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any]:
@@ -166,15 +160,15 @@ def _read(path: Path) -> dict[str, Any]:
         wrong = misfit(content, FORM) or ", ".join(_mentioned(content) - set(content["environments"]))
         wrong = wrong or ("" if content["n_train"] > 0 else "no training rows")
     except (ValueError, RecursionError) as error:
-        wrong = f"no JSON, {error}"
+        wrong = f"not JSON, {error}"
     if wrong:
-        raise OSError(f"{path} is damaged ({wrong}). Delete it and the rows beside it, and these are computed again.")
+        raise OSError(f"{path} is damaged ({wrong}). Delete it and the rows in the same folder to compute them again.")
     found: dict[str, Any] = content
     return found
 
 
 def misfit(value: Any, form: Any, where: str = "the record") -> str:
-    """Return what is not as it should be in the record; empty if all is."""
+    """Return the first difference between a record and its form; empty if there is none."""
     if isinstance(form, list) and isinstance(value, list):
         parts = [(str(place), part, form[0]) for place, part in enumerate(value)]
     elif isinstance(form, dict) and isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""One row per run and test row, appended as they are computed, and the scores that rows add up to."""
+"""Result rows, one per run and test row, appended as they are computed; and the scores computed from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flipproof.attacks.result import NO_ATTACK, standing_share
 from flipproof.core.rounding import Floats, Integers
 from flipproof.files import write_whole
 
-#: What a missing number is in a row: no certificate by that method, or no attack.
+#: Stands for a missing number: no certificate by that method, or no attack.
 NOTHING = -2
 
 #: Columns of numbers, one row for each test row of a run.
@@ -28,10 +28,10 @@ COLUMNS = ("prediction", "kl", "tight", "exact", "flips_needed", "flips_to_half"
 HEADER = ("run", "index", "label", *COLUMNS)
 GROWING, FINISHED = "rows.csv", "rows.csv.xz"
 
-#: So many columns are never empty: the run, the test row, its label, the prediction.
+#: Number of columns that are never empty: the run, the test row, its label, the prediction.
 NEEDED = 4
 NUMBER = re.compile(r"(-?[0-9]{1,18})?", re.ASCII)
-REMEDY = "Delete it, and its rows are computed again."
+REMEDY = "Delete it to compute its rows again."
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class RunRows:
     Attributes
     ----------
     index, label : integers of shape (m,)
-        The test row's number in the data set, and its true label.
+        The test row's position in the data set, and its true label.
     columns : mapping of str to integers of shape (m,)
         See :data:`flipproof.experiments.runner.COLUMNS`.
     """
@@ -63,25 +63,25 @@ class RunRows:
 
 
 class RowFile:
-    """The rows of an experiment in a folder: a text file that only grows, compressed when it is complete."""
+    """The rows of an experiment in a folder: an append-only text file, compressed when it is complete."""
 
     def __init__(self, folder: Path) -> None:
         self._growing, self._finished = folder / GROWING, folder / FINISHED
 
     @property
     def is_finished(self) -> bool:
-        """Whether the rows were complete when somebody last added to them."""
+        """Whether the rows are complete."""
         return self._finished.exists() and not self._growing.exists()
 
     def runs(self) -> dict[str, RunRows]:
-        """Return what is there, by run; of a test row that is there twice, the first."""
+        """Return the rows by run; if a test row occurs twice, its first row."""
         tables: dict[str, list[list[int]]] = {}
         for name, *values in self._lines():
             tables.setdefault(name, []).append([NOTHING if value == "" else int(value) for value in values])
         return {name: _run_rows(table) for name, table in tables.items()}
 
     def append(self, run: str, index: Integers, label: Integers, columns: Mapping[str, Integers]) -> None:
-        """Add the rows of some test rows; those of a call that is cut short are found or done again, one by one."""
+        """Append the rows of some test rows; after an interruption, missing rows are computed again."""
         self._reopen()
         with self._growing.open("a", encoding="utf-8") as file:
             file.write(_as_text(_as_lines(run, RunRows(index, label, columns))))
@@ -89,7 +89,7 @@ class RowFile:
             os.fsync(file.fileno())
 
     def finish(self, order: Sequence[str]) -> None:
-        """Sort the rows by run and test row, and compress them; runs that are not named come last."""
+        """Sort the rows by run and test row, and compress them; runs that are not in `order` come last."""
         runs = self.runs()
         others = [name for name in runs if name not in order]
         lines = [line for name in (*order, *others) for line in _as_lines(name, runs[name])]
@@ -97,28 +97,28 @@ class RowFile:
         self._growing.unlink(missing_ok=True)
 
     def keep_only(self, names: Collection[str]) -> None:
-        """Forget the rows of all other runs."""
+        """Remove the rows of all other runs."""
         lines = self._lines()
         kept = [line for line in lines if line[0] in names]
         if len(kept) < len(lines):
             write_whole(self._growing, _as_text([HEADER, *kept]).encode())
-        if self._growing.exists():  # what it no longer has must not come back when it is deleted
+        if self._growing.exists():  # else removed rows would reappear if the growing file is deleted
             self._finished.unlink(missing_ok=True)
 
     @property
     def path(self) -> Path:
-        """The file that counts: the growing one where it exists, because it began as a copy of the other."""
+        """The current file: the growing one if it exists, because it started as a copy of the other."""
         return self._growing if self._growing.exists() else self._finished
 
     def _lines(self) -> list[list[str]]:
-        """Return the rows as they are written, each checked."""
+        """Return the lines of the file, checked."""
         try:
             lines = list(csv.reader(io.StringIO(self._text())))[1:]
         except csv.Error as error:
-            raise OSError(f"{self.path} is damaged: it is no table ({error}). {REMEDY}") from error
+            raise OSError(f"{self.path} is damaged: it is not a table ({error}). {REMEDY}") from error
         for number, line in enumerate(lines, start=2):
             if len(line) != len(HEADER) or not all(map(NUMBER.fullmatch, line[1:])) or "" in line[1:NEEDED]:
-                raise OSError(f"{self.path} is damaged: line {number} is no row of results. {REMEDY}")
+                raise OSError(f"{self.path} is damaged: line {number} is not a row of results. {REMEDY}")
         return lines
 
     def _text(self) -> str:
@@ -130,11 +130,11 @@ class RowFile:
         except (lzma.LZMAError, EOFError, UnicodeDecodeError) as error:
             raise OSError(f"{self.path} is damaged: it cannot be read ({error}). {REMEDY}") from error
         if not text.startswith(_as_text([HEADER])):
-            raise OSError(f"{self.path} is damaged: its first line does not say what the columns are. {REMEDY}")
-        return text[: text.rfind("\n") + 1]  # a line that was cut off does not count
+            raise OSError(f"{self.path} is damaged: its first line does not name the columns. {REMEDY}")
+        return text[: text.rfind("\n") + 1]  # an incomplete last line is ignored
 
     def _reopen(self) -> None:
-        """Make the growing file hold all that is known, and end with a whole line."""
+        """Make sure that the growing file contains all rows and ends with a complete line."""
         text = self._text() or _as_text([HEADER])
         if not self._growing.exists() or self._growing.stat().st_size != len(text.encode()):
             write_whole(self._growing, text.encode())
@@ -164,23 +164,23 @@ def clean_accuracy(rows: RunRows) -> float:
 
 
 def worst_recall(rows: RunRows) -> float:
-    """Share of correct predictions among the rows of the class for which it is the lowest."""
+    """The lowest recall of all classes."""
     return min(float(np.mean(rows["prediction"][rows.label == c] == c)) for c in np.unique(rows.label))
 
 
 def certified(rows: RunRows, method: str, flips: ArrayLike) -> Floats:
-    """Share of test rows that are correct and have at least that radius."""
+    """Share of test rows that are correct and certified at each number of flips."""
     # a row with radius r needs more than r flips to be lost
     return standing_share(rows.label, rows["prediction"], rows[method].astype(np.float64) + 1, flips)
 
 
 def attacked(rows: RunRows, column: str, flips: ArrayLike) -> Floats:
-    """Share of test rows that are correct and still stand after the attack with that many flips."""
+    """Share of test rows that are still predicted correctly after an attack with each number of flips."""
     needed = np.where(rows[column] == NO_ATTACK, np.inf, rows[column])
     return standing_share(rows.label, rows["prediction"], needed, flips)
 
 
 def median_radius(rows: RunRows, method: str) -> int:
-    """Return the largest number of flips at which half of the test rows are still certified and correct; -1: never."""
+    """Return the largest number of flips at which half of the test rows are correct and certified; -1 if none."""
     radius = np.where(rows["prediction"] == rows.label, rows[method], -1)
     return int(np.sort(radius)[len(radius) // 2])

@@ -20,12 +20,12 @@ from flipproof.attacks import smoothed_attack, undefended_attack
 from flipproof.core.rounding import Integers
 from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
-from flipproof.experiments.manifest import Manifest, digest_of, settings_of
+from flipproof.experiments.manifest import Manifest, settings_of
 from flipproof.experiments.row_files import COLUMNS, NOTHING, REMEDY, RowFile, RunRows
 from flipproof.experiments.sources import FeatureStore, Say, Slice, check_installed, load, slice_of
 from flipproof.experiments.spec import Experiment, Run
 from flipproof.experiments.tables_and_figures import draw, duality_gap, tables
-from flipproof.files import write_whole
+from flipproof.files import digest_of, write_whole
 from flipproof.learners.cluster import CertifiedClusterClassifier
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
@@ -52,7 +52,7 @@ LEARNERS: Mapping[str, Callable[..., Any]] = {
 def fitted(run: Run, X: NDArray[Any], y: Integers, classes: tuple[int, ...], seed: int) -> Any:
     """Return the classifier of a run, fitted."""
     if run.learner not in LEARNERS:
-        raise ValueError(f"There is no learner {run.learner!r}. Known: {', '.join(LEARNERS)}.")
+        raise ValueError(f"Unknown learner {run.learner!r}. Known: {', '.join(LEARNERS)}.")
     parameters = dict(run.parameters)
     if not run.is_undefended:
         parameters["classes"] = list(classes)
@@ -63,12 +63,12 @@ def fitted(run: Run, X: NDArray[Any], y: Integers, classes: tuple[int, ...], see
 
 
 def facts(model: Any) -> dict[str, float]:
-    """Return what a fit has settled, for the record."""
+    """Return parameters that were determined by the fit, for the record."""
     return {name: float(getattr(model, name)) for name in ("regularization_",) if hasattr(model, name)}
 
 
 def measure(run: Run, model: Any, X: NDArray[Any], y: Integers, Z: NDArray[Any]) -> dict[str, Integers]:
-    """Certify, and if asked attack, some test rows: one array for each of the columns."""
+    """Certify some test rows, and attack them if the run says so; return one array per column."""
     columns = {name: np.full(len(Z), NOTHING, dtype=np.int64) for name in COLUMNS}
     if run.is_undefended:
         with _all_or_nothing():
@@ -87,7 +87,7 @@ def measure(run: Run, model: Any, X: NDArray[Any], y: Integers, Z: NDArray[Any])
 
 @contextmanager
 def _all_or_nothing() -> Iterator[None]:
-    """Raise an interrupt at the end: attacks would return what they have, which is not what they would have found."""
+    """Raise KeyboardInterrupt at the end if interrupted: attacks would return partial results."""
     stopped = StopSign()
     with set_by_interrupt(stopped):
         yield
@@ -95,7 +95,7 @@ def _all_or_nothing() -> Iterator[None]:
         raise KeyboardInterrupt
 
 
-#: Test rows between two additions to the file of rows; attacks on undefended models take far longer for each.
+#: Test rows per append to the file of rows; attacks on undefended models take much longer per row.
 AT_A_TIME, ATTACKS_AT_A_TIME = 1000, 50
 
 TABLES = "tables.md"
@@ -111,11 +111,11 @@ def reproduce(
     say: Say = lambda text: None,
     verbose: int = 0,
 ) -> None:
-    """Fill ``out`` with the rows of an experiment, and what is made from them.
+    """Compute the rows of an experiment, its tables and its figures, and write them to ``out``.
 
-    Rows that are there already, of the same run on the same features, are kept: a run that was interrupted goes on
-    where it was, and one that is complete is not repeated. A run that the spec says needs more than the data of the
-    experiment is left out where that is not there; the next call adds it when it is.
+    Existing rows of the same run on the same features are kept: an interrupted run is resumed, and a complete one is
+    not repeated. A run that needs more than the data of the experiment is skipped if that is missing; a later call adds
+    it once it is available.
 
     Parameters
     ----------
@@ -126,13 +126,13 @@ def reproduce(
     data_dir : path, optional
         Folder of the data sets; see :func:`flipproof.datasets.get_data_home`.
     seed : int
-        Of everything random.
+        Seed of everything random.
     quick : bool
-        A few rows only.
+        Use only a few rows.
     say : callable
-        Told what is going on.
+        Called with progress messages.
     verbose : int
-        1: networks say a line on stderr for every epoch.
+        1: networks print a line to stderr after every epoch.
     """
     say(f"{experiment.title}: loading")
     work = prepare(experiment, out, data_dir, seed, quick, say, verbose)
@@ -143,7 +143,7 @@ def reproduce(
     runs = [run for run in experiment.runs if run.name not in left_out]
     manifest.describe(experiment, work.sizes, seed, quick, work.described())
     manifest.leave_out(left_out)
-    for _ in range(2):  # once more, because features that one run had to make again are those of others, too
+    for _ in range(2):  # twice, because a run may recompute features that earlier runs used, too
         done = rows.runs()
         for run in runs:
             work.finish_run(run, done, rows, manifest)
@@ -164,9 +164,9 @@ def prepare(
     say: Say = lambda text: None,
     verbose: int = 0,
 ) -> Work:
-    """Load the data of an experiment, or raise the error that says what is missing, before anything takes long.
+    """Load the data of an experiment, or raise an error that says what is missing, before any long computation.
 
-    Nothing is written. What the parameters are is said at :func:`reproduce`.
+    Nothing is written. For the parameters see :func:`reproduce`.
     """
     data = load(experiment, data_dir)
     part = slice_of(experiment, data, quick, seed)
@@ -184,7 +184,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class Work:
-    """An experiment with its data: what there is to do, and how each run is done."""
+    """An experiment with its data: which runs remain, and how to compute them."""
 
     experiment: Experiment
     data: Dataset
@@ -200,59 +200,59 @@ class Work:
         return len(self.part.train), len(self.part.test)
 
     def described(self) -> dict[str, Any]:
-        """Return where the data comes from, and the checksums of all its files."""
+        """Return the provenance of the data and the checksums of all its files."""
         words = [self.features.word_vectors(name) for name in self.experiment.features]
         checksums = {name: value for known in (self.data.checksums, *words) for name, value in known.items()}
         return {"provenance": self.data.provenance, "checksums": checksums}
 
     def fingerprint(self, run: Run) -> str:
-        """Return what identifies the rows of a run: the classifier, and how its features came about."""
+        """Return a digest that identifies the rows of a run: the classifier, and how its features were computed."""
         return digest_of(settings_of(self.experiment, run) + self.recipes[run.features])
 
     def unchanged(self, rows: RowFile, manifest: Manifest) -> dict[str, RunRows]:
-        """Return the rows of those runs that are still what they were."""
+        """Return the rows of the runs whose settings and features have not changed."""
         done = rows.runs()
         if done and not manifest.path.exists():
-            raise OSError(f"{rows.path} has rows, but there is no {manifest.path} to say of what. Delete the rows too.")
+            raise OSError(f"{rows.path} has rows, but their record {manifest.path} is missing. Delete the rows.")
         prints = {name: record["fingerprint"] for name, record in manifest.runs.items()}
         runs = {run.name: run for run in self.experiment.runs}
         same = {name: of_run for name, of_run in done.items() if name in runs}
         same = {name: of_run for name, of_run in same.items() if self.fingerprint(runs[name]) == prints.get(name)}
         for name, of_run in same.items():
             if not self._are_whole(runs[name], of_run):
-                raise OSError(f"{rows.path} is damaged: its rows of {name!r} are not those of the data. {REMEDY}")
+                raise OSError(f"{rows.path} is damaged: its rows of {name!r} do not match the data. {REMEDY}")
         return same
 
     def _are_whole(self, run: Run, rows: RunRows) -> bool:
-        """Whether each row is of a test row, has its label, and lacks nothing."""
+        """Whether each row belongs to a test row, has its label, and is complete."""
         of_the_data = np.isin(rows.index, self.part.test).all() and (self.data.y_test[rows.index] == rows.label).all()
         return bool(of_the_data) and all(map(rows.has, run.recorded))
 
     def forget_what_changed(self, rows: RowFile, manifest: Manifest) -> None:
-        """Drop rows of runs that are not what they were, and say so."""
+        """Remove the rows of runs that have changed, and report it."""
         same = self.unchanged(rows, manifest)
         changed = [repr(name) for name in rows.runs() if name not in same]
         if changed:
-            self.say(f"Dropped, because the spec, the data or the seed is another now: rows of {', '.join(changed)}")
+            self.say(f"Removed the rows of {', '.join(changed)}: the spec, the data or the seed has changed")
         rows.keep_only(same)
         manifest.keep_runs(same)
         manifest.keep_features(self.recipes)
 
     def left_out(self, done: Mapping[str, RunRows]) -> list[str]:
-        """Return the runs that are not to be completed here, and say why."""
+        """Return the runs that are skipped, and say why."""
         reasons: dict[str, list[str]] = {}
         for run in self.experiment.runs:
             if not run.only_with:
                 continue
             if self.part.is_quick:
-                reasons.setdefault("as in every quick run.", []).append(run.name)
+                reasons.setdefault("not part of a quick run.", []).append(run.name)
             elif len(self.still_to_do(run, done)):
                 try:
                     self.features.check(run.features)
-                except FileNotFoundError as missing:  # a file that is there but damaged is an error like any other
-                    reasons.setdefault(f"for want of {run.only_with}. {missing}", []).append(run.name)
+                except FileNotFoundError as missing:  # a damaged file is not skipped but raises an error
+                    reasons.setdefault(f"needs {run.only_with}. {missing}", []).append(run.name)
         for reason, names in reasons.items():
-            self.say(f"Left out: {' and '.join(map(repr, names))}, {reason}")
+            self.say(f"Skipped {' and '.join(map(repr, names))}: {reason}")
         return [name for names in reasons.values() for name in names]
 
     def still_to_do(self, run: Run, done: Mapping[str, RunRows]) -> Integers:
@@ -260,7 +260,7 @@ class Work:
         return np.setdiff1d(self.part.test, done[run.name].index) if run.name in done else self.part.test
 
     def finish_run(self, run: Run, done: Mapping[str, RunRows], rows: RowFile, manifest: Manifest) -> None:
-        """Compute the rows of a run that are not done yet, or all of them if its features are others now."""
+        """Compute the missing rows of a run, or all of them if its features have changed."""
         left = self.still_to_do(run, done)
         computed_from = manifest.runs[run.name]["features"] if run.name in manifest.runs else None
         if len(left) == 0 and self.features.checksum(run.features) in ("", computed_from):
@@ -269,7 +269,7 @@ class Work:
         checksum = self.features.checksum(run.features)
         if computed_from != checksum:
             if computed_from is not None:
-                self.say(f"{run.name}: from the start, because its features are others now")
+                self.say(f"{run.name}: recomputing all rows, because its features have changed")
                 rows.keep_only([name for name in rows.runs() if name != run.name])
             manifest.start(run.name, settings_of(self.experiment, run), self.fingerprint(run), checksum)
             left = self.part.test
@@ -282,14 +282,14 @@ class Work:
             self.say(f"{run.name}: {len(self.part.test) - len(left) + start:,} of {len(self.part.test):,} test rows")
             index = left[start : start + at_a_time]
             columns = measure(run, model, X, y, Z[np.searchsorted(self.part.test, index)])
-            # on record first: there must be no row of which nobody knows what made it
+            # recorded first, so that every row has a record of how it was computed
             manifest.note_rows(run.name, time.perf_counter() - began)
             began = time.perf_counter()
             rows.append(run.name, index, self.data.y_test[index], columns)
 
 
 def results(experiment: Experiment, out: Path) -> tuple[dict[str, RunRows], dict[str, Any]]:
-    """Return the complete rows and the manifest in a folder; an error if a run is not complete, or of another spec."""
+    """Return the rows and the manifest in a folder; raise an error if a run is incomplete or of another spec."""
     manifest, file = Manifest(out), RowFile(out)
     rows = file.runs()
     left_out = manifest.content["left_out"]
@@ -304,11 +304,11 @@ def results(experiment: Experiment, out: Path) -> tuple[dict[str, RunRows], dict
         and all(map(rows[run.name].has, run.recorded))
     }
     if any(not of_run.is_of_the_same_test_rows(other) for of_run, other in pairwise(complete.values())):
-        raise OSError(f"{file.path} is damaged: its runs are not of the same test rows. {REMEDY}")
+        raise OSError(f"{file.path} is damaged: its runs have different test rows. {REMEDY}")
     if not file.is_finished or not complete or len(complete) < len(asked_for):
         raise OSError(
-            f"The results in {out} are not complete, or of another spec: {len(complete)} of {len(asked_for)} runs are "
-            f"whole. Run 'flipproof reproduce {experiment.name}' with the same options again."
+            f"The results in {out} are incomplete or of another spec: {len(complete)} of {len(asked_for)} runs are "
+            f"complete. Run 'flipproof reproduce {experiment.name}' with the same options again."
         )
     return complete, manifest.content
 
@@ -322,7 +322,7 @@ def present(experiment: Experiment, out: Path) -> None:
 
 
 def present_together(experiments: Sequence[Experiment], out: Path) -> dict[str, Path]:
-    """Make what concerns several experiments at once, from the results in a folder; return where it is."""
+    """Write the results that concern several experiments, and return their paths."""
     rows = {experiment.name: results(experiment, out / experiment.name)[0] for experiment in experiments}
     files = {"The numbers in the text": out / CLAIMS_FILE, "Generic and tight bound": out / GAP_FILE}
     write_whole(out / CLAIMS_FILE, claims_table(rows).encode())

@@ -1,8 +1,7 @@
-"""Data of an experiment and its label-free features, stored as 16-bit numbers so that anyone can start there."""
+"""Data of an experiment and its label-free features, stored as 16-bit numbers so that runs can start from them."""
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import lzma
@@ -22,17 +21,17 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
-from threadpoolctl import threadpool_limits
 
 from flipproof import datasets
 from flipproof.datasets import Dataset
 from flipproof.datasets.shelf import Shelf
+from flipproof.determinism import single_threaded
 from flipproof.experiments.manifest import MADE_WITH, environment, misfit
 from flipproof.experiments.spec import Experiment, FeatureSpec
 from flipproof.features.training import TRAINER, torch_for
-from flipproof.files import write_whole
+from flipproof.files import digest_of_file, write_whole
 
-#: What reading an archive that is damaged may end in.
+#: Errors that reading a damaged archive may raise.
 UNREADABLE = (
     *(OSError, EOFError, ValueError, LookupError, AttributeError, TypeError, RuntimeError),
     *(zipfile.BadZipFile, zlib.error, lzma.LZMAError, MemoryError),
@@ -44,14 +43,14 @@ Rows = tuple[NDArray[Any], NDArray[Any]]
 
 @dataclass(frozen=True)
 class FeatureFile:
-    """What is in a file of features.
+    """The content of a file of features.
 
     Attributes
     ----------
     rows : pair of 16-bit arrays
         Training and test rows.
     recipe : str
-        All that determines them but for libraries and processors.
+        Everything that determines them except libraries and processors.
     made_with : mapping
         Libraries and kernels, and the checksums of the data.
     """
@@ -72,7 +71,7 @@ def write_features(path: Path, features: FeatureFile) -> None:
 
 
 def read_features(path: Path) -> FeatureFile:
-    """Return what is in a file of features."""
+    """Return the content of a file of features."""
     content = io.BytesIO(path.read_bytes())
     try:
         with np.load(content, allow_pickle=False) as arrays:
@@ -80,46 +79,40 @@ def read_features(path: Path) -> FeatureFile:
             file = FeatureFile((arrays["train"], arrays["test"]), recipe, json.loads(made_with))
         _check(file)
     except UNREADABLE as error:
-        raise OSError(f"{path} is damaged. Delete it, and the features are computed again. ({error})") from error
+        raise OSError(f"{path} is damaged. Delete it to compute the features again. ({error})") from error
     return file
 
 
 def _check(file: FeatureFile) -> None:
     for rows in file.rows:
         if rows.dtype != np.float16 or rows.ndim != 2 or not np.isfinite(rows).all():
-            raise ValueError("it must hold two tables of 16-bit numbers")
+            raise ValueError("it must contain two tables of 16-bit numbers")
     if file.rows[0].shape[1] != file.rows[1].shape[1]:
         raise ValueError("training and test rows have different numbers of columns")
-    if wrong := misfit(file.made_with, MADE_WITH, "what made it"):
+    if wrong := misfit(file.made_with, MADE_WITH, "its record"):
         raise ValueError(wrong)
 
 
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-#: Where the word vectors can be had that the spec of a run names by their usual name.
+#: Where the word vectors that specs name can be downloaded.
 GLOVE = "https://nlp.stanford.edu/data/glove.6B.zip"
 
 
 @dataclass(frozen=True)
 class Setting:
-    """What a feature map may be made with, besides its rows and its parameters.
+    """What the builders of feature maps need, in addition to rows and parameters.
 
     Attributes
     ----------
     data : Dataset
-        Of the experiment.
+        Data of the experiment.
     data_dir : path or None
         Folder of all data sets.
     folder : path
-        Where networks are kept while they are trained.
+        Folder of the checkpoints of networks.
     seed : int
-        Of everything random.
+        Seed of everything random.
     verbose : int
-        1: networks say a line for every epoch.
+        1: networks print a line after every epoch.
     """
 
     data: Dataset
@@ -129,15 +122,15 @@ class Setting:
     verbose: int
 
     def checkpoint(self, kind: str) -> Path:
-        """Return where a network that is being trained is kept, so that a run that was stopped goes on with it."""
+        """Return the path of the checkpoint of a network, from which an interrupted run resumes."""
         return self.folder / f"{kind}.pt".replace(" ", "-")
 
     def training(self, kind: str) -> dict[str, Any]:
-        """Return the parameters that all networks are trained with."""
+        """Return the training parameters that all networks share."""
         return {"random_state": self.seed, "checkpoint": self.checkpoint(kind), "verbose": self.verbose}
 
 
-#: Packages that experiments need besides those of the command, as they are imported, with the names people know.
+#: Import names and usual names of the packages that experiments need, in addition to those of the command.
 PACKAGE_NAMES = {"matplotlib": "matplotlib", "PIL": "pillow", "torch": "PyTorch", "umap": "umap-learn"}
 
 
@@ -147,23 +140,23 @@ class MissingPackagesError(ImportError):
     Attributes
     ----------
     packages : frozenset of str
-        What cannot be imported.
+        Import names of the missing packages.
     """
 
     def __init__(self, packages: Iterable[str]) -> None:
         self.packages = frozenset(packages)
         names = ", ".join(sorted((PACKAGE_NAMES[package] for package in self.packages), key=str.lower))
-        super().__init__(f"Not installed, but needed: {names}. Install all: pip install 'flipproof[reproduce]'.")
+        super().__init__(f"Missing packages: {names}. Install all: pip install 'flipproof[reproduce]'.")
 
 
 def check_installed(packages: Iterable[str]) -> None:
-    """Raise one error that names all of these packages that are not there."""
+    """Raise one error that names all of these packages that are not installed."""
     if missing := {package for package in packages if find_spec(package) is None}:
         raise MissingPackagesError(missing)
 
 
 def word_vectors(data_dir: Path | None, names: Sequence[str]) -> Path:
-    """Return the first file of word vectors that is in the folder of the data sets."""
+    """Return the first of these files of word vectors that is in the folder of the data sets."""
     shelf = Shelf("GloVe", "glove", data_dir, None, download_if_missing=False, check=False)
     for name in names:
         if (shelf.folder / name).is_file():
@@ -236,16 +229,16 @@ def _simclr(setting: Setting, parameters: dict[str, Any]) -> Any:
     return SimCLRFeatures(image_shape=shape, **setting.training("simclr"), **parameters)
 
 
-#: Kinds that are trained by PyTorch.
+#: Kinds that are trained with PyTorch.
 NETWORKS = ("cnn of other digits", "simclr")
 
-#: Kinds that need a package of an extra: its module, and the extra.
+#: Kinds that need an optional package, by its import name.
 PACKAGES = {**dict.fromkeys(NETWORKS, "torch"), "umap": "umap"}
 
 #: The package that reads another form of a data set (loader and form).
 READERS: Mapping[tuple[str, str | None], str] = {("dogfish", "images"): "PIL"}
 
-#: From a kind in a spec to a transformer that has not been fitted yet; None for rows that are features already.
+#: From a kind in a spec to an unfitted transformer; None for rows that are features already.
 BUILDERS: Mapping[str, Callable[[Setting, dict[str, Any]], Any]] = {
     "given": lambda setting, parameters: None,
     "pixels": _pixels,
@@ -266,7 +259,7 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Slice:
-    """The part of a data set that a run is about: everything, or a few rows of a quick run."""
+    """The rows of a data set that a run uses: all, or a few for a quick run."""
 
     train: NDArray[np.int64]
     test: NDArray[np.int64]
@@ -274,7 +267,7 @@ class Slice:
 
 
 def load(experiment: Experiment, data_dir: Path | None, **other: Any) -> Dataset:
-    """Load the data of an experiment, or with other parameters another form of it."""
+    """Load the data of an experiment; other parameters load another form of it."""
     parameters = {**experiment.data, **other}
     loader = getattr(datasets, f"load_{parameters.pop('loader')}")
     data: Dataset = loader(data_home=data_dir, **parameters)
@@ -282,7 +275,7 @@ def load(experiment: Experiment, data_dir: Path | None, **other: Any) -> Dataset
 
 
 def slice_of(experiment: Experiment, data: Dataset, quick: bool, seed: int) -> Slice:
-    """Return all rows, or for a quick run as many as the spec says, drawn without looking at labels."""
+    """Return all rows, or for a quick run as many as the spec says, drawn without using labels."""
     n, m = len(data.y_train), len(data.y_test)
     if not quick:
         return Slice(np.arange(n), np.arange(m), is_quick=False)
@@ -293,10 +286,10 @@ def slice_of(experiment: Experiment, data: Dataset, quick: bool, seed: int) -> S
 
 
 class FeatureStore:
-    """The features of an experiment: taken from a folder where they are complete, else computed and put there.
+    """The features of an experiment: read from a folder if they are complete, else computed and stored there.
 
-    What is computed is rounded to 16 bits *before* anything is fitted to it, so a run from the stored file and a run
-    from scratch are the same run.
+    Computed features are rounded to 16 bits *before* anything is fitted to them, so a run from the stored file and a
+    run from scratch are identical.
     """
 
     def __init__(
@@ -325,7 +318,7 @@ class FeatureStore:
     def recipe(self, name: str) -> str:
         """Return what determines the features, as text: the maps, how networks are trained, the data, rows, the seed.
 
-        Other forms of the data, such as images, are not named: their loaders take nothing but the published files.
+        Other forms of the data, like images, are not included: their loaders accept only the published files.
         """
         chain = map(self._for_this_run, self.experiment.chain(name))
         maps = [
@@ -337,13 +330,13 @@ class FeatureStore:
         return json.dumps({"maps": maps, "data": data, "rows": sizes, "seed": self._setting.seed}, sort_keys=True)
 
     def word_vectors(self, name: str) -> dict[str, str]:
-        """Return the checksum of the file of word vectors that features come from, if any."""
+        """Return the checksum of the file of word vectors that the features use, if any."""
         files = [spec.parameters["files"] for spec in self.experiment.chain(name) if spec.kind == "words"]
         paths = (word_vectors(self._setting.data_dir, names) for names in files)
-        return {path.name: digest(path) for path in paths}
+        return {path.name: digest_of_file(path) for path in paths}
 
     def kept(self, name: str) -> FeatureFile | None:
-        """Return the features in the file; None if there is none, or one that was made by another recipe."""
+        """Return the stored features; None if there are none, or if they have another recipe."""
         path = self.path(name)
         if not self.experiment.features[name].keep or not path.exists():
             return None
@@ -351,13 +344,13 @@ class FeatureStore:
         if file.recipe != self.recipe(name):
             return None
         if tuple(map(len, file.rows)) != (len(self.part.train), len(self.part.test)):
-            raise OSError(f"{path} is damaged. Delete it, and the features are computed again. (It lacks rows.)")
+            raise OSError(f"{path} is damaged. Delete it to compute the features again. (It lacks rows.)")
         return file
 
     def check(self, name: str) -> None:
-        """Raise the error that says what to put where, or to install, if that is missing before features can be had.
+        """Raise an error that says which file to provide or what to install, if features cannot be computed.
 
-        The other form of the data that they start from, if any, is loaded, and with that fetched, if it can be: once.
+        If they start from another form of the data, it is loaded once, and downloaded if necessary and possible.
         """
         kind = self.experiment.other_form(name)
         if kind is not None and self._to_compute(name) == self.experiment.chain(name):
@@ -365,24 +358,24 @@ class FeatureStore:
         check_installed(self.packages(name))
 
     def packages(self, name: str) -> set[str]:
-        """Return the packages that have to be there before features can be had."""
+        """Return the packages that are needed to compute features."""
         to_compute = self._to_compute(name)
         needed = {PACKAGES[spec.kind] for spec in to_compute if spec.kind in PACKAGES}
         reader = READERS.get((self.experiment.data["loader"], self.experiment.other_form(name)))
         return needed | ({reader} if reader and to_compute == self.experiment.chain(name) else set())
 
     def _to_compute(self, name: str) -> list[FeatureSpec]:
-        """Return the feature maps, from the last on, of which nothing is kept."""
+        """Return the feature maps that must be computed because they are not stored, the last one first."""
         return list(takewhile(lambda spec: self.kept(spec.name) is None, self.experiment.chain(name)))
 
     def path(self, name: str) -> Path:
-        """Return where features are kept."""
+        """Return the path of the stored features."""
         return self._setting.folder / f"{name}.npz"
 
     def checksum(self, name: str) -> str:
-        """Return the checksum of the file of features; empty if they are not kept, or not there."""
+        """Return the checksum of the file of features; empty if they are not stored."""
         is_there = self.experiment.features[name].keep and self.path(name).exists()
-        return digest(self.path(name)) if is_there else ""
+        return digest_of_file(self.path(name)) if is_there else ""
 
     def _for_this_run(self, spec: FeatureSpec) -> FeatureSpec:
         changed = self.experiment.quick.get("features", {}).get(spec.name, {}) if self.part.is_quick else {}
@@ -402,7 +395,7 @@ class FeatureStore:
         return train.astype(np.float32), test.astype(np.float32)
 
     def _checksums(self, name: str) -> dict[str, str]:
-        """Return the checksums of the data that features were made from, or that those were that they build on."""
+        """Return the checksums of the data that features, or stored features that they build on, were computed from."""
         for below in self.experiment.chain(name)[1:]:
             if (kept := self.kept(below.name)) is not None:
                 return dict(kept.made_with["data"])
@@ -416,22 +409,22 @@ class FeatureStore:
         self.say(f"Features {spec.name}: {spec.kind} on {len(X):,} rows")
         build = BUILDERS.get(spec.kind)
         if build is None:
-            raise ValueError(f"There are no features of the kind {spec.kind!r}. Known: {', '.join(sorted(BUILDERS))}.")
+            raise ValueError(f"Unknown kind of features {spec.kind!r}. Known: {', '.join(sorted(BUILDERS))}.")
         n_fitted = parameters.pop("fit_rows", len(X))
         transformer = build(self._setting, parameters)
         if transformer is None:
             return X, Z
         with _one_thread(spec.kind):
-            transformer.fit(X[:n_fitted])  # labels are not even in reach
+            transformer.fit(X[:n_fitted])  # without labels
             return tuple(np.asarray(transformer.transform(rows)) for rows in (X, Z))  # type: ignore[return-value]
 
     def _given(self, kind: str | None) -> Rows:
-        """Return the rows of the data set, or of another form of it, such as the images behind features."""
+        """Return the rows of the data set, or of another form of it, for example images instead of features."""
         data = self._setting.data if kind is None else self._form(kind)
         return data.X_train[self.part.train], data.X_test[self.part.test]
 
     def _form(self, kind: str) -> Dataset:
-        """Return another form of the data, which is looked for only once."""
+        """Return another form of the data; it is searched for only once."""
         if kind not in self._forms:
             try:
                 self._forms[kind] = load(self.experiment, self._setting.data_dir, kind=kind)
@@ -449,8 +442,8 @@ def _with_trainer(kind: str) -> str:
 
 @contextmanager
 def _one_thread(kind: str) -> Iterator[None]:
-    """Compute features on one thread: sums over several have other last bits, and training makes much of these."""
+    """Compute features on one thread: with several, the last bits of sums differ, and training amplifies this."""
     if kind in NETWORKS:
-        torch_for(f"The feature map {kind!r}")  # threads of what is imported later are not limited
-    with threadpool_limits(limits=1):
+        torch_for(f"The feature map {kind!r}")  # imported first: the limit does not apply to later imports
+    with single_threaded():
         yield

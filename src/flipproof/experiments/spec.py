@@ -1,15 +1,16 @@
-"""What an experiment consists of, read from a TOML file."""
+"""The specification of an experiment, read from a TOML file."""
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-#: What a run is for: a row of the paper's table, a line for comparison in figures only, or what goes beyond the paper.
+from flipproof.files import digest_of
+
+#: Purposes of a run: a row of the paper's table, a line for comparison in figures only, or beyond the paper.
 GROUPS = ("paper", "reference", "beyond")
 #: What a figure shows.
 FIGURE_KINDS = ("certified", "attacked")
@@ -17,7 +18,7 @@ FIGURE_KINDS = ("certified", "attacked")
 
 @dataclass(frozen=True)
 class FeatureSpec:
-    """A label-free feature map: its name in the spec, its kind, what it is applied to, and its parameters."""
+    """A label-free feature map: its name in the spec, its kind, its input features, and its parameters."""
 
     name: str
     kind: str
@@ -33,26 +34,26 @@ class Run:
     Attributes
     ----------
     name : str
-        As it stands in tables.
+        Name in the tables.
     group : {"paper", "reference", "beyond"}
-        A row of the paper's table, a line for comparison, or what goes beyond.
+        A row of the paper's table, a line for comparison, or beyond the paper.
     features : str
         Name of the features.
     learner : str
         A name of :data:`flipproof.experiments.runner.LEARNERS`.
     parameters : mapping
-        Of the learner.
+        Parameters of the learner.
     methods : tuple of str
         Certificates to compute; none for an undefended model.
     attacked : bool
         Whether to attack as well.
     published : tuple of float
-        The paper's figures at the numbers of flips of the table, if it has this row.
+        The paper's values at the numbers of flips of the table, if it has this row.
     note : str
-        What differs from the paper's setting, for the caption.
+        Differences from the paper's setting, for the caption.
     only_with : str
-        What the run needs beyond the data of the experiment, in words. Such a run is left out, and the tables say so,
-        where that is not there, and of quick runs; one without this is never left out.
+        What the run needs in addition to the data of the experiment, for messages. The run is skipped in quick runs and
+        if this is missing, and the tables say so; a run without it is never skipped.
     """
 
     name: str
@@ -68,12 +69,12 @@ class Run:
 
     @property
     def is_undefended(self) -> bool:
-        """Whether there is nothing to certify."""
+        """Whether the run has no certificates."""
         return not self.methods
 
     @property
     def recorded(self) -> tuple[str, ...]:
-        """The columns that its rows have."""
+        """The columns of its rows."""
         return ("prediction", *self.methods, *(("flips_needed",) if self.attacked or self.is_undefended else ()))
 
 
@@ -84,15 +85,15 @@ class Figure:
     Attributes
     ----------
     file, title : str
-        Name of the file, without its ending, and what stands above.
+        Name of the file without its suffix, and title.
     kind : {"certified", "attacked"}
-        Certified accuracy with the clean one as a dashed line, or certified accuracy with the attacked one.
+        Certified accuracy with clean accuracy as a dashed line, or certified and attacked accuracy.
     runs : tuple of str
         Names of runs, in the order of the legend.
     method : str
-        Which certificates.
+        Method of the certificates.
     most_flips : int
-        Where the axis ends.
+        End of the axis.
     """
 
     file: str
@@ -110,23 +111,23 @@ class Experiment:
     Attributes
     ----------
     name, title : str
-        For files and for people.
+        Name in file names, and title in tables.
     data : mapping
         The loader's name, ``loader``, and its parameters.
     flips, more_flips : tuple of int
         The columns of the paper's table, and of the table beyond it.
     features : mapping of str to FeatureSpec
-        By name, each after what it builds on.
+        Features by name, each after the features that it builds on.
     runs : tuple of Run
-        In the order of the tables.
+        Runs in the order of the tables.
     figures : tuple of Figure
-        To be drawn.
+        The figures.
     peers : tuple of str
-        Published figures of others, a sentence each.
+        Published results of others, one sentence each.
     caption : str
-        What must be said beside the table: where the setting is not the paper's.
+        Text above the table: where the setting differs from the paper's.
     quick : mapping
-        Numbers of rows of a short run, and parameters of features that change for it.
+        Numbers of rows of a quick run, and parameters of features that change for it.
     fingerprint : str
         SHA-256 of the file.
     """
@@ -145,12 +146,12 @@ class Experiment:
     fingerprint: str = ""
 
     def chain(self, features: str) -> list[FeatureSpec]:
-        """Return the maps that lead to features, the last one first."""
+        """Return the chain of maps that compute the features, the last one first."""
         spec = self.features[features]
         return [spec, *(self.chain(spec.of) if spec.of is not None else ())]
 
     def other_form(self, features: str) -> str | None:
-        """Return the form of the data that features start from, such as images; None if it is the experiment's own."""
+        """Return the form of the data that features start from, for example images; None for the experiment's form."""
         form: str | None = self.chain(features)[-1].parameters.get("kind_of_data")
         return form
 
@@ -161,9 +162,9 @@ def experiment_names() -> list[str]:
 
 
 def read_experiment(name: str) -> Experiment:
-    """Return one of the experiments that come with the package."""
+    """Return one of the experiments in the package."""
     if name not in experiment_names():
-        raise ValueError(f"There is no experiment {name!r}. Known: {', '.join(experiment_names())}.")
+        raise ValueError(f"Unknown experiment {name!r}. Known: {', '.join(experiment_names())}.")
     content = _specs().joinpath(f"{name}.toml").read_bytes()
     return parse_experiment(name, content)
 
@@ -185,10 +186,10 @@ def parse_experiment(name: str, content: bytes) -> Experiment:
             peers=tuple(table.get("peers", ())),
             caption=table.get("caption", ""),
             quick=table.get("quick", {}),
-            fingerprint=hashlib.sha256(content).hexdigest(),
+            fingerprint=digest_of(content),
         )
     except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
-        raise ValueError(f"The experiment {name!r} is not well described: {error!r}.") from error
+        raise ValueError(f"The spec of the experiment {name!r} is invalid: {error!r}.") from error
     _check(experiment)
     return experiment
 
@@ -225,12 +226,12 @@ def _check(experiment: Experiment) -> None:
         if run.features not in known or run.group not in GROUPS:
             raise ValueError(f"{experiment.name}: run {run.name!r} has unknown features or an unknown group.")
         if run.published and len(run.published) != len(experiment.flips):
-            raise ValueError(f"{experiment.name}: run {run.name!r} needs one published figure per column.")
+            raise ValueError(f"{experiment.name}: run {run.name!r} needs one published value per column.")
         if run.only_with and experiment.other_form(run.features) is None:
-            raise ValueError(f"{experiment.name}: run {run.name!r} needs no other data, so it may not be left out.")
+            raise ValueError(f"{experiment.name}: run {run.name!r} needs no other data, so it must not be skipped.")
     for figure in experiment.figures:
         if not set(figure.runs) <= set(names) or figure.kind not in FIGURE_KINDS:
-            raise ValueError(f"{experiment.name}: figure {figure.file!r} shows unknown runs, or is of an unknown kind.")
+            raise ValueError(f"{experiment.name}: figure {figure.file!r} has unknown runs or an unknown kind.")
 
 
 def _specs() -> Any:

@@ -1,4 +1,4 @@
-"""Tables in Markdown and figures in the style of the paper, made from rows alone."""
+"""Tables in Markdown and figures in the style of the paper, computed from rows only."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from flipproof.experiments.spec import Experiment, Figure, Run
 Rows = Mapping[str, RunRows]
 
 BEYOND_NOTES = """
-Settings are one per row: round numbers that were known to do well on such data. They were not chosen on a trusted
-split, so that the best rows are a little optimistic. Seconds: to fit and to certify all test rows, by all methods of
-the run together, on two busy cores; without the seconds of the features.
+Each row has one setting: round numbers that were known to do well on similar data. They were not chosen on a trusted
+split, so the best rows are slightly optimistic. Seconds: time to fit and to certify all test rows with all methods of
+the run, on two busy cores, without the time for the features.
 """
 
 
@@ -37,7 +37,7 @@ def tables(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> s
 
 
 def paper_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
-    """Return the paper's table, its figures above ours: certified accuracy at so many flips."""
+    """Return the paper's table, with its values above ours: certified accuracy at each number of flips."""
     lines = []
     for run in _of_group(experiment, "paper"):
         if run.published:
@@ -53,7 +53,7 @@ def paper_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any])
 
 
 def beyond_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
-    """Return what exact certificates and other features reach, below the best figure of each column of the paper."""
+    """Return the results of exact certificates and other features, below the paper's best value of each column."""
     published = [run.published for run in experiment.runs if run.published and not run.is_undefended]
     lines = []
     if published:
@@ -95,8 +95,8 @@ def _notes(experiment: Experiment, group: str, rows: Rows, manifest: Mapping[str
     notes = []
     for run in _of_group(experiment, group):
         if _is_left_out(run, rows):
-            why = "as in every quick run" if manifest["quick"] else f"for want of {run.only_with}"
-            notes.append(f"\n{run.name}: not run here, {why}.\n")
+            why = "not part of a quick run" if manifest["quick"] else f"needs {run.only_with}"
+            notes.append(f"\n{run.name}: skipped ({why}).\n")
         elif run.note:
             notes.append(f"\n{run.name}: {run.note}\n")
     return "".join(notes)
@@ -117,9 +117,9 @@ def markdown_table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
 
 
 SIZE, DPI = (6.4, 4.2), 150
-#: Names of so many letters are too wide for a legend of three columns.
+#: Names of this length or more are too wide for a legend of three columns.
 LONG_NAME = 28
-#: A dash of a clean line, and the space after it: where several of these lines are one, there are dashes of each.
+#: Lengths of the dashes and gaps of clean lines: where lines coincide, the dashes of each are visible.
 DASH, SPACE = 3, 12
 #: The duality-gap pair of the paper.
 GAP_NOISE, GAP_FLIPS = 0.4, 60
@@ -135,11 +135,11 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
     for place, name in enumerate(figure.runs):
         run = runs[name]
         if run.only_with and name not in rows:
-            axes.plot([], [], ls="none", label=f"{name}: not run here")
+            axes.plot([], [], ls="none", label=f"{name}: skipped")
             continue
         of_run = rows[name]
         clean = clean_accuracy(of_run)
-        if run.group == "reference":  # below the clean lines, which it may coincide with
+        if run.group == "reference":  # drawn below the clean lines, with which it may coincide
             axes.axhline(clean, color="black", ls="-.", lw=1, zorder=1, label=f"{name}, not certified")
             continue
         colour = "0.45" if run.is_undefended else next(colours)
@@ -168,7 +168,7 @@ def draw(figure: Figure, experiment: Experiment, rows: Mapping[str, RunRows], n_
 
 
 def duality_gap() -> bytes:
-    """Return the pair that compares the generic with the tight bound, as a PNG: margin for flips, flips for margin."""
+    """Return a PNG of two plots that compare the generic with the tight bound: vote against flips, and reversed."""
     plt = pyplot()
     noise = LabelFlip(GAP_NOISE, 2)
     canvas, (left, right) = plt.subplots(1, 2, figsize=(9, 3.8), layout="constrained")
@@ -196,7 +196,7 @@ def _png(canvas: Any) -> bytes:
 
 
 def pyplot() -> Any:
-    """Return what draws, or say how to get it."""
+    """Return matplotlib's pyplot, or raise an error that says how to install it."""
     try:
         import matplotlib
 

@@ -1,4 +1,4 @@
-"""Label-free feature maps: scikit-learn transformers whose `fit` ignores labels, so that certificates stay true."""
+"""Label-free feature maps: scikit-learn transformers whose `fit` ignores labels, so that certificates stay valid."""
 
 from flipproof.features.cnn import CNNFeatures
 from flipproof.features.presets import UMAPFeatures, ica_features, pca_features

@@ -1,4 +1,4 @@
-"""A small convolutional network that was trained on other classes."""
+"""A small convolutional network trained on other classes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
 from flipproof.assumptions import Assumption
+from flipproof.determinism import own_randomness
 from flipproof.features.images import Images, ImageTransformer, image_shape_of
 from flipproof.features.training import (
     TRAINING_CONSTRAINTS,
@@ -17,7 +18,6 @@ from flipproof.features.training import (
     apply_in_batches,
     device_of,
     fingerprint,
-    own_randomness,
     set_weights,
     torch_for,
     train,
@@ -27,14 +27,14 @@ from flipproof.parameters import Constraints, integer, number, parameter_error
 
 
 class CNNFeatures(ImageTransformer):
-    """Features of a small network that learnt to tell *other* classes apart, as the paper has them for MNIST 1/7.
+    """Features of a small network that was trained on *other* classes, as in the paper for MNIST 1/7.
 
-    The labels that certificates protect are never read: neither is `y` in `fit`, nor does the network see the rows that
-    it is fitted to. What it learns from are `X_aux` and `y_aux`, such as the eight other digits: rows of other classes,
-    whose labels are trusted.
+    The labels that certificates protect are never read: `fit` ignores `y`, and the network does not see the rows that
+    it is fitted to. It learns from `X_aux` and `y_aux`: rows of other classes with trusted labels, for example the
+    eight other digits.
 
     A simple network with an embedding of 50 dimensions, as in the paper: two convolutions of 5 x 5 (10 and 20 channels)
-    with pooling, a layer of 50, the embedding, and a layer for the classes of `y_aux`, which is thrown away after
+    with pooling, a layer of 50, the embedding, and a layer for the classes of `y_aux`, which is discarded after
     training.
 
     Parameters
@@ -42,7 +42,7 @@ class CNNFeatures(ImageTransformer):
     X_aux : array of shape (n, n_pixels)
         Images of other classes.
     y_aux : array of shape (n,)
-        Their labels, which no one attacks.
+        Their labels, which are trusted.
     n_components : int, default=50
         Dimensions of the embedding.
     image_shape : tuple of int, optional
@@ -50,20 +50,20 @@ class CNNFeatures(ImageTransformer):
     epochs : int, default=10
         Passes over the images.
     batch_size : int, default=64
-        Images of a step.
+        Images per step.
     learning_rate : float, default=1e-3
-        Of Adam; it falls to 0 by a cosine.
+        Initial learning rate of Adam, with a cosine schedule to 0.
     dropout : float, default=0.5
-        Share of units that are left out in training.
+        Dropout rate.
     device : str, default="auto"
-        As PyTorch names it; "auto" is the graphics processor if there is one.
+        PyTorch device; "auto" uses a GPU if there is one.
     random_state : int, default=0
-        Seed. On one machine, with one number of threads, the same seed gives the same network.
+        Seed. On one machine, with the same number of threads, the same seed gives the same network.
     checkpoint : path, optional
-        Written after every epoch; a fit with the same data and settings goes on from it, or takes it as it is if it is
+        Written after every epoch. A fit with the same data and settings resumes from it, or loads it if it is
         complete.
     verbose : int, default=0
-        1: a line on stderr for every epoch.
+        1: print a line to stderr after every epoch.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class CNNFeatures(ImageTransformer):
         The network.
     """
 
-    #: What certificates on these features assume; every learner adds it to its own assumptions.
+    #: What certificates with these features assume; every learner adds it to its assumptions.
     rests_on = Assumption("auxiliary-labels")
 
     parameter_constraints: ClassVar[Constraints] = {
@@ -110,7 +110,7 @@ class CNNFeatures(ImageTransformer):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None) -> CNNFeatures:
-        """Train on the other classes; of X only the number of columns is looked at, and labels are ignored."""
+        """Train on the other classes; only the number of columns of X is used, and labels are ignored."""
         torch = torch_for("CNNFeatures")
         self._training_images(X)
         images, codes, n_classes = self._other_classes()
@@ -135,7 +135,7 @@ class CNNFeatures(ImageTransformer):
         """Return the embedding, shape (m, n_components)."""
         images = self._test_images(X)
         torch = torch_for("CNNFeatures")
-        with own_randomness(torch, 0):  # a new network is random until it gets its weights
+        with own_randomness(torch, 0):  # a new network is initialised at random
             embedding = self._network(torch, 1)[:-1]
         set_weights(torch, embedding, self.weights_)
         return apply_in_batches(torch, embedding, self._tensor(torch, images), device_of(torch, self.device))
@@ -159,7 +159,7 @@ class CNNFeatures(ImageTransformer):
         check_consistent_length(self.X_aux, self.y_aux)
         shape = image_shape_of(images[0].size, self.image_shape, "CNNFeatures")
         if shape != self.image_shape_:
-            wanted = f"images of {self.n_features_in_} numbers, as X is"
+            wanted = f"images of {self.n_features_in_} numbers, like X"
             raise parameter_error("CNNFeatures", "X_aux", wanted, images.shape)
         classes, codes = np.unique(np.asarray(self.y_aux), return_inverse=True)
         if len(classes) < 2:

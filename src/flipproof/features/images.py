@@ -15,7 +15,7 @@ Images = NDArray[np.float32]
 
 
 class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """A feature map of images that come as rows of pixels: row by row, colours last."""
+    """A feature map of images that are given as rows of pixels: row by row, colours last."""
 
     parameter_constraints: ClassVar[Constraints] = {
         "image_shape": NONE | instance((tuple, list, np.ndarray), "a tuple of integers"),
@@ -40,13 +40,13 @@ class ImageTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
 
 def image_shape_of(n_pixels: int, image_shape: tuple[int, ...] | None, who: str) -> tuple[int, int, int]:
-    """Return height, width and channels: as given, or of a square grey image."""
+    """Return height, width and channels: as given, or those of a square grey image."""
     if image_shape is None:
         side = round(n_pixels**0.5)
         shape: tuple[int, ...] = (side, side, 1)
     else:
         shape = (*image_shape, 1) if len(image_shape) == 2 else tuple(image_shape)
     if len(shape) != 3 or int(np.prod(shape)) != n_pixels:
-        wanted = f"(height, width) or (height, width, channels) of rows of {n_pixels} numbers"
+        wanted = f"(height, width) or (height, width, channels) with {n_pixels} numbers in all"
         raise parameter_error(who, "image_shape", wanted, image_shape)
     return shape[0], shape[1], shape[2]

@@ -1,4 +1,4 @@
-"""Feature maps of other libraries, set so that they read no label and come out the same each time."""
+"""Feature maps of other libraries with settings that make them label-free and reproducible."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ def pca_features(n_components: int = 50, *, whiten: bool = False, random_state: 
     n_components : int
         Number of components.
     whiten : bool
-        Whether all components get the same variance. Ridge regression then treats faint directions like strong ones;
-        neighbours and clusters often gain.
+        Whether to scale all components to the same variance. Ridge regression then treats weak directions like strong
+        ones; neighbours and clusters often improve.
     random_state : int
-        For the randomised solver, which large inputs get.
+        Seed of the randomised solver, which is used for large inputs.
 
     Returns
     -------
@@ -37,45 +37,45 @@ def pca_features(n_components: int = 50, *, whiten: bool = False, random_state: 
 
 
 def ica_features(n_components: int = 30, *, random_state: int = 0) -> Pipeline:
-    """Return an independent component analysis, as the paper has it for MNIST: 30 components of equal variance.
+    """Return an independent component analysis, as in the paper for MNIST: 30 components of equal variance.
 
-    It is a rotation of whitened principal components. Ridge regression does not see rotations, so a search for the best
-    one that stops early (a ConvergenceWarning) does no harm there.
+    It is a rotation of whitened principal components. Ridge regression is invariant to rotations, so a search that
+    stops early (a ConvergenceWarning) does no harm there.
 
     Parameters
     ----------
     n_components : int
         Number of components.
     random_state : int
-        Where the search for them starts.
+        Seed of the start of the search.
 
     Returns
     -------
     sklearn.pipeline.Pipeline
-        Of a step that leaves constant columns out, and sklearn.decomposition.FastICA.
+        A step that drops constant columns, followed by sklearn.decomposition.FastICA.
     """
     ica = FastICA(n_components, whiten="unit-variance", max_iter=400, tol=1e-2, random_state=random_state)
-    # FastICA takes its signs from the first column, and fails if that is constant, as the corner of an image may be
+    # FastICA takes its signs from the first column, and fails if it is constant, like the corner pixel of many images
     return make_pipeline(VarianceThreshold(), ica)
 
 
 class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Uniform manifold approximation (umap-learn), which brings rows that are alike close together, without labels.
+    """Uniform manifold approximation (umap-learn), which places similar rows close together, without labels.
 
-    `umap.UMAP` itself uses labels whenever it is given some, and a Pipeline gives it some: this one never does.
+    `umap.UMAP` itself uses labels if it gets them, and a Pipeline passes them on; this class never does.
 
     Parameters
     ----------
     n_components : int, default=10
         Dimensions of the result.
     n_neighbors : int, default=15
-        Rows around each row that count as near.
+        Number of neighbours of each row.
     metric : str, default="euclidean"
-        Distance between rows, as umap-learn knows it.
+        Distance between rows, by its name in umap-learn.
     min_dist : float, default=0.0
-        How close rows may come in the result; 0 suits neighbours and clusters.
+        Smallest distance between rows in the result; 0 suits neighbours and clusters.
     random_state : int, default=0
-        Seed. With one, umap-learn works on one thread, and a refit gives the same result.
+        Seed. With a seed, umap-learn uses one thread, and a refit gives the same result.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         The fitted map.
     """
 
-    #: Learners hand it all test rows at once: umap-learn moves them together, so one at a time would take minutes.
+    #: Learners pass all test rows at once: umap-learn places them together, and one at a time would take minutes.
     places_rows_together = True
 
     #: What certificates on these features assume; every learner adds it to its own assumptions.
@@ -108,7 +108,7 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         """Learn the map from rows; labels are ignored."""
         try:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore", ImportWarning)  # a part of it that is not used here wants TensorFlow
+                warnings.simplefilter("ignore", ImportWarning)  # an unused part of umap-learn asks for TensorFlow
                 umap = import_module("umap")
         except ImportError as error:
             raise ImportError("UMAPFeatures needs umap-learn: pip install 'flipproof[umap]'.") from error
@@ -125,6 +125,6 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return self
 
     def transform(self, X: Any) -> Any:
-        """Return the rows in `n_components` dimensions; the rows of the fit come out as they were placed then."""
+        """Return the rows in `n_components` dimensions; training rows get the same coordinates as in `fit`."""
         check_is_fitted(self)
         return self.umap_.transform(validate_data(self, X, dtype=np.float32, reset=False))

@@ -1,4 +1,4 @@
-"""Reconstruction ICA: overcomplete sparse features of image patches, learnt without labels."""
+"""Reconstruction ICA: overcomplete sparse features of image patches, learned without labels."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ Matrix = NDArray[np.floating[Any]]
 
 #: Smooths the absolute value near 0: sqrt(a^2 + SMOOTHING).
 SMOOTHING = 1e-2
-#: Part of the mean variance that is added to a patch's own before it is divided by it, so that flat patches stay flat.
+#: Share of the mean variance that is added to the variance of a patch before division, so that flat patches stay flat.
 CONTRAST_FLOOR = 0.01
-#: Keeps images without any contrast from being divided by 0.
+#: Avoids division by 0 for images without contrast.
 TINY = 1e-12
-#: Bytes of patches that are in memory at a time.
+#: Bytes of patches in memory at a time.
 PATCH_BYTES = 128 * 2**20
 
 
@@ -28,9 +28,9 @@ class RICA(ImageTransformer):
     """Reconstruction ICA (Le et al. 2011): an overcomplete set of filters for patches, then pooled over the image.
 
     The paper uses it where the training set is too small for a deep network (Dogfish). Patches of the training images
-    are brought to the same contrast and whitened; filters W minimise
-    ``sum |W x| + reconstruction * |W'W x - x|^2`` over them, with rows of length 1. An image becomes the mean of the
-    positive and of the negative part of every filter's answer, over each cell of a grid.
+    are scaled to the same contrast and whitened; filters W minimise
+    ``sum |W x| + reconstruction * |W'W x - x|^2`` over them, with rows of length 1. The features of an image are the
+    means of the positive and of the negative part of every filter's response over each cell of a grid.
     Labels are never read.
 
     Parameters
@@ -42,17 +42,17 @@ class RICA(ImageTransformer):
     image_shape : tuple of int, optional
         (height, width) or (height, width, channels) of the images. Default: square and grey.
     n_patches : int, default=20000
-        Patches that filters are learnt from, drawn at random.
+        Number of random patches that the filters are learned from.
     n_whitened : int, default=96
-        Principal components of the patches that are kept.
+        Number of principal components of the patches.
     reconstruction : float, default=1.0
-        Weight of the reconstruction against sparsity.
+        Weight of the reconstruction relative to sparsity.
     grid : int, default=3
-        Answers are pooled over grid x grid cells of the image.
+        Responses are pooled over grid x grid cells of the image.
     stride : int, default=4
-        Pixels from a patch to the next when an image is transformed.
+        Pixels between neighbouring patches when an image is transformed.
     max_iter : int, default=100
-        Steps of L-BFGS at most.
+        Largest number of L-BFGS steps.
     random_state : int, default=0
         Seed.
 
@@ -61,9 +61,9 @@ class RICA(ImageTransformer):
     filters_ : array of shape (n_filters, n_whitened)
         The filters of whitened patches.
     loss_ : float
-        What was minimised, at the end.
+        Final value of the loss.
     n_iter_ : int
-        Steps that were taken.
+        Number of steps.
 
     Examples
     --------
@@ -127,7 +127,7 @@ class RICA(ImageTransformer):
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return the pooled answers of all filters, shape (m, 2 * n_filters * grid^2)."""
+        """Return the pooled responses of all filters, shape (m, 2 * n_filters * grid^2)."""
         images = self._test_images(X)
         per_image = self._positions(0).size * self._positions(1).size * max(self.mean_.size, 2 * self.n_filters) * 4
         block = max(1, PATCH_BYTES // per_image)
@@ -160,7 +160,7 @@ class RICA(ImageTransformer):
         along = "the number of patches along a side with this patch_size and stride"
         check_parameter("RICA", "grid", self.grid, integer(1, fewest, along))
         most = min(self.patch_size**2 * channels, self.n_patches)
-        in_patch = "the numbers in a patch or the number of patches"
+        in_patch = "the smaller of the size of a patch and the number of patches"
         check_parameter("RICA", "n_whitened", self.n_whitened, integer(1, most, in_patch))
 
 
@@ -181,17 +181,17 @@ def same_contrast(patches: Matrix, floor: float) -> Matrix:
 
 
 def whitening_of(patches: Matrix, n_components: int) -> tuple[Matrix, Matrix]:
-    """Return the mean of patches, and the matrix that makes their first principal components uncorrelated."""
+    """Return the mean of patches, and the matrix that whitens their first principal components."""
     mean = patches.mean(axis=0)
     centred = (patches - mean).astype(np.float64)
     values, vectors = np.linalg.eigh(centred.T @ centred / len(patches))
     values, vectors = values[::-1][:n_components], vectors[:, ::-1][:, :n_components]
-    floor = max(values[0], 1.0) * 1e-6  # directions without any variance are not blown up
+    floor = max(values[0], 1.0) * 1e-6  # directions without variance are not amplified
     return mean, (vectors / np.sqrt(values + floor)).astype(np.float32)
 
 
 def learn_filters(whitened: Matrix, start: Matrix, reconstruction: float, max_iter: int) -> tuple[Matrix, float, int]:
-    """Return filters of length 1, the loss that they reach, and the steps taken, by L-BFGS."""
+    """Return filters of length 1, their loss, and the number of L-BFGS steps."""
 
     def objective(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
         loss, gradient = rica_loss(flat.reshape(start.shape).astype(np.float32), whitened, reconstruction)

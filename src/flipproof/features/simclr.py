@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.assumptions import Assumption
+from flipproof.determinism import own_randomness
 from flipproof.features.images import Images, ImageTransformer
 from flipproof.features.training import (
     TRAINING_CONSTRAINTS,
@@ -19,7 +20,6 @@ from flipproof.features.training import (
     device_of,
     fingerprint,
     load_tensors,
-    own_randomness,
     torch_for,
     train,
     weights_of,
@@ -29,15 +29,15 @@ from flipproof.parameters import NONE, Constraints, instance, integer, number
 #: Share of the image that a crop covers, and its width over its height.
 CROP_AREA = (0.2, 1.0)
 CROP_RATIO = (3 / 4, 4 / 3)
-#: How often colours are changed, and how much at most: brightness, contrast, saturation; hue in turns of the circle.
+#: How often colours are changed, and by how much at most: brightness, contrast, saturation; hue in turns.
 JITTER_PROBABILITY = 0.8
 JITTER = 0.4
 HUE = 0.1
 GREY_PROBABILITY = 0.2
 
-#: Brightness of red, green and blue to the eye.
+#: Perceived brightness of red, green and blue.
 LUMA = (0.299, 0.587, 0.114)
-#: From red, green, blue to brightness and two axes of colour, in which a turn changes the hue.
+#: From red, green, blue to brightness and two colour axes, in which a rotation changes the hue.
 TO_YIQ = ((0.299, 0.587, 0.114), (0.596, -0.274, -0.322), (0.211, -0.523, 0.312))
 
 
@@ -52,7 +52,7 @@ def random_views(torch: Any, images: Any) -> Any:
 
 
 def random_crops(torch: Any, images: Any) -> Any:
-    """Return parts of the images, enlarged to their size, half of them mirrored."""
+    """Return random crops of the images, resized to the full size, half of them mirrored."""
     n = len(images)
     area = _uniform(torch, images, n, *CROP_AREA)
     ratio = _by_numpy(torch, np.exp, _uniform(torch, images, n, math.log(CROP_RATIO[0]), math.log(CROP_RATIO[1])))
@@ -68,7 +68,7 @@ def random_crops(torch: Any, images: Any) -> Any:
 
 
 def random_colours(torch: Any, images: Any) -> Any:
-    """Return most of the images brighter or darker, with more or less contrast and, in colour, saturation."""
+    """Change brightness, contrast and (for colour images) saturation of most images."""
     n = len(images)
     changed = images * _factor(torch, images, n)
     mean = changed.mean(dim=(1, 2, 3), keepdim=True)
@@ -80,7 +80,7 @@ def random_colours(torch: Any, images: Any) -> Any:
 
 
 def random_hue(torch: Any, images: Any) -> Any:
-    """Return most of the images with their hues turned."""
+    """Rotate the hues of most images."""
     n = len(images)
     angle = 2 * math.pi * _uniform(torch, images, n, -HUE, HUE)
     cosine, sine = _by_numpy(torch, np.cos, angle), _by_numpy(torch, np.sin, angle)
@@ -92,7 +92,7 @@ def random_hue(torch: Any, images: Any) -> Any:
 
 
 def random_grey(torch: Any, images: Any) -> Any:
-    """Return some of the images without colours."""
+    """Remove the colours of some images."""
     return _sometimes(torch, GREY_PROBABILITY, grey_of(torch, images).expand_as(images), images)
 
 
@@ -107,7 +107,7 @@ def _uniform(torch: Any, like: Any, n: int, low: float, high: float) -> Any:
 
 
 def _by_numpy(torch: Any, function: Callable[[Any], Any], numbers: Any) -> Any:
-    """Return a function of one number for each image; PyTorch's own, by MKL, depend on the make of the processor."""
+    """Apply a NumPy function to one number per image; PyTorch's functions (MKL) depend on the processor's vendor."""
     return torch.from_numpy(function(numbers.cpu().numpy())).to(numbers.device)
 
 
@@ -145,7 +145,7 @@ def resnet18(torch: Any, channels: int, width: int = 64, stem: int = SMALL_STEM)
             self.downsample = nn.Sequential(*shortcut)
 
         def forward(self, x: Any) -> Any:
-            """Return the block's answer."""
+            """Return the output of the block."""
             inner = torch.relu(self.bn1(self.conv1(x)))
             return torch.relu(self.bn2(self.conv2(inner)) + self.downsample(x))
 
@@ -174,7 +174,7 @@ def resnet18(torch: Any, channels: int, width: int = 64, stem: int = SMALL_STEM)
 
 
 def encoder_weights(state: Any, path: str) -> dict[str, Any]:
-    """Return the tensors of the ResNet in a file, under their own names, whatever the file wraps them in."""
+    """Return the tensors of the ResNet in a file by name, without prefixes and outer dictionaries."""
     while isinstance(state, Mapping) and not any(key.endswith("conv1.weight") for key in state):
         inner = [value for value in state.values() if isinstance(value, Mapping)]
         if not inner:
@@ -182,71 +182,71 @@ def encoder_weights(state: Any, path: str) -> dict[str, Any]:
         state = inner[0]
     stems = [key for key in state if key.endswith("conv1.weight") and "layer" not in key]
     if not stems:
-        raise ValueError(f"{path} holds no weights of a ResNet: nothing in it is named conv1.weight.")
+        raise ValueError(f"{path} contains no weights of a ResNet: it has no tensor named conv1.weight.")
     prefix = stems[0].removesuffix("conv1.weight")
     return {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
 
 
 def encoder_from(torch: Any, tensors: Mapping[str, Any], path: str) -> Any:
-    """Return the ResNet that the tensors are weights of; its sizes are read off them."""
+    """Return a ResNet with these weights; its sizes are inferred from them."""
     width, channels, stem, _ = tensors["conv1.weight"].shape
     if stem not in (SMALL_STEM, LARGE_STEM):
         raise ValueError(f"{path}: the first convolution must be 3 x 3 or 7 x 7. Got {stem} x {stem} instead.")
-    with own_randomness(torch, 0):  # a new network is random until it gets its weights
+    with own_randomness(torch, 0):  # a new network is initialised at random
         network = resnet18(torch, channels, width, stem)
     wanted = network.state_dict()
     given = {name: tensor for name, tensor in tensors.items() if name in wanted}
-    # a counter, which some files leave out and which no answer depends on
+    # some files omit this counter; no output depends on it
     missing = [name for name in wanted if name not in given and not name.endswith("num_batches_tracked")]
     wrong = [name for name, tensor in given.items() if tensor.shape != wanted[name].shape]
     if missing or wrong:
         first = f"{missing[0]} is missing" if missing else f"{wrong[0]} has the shape {tuple(given[wrong[0]].shape)}"
-        raise ValueError(f"{path} holds no weights of a ResNet-18: {first}.")
+        raise ValueError(f"{path} does not contain the weights of a ResNet-18: {first}.")
     network.load_state_dict({**wanted, **given})
     return network
 
 
 class SimCLRFeatures(ImageTransformer):
-    """Features of a ResNet-18 that learnt, without labels, which views come from the same image (Chen et al. 2020).
+    """Features of a ResNet-18 trained without labels to match random views of the same image (Chen et al. 2020).
 
-    Every image of a batch is seen twice, cropped, mirrored and coloured at random; the network, with two more layers
-    that are thrown away later, learns to find the other view of each among all (NT-Xent loss). The features of an image
-    are the mean of the network's last stage. Labels are never read.
+    Every image of a batch is seen in two views, cropped, mirrored and recoloured at random. The network, with two more
+    layers that are discarded later, learns to find the other view of each image among all (NT-Xent loss). The features
+    of an image are the mean of the network's last stage. Labels are never read.
 
-    The paper uses such features for CIFAR10, and reduces them to 128 by PCA. A network like theirs takes hours on a
-    graphics processor: give the file of one that is trained as `weights`. On a processor a narrow one (``width=16``) on
-    some thousand images takes minutes, and is better than pixels.
+    The paper uses SimCLR features for CIFAR10, reduced to 128 dimensions by PCA. Training a network like theirs takes
+    hours on a GPU: pass the file of a trained one as `weights`. On a CPU, training a narrow one (``width=16``) on a few
+    thousand images takes minutes, and is better than pixels.
 
     Parameters
     ----------
     image_shape : tuple of int, optional
         (height, width) or (height, width, channels) of the images. Default: square and grey.
     weights : path, optional
-        File of a trained ResNet-18 (PyTorch or ``.safetensors``), which is used as it is: nothing is trained. Its first
+        File of a trained ResNet-18 (PyTorch or ``.safetensors``), which is used without further training. Its first
         convolution may be 3 x 3 (for images of about 32 pixels) or 7 x 7. Only tensors are read, never code.
     width : int, default=64
         Channels of the first stage; the features have eight times as many dimensions.
     epochs : int, default=100
         Passes over the images.
     batch_size : int, default=256
-        Images of a step.
+        Images per step.
     learning_rate : float, default=1e-3
-        Of Adam; it falls to 0 by a cosine.
+        Initial learning rate of Adam, with a cosine schedule to 0.
     temperature : float, default=0.5
-        Of the loss.
+        Temperature of the loss.
     projection : int, default=128
-        Dimensions that views are compared in.
+        Number of dimensions in which views are compared.
     value_range : tuple of two floats, default=(0, 255)
-        The values that stand for black and for full brightness.
+        The values of black and of full brightness.
     device : str, default="auto"
-        As PyTorch names it; "auto" is the graphics processor if there is one.
+        PyTorch device; "auto" uses a GPU if there is one.
     random_state : int, default=0
-        Seed. On one machine, with one number of threads, the same seed gives the same network.
+        Seed. On one machine, with the same number of threads, the same seed gives the same network.
     checkpoint : path, optional
-        Written after every epoch; a fit with the same images and settings goes on from it, or takes it as it is if it
-        is complete.
+        Written after every epoch. A fit with the same images and settings resumes from it, or loads it if it is
+        complete.
     verbose : int, default=0
-        1: a line on stderr for every epoch.
+        1: print a line to stderr after every epoch.
 
     Attributes
     ----------
@@ -295,7 +295,7 @@ class SimCLRFeatures(ImageTransformer):
 
     @property
     def rests_on(self) -> Assumption | None:
-        """What certificates on these features assume, beside that they were fitted without labels."""
+        """What certificates with these features assume, in addition to a fit without labels."""
         return None if self.weights is None else Assumption("pretrained-weights")
 
     def fit(self, X: Any, y: Any = None) -> SimCLRFeatures:
@@ -344,7 +344,8 @@ class SimCLRFeatures(ImageTransformer):
         channels = encoder.conv1.weight.shape[1]
         if channels != self.image_shape_[2]:
             raise ValueError(
-                f"{path} holds a network for images of {channels} channels. These have {self.image_shape_[2]}."
+                f"{path} contains a network for images of {channels} channels. These images have "
+                f"{self.image_shape_[2]}."
             )
         return encoder
 
@@ -374,9 +375,9 @@ def _channels_first(torch: Any, images: Images) -> Any:
 
 
 def nt_xent(torch: Any, projections: Any, temperature: float) -> Any:
-    """Return the mean cross-entropy of finding each view's other view among all others.
+    """Return the mean cross-entropy of finding the other view of the same image among all views.
 
-    Row i and row i + n / 2 are views of the same image; likeness is the cosine over the temperature.
+    Row i and row i + n / 2 are views of the same image; similarity is the cosine divided by the temperature.
     """
     n = len(projections)
     unit = torch.nn.functional.normalize(projections, dim=1)

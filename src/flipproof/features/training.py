@@ -1,7 +1,7 @@
-"""Train a network: one loop, with progress on stderr, a seed, and a checkpoint from which to go on.
+"""Train a network: one loop, with progress on stderr, a seed, and a checkpoint to resume from.
 
-PyTorch is imported when a network is first needed, and networks are made inside functions: everything else here works,
-and can be read by tools, where PyTorch is not installed.
+PyTorch is imported only when a network is needed, and networks are defined inside functions, so that this module can be
+imported without PyTorch.
 """
 
 from __future__ import annotations
@@ -12,9 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,16 +20,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.files import write_whole
+from flipproof.determinism import own_randomness
+from flipproof.files import digest_of_pieces, write_whole
 from flipproof.parameters import NONE, VERBOSE, Constraints, instance, integer, number
 
-#: Number of the way to train: another one wherever the same data and settings would come to another network.
+#: Version of the training procedure; it changes whenever the same data and settings would give another network.
 TRAINER = 2
 
-#: Devices for which PyTorch has a step of Adam in one piece.
+#: Devices for which PyTorch has a fused Adam step.
 FUSED_ON = ("cpu", "cuda")
 
-#: Weights of a network by name, as arrays: what a fitted transformer keeps.
+#: Weights of a network by name, as arrays; a fitted transformer stores these.
 Weights = dict[str, NDArray[Any]]
 
 #: What all transformers that train a network take.
@@ -60,7 +59,7 @@ class Training:
 
 
 def torch_for(who: str) -> Any:
-    """Return PyTorch, or say how to get it."""
+    """Return PyTorch, or raise an error that says how to install it."""
     try:
         return import_module("torch")
     except ImportError as error:
@@ -68,38 +67,29 @@ def torch_for(who: str) -> Any:
 
 
 def device_of(torch: Any, device: str) -> str:
-    """Return the device: as given, or with "auto" the graphics processor if there is one."""
+    """Return the device as given; "auto" means a GPU if there is one."""
     if device != "auto":
         return device
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@contextmanager
-def own_randomness(torch: Any, seed: int) -> Any:
-    """Draw from this seed inside, and leave PyTorch's own stream as it was."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
-
-
 def fingerprint(arrays: list[NDArray[Any]], settings: dict[str, Any]) -> str:
-    """Return what a checkpoint must have been made from to be gone on with: the data, the settings, the trainer."""
-    digest = sha256(repr([TRAINER, *sorted(settings.items())]).encode())
+    """Return a digest of the data, the settings and the trainer; a checkpoint is resumed only if it matches."""
+    pieces: list[str | memoryview] = [repr([TRAINER, *sorted(settings.items())])]
     for array in arrays:
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+        pieces += [f"{array.dtype} {array.shape}", np.ascontiguousarray(array).data]
+    return digest_of_pieces(pieces)
 
 
 def train(torch: Any, network: Any, loss_of: Callable[[Any], Any], n_rows: int, how: Training, made_from: str) -> None:
     """Minimise the mean of ``loss_of(rows)`` over random batches of row numbers, by Adam with a cosine schedule.
 
-    Every epoch starts from a seed of its own, so that a run that was stopped and gone on with ends in the same network.
+    Every epoch has its own seed, so that a run that was stopped and resumed gives the same network.
     """
     if min(n_rows, how.batch_size) < 2:
-        raise ValueError(f"{how.who} needs at least two images, and batches of at least two.")
+        raise ValueError(f"{how.who} needs at least two images, and a batch_size of at least two.")
     weights = list(network.parameters())
-    # the other Adam takes square roots by MKL, whose last bits depend on the make of the processor
+    # the unfused Adam takes square roots with MKL, whose last bits depend on the processor's vendor
     fused = all(weight.device.type in FUSED_ON for weight in weights)
     optimizer = torch.optim.Adam(weights, lr=how.learning_rate, weight_decay=how.weight_decay, fused=fused)
     first = _resume(torch, network, optimizer, how, made_from)
@@ -110,7 +100,7 @@ def train(torch: Any, network: Any, loss_of: Callable[[Any], Any], n_rows: int, 
                 group["lr"] = how.learning_rate * 0.5 * (1 + math.cos(math.pi * epoch / how.epochs))
             mean_loss = _epoch(torch, network, loss_of, n_rows, how.batch_size, optimizer)
         if not np.isfinite(mean_loss):
-            raise ValueError(f"{how.who} did not learn: its loss is {mean_loss}. Try a smaller learning_rate.")
+            raise ValueError(f"{how.who} did not converge: its loss is {mean_loss}. Try a smaller learning_rate.")
         _say(how, f"epoch {epoch + 1} of {how.epochs}, loss {mean_loss:.4f}, {time.monotonic() - began:.0f} s")
         _keep(torch, network, optimizer, how, made_from, epoch + 1)
 
@@ -119,7 +109,7 @@ def _epoch(torch: Any, network: Any, loss_of: Any, n_rows: int, batch_size: int,
     network.train()
     losses = []
     order = torch.randperm(n_rows)
-    # a last batch of one row has nothing to be compared or normalised with
+    # a last batch of one row cannot be compared or normalised
     batches = [rows for rows in order.split(batch_size) if len(rows) > 1]
     for rows in batches:
         optimizer.zero_grad()
@@ -141,7 +131,7 @@ def _say(how: Training, text: str) -> None:
 
 
 def _keep(torch: Any, network: Any, optimizer: Any, how: Training, made_from: str, epochs_done: int) -> None:
-    """Write the checkpoint at once or not at all."""
+    """Write the checkpoint atomically."""
     if how.checkpoint is None:
         return
     path = Path(how.checkpoint)
@@ -165,16 +155,16 @@ def _resume(torch: Any, network: Any, optimizer: Any, how: Training, made_from: 
     if not isinstance(state, dict) or state.get("made_from") != made_from:
         raise ValueError(
             f"The checkpoint {os.fspath(how.checkpoint)} belongs to other data or settings of {how.who}, or to another "
-            "version of it: remove it, or choose another name."
+            "version: remove it, or choose another name."
         )
     network.load_state_dict(state["network"])
     optimizer.load_state_dict(state["optimizer"])
-    _say(how, f"goes on from {how.checkpoint} after epoch {state['epochs_done']}")
+    _say(how, f"resumed from {how.checkpoint} after epoch {state['epochs_done']}")
     return int(state["epochs_done"])
 
 
 def load_tensors(torch: Any, path: str | os.PathLike[str]) -> Any:
-    """Return what a file of PyTorch or a .safetensors file holds; only tensors and plain values, never code."""
+    """Return the content of a PyTorch or .safetensors file; only tensors and plain values, never code."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
     if Path(path).suffix == ".safetensors":
@@ -183,11 +173,11 @@ def load_tensors(torch: Any, path: str | os.PathLike[str]) -> Any:
         except ImportError as error:
             raise ImportError(f"{path} needs safetensors: pip install 'flipproof[deep]'.") from error
         except Exception as error:
-            raise OSError(f"{os.fspath(path)} is damaged or no .safetensors file: {error}") from error
+            raise OSError(f"{os.fspath(path)} is damaged or not a .safetensors file: {error}") from error
     try:
         return torch.load(path, map_location="cpu", weights_only=True)
-    except Exception as error:  # damaged files fail in many ways, and PyTorch's advice is to load them unsafely
-        raise OSError(f"{os.fspath(path)} is damaged, or holds more than weights: code is never read.") from error
+    except Exception as error:  # damaged files fail in many ways, and PyTorch advises loading them unsafely
+        raise OSError(f"{os.fspath(path)} is damaged, or contains code, which is never loaded.") from error
 
 
 def weights_of(network: Any) -> Weights:
@@ -196,12 +186,12 @@ def weights_of(network: Any) -> Weights:
 
 
 def set_weights(torch: Any, network: Any, weights: Weights) -> None:
-    """Give a network the weights that were kept of it."""
+    """Load stored weights into a network."""
     network.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
 
 
 def apply_in_batches(torch: Any, network: Any, rows: Any, device: str, batch_size: int = 256) -> NDArray[np.float32]:
-    """Return the network's answers to rows, a block at a time."""
+    """Return the network's outputs for rows, computed a batch at a time."""
     network.eval().to(device)
     with torch.inference_mode():
         answers = [network(part.to(device)).cpu() for part in rows.split(batch_size)]

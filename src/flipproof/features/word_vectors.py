@@ -1,4 +1,4 @@
-"""Texts as the average of their words' vectors, and the files that vectors are published in."""
+"""Texts as averages of word vectors, and readers for the usual file formats of word vectors."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ Vectors = NDArray[np.float32]
 
 
 def read_word_vectors(path: str | os.PathLike[str], limit: int | None = None) -> tuple[list[str], Vectors]:
-    """Return words and their vectors; of a word that comes twice, the first.
+    """Return words and their vectors; if a word occurs twice, its first vector.
 
     Parameters
     ----------
     path : path
-        A text file of GloVe or word2vec (``word number number ...``, with or without a first line of two sizes), a
-        binary file of word2vec (``.bin``), either of them compressed (``.gz``), or an ``.npz`` file that holds
-        `vectors` and `words`: strings, or the bytes of a UTF-8 text with a word a line.
+        A GloVe or word2vec text file (``word number number ...``, with or without a first line of two sizes), a
+        word2vec binary file (``.bin``), either of them optionally compressed (``.gz``), or an ``.npz`` file with
+        `vectors` and `words`: strings, or the bytes of a UTF-8 text with one word per line.
     limit : int, optional
-        Read the first words only: files are sorted by frequency.
+        Read only the first words: files are sorted by frequency.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def read_word_vectors(path: str | os.PathLike[str], limit: int | None = None) ->
         else:
             words, vectors = _gathered(_from_text(path, limit))
     except (ValueError, KeyError, EOFError, zipfile.BadZipFile) as error:
-        raise OSError(f"{path} is no file of word vectors: {error}") from error
+        raise OSError(f"{path} is not a file of word vectors: {error}") from error
     first = {word: i for i, word in reversed(list(enumerate(words[:limit])))}
     kept = sorted(first.values())
     return [words[i] for i in kept], vectors[kept]
@@ -63,7 +63,7 @@ def _gathered(entries: Iterator[tuple[str, Vectors]]) -> tuple[list[str], Vector
         words.append(word)
         rows.append(row)
         if len(row) != len(rows[0]):
-            raise ValueError(f"the vector of {word!r} has {len(row)} numbers, that of {words[0]!r} has {len(rows[0])}")
+            raise ValueError(f"the vector of {word!r} has {len(row)} numbers, but {words[0]!r} has {len(rows[0])}")
     if not words:
         raise ValueError("it is empty")
     return words, np.stack(rows)
@@ -73,7 +73,7 @@ def _from_text(path: Path, limit: int | None) -> Iterator[tuple[str, Vectors]]:
     with _opened(path) as file:
         for number, line in enumerate(file):
             word, *numbers = line.decode("utf-8", errors="replace").rstrip().split(" ")
-            if number == 0 and len(numbers) == 1:  # word2vec's first line: how many words, how many numbers
+            if number == 0 and len(numbers) == 1:  # word2vec's first line: number of words and of dimensions
                 limit = None if limit is None else limit + 1
                 continue
             if limit is not None and number >= limit:
@@ -82,7 +82,7 @@ def _from_text(path: Path, limit: int | None) -> Iterator[tuple[str, Vectors]]:
 
 
 def _from_binary(path: Path, limit: int | None) -> Iterator[tuple[str, Vectors]]:
-    """Yield the entries of word2vec's binary format: a line of sizes, then word, blank, numbers of four bytes."""
+    """Yield the entries of word2vec's binary format: a line of sizes, then word, space, numbers of four bytes."""
     with _opened(path) as file:
         n_words, n_numbers = map(int, file.readline().split())
         for _ in range(n_words if limit is None else min(limit, n_words)):
@@ -94,7 +94,7 @@ def _from_binary(path: Path, limit: int | None) -> Iterator[tuple[str, Vectors]]
             content = file.read(4 * n_numbers)
             if len(content) < 4 * n_numbers:
                 raise EOFError(f"it ends before its {n_words} words")
-            # some writers end a vector with a line break, which then stands before the next word
+            # some writers end a vector with a line break, which then precedes the next word
             yield word.lstrip(b"\n").decode("utf-8", errors="replace"), np.frombuffer(content, dtype="<f4")
 
 
@@ -113,21 +113,21 @@ WEIGHTINGS = ("mean", "idf")
 
 
 class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Average the vectors of the words of each text, from any file of GloVe or word2vec.
+    """Average the vectors of the words of each text, from any GloVe or word2vec file.
 
-    Labels are never read: the vectors come from the file, and the only thing that is learnt from the training texts is,
-    with ``weighting="idf"``, in how many of them each word is.
+    Labels are never read. The vectors come from the file; from the training texts, only ``weighting="idf"`` learns in
+    how many of them each word occurs.
 
     Parameters
     ----------
     vectors : path, or pair of words and array
         A file (see :func:`read_word_vectors`), or the words and an array of shape (n_words, n_dimensions).
     weighting : {"mean", "idf"}, default="mean"
-        ``"mean"``: every word counts as often as it stands there, as in the paper. ``"idf"``: rare words count more.
+        ``"mean"``: every occurrence of a word counts the same, as in the paper. ``"idf"``: rare words count more.
     lowercase : bool, default=True
-        Whether texts are turned into small letters, as GloVe was; Google's vectors know capitals.
+        Whether to convert texts to lower case, like GloVe; Google's vectors are case-sensitive.
     limit : int, optional
-        Use the first words of the file only.
+        Use only the first words of the file.
 
     Attributes
     ----------
@@ -136,7 +136,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     vectors_ : array of shape (n_words, n_dimensions)
         Their vectors.
     weights_ : array of shape (n_words,)
-        How much each counts.
+        The weight of each word.
 
     Examples
     --------
@@ -167,7 +167,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.limit = limit
 
     def fit(self, X: Any, y: Any = None) -> WordVectors:
-        """Read the vectors and, for "idf", count the texts that each word is in; labels are ignored."""
+        """Read the vectors and, for "idf", count the texts that contain each word; labels are ignored."""
         check_parameters(self)
         self.words_, self.vectors_ = self._read()
         self._n_features_out = self.vectors_.shape[1]
@@ -179,7 +179,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self
 
     def transform(self, X: Any) -> NDArray[np.float32]:
-        """Return the average vectors; a text without a known word becomes zeros."""
+        """Return the average vectors; zeros for a text without known words."""
         check_is_fitted(self)
         counts = self._counts(X) @ sparse.diags_array(self.weights_)
         totals = np.maximum(counts.sum(axis=1), np.finfo(np.float32).tiny)
@@ -191,7 +191,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         words, vectors = self.vectors
         listed, array = list(words)[: self.limit], np.asarray(vectors, dtype=np.float32)[: self.limit]
         if array.ndim != 2 or len(listed) != len(array) or len(set(listed)) < len(listed):
-            wanted = "a file, or a pair of different words and an array with a row for each"
+            wanted = "a file, or a pair of distinct words and an array with one row per word"
             found = f"these are {len(listed)} words and an array of shape {array.shape}."
             raise parameter_error("WordVectors", "vectors", wanted, type(self.vectors).__name__, found)
         return listed, array
@@ -199,7 +199,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     def _counts(self, X: Any) -> sparse.csr_array:
         """Return how often each word is in each text."""
         if isinstance(X, str) or not all(isinstance(text, str) for text in X):
-            raise ValueError("WordVectors takes a list or an array of texts, each of them a string.")
+            raise ValueError("The texts given to WordVectors must be a list or an array of strings.")
         counter = CountVectorizer(
             vocabulary=self.words_, lowercase=self.lowercase, token_pattern=TOKEN, dtype=np.float32
         )

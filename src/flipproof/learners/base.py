@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.assumptions import Assumption, as_assumption
@@ -28,6 +27,7 @@ from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers, scale
 from flipproof.core.votes import LARGEST_PRECISION, EstimatedScores, VoteSource, all_votes, class_scores, group_votes
+from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory
 from flipproof.learners.row_by_row import votes_row_by_row
 from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of
@@ -256,7 +256,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if n_jobs == 1:
             parts = [self._certify_block(Z[rows], method, powers) for rows in blocks]
         else:
-            with threadpool_limits(limits=1, user_api="blas"):
+            with single_threaded("blas"):
                 work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
         check_blocks(parts, powers.scope.n_touchable, *estimated_winners(Z, self._estimate))

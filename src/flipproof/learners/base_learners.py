@@ -9,14 +9,11 @@ and for each test row; and since no list of their sources is complete, one class
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs, parallel_backend
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier
@@ -26,15 +23,12 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from threadpoolctl import ThreadpoolController
 
 from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers
 from flipproof.core.votes import EstimatedScores
-from flipproof.determinism import on_one_thread
-from flipproof.learners.clones import own_clone, start_anew, with_seeds
+from flipproof.determinism import on_one_core, start_anew, with_seeds
+from flipproof.learners.clones import own_clone
 from flipproof.parameters import Constraint
-
-Result = TypeVar("Result")
 
 #: Predictions by comparisons, and by sums that are taken for each test row on its own and in a fixed order.
 ROWS_APART = (
@@ -56,22 +50,6 @@ LINEAR = (LogisticRegression, RidgeClassifier, LinearSVC, SGDClassifier, Percept
 
 #: Rows of its own, and as many others, that a classifier is asked about to see whether it comes out the same.
 ROWS_COMPARED = 50
-
-
-def on_one_core(compute: Callable[[], Result]) -> Result:
-    """Return what `compute` returns without any other thread: of BLAS, of OpenMP, of joblib."""
-
-    def without_others() -> Result:
-        with _openmp_pools(len(sys.modules)).limit(limits=1), parallel_backend("sequential"):
-            return compute()
-
-    return on_one_thread(without_others)
-
-
-@lru_cache(maxsize=1)
-def _openmp_pools(n_modules: int) -> ThreadpoolController:
-    """Find the OpenMP libraries of the process: a matter of milliseconds, and only a new module can bring a new one."""
-    return ThreadpoolController().select(user_api="openmp")
 
 
 def _is_base_learner(estimator: Any) -> bool:

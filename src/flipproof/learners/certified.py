@@ -18,8 +18,8 @@ from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.determinism import on_one_thread
-from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of, with_seeds
+from flipproof.determinism import on_one_thread, with_seeds
+from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of
 from flipproof.learners.row_by_row import row_tiles
 from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values

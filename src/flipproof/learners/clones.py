@@ -9,16 +9,15 @@ trust.
 
 from __future__ import annotations
 
-import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Integral, Number
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -26,14 +25,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
 from flipproof.assumptions import Assumption
-from flipproof.determinism import PROCESS_LOCK
-
-Result = TypeVar("Result")
-
-#: Seed of everything that must come out the same again.
-FIXED_SEED = 0
-#: Seeds of the generators of NumPy, Python and torch that all code of a process shares.
-FIXED_SEEDS = tuple(np.random.SeedSequence(FIXED_SEED).generate_state(3).tolist())
+from flipproof.determinism import FIXED_SEED, with_seeds
 
 #: What neither holds other objects nor can have been fitted.
 PLAIN = (type(None), Number, str, bytes, ModuleType, np.dtype, np.generic, slice, range)
@@ -124,36 +116,6 @@ def fresh(X: Any) -> Any:
     """
     holds_others = isinstance(X, (list, dict)) or getattr(getattr(X, "dtype", None), "kind", None) == "O"
     return X.copy() if hasattr(X, "copy") and not holds_others else deepcopy(X)
-
-
-def with_seeds(compute: Callable[[], Result], seeds: Sequence[int] = FIXED_SEEDS) -> Result:
-    """Return what `compute` returns if the generators that all code of a process shares start from these seeds.
-
-    They are left as they were. One thread at a time does this: others would draw from the same generators. If `compute`
-    was the first to import torch, it is done again, since torch could not be seeded before.
-    """
-    had_torch = _torch() is not None
-    with PROCESS_LOCK:
-        restore = _restorers()
-        start_anew(seeds)
-        try:
-            result = compute()
-        finally:
-            for put_back in restore:
-                put_back()
-    return result if had_torch or _torch() is None else with_seeds(compute, seeds)
-
-
-def start_anew(seeds: Sequence[int] = FIXED_SEEDS) -> None:
-    """Seed the shared generators: inside of `with_seeds`, between answers that must not depend on each other."""
-    of_numpy, of_python, of_torch = (int(seed) for seed in seeds)
-    np.random.seed(of_numpy)  # noqa: NPY002
-    random.seed(of_python)
-    torch = _torch()
-    if torch is not None:
-        torch.default_generator.manual_seed(of_torch)
-        if torch.cuda.is_initialized():  # before that, a seed would stay for whoever uses it first
-            torch.cuda.manual_seed_all(of_torch)
 
 
 def parts_of(step: Any) -> list[Part]:
@@ -359,23 +321,3 @@ def _fixed(given: Any, seed: int, is_step: bool) -> Any:
         return np.random.default_rng(seed)
     # a step takes a number for it, and does not move on when it is asked twice; others may call its methods
     return seed if is_step or not isinstance(given, np.random.RandomState) else np.random.RandomState(seed)
-
-
-def _torch() -> Any:
-    """Return torch if somebody uses it."""
-    torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "default_generator") else None
-
-
-def _restorers() -> list[Callable[[], None]]:
-    """Return what puts all generators back to where they are now."""
-    restore: list[Callable[[], None]] = [
-        partial(np.random.set_state, np.random.get_state()),  # noqa: NPY002 - learners use it
-        partial(random.setstate, random.getstate()),
-    ]
-    torch = _torch()
-    if torch is not None:
-        restore.append(partial(torch.set_rng_state, torch.get_rng_state()))
-        if torch.cuda.is_initialized():
-            restore.append(partial(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
-    return restore

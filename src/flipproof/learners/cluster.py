@@ -10,14 +10,13 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, vstack
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import SparseVotes, tiles
-from flipproof.determinism import on_one_thread
+from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.clones import assumptions_about, own_clone, start_anew, with_seeds
+from flipproof.learners.clones import assumptions_about, own_clone
 from flipproof.parameters import NONE, Constraints, one_of, parameter_error, with_methods
 
 VOTES = ("cluster", "joint")
@@ -170,7 +169,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
 
         def fit() -> tuple[Any, Any]:
             # OpenMP too on one thread: k-means adds up in the order in which threads finish
-            with threadpool_limits(limits=1), warnings.catch_warnings():
+            with single_threaded(), warnings.catch_warnings():
                 if self.clusterer is None:  # fewer clusters, for rows that repeat, are as good
                     warnings.simplefilter("ignore", ConvergenceWarning)
                 clusterer = own_clone(given)
@@ -226,7 +225,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             start_anew()
             return np.asarray(self.clusterer_.predict(row)).item()
 
-        with threadpool_limits(limits=1):
+        with single_threaded():
             return [ask(Z[i : i + 1]) for i in range(len(Z))]
 
     def _without_repeats(self, Z: Any) -> tuple[Any, Integers]:

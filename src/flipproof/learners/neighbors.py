@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
-from threadpoolctl import threadpool_limits
 
 from flipproof.assumptions import Assumption
 from flipproof.core.linalg import LARGEST_TRAINING_FEATURE
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import SparseVotes, sparse_votes, tiles
-from flipproof.determinism import on_one_thread
+from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of, start_anew, with_seeds
+from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
 from flipproof.parameters import (
     NONE,
     Constraints,
@@ -287,7 +286,7 @@ class IndexedSearch:
             start_anew()
             return self.index.transform(row)
 
-        with threadpool_limits(limits=1):  # of OpenMP as well, which decides between equals
+        with single_threaded():  # of OpenMP as well, which decides between equals
             return [self._nearest_of_named(ask(Z[i : i + 1]), k) for i in range(len(Z))]
 
     def _nearest_of_named(self, answer: Any, k: int) -> tuple[Integers, Floats]:

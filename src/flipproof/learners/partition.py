@@ -20,12 +20,12 @@ from flipproof.core.histograms import NUMBERS_AT_A_TIME, VoteHistogram
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import GroupVotes, tiles
+from flipproof.determinism import on_one_core
 from flipproof.learners.base_learners import (
     BASE_LEARNER,
     ask_base_learners,
     check_comes_out_the_same,
     fit_base_learners,
-    on_one_core,
 )
 from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about

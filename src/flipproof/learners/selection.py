@@ -19,7 +19,7 @@ from flipproof.certificates import Certificates
 from flipproof.core.rounding import Integers
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.pipeline import certify, learner_in
-from flipproof.metrics import certified_accuracy
+from flipproof.metrics import n_correct
 from flipproof.parameters import Constraint, check_arguments, integer, parameter_error
 from flipproof.values import as_mask, label_values
 
@@ -261,5 +261,5 @@ def _certified_share(model: Any, X: Any, y: NDArray[Any], folds: Folds, flips: l
         fitted = clone(model).fit(rows_of(X, train), y[train])
         certificates = certify(fitted, rows_of(X, test), method)
         # counted, so that equal candidates have equal scores
-        n_certified += round(certified_accuracy(y[test], certificates, [n_flips])[0] * len(test))
+        n_certified += int(n_correct(y[test], certificates, [n_flips])[0])
     return n_certified / len(y)

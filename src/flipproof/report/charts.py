@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flipproof.metrics import round_number
-from flipproof.report.words import share_of
+from flipproof.readable import share_of
 
 SIDE = 1000
 X_TICKS = 6

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flipproof.report.text import TextTable, percent
-from flipproof.report.words import share_of, significant
+from flipproof.readable import percent, share_of, significant
+from flipproof.report.text import TextTable
 
 #: Methods that prove their radii without noise.
 NOISELESS = ("exact", "gap")

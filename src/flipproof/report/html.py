@@ -7,16 +7,16 @@ data that the script reads. As a second wall, the page's own security policy let
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from flipproof.files import digest_of
+from flipproof.readable import percent
 from flipproof.report import charts, facts
 from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
-from flipproof.report.text import percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -59,7 +59,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
         slider=_slider_data(summary),
         style=Markup(style),  # our own files: not to be escaped
         script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        script_hash=base64.b64encode(bytes.fromhex(digest_of(script))).decode(),
     )
 
 

@@ -9,10 +9,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from flipproof.readable import percent
 from flipproof.report import facts
 from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
-from flipproof.report.text import TextTable, percent
+from flipproof.report.text import TextTable
 
 #: Rows of the longest tables: a page that is read from top to bottom.
 MOST_PREDICTIONS = 20

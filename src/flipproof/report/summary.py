@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import math
 import platform
@@ -19,6 +18,7 @@ from flipproof.assumptions import Assumption
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import LabelAudit
 from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
+from flipproof.files import digest_of
 from flipproof.metrics import certified_accuracy, constant_accuracy
 from flipproof.report import words
 
@@ -200,7 +200,7 @@ def checksum(summary: Mapping[str, Any]) -> str:
     It is of the summary as JSON with sorted keys, without spaces: how a file is laid out does not matter.
     """
     canonical = json.dumps(summary, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return digest_of(canonical)
 
 
 def check_comparable(certificates: Mapping[str, Certificates]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike
 from flipproof.certificates import COUNTED_UNITS, Certificates, method_name
 from flipproof.core.rounding import Floats
 from flipproof.metrics import certified_accuracy, certified_recall, constant_accuracy
+from flipproof.readable import percent
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def accuracy_table(summary: AccuracySummary) -> TextTable:
     if summary.unit in COUNTED_UNITS:
         counted = "labels changed" if summary.unit == "labels" else f"malicious {summary.unit}"
         header = [f"{counted}\nof {summary.n_units}"]
-        header += [f"{flips}\n= {share:.1%}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
+        header += [f"{flips}\n= {percent(share)}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
     else:
         header = ["features moved\n(l2 norm)" if summary.unit == "l2" else "noise moved\n(divergence)"]
         header += [f"{radius:g}" for radius in summary.flips]
@@ -137,12 +137,6 @@ def accuracy_table(summary: AccuracySummary) -> TextTable:
         if method.method in ("exact", "gap"):
             rows.append(("  its worst class", *map(percent, method.worst_recall)))
     return TextTable(tuple(header), tuple(rows))
-
-
-def percent(share: float) -> str:
-    """Write a share in percent, rounded down: what is claimed is never more than what was proved."""
-    tenths = math.floor(round(share * 1000, 6))  # 0.29 * 1000 is slightly below 290
-    return f"{tenths // 10}.{tenths % 10}%"
 
 
 def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Sequence[float]) -> MethodAccuracy:

@@ -9,7 +9,7 @@ import numpy as np
 
 from flipproof.certificates import COUNTED_UNITS, Certificates
 from flipproof.metrics import least_change, n_standing
-from flipproof.report.text import percent
+from flipproof.readable import percent, share_of, significant
 
 #: Shares of the predictions that the headline speaks of: the first of which something can be said.
 HEADLINE_LEVELS = (0.9, 0.75, 0.5)
@@ -146,24 +146,6 @@ def median_words(certificates: Certificates) -> str:
     if certificates.unit not in COUNTED_UNITS:
         return radius_words(median, math.isinf(median), certificates.unit)
     return radius_words(int(median), median >= certificates.n_touchable, certificates.unit)
-
-
-def share_of(part: float, whole: float) -> str:
-    """Write a share in percent with two digits that count, rounded down."""
-    if part <= 0 or whole <= 0:
-        return "0%"
-    if part >= whole:
-        return "100%"
-    return f"{significant(100 * part / whole, 2)}%"
-
-
-def significant(value: float, digits: int = 3) -> str:
-    """Write a positive number with so many digits that count, rounded down."""
-    if value <= 0 or not math.isfinite(value):
-        return f"{value:g}"
-    places = digits - 1 - math.floor(math.log10(value))
-    shortened = math.floor(round(value * 10.0**places, 6)) / 10.0**places
-    return f"{shortened:.{max(places, 0)}f}".rstrip("0").rstrip(".") if places > 0 else f"{shortened:,.0f}"
 
 
 def _plain_flips(certificates: Certificates, flips: Any) -> int | float | None:

@@ -30,7 +30,7 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base_learners import BASE_LEARNER
 from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
-from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, integer, one_of
+from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, instance, integer, one_of
 from flipproof.progress import FitProgress
 from flipproof.smoothing.bounds import (
     CONFIDENCE,
@@ -166,6 +166,7 @@ class SmoothedClassifier(LabelsInMemory):
         "method": one_of(*GUARANTEES),
         "confidence_over": one_of(*SCOPES),
         "keep_models": BOOLEAN,
+        "random_state": NONE | integer(0) | instance(np.random.RandomState, "a RandomState"),
         "verbose": VERBOSE,
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -147,11 +148,14 @@ class SmoothedCertificates(Certificates):
         certified |= ~self.abstained & (wanted == 0)[:, None]
         return np.where(certified, feature_radius(left, self.measure.features.sigma), np.nan)
 
-    def to_arrow(self) -> Any:
-        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
-        table = super().to_arrow()
-        table = table.append_column("log_rival", [self.log_rival])
-        table = table.append_column("abstention_reason", [self.abstention_reason.tolist()])
+    def to_arrow(
+        self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True
+    ) -> Any:
+        """Return a pyarrow table as :meth:`flipproof.Certificates.to_arrow` does, with the confidence in its metadata.
+
+        The details hold ``log_rival`` and ``abstention_reason``, too.
+        """
+        table = super().to_arrow(ids=ids, y_true=y_true, details=details)
         about = {
             "confidence": repr(self.confidence),
             "confidence_over": self.confidence_over,
@@ -160,3 +164,7 @@ class SmoothedCertificates(Certificates):
             "measure": repr(self.measure),
         }
         return table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
+
+    def _details(self) -> dict[str, Any]:
+        more = {"log_rival": self.log_rival, "abstention_reason": self.abstention_reason.tolist()}
+        return {**super()._details(), **more}

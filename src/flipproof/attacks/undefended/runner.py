@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
 
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.undefended.logistic_target import LogisticTarget, RowSearch, Stopped, Strategy
 from flipproof.attacks.undefended.victim import NO_FLIPS, Outcome, quiet_refits
+from flipproof.determinism import single_threaded
 from flipproof.progress import AttackProgress, StopSign, set_by_interrupt
 
 #: Seconds after which the main thread looks whether it was interrupted: it may not notice while it waits.
@@ -49,7 +49,7 @@ def attack_all_rows(
     stopped = StopSign()
     try:
         # every thread is at work on a row of its own, so more threads inside of products only get in the way
-        with set_by_interrupt(stopped), quiet_refits(), threadpool_limits(1, user_api="blas"):
+        with set_by_interrupt(stopped), quiet_refits(), single_threaded("blas"):
             changed = victim.overturned_by_a_refit()
             reports = [NOTHING_TO_DO if known else NOT_REACHED for known in changed]
             line = AttackProgress(name, m, verbose)
