@@ -1,7 +1,6 @@
-"""`flipproof.audit`: from rows to certificates, attacks, judged requirements and a report, in one call.
+"""`flipproof.audit`: certificates, attacks, requirements and a report in one call.
 
-The module is not called `audit`, as importing it would then put the module in the place of `flipproof.audit`, the
-function.
+The module is not called `audit`: importing it would replace the function `flipproof.audit` by the module.
 """
 
 from __future__ import annotations
@@ -45,40 +44,40 @@ if TYPE_CHECKING:
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
 
-#: Most fragile predictions that are attacked, and of which it is said which labels to audit.
+#: Number of most fragile predictions that are attacked, and whose attacks rank the labels to audit.
 MOST_ATTACKED = 1000
 
-#: What a report says where attacks would be.
+#: Shown in a report in place of attacks.
 WITHOUT_ATTACKS = (
-    "The training rows were visited in blocks, so there are no attacks here and no list of labels to check: these need "
-    "all training rows in memory."
+    "The training rows were read in blocks. Attacks and labels to check first are not available: they need all "
+    "training rows in memory."
 )
 
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where an audit comes from: data, learner, checksums, versions.
+    """Data, learner, checksums and versions of an audit.
 
     Attributes
     ----------
     training, test : str
-        Paths, or what the rows were given as.
+        Paths, or types of the objects given.
     n_train, n_test : int
-        Number of rows.
+        Numbers of rows.
     label : str or None
-        Column of labels.
+        Label column.
     columns, encoding : tuple of str
-        Columns that were learnt from, and what became of them.
+        Feature columns, and descriptions of their encoding.
     learner : mapping
         Its name and parameters.
     digests : mapping of str
         SHA-256 of the files.
     versions : mapping of str
-        Versions of Python and of the libraries that decide the figures.
+        Versions of Python and of the libraries that affect the results.
     seconds : float
-        How long the audit took.
+        Duration of the audit.
     n_files, n_bytes : int, optional
-        Of training rows in many files.
+        Number and total size of the training files, if there are several.
     """
 
     training: str
@@ -96,7 +95,7 @@ class Provenance:
     n_bytes: int | None = None
 
     def facts(self, **more: Any) -> dict[str, Any]:
-        """Return what a report says about data and learner, with what else is known."""
+        """Return the facts for a report, together with `more`."""
         files = {} if self.n_files is None else {"training_files": self.n_files, "training_bytes": self.n_bytes}
         return {
             "training_file": self.training,
@@ -116,33 +115,33 @@ class Provenance:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Audit:
-    """What :func:`flipproof.audit` found.
+    """Result of :func:`flipproof.audit`.
 
     Attributes
     ----------
     certificates : mapping of str to Certificates
-        By method; the first is the one that requirements and most tables of a report are about.
+        Certificates by method. Requirements and most tables of a report use the first.
     requirements : tuple of Judgement
-        What was required, found, and whether it `passed`.
+        For each requirement, the share found and whether it `passed`.
     model : estimator
-        The fitted learner. It takes features as `encoder` makes them.
+        The fitted learner. Its input is the output of `encoder`.
     encoder : TableEncoder or None
-        What made features of columns; None if the rows were given as numbers.
+        Encoder of the columns; None if the rows were given as numbers.
     X_test : array of shape (m, k)
-        Features of the test rows, as `model` takes them.
+        Features of the test rows, as input of `model`.
     train : Rows or None
-        Training rows, with `labels` and `ids`; None where they stay in blocks.
+        Training rows, with `labels` and `ids`; None if they were read in blocks.
     test : Rows
         Test rows, with `labels` (None if they have none) and `ids`.
     adversary : Adversary or None
-        Whom the certificates are against, as in :class:`~flipproof.Certificates`.
+        The adversary of the certificates.
     attacks : AttackResult or None
-        The smallest attacks on the most fragile test rows; `attempted` is False for all others. None where there is no
-        exact attack, or none was asked for.
+        The smallest attacks on the most fragile test rows; `attempted` is False for all others. None if `attack` was
+        False or no exact attack is known.
     labels_to_audit : LabelAudit or None
-        The training labels that are part of most of those attacks.
+        The training labels that are part of the most attacks.
     provenance : Provenance
-        Data, learner, checksums, versions.
+        Data, learner, checksums and versions.
     flips : tuple of int or None
         Numbers of flips in the tables of a report.
     """
@@ -188,7 +187,7 @@ class Audit:
         return "\n".join(lines) + ">"
 
     def to_arrow(self) -> pa.Table:
-        """Return a line for each test row, and for each method."""
+        """Return a table with one line per test row and method."""
         import pyarrow as pa
 
         ids, labels = self.test.ids, self.test.labels
@@ -196,12 +195,12 @@ class Audit:
         return pa.concat_tables(each)
 
     def to_frame(self) -> Any:
-        """Return a line for each test row, and for each method, in a data frame.
+        """Return a data frame with one line per test row and method.
 
         Returns
         -------
         data frame
-            Of the make of the training rows; of pandas, or pyarrow if that is not installed, for files and arrays.
+            Of the same library as the training rows; for files and arrays, pandas, or pyarrow if pandas is missing.
         """
         table = self.to_arrow()
         if self._frames == "polars":
@@ -213,12 +212,12 @@ class Audit:
         return table.to_pandas()
 
     def summary(self, **facts: Any) -> dict[str, Any]:
-        """Return what a report shows, as JSON types only.
+        """Return the content of a report, in JSON types only.
 
         Parameters
         ----------
         **facts
-            What else is known, such as ``command="make audit"``.
+            Further facts, for example ``command="make audit"``.
         """
         from flipproof.report import summary
 
@@ -238,7 +237,7 @@ class Audit:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a report: .html, .md, or .json, from which `flipproof report` makes the others."""
+        """Write a report: .html, .md, or .json (which `flipproof report` converts)."""
         from flipproof.files import write_whole
         from flipproof.report.rendering import REPORT_ENDINGS, rendered
 
@@ -279,69 +278,70 @@ def audit(
     verbose: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Audit:
-    """Fit a learner, certify its predictions, attack the most fragile ones, and judge requirements.
+    """Fit a learner, certify its predictions, attack the most fragile ones, and check requirements.
 
-    This is what the command `flipproof certify` does. Every test row is certified once per method.
+    The command `flipproof certify` calls this function. Every test row is certified once per method.
 
     Parameters
     ----------
     train : path, data frame, pair (X, y), or RowBlocks
-        Training rows. A path is of a CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY file, or of a folder or pattern of
-        Parquet files, which are visited a block at a time. Data frames are of pandas, polars or pyarrow. Columns of
-        files and data frames are encoded without labels by :class:`~flipproof.tables.TableEncoder`; X of a pair, if it
-        is an array, and :class:`~flipproof.streaming.RowBlocks` are taken as they are.
+        Training rows. A path names a CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY file, or a folder or pattern of
+        Parquet files, which are read in blocks. Data frames may be of pandas, polars or pyarrow. Columns of files and
+        data frames are encoded without labels by :class:`~flipproof.tables.TableEncoder`; arrays and
+        :class:`~flipproof.streaming.RowBlocks` are used unchanged.
     test : path, data frame, array, or pair (X, y), optional
-        Rows to predict. Labels are optional.
+        Test rows. Labels are optional.
     label : str
-        Column of labels. Not for pairs and RowBlocks.
+        Label column. Not for pairs of arrays and RowBlocks.
     learner : str or estimator, default="ridge"
-        "ridge", "neighbors", "kernel", "cluster", "forest" or "partition"; or a learner of flipproof, or a Pipeline
-        that ends in one, which is cloned.
+        "ridge", "neighbors", "kernel", "cluster", "forest" or "partition"; or a flipproof learner, or a Pipeline that
+        ends in one, which is cloned.
     parameters : mapping, optional
-        Parameters of the learner, such as ``{"n_neighbors": 9}``.
+        Parameters of the learner, for example ``{"n_neighbors": 9}``.
     classes : sequence, optional
-        All classes, so that they need not be read from the labels.
+        All classes. Default: read from the labels, which is then an assumption.
     adversary : Adversary, optional
-        What can be done to the labels of `train`, as it is given. Default: any label may be changed to anything.
+        Adversary for the labels of `train` as given. Default: any label may be changed to any class.
     trusted, annotator : str, optional
-        Columns that say whose labels nobody can change, and who labelled each row: radii then count annotators.
+        Column that is true for labels that cannot be changed, and column with the annotator of each row. With
+        `annotator`, radii count annotators.
     allowed : sequence, optional
-        Changes of labels that are possible: pairs (old, new), or texts "OLD:NEW". Default: all are.
+        Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
     features, drop, text : sequences of str, optional
-        Columns to learn from, to leave out, and to read as text; ``*`` stands for anything.
+        Columns to learn from, to leave out, and to treat as text; ``*`` matches anything.
     id : str, optional
-        Column that names the rows. Default: row numbers.
+        Column with row names. Default: row numbers.
     scale : {"standard", "rank", "none"}, default="standard"
-        Scale of numbers.
+        Scaling of numbers; "rank" is for heavy tails.
     text_dimensions : int, default=200
-        Numbers that stand for a text.
+        Number of features per text column.
     layout : TextLayout, optional
-        How a file of text is laid out.
+        Layout of text files.
     holdout : float, optional
-        Instead of `test`: this share of the training rows, drawn at random with `seed`.
+        Instead of `test`: hold out this share of the training rows, drawn at random.
     seed : int, default=0
-        Seed of `holdout`.
+        Random seed for `holdout`.
     methods : sequence of {"exact", "tight", "kl"}, optional
-        The first is the main one. Default: the method of the learner, "exact".
+        Types of certificate; requirements use the first. Default: the method of the learner, usually "exact".
     noise : float or "auto", optional
-        Noise q of "tight" and "kl".
+        Noise q for "tight" and "kl".
     requirements : sequence of str, optional
         ``"accuracy >= 0.9 @ 20"``: at least 90 % of the test rows are correct and certified at 20 flips;
         ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"radius >= 3"``: every prediction is
         certified at 3 flips; ``"radius >= 3 @ 0.95"``: 95 % of them are.
     attack : bool, default=True
-        Whether to attack the most fragile predictions, at most 1,000, and to rank the labels to audit, where the
-        exact attack is known: with a label-linear learner, training rows in memory and the method "exact".
+        Whether to attack the most fragile predictions, at most 1,000, and to rank the labels to audit. This requires
+        a label-linear learner, training rows in memory and the method "exact".
     flips : sequence of int, optional
         Numbers of flips in the tables of a report.
     n_jobs : int, optional
-        Threads; no result depends on it.
+        Number of threads. Results do not depend on it.
     client : distributed.Client, or function that returns one, optional
-        The Dask cluster that visits the rows of Parquet files.
+        Dask cluster that reads the rows of Parquet files.
     verbose : int, default=0
-        Whether to show on stderr how far each pass over rows in blocks has come.
+        Whether to show the progress of each pass over rows in blocks on stderr.
     progress : callable, optional
-        Is told each step before it begins.
+        Called with the name of each step before it begins.
 
     Returns
     -------
@@ -350,7 +350,7 @@ def audit(
     Raises
     ------
     ValueError, OSError
-        In one line, for anything that does not fit.
+        If any input is invalid. The message is one line.
 
     Examples
     --------
@@ -437,12 +437,12 @@ def _has_exact_attack(fitted: Fitted) -> bool:
 
 
 def _attacks_on_most_fragile(fitted: Fitted, main: Certificates) -> tuple[AttackResult, LabelAudit]:
-    """Attack the most fragile predictions, for all of which a report has no room, and say which labels matter to them.
+    """Attack the most fragile predictions, and rank the labels by these attacks.
 
     Raises
     ------
     KeyboardInterrupt
-        If it was interrupted: what had been found by then would pass for all there is.
+        If an attack was interrupted: a partial result would look complete.
     """
     from flipproof.attacks import labels_to_audit, worst_flips
     from flipproof.attacks.result import NO_ATTACK, AttackResult
@@ -473,7 +473,7 @@ def _attacks_on_most_fragile(fitted: Fitted, main: Certificates) -> tuple[Attack
 
 
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
-    """Return all requirements as the one that a report has room for."""
+    """Combine all requirements into one entry of a report."""
     if len(judged) < 2:
         return judged[0].facts if judged else None
     return {

@@ -1,4 +1,4 @@
-"""Errors about parameters that keep the parameters apart from the words around them."""
+"""Errors about parameters. Messages hold parameters as objects, so that the command line can name options instead."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter that a message names: Python code calls it by its name, the command line by its option.
+    """A parameter in a message: shown by its name in Python, and by its option on the command line.
 
     Attributes
     ----------
     name : str
-        Its name in Python.
+        Name in Python.
     value : str
-        An example of a value, or the value that is meant.
+        The value, or an example of one.
     of_learner : bool
-        Whether it is a parameter of the learner, not of the function that was called.
+        Whether it belongs to the learner, not to the function that was called.
     """
 
     name: str
@@ -30,12 +30,12 @@ class Parameter:
 
 
 class InputError(ValueError):
-    """Input that cannot be used, in one line.
+    """Invalid input. The message is one line.
 
     Parameters
     ----------
     *parts : str or Parameter
-        The message. Parameters in it are named when it is shown.
+        The message. Parameters are named when it is shown.
     """
 
     def __init__(self, *parts: str | Parameter) -> None:
@@ -45,14 +45,14 @@ class InputError(ValueError):
         return self.worded(str)
 
     def worded(self, name: Callable[[Parameter], str]) -> str:
-        """Return the message with each parameter called as `name` says."""
+        """Return the message; `name` returns the text for each parameter."""
         return "".join(part if isinstance(part, str) else name(part) for part in self.args)
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return a question that names what may have been meant, or nothing."""
+    """Return a suggestion such as " Did you mean 'label'?", or an empty string."""
     known = list(names)
     close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
-    if not close:  # letters of other case are farther away than other letters
+    if not close:  # difflib treats another case as another letter
         close = [one for one in known if one.lower() == name.lower()][:1]
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -1,4 +1,4 @@
-"""Requirements on certificates: what is asked for, what was found, and whether that is enough."""
+"""Requirements on certificates: parse them, measure them, and decide whether they are met."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ class Requirement:
     Attributes
     ----------
     measure : {"accuracy", "recall", "radius"}
-        Whose share: of all test rows, those that are also correct; of the test rows of a class, those that are also
-        correct; of all test rows, correct or not.
+        "accuracy": share of all test rows that are correct and certified; "recall": the same for the test rows of one
+        class; "radius": share of all test rows that are certified, correct or not.
     share : float
-        The smallest share that is enough.
+        The required share.
     flips : int
-        The radius that each prediction must have to count.
+        Number of flips at which predictions must be certified.
     text : str
-        How it was asked for.
+        The requirement as written.
     label
-        The class of a recall, as it was asked for.
+        The class of a recall, as written.
     """
 
     measure: str
@@ -49,12 +49,12 @@ class Requirement:
 
     @classmethod
     def parse(cls, text: str) -> Requirement:
-        """Read a requirement such as ``"accuracy >= 0.9 @ 20"``.
+        """Parse a requirement, for example ``"accuracy >= 0.9 @ 20"``.
 
         Raises
         ------
         ValueError
-            If it is none.
+            If the text is not a requirement.
         """
         given = text.strip()
         if found := ACCURACY.fullmatch(given):
@@ -63,10 +63,10 @@ class Requirement:
             return cls("recall", _share(found[2], text), int(found[3]), text, found[1])
         if found := RADIUS.fullmatch(given):
             return cls("radius", _share(found[2] or "1", text), int(found[1]), text)
-        raise InputError(Parameter("requirements"), f": {text!r} must be as {EXAMPLES}.")
+        raise InputError(Parameter("requirements"), f": {text!r} must be a requirement, for example {EXAMPLES}.")
 
     def judge(self, certificates: Certificates, y_true: NDArray[Any] | None) -> Judgement:
-        """Return what was found in certificates, and whether that is enough."""
+        """Measure the share in certificates, and compare it with the required share."""
         found = self._found(certificates, y_true)
         return Judgement(self, found, found >= self.share)
 
@@ -74,12 +74,12 @@ class Requirement:
         if self.measure == "radius":
             return n_standing(certificates, [self.flips])[0] / len(certificates)
         if y_true is None:
-            raise InputError(f"{self.text} needs the labels of the test rows, but they have none.")
+            raise InputError(f"{self.text} requires labels of the test rows.")
         if self.measure == "accuracy":
             return float(certified_accuracy(y_true, certificates, [self.flips])[0])
         found = float(certified_recall(y_true, certificates, [self.flips])[0, self._code(certificates)])
         if np.isnan(found):
-            raise InputError(Parameter("requirements"), f": {self.text!r}: no test row is of class {self.label!r}.")
+            raise InputError(Parameter("requirements"), f": {self.text!r}: no test row has class {self.label!r}.")
         return found
 
     def _code(self, certificates: Certificates) -> int:
@@ -89,21 +89,24 @@ class Requirement:
             if one == self.label or str(one) == str(self.label):
                 return code
         listed = ", ".join(map(str, known[:10]))
-        raise InputError(Parameter("requirements"), f": {self.text!r}: there is no class {self.label!r}, but {listed}.")
+        raise InputError(
+            Parameter("requirements"),
+            f": {self.text!r}: the class must be one of {listed}. Got {self.label!r} instead.",
+        )
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What became of a requirement.
+    """A requirement and its outcome.
 
     Attributes
     ----------
     requirement : Requirement
-        What was asked for.
+        The requirement.
     found : float
-        The share of test rows that was found.
+        The share found.
     passed : bool
-        Whether it is large enough.
+        Whether the requirement is met.
     """
 
     requirement: Requirement
@@ -112,22 +115,22 @@ class Judgement:
 
     @property
     def required(self) -> float:
-        """The share of test rows that was asked for."""
+        """The required share."""
         return self.requirement.share
 
     @property
     def text(self) -> str:
-        """How it was asked for."""
+        """The requirement as written."""
         return self.requirement.text
 
     @property
     def facts(self) -> dict[str, Any]:
-        """The same as a report takes it."""
+        """The outcome as an entry of a report."""
         return {"text": self.text, "met": self.passed, "found": self.found}
 
 
 def as_requirements(given: Iterable[str | Requirement]) -> tuple[Requirement, ...]:
-    """Return requirements, those that are texts read."""
+    """Return requirements; parse those given as text."""
     if isinstance(given, str | Requirement):
         given = (given,)
     return tuple(Requirement.parse(one) if isinstance(one, str) else one for one in given)
@@ -136,5 +139,5 @@ def as_requirements(given: Iterable[str | Requirement]) -> tuple[Requirement, ..
 def _share(text: str, whole: str) -> float:
     share = float(text)
     if share > 1:
-        raise InputError(Parameter("requirements"), f": {whole!r} must ask for a share between 0 and 1.")
+        raise InputError(Parameter("requirements"), f": {whole!r} must have a share between 0 and 1.")
     return share

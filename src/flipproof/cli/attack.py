@@ -1,4 +1,4 @@
-"""`flipproof attack`: which labels would change a prediction, and which to look at first."""
+"""`flipproof attack`: the labels that would change a prediction, and the labels to check first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from flipproof.fitting import Fitted
     from flipproof.tables.roles import Rows
 
-#: Lines of a table on the terminal; a file has all of them.
+#: Largest number of table lines on the terminal; a file has all of them.
 MOST_LINES = 20
 
 EXAMPLES = """\b
@@ -46,7 +46,7 @@ Examples:
     group="Attack",
     type=click.IntRange(min=0),
     metavar="N",
-    help="With --row: give up if more changes are needed.",
+    help="With --row: largest number of changes to try.",
 )
 @option(
     "--top",
@@ -75,10 +75,9 @@ def attack(
 ) -> None:
     """Find the training labels that would change a prediction.
 
-    With --row: the smallest set of label changes that overturns each of these predictions, in the order in which an
-    attacker would make them.
+    With --row: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
 
-    Without --row: the labels that take part in the most such attacks on all test rows. Check these first.
+    Without --row: the labels that are part of the most attacks on all test rows. Check these first.
     """
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
@@ -88,8 +87,8 @@ def attack(
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     if comes_in_blocks(data.train):
         raise ValueError(
-            f"--train: {str(data.train)!r} must be a file: attacks need all training rows in memory, and rows of "
-            "folders and patterns are visited in blocks."
+            f"--train: {str(data.train)!r} must be a file: attacks need all training rows in memory, but folders "
+            "and patterns are read in blocks."
         )
     data.check_test_rows()
     check_file(out, TABLE_ENDINGS, data.files)
@@ -100,7 +99,7 @@ def attack(
             step(f"Attacking {len(chosen)} predictions")
             table, about = flips_table(fitted, chosen, max_flips)
         else:
-            step(f"Looking for labels that matter to {len(fitted.test)} predictions")
+            step(f"Ranking labels by attacks on {len(fitted.test)} predictions")
             table, about = audit_table(fitted, top)
         content = table_content(table, out.suffix.lower(), about) if out else b""
     if out is not None:
@@ -114,7 +113,7 @@ def attack(
 
 
 def rows_named(names: tuple[str, ...], ids: list[Any]) -> list[int]:
-    """Return the places of the test rows that somebody named."""
+    """Return the positions of the named test rows."""
     from flipproof.errors import nearest
 
     places = {str(one): place for place, one in reversed(list(enumerate(ids)))}
@@ -125,7 +124,7 @@ def rows_named(names: tuple[str, ...], ids: list[Any]) -> list[int]:
 
 
 def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple[pa.Table, dict[str, Any]]:
-    """Return the label changes that overturn each of these predictions, and sentences about them."""
+    """Return the label changes that overturn each of these predictions, and a sentence about each prediction."""
     import pyarrow as pa
 
     from flipproof.attacks import worst_flips
@@ -133,7 +132,7 @@ def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple
 
     found = worst_flips(fitted.model, fitted.X_test[rows], fitted.adversary, max_flips)
     if not found.attempted.all():
-        raise KeyboardInterrupt  # what was found by then would pass for all there is
+        raise KeyboardInterrupt  # a partial result would look complete
     train, sentences = _training_rows(fitted), []
     columns: dict[str, list[Any]] = {
         name: [] for name in ("id", "prediction", "order", "train_id", "old_label", "new_label")
@@ -155,7 +154,7 @@ def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple
 
 
 def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
-    """Return the training labels that matter most to all predictions, and a sentence about them."""
+    """Return the training labels that are part of the most attacks, and a sentence about them."""
     import pyarrow as pa
 
     from flipproof.attacks import labels_to_audit
@@ -172,10 +171,10 @@ def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
         }
     )
     sentence = (
-        f"Of {len(train):,} training labels, these are part of most of the smallest attacks on "
-        f"{len(fitted.test):,} predictions: look at them first."
+        f"Check these labels first: of {len(train):,} training labels, they are part of the most attacks on "
+        f"{len(fitted.test):,} predictions."
         if len(audit.rows)
-        else f"No label could help to change any of {len(fitted.test):,} predictions."
+        else f"No change of labels can overturn any of {len(fitted.test):,} predictions."
     )
     return table, {"sentences": [sentence]}
 
@@ -189,10 +188,11 @@ def _training_rows(fitted: Fitted) -> Rows:
 def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str, max_flips: int | None) -> str:
     predicted = f"Test row {name} is predicted as {prediction}"
     if needed < 0:
-        limit = "no changes of labels" if max_flips is None else f"no {max_flips} changes or fewer"
-        return f"{predicted}, and {limit} would overturn it."
+        limit = "" if max_flips is None else f" of at most {max_flips:,} labels"
+        return f"{predicted}. No change{limit or ' of labels'} overturns it."
     if unit == "annotators":
-        return f"{predicted}. It takes {_counted(needed, 'annotator')}, and {_counted(n_labels, 'label')} of theirs."
+        changed = _counted(n_labels, "changed label")
+        return f"{predicted}. It takes {_counted(needed, 'annotator')} with {changed} to overturn it."
     return f"{predicted}. It takes {_counted(needed, 'changed label')} to overturn it."
 
 
@@ -216,4 +216,4 @@ def _print_lines(table: pa.Table, sentences: list[str]) -> None:
     console.print()
     print_table(console, TextTable(tuple(name.replace("_", " ") for name in table.column_names), tuple(lines)))
     if table.num_rows > MOST_LINES:
-        console.print(f"... and {table.num_rows - MOST_LINES:,} more; -o FILE has them all.")
+        console.print(f"... and {table.num_rows - MOST_LINES:,} more. Use -o FILE to write all.")

@@ -135,7 +135,7 @@ def certify(
     required = min_radius or min_certified_accuracy
     with ExitStack() as opened:
         opened.enter_context(warnings_in_a_line(quiet))
-        if in_blocks:  # each pass over the rows has a bar of its own: steps are lines between those
+        if in_blocks:  # each pass over the rows has its own progress bar; steps are lines between them
             step = (lambda text: None) if quiet else say
         else:
             step = opened.enter_context(progress(FIT_STEPS + max(len(chosen), 1) + bool(report), quiet))
@@ -171,11 +171,11 @@ def certify(
 
 
 def _check_blocks(data: DataOptions, model: ModelOptions, cluster: ClusterChoice) -> None:
-    """Refuse options that do not go together where rows come in blocks."""
+    """Raise UsageError for options that cannot be combined with rows in blocks."""
     if data.holdout is not None or data.test is None:
-        raise click.UsageError("Training rows in blocks need --test FILE: --holdout is for rows of a single file.")
+        raise click.UsageError("Training rows in blocks require --test FILE; --holdout requires a single file.")
     if cluster.is_given and model.jobs is not None:
-        raise click.UsageError("--jobs is for threads of this process: with a cluster, its workers do the work.")
+        raise click.UsageError("--jobs cannot be combined with --workers or --scheduler.")
 
 
 def _table_file(result: Audit, path: Path | None) -> bytes:
@@ -195,7 +195,7 @@ def _table_file(result: Audit, path: Path | None) -> bytes:
 
 
 def _method_facts(one: Certificates) -> dict[str, Any]:
-    """Return the noise of a method, and what its certificates rest on."""
+    """Return the noise and the assumptions of a method."""
     from flipproof.report.summary import plain_noise
 
     return {"noise": plain_noise(one), "assumptions": [assumption.to_dict() for assumption in one.assumptions]}

@@ -1,4 +1,4 @@
-"""The options that say which data."""
+"""Options that select the data."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ data_options = together(
         group=DATA,
         type=click.Choice(["standard", "rank", "none"]),
         default="standard",
-        help="How to scale numbers; use rank for heavy tails. Default: standard",
+        help="Scaling of numbers; use rank for heavy tails. Default: standard",
     ),
     option(
         "--text-dimensions",
@@ -82,7 +82,7 @@ data_options = together(
 
 @dataclass(frozen=True)
 class DataOptions:
-    """What the options of data say."""
+    """Values of the data options."""
 
     train: Path
     test: Path | None
@@ -103,17 +103,17 @@ class DataOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> DataOptions:
-        """Take what belongs here out of a command's options."""
+        """Remove these options from a command's options and return them."""
         return cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
 
     @property
     def files(self) -> tuple[Path | None, ...]:
-        """The files that are read."""
+        """The input files."""
         return self.train, self.test
 
     @property
     def layout(self) -> TextLayout:
-        """How files of text are laid out."""
+        """Layout of text files."""
         from flipproof.tables import TextLayout
 
         return TextLayout(
@@ -125,11 +125,11 @@ class DataOptions:
         )
 
     def check_test_rows(self) -> None:
-        """Refuse both test rows and a share of the training rows, or neither."""
+        """Raise UsageError unless exactly one of --test and --holdout is given."""
         if (self.test is None) == (self.holdout is None):
             raise click.UsageError("Give either --test FILE or --holdout SHARE.")
 
     def arguments(self) -> dict[str, Any]:
-        """Return the same as arguments of `flipproof.audit`."""
+        """Return the options as arguments of `flipproof.audit`."""
         same = ("train", "test", "holdout", "seed", "label", "features", "drop", "text", "scale", "text_dimensions")
         return {name: getattr(self, name) for name in same} | {"id": self.id_column, "layout": self.layout}

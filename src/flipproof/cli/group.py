@@ -1,4 +1,4 @@
-"""The group of all subcommands, and what becomes of their errors."""
+"""The group of all subcommands, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Your data:  flipproof certify --train train.csv --test test.csv --label y
 
 
 class InOrder(click.Group):
-    """A group that lists its commands as they were added."""
+    """A group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -44,7 +44,7 @@ class InOrder(click.Group):
 def commands(context: click.Context) -> None:
     """Certify predictions against changed training labels.
 
-    A certificate says: this prediction would be the same even if an adversary had changed any r of the training labels.
+    A certificate says: this prediction is guaranteed unchanged even if an adversary changes any r training labels.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -69,9 +69,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except MemoryError:
-        return _stop("error: there is not enough memory.", EXIT_USAGE)
+        return _stop("error: not enough memory.", EXIT_USAGE)
     except RuntimeError as error:
-        from flipproof.core.invariants import InvariantError  # loads NumPy, as whatever raised it has done
+        from flipproof.core.invariants import InvariantError  # NumPy is loaded already if this was raised
 
         if not isinstance(error, InvariantError):
             raise

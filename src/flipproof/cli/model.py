@@ -1,4 +1,4 @@
-"""The options that say which learner and which adversary."""
+"""Options that select the learner and the adversary."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from flipproof.errors import nearest
 
 
 def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
-    """Return the options of learners and adversaries, with these learners to choose from."""
+    """Return the options of learner and adversary, with these learners as choices."""
     return together(
         option(
             "--learner",
@@ -29,7 +29,7 @@ def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
             group=MODEL,
             multiple=True,
             metavar="NAME=VALUE",
-            help="Set a parameter of the learner, such as n_neighbors=50. Repeatable.",
+            help="Set a parameter of the learner, for example n_neighbors=50. Repeatable.",
         ),
         option(
             "--classes",
@@ -61,7 +61,7 @@ def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """What the options of learners and adversaries say."""
+    """Values of the learner and adversary options."""
 
     learner: str
     settings: tuple[str, ...]
@@ -73,7 +73,7 @@ class ModelOptions:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> ModelOptions:
-        """Take what belongs here out of a command's options."""
+        """Remove these options from a command's options and return them."""
         return cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
 
     def parameters(self, in_blocks: bool = False) -> dict[str, Any]:
@@ -93,14 +93,14 @@ class ModelOptions:
         return given
 
     def arguments(self, in_blocks: bool = False) -> dict[str, Any]:
-        """Return the same as arguments of `flipproof.audit`."""
+        """Return the options as arguments of `flipproof.audit`."""
         same = ("learner", "classes", "trusted", "annotator")
         own = {"parameters": self.parameters(in_blocks), "n_jobs": self.jobs, "allowed": self.allow}
         return {name: getattr(self, name) for name in same} | own
 
 
 def _value(text: str) -> Any:
-    """Return a number, a boolean or None, as JSON or Python writes it, or the text itself."""
+    """Parse a number, a boolean or None in JSON or Python notation; return other text unchanged."""
     constants = {"None": None, "True": True, "False": False}
     if text in constants:
         return constants[text]

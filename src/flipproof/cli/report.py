@@ -1,4 +1,4 @@
-"""`flipproof report`: another form of a report that was saved."""
+"""`flipproof report`: convert a saved report to another format."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ Examples:
 )
 @common_options
 def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
-    """Convert a report that `flipproof certify --report saved.json` has saved."""
+    """Convert a report saved by `flipproof certify --report saved.json`."""
     from flipproof.cli.output import check_file
     from flipproof.cli.talk import print_data
     from flipproof.files import write_whole
@@ -39,7 +39,7 @@ def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
     try:
         text = read_content(saved).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{str(saved)!r} is no saved report: it is not text.") from error
+        raise ValueError(f"{str(saved)!r} is not a saved report: it is not text.") from error
     summary = from_json(text)
     if out is not None:
         write_whole(out, rendered(summary, out.suffix.lower()).encode())

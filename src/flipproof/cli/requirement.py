@@ -1,4 +1,4 @@
-"""The options of requirements, which certificates must meet, or the command ends with exit code 1."""
+"""Options for requirements: the command exits with code 1 if certificates do not meet them."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
 
 
 def min_radius(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Requirement | None:
-    """Read RADIUS, or RADIUS@SHARE of the predictions."""
+    """Parse RADIUS or RADIUS@SHARE."""
     if text is None:
         return None
     radius, at, share = text.partition("@")
     flips, part = _whole(radius), _share(share) if at else 1.0
     if flips is None or part is None:
-        raise click.BadParameter(f"{text!r} must be a number of flips, such as 10, or that of a share, such as 10@0.9.")
+        raise click.BadParameter(f"{text!r} must be a number of flips, or RADIUS@SHARE, for example 10 or 10@0.9.")
     from flipproof.requirements import Requirement
 
     return Requirement("radius", part, flips, f"--min-radius {text}")
@@ -29,20 +29,20 @@ def min_radius(_context: click.Context, _parameter: click.Parameter, text: str |
 def min_certified_accuracy(
     _context: click.Context, _parameter: click.Parameter, text: str | None
 ) -> Requirement | None:
-    """Read ACCURACY@FLIPS."""
+    """Parse ACCURACY@FLIPS."""
     if text is None:
         return None
     share, _, radius = text.partition("@")
     flips, part = _whole(radius), _share(share)
     if flips is None or part is None:
-        raise click.BadParameter(f"{text!r} must be an accuracy and a number of flips, such as 0.9@100.")
+        raise click.BadParameter(f"{text!r} must be ACCURACY@FLIPS, for example 0.9@100.")
     from flipproof.requirements import Requirement
 
     return Requirement("accuracy", part, flips, f"--min-certified-accuracy {text}")
 
 
 def found_words(outcome: Mapping[str, Any]) -> str:
-    """Say what was required and what was found, rounded down: 0.89996 is not 0.9."""
+    """Return the requirement and the value found, rounded down: 0.89996 is not 0.9."""
     return f"{outcome['text']}, found {four_decimals(outcome['found'])}"
 
 

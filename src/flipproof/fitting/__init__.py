@@ -1,4 +1,4 @@
-"""From training and test rows of any source to a fitted learner: read, choose columns, encode without labels, fit."""
+"""Read training and test rows from any source, select columns, encode them without labels, and fit a learner."""
 
 from flipproof.fitting.choices import (
     FIT_STEPS,

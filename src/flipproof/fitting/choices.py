@@ -1,4 +1,4 @@
-"""What to fit and to which rows: choices of data and model, the learner, the adversary, and what a fit returns."""
+"""The data and the model to fit: the caller's choices, the learner, the adversary, and the result of a fit."""
 
 from __future__ import annotations
 
@@ -19,41 +19,41 @@ if TYPE_CHECKING:
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Roles, Rows
 
-#: Announces the next step, before it begins.
+#: Called with the name of each step before it begins.
 Step = Callable[[str], None]
 
 #: Steps that `fit` announces: reading, encoding and fitting.
 FIT_STEPS = 3
 
-#: Parameters of learners that the caller gives apart from others, or not at all.
+#: Parameters of learners that cannot be set through `parameters`.
 OWN_PARAMETERS = ("noise", "method", "features", "classes", "n_jobs", "block_size", "verbose")
 
-#: What labels in an array are called in errors, as if they were a column.
+#: Name of an array of labels in errors, in place of a column name.
 ARRAY_LABEL = "y"
 
 
 @dataclass(frozen=True)
 class DataChoice:
-    """Which rows to learn from and to predict, and how to read them.
+    """The training and test rows, and how to read them.
 
     Attributes
     ----------
     train
         A path, a data frame, a pair (X, y), or rows in blocks.
     test
-        The same without blocks; labels are optional. None with `holdout`.
+        As `train`, except blocks; labels are optional. None with `holdout`.
     roles : Roles, optional
-        What the columns are for; None for arrays and rows in blocks, which have no column of labels.
+        Roles of the columns; None for arrays and rows in blocks, which have no label column.
     holdout : float, optional
-        Share of the training rows to predict, instead of `test`.
+        Share of the training rows to hold out as test rows, instead of `test`.
     seed : int
-        Seed of the draw.
+        Random seed for `holdout`.
     layout : TextLayout, optional
-        How files of text are laid out.
+        Layout of text files.
     scale : str
-        Scale of numbers, as for TableEncoder.
+        Scaling of numbers, as in TableEncoder.
     text_dimensions : int
-        Numbers that stand for a text.
+        Number of features per text column.
     """
 
     train: Any
@@ -68,7 +68,7 @@ class DataChoice:
 
 @dataclass(frozen=True)
 class ModelChoice:
-    """Which learner, and against whom.
+    """The learner and the adversary.
 
     Attributes
     ----------
@@ -77,15 +77,15 @@ class ModelChoice:
     parameters : mapping
         Parameters of the learner.
     classes : sequence
-        All classes; typed ones become of the type of the labels. If empty, they are read from the labels.
+        All classes; strings are converted to the type of the labels. If empty, classes are read from the labels.
     noise
-        Noise of the learner, if given.
+        Noise of the learner, optional.
     n_jobs : int, optional
-        Threads.
+        Number of threads.
     adversary : Adversary, optional
-        What can be done to the labels of the training rows as they are given.
+        Adversary for the labels of the training rows as given.
     allowed : sequence
-        Changes of labels that are possible: pairs (old, new), or typed as OLD:NEW.
+        Allowed label changes: pairs (old, new), or strings "OLD:NEW".
     """
 
     learner: Any = "ridge"
@@ -98,7 +98,7 @@ class ModelChoice:
 
     @property
     def name(self) -> str:
-        """What the learner is called."""
+        """Name of the learner."""
         return self.learner if isinstance(self.learner, str) else type(self.learner).__name__
 
 
@@ -121,24 +121,24 @@ def as_choices(
     text_dimensions: int = 200,
     **columns: Any,
 ) -> tuple[DataChoice, ModelChoice]:
-    """Return what arguments of `flipproof.audit` say about data and model; `columns` are the other roles."""
+    """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles."""
     roles = _roles(train, label, columns)
     data = DataChoice(train, test, roles, holdout, seed, layout, scale, text_dimensions)
     return data, ModelChoice(learner, parameters or {}, tuple(classes), noise, n_jobs, adversary, tuple(allowed))
 
 
 def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | None:
-    """Return what the columns are for; None for rows that are no table."""
+    """Return the roles of the columns; None for rows that are not a table."""
     frame = train[0] if isinstance(train, tuple) and len(train) == 2 else train
     if not is_path(train) and not hasattr(frame, "columns"):
         for name, value in {"label": label, **others}.items():
             if value:
-                raise InputError(Parameter(name), ": it is for columns of files and data frames.")
+                raise InputError(Parameter(name), ": it requires a file or a data frame with columns.")
         return None
     if label is None and isinstance(train, tuple):
         label = str(getattr(train[1], "name", None) or "label")
     if not isinstance(label, str):
-        raise InputError(Parameter("label"), f": name the column of labels. Got {label!r} instead.")
+        raise InputError(Parameter("label"), f": it must name the label column. Got {label!r} instead.")
     from flipproof.tables.roles import Roles
 
     several = {name: others.get(name, ()) for name in ("features", "drop", "text")}
@@ -148,24 +148,24 @@ def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | 
 
 @dataclass(frozen=True)
 class Fitted:
-    """A learner that was fitted to training rows, and the rows that it is to predict.
+    """A fitted learner and its test rows.
 
     Attributes
     ----------
     model : estimator
-        Fitted.
+        The fitted learner.
     test : Rows
-        The rows to predict.
+        Test rows.
     X_test : array of shape (m, k)
-        Their features, as the model takes them.
+        Features of the test rows, as input of the model.
     adversary : Adversary, optional
-        What can be done to the labels that the model was fitted to.
+        Adversary for the labels that the model was fitted to.
     encoder : TableEncoder, optional
-        What made features of columns; None if the rows were given as numbers.
+        Encoder of the columns; None if the rows were given as numbers.
     train : Rows, optional
-        The training rows; None where they stay in blocks.
+        Training rows; None if they were read in blocks.
     files : tuple of paths
-        The files that blocks of training rows come from.
+        Files of training rows in blocks.
     """
 
     model: Any
@@ -178,22 +178,22 @@ class Fitted:
 
     @property
     def encoding(self) -> tuple[str, ...]:
-        """What became of the columns, in words."""
+        """Descriptions of how the columns were encoded."""
         return () if self.encoder is None else tuple(self.encoder.describe())
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns that the features were made of."""
+        """The columns that were encoded as features."""
         return () if self.encoder is None else tuple(self.test.features.column_names)
 
 
 def is_path(given: Any) -> bool:
-    """Whether rows are in a file or folder."""
+    """Whether rows are given as a path."""
     return isinstance(given, (str, os.PathLike))
 
 
 def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
-    """Whether training rows are visited a block at a time."""
+    """Whether training rows are read in blocks."""
     if is_path(train):
         from flipproof.streaming.arrays import stands_for_files
 
@@ -206,14 +206,14 @@ def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
 
 
 def keeps_rows_in_blocks(learner: Any) -> bool:
-    """Whether a learner is one for training rows in blocks."""
+    """Whether a learner takes training rows in blocks."""
     from flipproof.streaming.classifiers import RowsInBlocks
 
     return isinstance(learner, RowsInBlocks)
 
 
 def source_name(given: Any) -> str:
-    """Return what rows are called in errors and reports: their path, or their type."""
+    """Return the name of a source of rows in errors and reports: its path or type."""
     if is_path(given):
         return str(Path(given))
     if isinstance(given, tuple):
@@ -223,7 +223,7 @@ def source_name(given: Any) -> str:
 
 
 def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: bool = False) -> Any:
-    """Return the learner for rows in memory or in blocks, not yet fitted."""
+    """Return the unfitted learner for rows in memory or in blocks."""
     given = {"classes": classes, "n_jobs": choice.n_jobs, "noise": choice.noise}
     given = {name: value for name, value in given.items() if value is not None}
     if isinstance(choice.learner, str):
@@ -239,8 +239,8 @@ def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: 
     if in_blocks and not keeps_rows_in_blocks(choice.learner):
         raise InputError(
             Parameter("learner"),
-            f": {choice.name} needs its training rows in memory. For rows in blocks there are "
-            f"{' and '.join(LEARNERS_IN_BLOCKS.values())}.",
+            f": {choice.name} needs all training rows in memory. For rows in blocks, use "
+            f"{' or '.join(LEARNERS_IN_BLOCKS.values())}.",
         )
     from sklearn.base import clone
 
@@ -252,7 +252,7 @@ def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: 
 
 
 def settable_parameters(learner: str, in_blocks: bool = False) -> list[str]:
-    """Return the names that `parameters` of a learner may have."""
+    """Return the names of the parameters of a learner that can be set."""
     known = list(inspect.signature(_learner_class(learner, in_blocks).__init__).parameters)[1:]
     return [name for name in known if name not in OWN_PARAMETERS]
 
@@ -267,15 +267,14 @@ def _learner_class(name: str, in_blocks: bool) -> Any:
     if in_blocks and name not in LEARNERS_IN_BLOCKS:
         raise InputError(
             Parameter("learner"),
-            f": {name} needs its training rows in memory. For rows in blocks there are "
-            f"{' and '.join(LEARNERS_IN_BLOCKS)}.",
+            f": {name} needs all training rows in memory. For rows in blocks, use {' or '.join(LEARNERS_IN_BLOCKS)}.",
         )
     return getattr(flipproof, (LEARNERS_IN_BLOCKS if in_blocks else LEARNERS)[name])
 
 
 def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
     if choice.noise is not None and "noise" not in known:
-        raise InputError(Parameter("noise"), f": the learner {choice.name!r} works without noise.")
+        raise InputError(Parameter("noise"), f": the learner {choice.name!r} has no noise.")
     settable = [name for name in known if name not in OWN_PARAMETERS]
     for name in choice.parameters:
         if name not in settable:
@@ -285,7 +284,7 @@ def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
 
 
 def learner_inside(model: Any) -> Any:
-    """Return the learner of flipproof that predicts in the end."""
+    """Return the flipproof learner: the model itself, or the last step of a Pipeline."""
     from flipproof.learners.certified import CertifiedClassifier
     from flipproof.learners.pipeline import learner_in
 
@@ -293,39 +292,39 @@ def learner_inside(model: Any) -> Any:
     if not isinstance(learner, CertifiedClassifier):
         raise InputError(
             Parameter("learner"),
-            f": it must be a learner of flipproof, or a Pipeline that ends in one. Got {type(model).__name__} instead.",
+            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead.",
         )
     return learner
 
 
 def class_set(choice: ModelChoice, labels: NDArray[Any]) -> list[Any] | None:
-    """Return the classes that were named, in the type of the labels; None if none were."""
+    """Return the given classes in the type of the labels; None if no classes were given."""
     from flipproof.tables.labels import typed_classes
 
     return typed_classes(choice.classes, labels) if len(choice.classes) else None
 
 
 def table_encoder(data: DataChoice, roles: Roles) -> TableEncoder:
-    """Return what makes features of columns, not yet fitted."""
+    """Return an unfitted encoder of the columns."""
     from flipproof.tables import TableEncoder
 
     return TableEncoder(roles.text, scale=data.scale, text_dimensions=data.text_dimensions)
 
 
 def refuse_encoded_features(learner: Any) -> None:
-    """Refuse a fitted learner that certifies against changed features: those decide how columns are encoded."""
+    """Raise InputError if a learner certifies against changed features: the encoding depends on the features."""
     if learner.covers_features:
         raise InputError(
             Parameter("learner"),
-            ": certificates against changed features cannot be had for a table, whose columns are encoded by the "
-            "features that may be changed. Give arrays instead.",
+            ": certificates against changed features require arrays. The encoding of a table depends on the features "
+            "that may be changed.",
         )
 
 
 def restricted(
     given: Adversary | None, said: dict[str, Any], choice: ModelChoice, classes: NDArray[Any]
 ) -> Adversary | None:
-    """Return the given adversary with what is said of it elsewhere; nothing may be said twice."""
+    """Return the given adversary, restricted by columns and allowed changes; raise if a restriction is given twice."""
     if len(choice.allowed):
         from flipproof.tables.labels import allowed_changes
 
@@ -335,5 +334,7 @@ def restricted(
     parameters = {"trusted": "trusted", "groups": "annotator", "allowed": "allowed"}
     for name in said:
         if given is not None and getattr(given, name) is not None:
-            raise InputError("give ", Parameter(parameters[name]), " only once: ", Parameter("adversary"), " has it.")
+            raise InputError(
+                "give ", Parameter(parameters[name]), " only once: it is also set in ", Parameter("adversary"), "."
+            )
     return replace(given or Adversary(), **said)

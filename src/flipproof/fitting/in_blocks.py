@@ -1,4 +1,4 @@
-"""Training rows in blocks: the columns of Parquet files are encoded by a sample of the rows, without labels."""
+"""Fit to training rows in blocks; columns of Parquet files are encoded from a sample of rows, without labels."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 def training_files(train: Path, test: Any) -> tuple[Path, ...]:
-    """Return the Parquet files that blocks of training rows are in, sorted by name."""
+    """Return the Parquet files with the training rows, sorted by name."""
     from flipproof.streaming.arrays import PARQUET, found_files, stands_for_files
 
     files = found_files(train, PARQUET)
@@ -41,36 +41,39 @@ def training_files(train: Path, test: Any) -> tuple[Path, ...]:
         if file.suffix.lower() not in PARQUET:
             raise InputError(
                 Parameter("train"),
-                f": {str(file)!r} must end in {' or '.join(PARQUET)}: only rows of Parquet files are visited in "
-                "blocks.",
+                f": {str(file)!r} must end in {' or '.join(PARQUET)}: only Parquet files are read in blocks.",
             )
     among = is_path(test) and Path(test).resolve() in {file.resolve() for file in files}
     if among and stands_for_files(train):
         raise InputError(
             Parameter("test"),
-            f": {str(Path(test))!r} is one of the training files in {str(train)!r}: move it elsewhere, or give a "
-            "pattern that leaves it out.",
+            f": {str(Path(test))!r} is one of the training files in {str(train)!r}: move it to another folder, "
+            "or use a pattern that excludes it.",
         )
     return files
 
 
 def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any = None, verbose: int = 0) -> Fitted:
-    """Fit the learner to training rows a block at a time; columns are encoded by a sample of them, without labels.
+    """Fit the learner to training rows in blocks; columns are encoded from a sample of them, without labels.
 
     Parameters
     ----------
     data, choice
-        Which rows and which learner.
+        The rows and the learner.
     step : callable
-        Announces what is about to happen.
+        Called with the name of each step before it begins.
     client : distributed.Client, or function that returns one, optional
-        The cluster that visits the rows. A function is called once all is checked that can be checked without.
+        Dask cluster that reads the rows. A function is called after all checks that need no cluster.
     verbose : int
-        Whether to show on stderr how far each pass over the rows has come.
+        Whether to show the progress of each pass over the rows on stderr.
     """
     if data.holdout is not None or data.test is None:
         raise InputError(
-            "training rows in blocks need ", Parameter("test"), ": ", Parameter("holdout"), " is for rows of a table."
+            "training rows in blocks require ",
+            Parameter("test"),
+            "; ",
+            Parameter("holdout"),
+            " requires a single table.",
         )
     if is_path(data.train):
         return _fit_to_files(data, choice, step, client, verbose)
@@ -96,13 +99,13 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
 
     train, roles = Path(data.train), data.roles
     if roles is None:
-        raise InputError(Parameter("label"), ": name the column of labels.")
+        raise InputError(Parameter("label"), ": it must name the label column.")
     files = training_files(train, data.test)
     footers = [Footer.read(str(file)) for file in files]
     n_rows = sum(footer.metadata.num_rows for footer in footers)
     names = _features_of_all(roles, footers, repr(str(train)))
     rows_of = partial(RowBlocks.from_parquet, files, roles.label, names, roles.trusted, roles.annotator)
-    rows_of(encode=_nothing)  # refuses columns that do not fit
+    rows_of(encode=_nothing)  # checks the columns
     vector_lengths(footers, names)
     types = [footer.type_of(roles.label) for footer in footers]
     typed = next((one for one in types if not pa.types.is_null(one)), pa.null())
@@ -111,7 +114,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     model = make_learner(choice, class_set(choice, no_labels), in_blocks=True).set_params(verbose=verbose)
     _check_landmarks(model, n_rows)
     if n_rows < 2:
-        raise ValueError(f"{str(train)!r} has {n_rows} rows: at least two are needed.")
+        raise ValueError(f"{str(train)!r} has {n_rows} rows, but at least 2 are required.")
     connected = _connected(client)
     step(f"Reading {n_rows:,} rows of {len(files):,} {'file' if len(files) == 1 else 'files'}")
     sample = draw_sample(footers, names, roles.label, verbose)
@@ -132,7 +135,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
 
 
 def _features_of_all(roles: Roles, footers: Sequence[Footer], source: str) -> list[str]:
-    """Return the columns to learn from; unless they are named, a file that has more than the first is refused."""
+    """Return the feature columns; raise if a file has more columns than the first, unless `features` are given."""
     from flipproof.streaming.parquet import all_index_columns
     from flipproof.tables.roles import dropped_columns, feature_names
 
@@ -149,9 +152,9 @@ def _features_of_all(roles: Roles, footers: Sequence[Footer], source: str) -> li
         more = [name for name in footer.schema.names if name not in known]
         if more:
             raise InputError(
-                f"{footer.path!r} has a column {more[0]!r}, which {first.path!r} has not: leave it out with ",
+                f"{footer.path!r} has a column {more[0]!r}, but {first.path!r} does not: exclude it with ",
                 Parameter("drop"),
-                ", or name the columns with ",
+                ", or select the columns with ",
                 Parameter("features"),
                 ".",
             )
@@ -168,10 +171,10 @@ def _check_landmarks(model: Any, n_rows: int) -> None:
     if getattr(model, "n_components", 0) is None and n_rows <= LARGEST_EXACT:
         raise InputError(
             Parameter("learner", "kernel"),
-            ": give ",
+            ": set ",
             Parameter("n_components", "N", of_learner=True),
-            f", the number of landmarks: with {n_rows:,} rows all would be compared to each other, which needs them in "
-            "memory.",
+            f", the number of landmarks: without it, all pairs of the {n_rows:,} rows are compared, which needs all "
+            "rows in memory.",
         )
 
 

@@ -1,4 +1,4 @@
-"""Training rows in memory: read files, data frames and arrays, encode their columns without labels, and fit."""
+"""Fit to training rows in memory: read files, data frames or arrays, and encode columns without labels."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
     Raises
     ------
     ValueError, OSError
-        In one line, for anything that does not fit.
+        If any input is invalid. The message is one line.
     """
     step(f"Reading {Path(data.train).name if is_path(data.train) else source_name(data.train)}")
     rows = _read(data)
     labels = rows.train.labels
     label = ARRAY_LABEL if data.roles is None else data.roles.label
     if labels is None:
-        raise ValueError(f"there are no labels in column {label!r}.")
+        raise ValueError(f"column {label!r} has no labels.")
     from flipproof.tables.labels import check_classes, check_test_labels
 
     check_classes(labels, label, choice.classes)
@@ -73,7 +73,7 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
 
 @dataclass(frozen=True)
 class _ReadRows:
-    """Training and test rows; `kept` are the numbers of those given that are learnt from, if not all are."""
+    """Training and test rows; `kept` are the numbers of the training rows among all given rows, after a holdout."""
 
     train: Rows
     test: Rows
@@ -98,7 +98,7 @@ def _read_arrays(data: DataChoice) -> _ReadRows:
     if labels.shape != (n,):
         raise InputError(
             Parameter("train"),
-            f": a pair (X, y) must have a label for each row. Got {n} rows and {len(labels)} labels.",
+            f": a pair (X, y) must have one label per row. Got {n} rows and {len(labels)} labels instead.",
         )
     if data.holdout is None:
         return _ReadRows(_array_rows(X, labels), array_test_rows(data.test), n)
@@ -110,10 +110,10 @@ def _read_arrays(data: DataChoice) -> _ReadRows:
 
 
 def array_test_rows(test: Any) -> Rows:
-    """Return test rows that are given as an array, or as a pair of an array and labels."""
+    """Return test rows given as an array or as a pair (X, y)."""
     if is_path(test) or hasattr(test, "columns"):
         raise InputError(
-            Parameter("test"), ": it must be an array or a pair (X, y), as the training rows are no table."
+            Parameter("test"), ": it must be an array or a pair (X, y), because the training rows are not a table."
         )
     X, y = test if isinstance(test, tuple) and len(test) == 2 else (test, None)
     return _array_rows(X, None if y is None else as_values(y, "y"))
@@ -159,7 +159,7 @@ def _training_table(data: DataChoice, roles: Roles) -> tuple[pa.Table, str]:
 
 
 def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], schema: pa.Schema, train_labels: Any) -> Rows:
-    """Read test rows; names of features, the schema and the kind of labels are those of the training rows."""
+    """Read test rows; features, schema and label type must match the training rows."""
     from flipproof.tables import read_table
     from flipproof.tables.columns import is_words
     from flipproof.tables.roles import rows_to_predict
@@ -175,7 +175,7 @@ def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], schema:
 
 
 def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
-    """Return a data frame, or one with its labels beside it, as a table."""
+    """Convert a data frame, or a pair of a data frame and labels, to a table."""
     from flipproof.tables.encoding import as_arrow
 
     frame, y = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
@@ -185,23 +185,25 @@ def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
         )
     table = as_arrow(frame)
     if table.num_rows == 0:
-        raise InputError(Parameter(parameter), ": there are no rows.")
+        raise InputError(Parameter(parameter), ": it has no rows.")
     if y is None:
         return table
     labels = as_values(y, "y")
     if labels.shape != (table.num_rows,):
         raise InputError(
-            Parameter(parameter), f": a pair must have a label for each of {table.num_rows} rows. Got {len(labels)}."
+            Parameter(parameter),
+            f": a pair (X, y) must have one label per row. Got {table.num_rows} rows and {len(labels)} labels instead.",
         )
     if roles.label in table.column_names:
         raise InputError(
-            Parameter("label"), f": {roles.label!r} is already a column. Give the labels only once, or another name."
+            Parameter("label"),
+            f": {roles.label!r} is already a column. Give the labels only once, or choose another name.",
         )
     return table.append_column(roles.label, column_of(labels.tolist()))
 
 
 def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: NDArray[Any]) -> Adversary | None:
-    """Return what the given adversary, the columns and the possible changes come to, for the rows learnt from."""
+    """Combine the given adversary, the columns and the allowed changes, for the training rows after a holdout."""
     given = choice.adversary
     check_adversary(given, rows.n_given)
     if given is not None and rows.kept is not None:

@@ -1,7 +1,7 @@
-"""A report as one HTML file that needs nothing else: no network, no fonts, no pictures.
+"""A report as one self-contained HTML file: no network, no fonts, no images.
 
-Whatever comes from data is escaped: by Jinja's autoescape in the page, and as JSON without ``<`` in the one block of
-data that the script reads. As a second wall, the page's own security policy lets no other script run.
+All data is escaped: by Jinja's autoescape in the page, and as JSON without ``<`` in the one block that the script
+reads. As a second line of defence, the page's content security policy allows no other script to run.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ def render_html(summary: Mapping[str, Any]) -> str:
     Parameters
     ----------
     summary : mapping
-        What :func:`flipproof.report.summary.summarize` returned.
+        The result of :func:`flipproof.report.summary.summarize`.
 
     Returns
     -------
     str
-        It loads nothing, can be read without scripts, and prints to A4.
+        The page. It loads no other resource, is readable without scripts, and prints on A4.
     """
     environment = _environment()
     from markupsafe import Markup
@@ -59,7 +59,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
         provenance=facts.provenance_facts(summary),
         checksum=checksum(summary),
         slider=_slider_data(summary),
-        style=Markup(style),  # our own files: not to be escaped
+        style=Markup(style),  # files of this package, not data: no escaping
         script=Markup(script),
         script_hash=base64.b64encode(bytes.fromhex(digest_of(script))).decode(),
     )
@@ -69,7 +69,7 @@ _ASSETS = ("report.css", "report.js")
 
 
 def _slider_data(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the slider needs: counts at each number of flips."""
+    """Return the data of the slider: counts at each number of flips."""
     classes = [
         {"name": str(row["class"]), "n": row["n"], "standing": row["standing"]}
         for row in summary["by_class"]["rows"]

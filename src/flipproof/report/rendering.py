@@ -1,4 +1,4 @@
-"""A report in the form that a file's ending names."""
+"""A report in the format given by a file ending."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def rendered(summary: Mapping[str, Any], ending: str) -> str:
     Raises
     ------
     ValueError
-        If there is no report of this form.
+        If there is no format with this ending.
     """
     if ending == ".html":
         from flipproof.report.html import render_html
@@ -28,4 +28,4 @@ def rendered(summary: Mapping[str, Any], ending: str) -> str:
         from flipproof.report.summary import to_json
 
         return to_json(summary)
-    raise ValueError(f"a report must end in {', '.join(REPORT_ENDINGS)}. Got {ending!r} instead.")
+    raise ValueError(f"A report file must end in {', '.join(REPORT_ENDINGS)}. Got {ending!r} instead.")

@@ -1,4 +1,4 @@
-"""Labels as a file holds them, and classes as they are typed."""
+"""Labels read from a column, and classes given as text."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from flipproof.errors import InputError, Parameter
 from flipproof.tables.columns import as_labels, whole_number
 from flipproof.values import distinct, positions
 
-#: Rows from which on a column with a label of its own for every other row is taken for a mistake.
+#: From this number of rows on, a column in which more than half of the values differ is taken for a mistake.
 ENOUGH_ROWS = 20
 
-#: How booleans are typed.
+#: Booleans as text.
 TRUTH = {"true": True, "false": False}
 
 
@@ -31,11 +31,11 @@ def label_array(
     column : pyarrow.ChunkedArray
         The labels.
     name, source : str
-        What the column is called, and where it is from, for errors.
+        Names of the column and of its table, for errors.
     like : array, optional
-        Labels of the same classes, whose type these are to have.
+        Labels of the same classes, whose type the result gets.
     optional : bool
-        Whether there may be none at all; the result is then None.
+        Whether all labels may be missing; the result is then None.
     """
     if optional and column.null_count == len(column):
         return None
@@ -45,28 +45,29 @@ def label_array(
             found, codes = distinct(labels)
             return np.array([str(one) for one in found.tolist()], dtype=str)[codes]
         raise ValueError(
-            f"column {name!r} holds {_kind(like)} in the training rows, but {_kind(labels)} in {source}: "
+            f"column {name!r} contains {_kind(like)} in the training rows, but {_kind(labels)} in {source}: "
             f"{labels[0].item()!r}."
         )
     return labels
 
 
 def check_classes(labels: NDArray[Any], name: str, classes: Sequence[Any]) -> None:
-    """Refuse labels of one class, unless the classes were named, and what looks like no label."""
+    """Raise if all labels are of one class and no classes are given, or if the column does not look like labels."""
     found = distinct(labels)[0]
     if len(found) < 2 and not classes:
         raise InputError(
-            f"all labels in column {name!r} are {found[0].item()!r}: there is nothing to tell apart. "
-            "If other classes exist, name them all with ",
+            f"all labels in column {name!r} are {found[0].item()!r}. If other classes exist, list all classes with ",
             Parameter("classes"),
             ".",
         )
     if len(labels) >= ENOUGH_ROWS and len(found) > len(labels) / 2:
-        raise ValueError(f"column {name!r} has {len(found)} different labels in {len(labels)} rows: is it the label?")
+        raise ValueError(
+            f"column {name!r} has {len(found)} different labels in {len(labels)} rows: is it the label column?"
+        )
 
 
 def check_test_labels(labels: NDArray[Any] | None, classes: NDArray[Any], name: str) -> None:
-    """Refuse true labels none of which is a class that can be predicted, and warn of single ones."""
+    """Raise if no test label is a known class; warn if some are not."""
     if labels is None:
         return
     unknown = ~positions(classes, labels)[1]
@@ -75,33 +76,34 @@ def check_test_labels(labels: NDArray[Any] | None, classes: NDArray[Any], name: 
     example = labels[unknown][0].item()
     if unknown.all():
         raise ValueError(
-            f"column {name!r} of the test rows holds none of the classes {', '.join(map(str, classes[:10].tolist()))}, "
-            f"but {example!r}."
+            f"column {name!r} of the test rows must contain classes of the training rows: "
+            f"{', '.join(map(str, classes[:10].tolist()))}. Got {example!r} instead."
         )
     warnings.warn(
-        f"{unknown.sum()} test rows are of classes that the training rows do not have, such as {example!r}. "
+        f"{unknown.sum()} test rows have classes that do not occur in the training rows, for example {example!r}. "
         "Their predictions count as wrong.",
         stacklevel=2,
     )
 
 
 def typed_class(text: str, classes: NDArray[Any], parameter: Parameter) -> Any:
-    """Return the class that somebody typed, in the type of the labels."""
+    """Return a class given as text, in the type of the labels."""
     found = _class_of(text, classes)
     if found is None:
         known = ", ".join(map(str, classes.tolist()[:10]))
-        raise InputError(parameter, f": there is no class {text!r}, but {known}.")
+        raise InputError(parameter, f": the class must be one of {known}. Got {text!r} instead.")
     return found
 
 
 def typed_classes(given: Sequence[Any], labels: NDArray[Any]) -> list[Any]:
-    """Return all classes, those that somebody typed in the type of the labels."""
+    """Return all classes; those given as text are converted to the type of the labels."""
     if labels.dtype.kind == "U":
         return list(given)
     typed = [_typed(one, labels) if isinstance(one, str) else one for one in given]
     if None in typed:
         raise InputError(
-            Parameter("classes"), f": the labels are {_kind(labels)}, but got {', '.join(map(str, given))}."
+            Parameter("classes"),
+            f": the classes must be {_kind(labels)}, as the labels are. Got {', '.join(map(str, given))} instead.",
         )
     return typed
 
@@ -111,10 +113,10 @@ def _typed(text: str, labels: NDArray[Any]) -> Any:
 
 
 def allowed_changes(given: Sequence[Any], classes: NDArray[Any]) -> list[tuple[Any, Any]]:
-    r"""Return the changes of labels that are given as pairs (old, new), or typed as OLD:NEW.
+    r"""Return label changes, given as pairs (old, new) or as text OLD:NEW.
 
-    Class names may hold colons: where a change could be read in two ways, it is refused, and ``\:`` stands for a colon
-    of a name.
+    Class names may contain colons. If a change can be read in two ways, InputError is raised; ``\:`` is a colon that
+    belongs to a name.
     """
     return [_typed_change(one, classes) if isinstance(one, str) else one for one in given]
 
@@ -130,7 +132,7 @@ def _typed_change(text: str, classes: NDArray[Any]) -> tuple[Any, Any]:
     ]
     if len(readings) > 1:
         ways = " or ".join(f"{_marked(old)}:{_marked(new)}" for old, new in readings)
-        raise InputError(allowed, f": {text!r} can be read in {len(readings)} ways. Mark colons of names: {ways}.")
+        raise InputError(allowed, f": {text!r} is ambiguous. Escape the colons that belong to names: {ways}.")
     old, new = (typed_class(one, classes, allowed) for one in (readings or splits)[0])
     if old == new:
         raise InputError(allowed, f": {text!r} must be OLD:NEW, two different classes.")
@@ -142,7 +144,7 @@ def _marked(name: str) -> str:
 
 
 def _class_of(text: str, classes: NDArray[Any]) -> Any:
-    """Return the class that a text stands for, numbers by their value; None if there is none."""
+    """Return the class with this name, or with this value if classes are numbers; None if there is no match."""
     for one in classes.tolist():
         if str(one) == text:
             return one

@@ -1,4 +1,4 @@
-"""Which column of a table is what: label, features, row ids, trust, annotators; and rows taken apart accordingly."""
+"""Roles of the columns of a table (label, features, row ids, trust, annotators), and rows split by role."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ from flipproof.tables.labels import label_array
 
 WILDCARDS = "*?["
 
-#: Column of row numbers, added to rows that are drawn from a table.
+#: Column of row numbers, added before rows are drawn from a table.
 ROW_NUMBER = "\0row"
 
 
 @dataclass(frozen=True)
 class Roles:
-    """What the columns of a table are for.
+    """Roles of the columns of a table.
 
     Attributes
     ----------
     label : str
-        Column of labels.
+        Label column.
     features : tuple of str
-        Columns to learn from, or patterns such as ``emb_*``. If empty, all that have no other role.
+        Columns to learn from, or patterns such as ``emb_*``. If empty, all columns without another role.
     drop : tuple of str
         Columns to leave out, or patterns.
     text : tuple of str
-        Columns to read as text, not as categories.
+        Columns to treat as text, not as categories.
     id : str, optional
-        Column that names the rows.
+        Column with row names.
     trusted : str, optional
-        Column that says whose labels nobody can change.
+        Column that is true for labels that cannot be changed.
     annotator : str, optional
-        Column that says who labelled each row.
+        Column with the annotator of each row.
     """
 
     label: str
@@ -53,12 +53,12 @@ class Roles:
 
     @property
     def purposes(self) -> dict[str, str]:
-        """What columns of a file of training rows are for that are no features, as `read_table` takes it."""
+        """Purposes of the columns of training rows that are not features, as an argument of `read_table`."""
         return self._purposes({self.id: "ids", self.annotator: "names", self.label: "label"})
 
     @property
     def test_purposes(self) -> dict[str, str]:
-        """The same for a file of test rows."""
+        """The same for test rows."""
         return self._purposes({self.id: "ids", self.label: "label"})
 
     def _purposes(self, named: Mapping[str | None, str]) -> dict[str, str]:
@@ -67,18 +67,18 @@ class Roles:
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a table, with what is known of them besides their features.
+    """Rows of a table: features, labels, ids and other columns.
 
     Attributes
     ----------
     features : pyarrow.Table or array of shape (n, k)
-        What to learn from.
+        Features.
     labels : array of shape (n,), optional
-        Their labels.
+        Labels.
     ids : list
-        What the rows are called.
+        Row names.
     others : mapping of str to columns
-        Columns that say something about the labels, and are no features.
+        Columns about the labels (trust, annotators), which are not features.
     """
 
     features: Any
@@ -91,10 +91,9 @@ class Rows:
 
 
 def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Collection[str] = ()) -> list[str]:
-    """Return the columns to learn from, and refuse names that are not there or have two roles.
+    """Return the feature columns; raise for columns that do not exist or have two roles.
 
-    Columns of an `index`, which pandas does not regard as columns, are left out unless somebody names them. `source`
-    is where the columns are from, for errors.
+    Columns of a pandas `index` are left out unless they are named. `source` names the table in errors.
     """
     taken: dict[str, Parameter] = {}
     for role in ("label", "id", "trusted", "annotator"):
@@ -112,23 +111,23 @@ def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Coll
     for name in named:
         if name in taken:
             kind = "label" if taken[name].name == "label" else taken[name]
-            raise InputError("the ", kind, f" column {name!r} is among the features: it cannot be learnt from.")
+            raise InputError("the ", kind, f" column {name!r} cannot be a feature.")
     for name in roles.text:
         require_column(name, columns, "text", source)
     dropped = dropped_columns(roles, columns, source)
     names = [name for name in chosen if name not in taken and name not in dropped]
     if not names:
-        raise ValueError(f"no column of {source} is left to learn from.")
+        raise ValueError(f"{source} has no feature columns left.")
     return names
 
 
 def dropped_columns(roles: Roles, columns: Sequence[str], source: str) -> set[str]:
-    """Return the columns to leave out, and refuse names that are not there."""
+    """Return the columns to leave out; raise for columns that do not exist."""
     return {name for pattern in roles.drop for name in _matching(pattern, columns, "drop", source)}
 
 
 def require_column(name: str, columns: Sequence[str], parameter: str, source: str) -> None:
-    """Refuse a column that is not there, and name the one that may have been meant."""
+    """Raise InputError if a column does not exist, and suggest a similar name."""
     if name not in columns:
         raise InputError(Parameter(parameter), f": {source} has no column {name!r}.{nearest(name, columns)}")
 
@@ -143,14 +142,14 @@ def _matching(pattern: str, columns: Sequence[str], parameter: str, source: str)
 
 
 def refuse_copies_of_the_label(features: pa.Table, labels: pa.ChunkedArray, label: str) -> None:
-    """Refuse a feature that is the label once more: it would not change with the label."""
+    """Raise ValueError if a feature is a copy of the label: it would not change when the label is changed."""
     for name in features.column_names:
         if _is_copy(features[name], labels):
-            raise ValueError(f"column {name!r} is a copy of the label column {label!r}: leave it out.")
+            raise ValueError(f"column {name!r} is a copy of the label column {label!r}: drop it.")
 
 
 def _is_copy(feature: pa.ChunkedArray, labels: pa.ChunkedArray) -> bool:
-    """Whether a column holds the labels, in their type or in another one."""
+    """Whether a column equals the labels, in the same type or another."""
     if feature.type == labels.type:
         return bool(feature.equals(labels))
     numeric = ("numbers", "booleans")
@@ -160,30 +159,28 @@ def _is_copy(feature: pa.ChunkedArray, labels: pa.ChunkedArray) -> bool:
 
 
 def held_out(n_rows: int, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the rows to learn from and those to predict, drawn at random and without a look at the labels."""
+    """Return the numbers of training and test rows, drawn at random without using labels."""
     n_test = round(share * n_rows)
     if not 0 < n_test < n_rows:
-        raise InputError(
-            Parameter("holdout"), f": {share:g} of {n_rows} rows leaves none to learn from, or none to predict."
-        )
+        raise InputError(Parameter("holdout"), f": {share:g} of {n_rows} rows leaves no training rows or no test rows.")
     order = np.random.default_rng(seed).permutation(n_rows)
     return np.sort(order[n_test:]), np.sort(order[:n_test])
 
 
 def numbered(table: pa.Table) -> pa.Table:
-    """Return a table whose rows keep their numbers when some of them are taken."""
+    """Add row numbers to a table, so that drawn rows keep their numbers."""
     return table.append_column(ROW_NUMBER, [np.arange(table.num_rows)])
 
 
 def training_rows(table: pa.Table, roles: Roles, names: Sequence[str], source: str) -> Rows:
-    """Take training rows apart; `names` are the columns to learn from."""
+    """Split training rows by role; `names` are the feature columns."""
     others = {name: table[name] for name in (roles.trusted, roles.annotator) if name}
     labels = label_array(table[roles.label], roles.label, source)
     return Rows(table.select(list(names)), labels, _ids(table, roles), others)
 
 
 def rows_to_predict(table: pa.Table, roles: Roles, names: Sequence[str], source: str, train_labels: Any = None) -> Rows:
-    """Take test rows apart; their labels are optional, and become of the type of the training labels."""
+    """Split test rows by role; labels are optional and are converted to the type of the training labels."""
     columns = table.column_names
     missing = [name for name in names if name not in columns]
     if missing:
