@@ -241,9 +241,7 @@ def test_what_a_worker_refuses_is_said_in_one_line(refused, data):
     sure = table["sure"].to_pylist()
     sure[150] = "maybe"
     write_parts(table.set_column(9, "sure", [sure]), data / "unsure", [100], 30)
-    wanted = (
-        "column 'sure' of 'unsure/1.parquet' must say who is trusted: yes or no, true or false, 1 or 0. Got 'maybe'"
-    )
+    wanted = "'unsure/1.parquet' must say which rows are trusted: yes or no, true or false, 1 or 0. Got 'maybe'"
     assert f"{wanted} in row 50 instead" in refused("unsure", "--workers", 1)
     assert f"{wanted} in row 50 instead" in refused("unsure")
 
@@ -369,7 +367,7 @@ def test_what_is_no_address(refused, address):
         (["--features", "x*"], "has no column 'x*'"),
         (["--label", "length"], "has missing labels in column 'length', the first in row"),
         (["--label", "key", "--id", "kind"], "is it the label?"),
-        (["--trusted", "embedding"], "must say who is trusted"),
+        (["--trusted", "embedding"], "must say which rows are trusted"),
         (["--classes", "ham,eggs"], "'spam'"),
     ],
 )

@@ -291,7 +291,7 @@ def test_invalid_pandas_metadata_is_ignored(tmp_path, note):
             r"a\.parquet', rows 0 to 1: the result of 'encode' must have 2 rows, as many as its input",
         ),
         (lambda table: np.ones(2), r"a\.parquet', rows 0 to 1: the result of 'encode' must have rows and columns"),
-        (TableEncoder().fit(pa.table({"b": [1, 2]})).transform, r"rows 0 to 1: column 'b' is not there"),
+        (TableEncoder().fit(pa.table({"b": [1, 2]})).transform, r"rows 0 to 1: column 'b' is missing"),
     ],
 )
 def test_an_encoder_that_fails_names_the_block(tmp_path, encode, message):
@@ -346,13 +346,13 @@ NUMBERS = {"a": [1.0, 2.0], "y": [0, 1]}
             NUMBERS | {"ok": [[0], [1]]},
             NUMBERS | {"ok": [[0], [1]]},
             {"trusted": "ok"},
-            r"column 'ok' of '.*' must say who is trusted: yes or no, true or false, 1 or 0\. Got list<",
+            r"column 'ok' of '.*' must say which rows are trusted: yes or no, true or false, 1 or 0\. Got list<",
         ),
         (
             NUMBERS | {"who": [[1], [2]]},
             NUMBERS | {"who": [[1], [2]]},
             {"groups": "who"},
-            r"column 'who' of '.*' must hold a name for each row\. Got list<",
+            r"column 'who' of '.*' must contain a name for each row\. Got list<",
         ),
         (
             {"a": [[1, 2]], "y": [0]},
@@ -384,8 +384,11 @@ def test_columns_that_do_not_fit_are_refused_at_once(tmp_path, first, second, gi
             {"y": pa.array([0, 1, 2**64, 1], pa.decimal128(38, 0))},
             r"^column 'y' of '.*a\.parquet' holds 18446744073709551616 in row 2: labels must be words",
         ),
-        ({"ok": [1, 0, 2, 2]}, r"column 'ok' of '.*a\.parquet' must say who is trusted.* Got 2 in row 2 instead"),
-        ({"ok": ["yes", "No ", "so so", "no"]}, r"must say who is trusted.* Got 'so so' in row 2 instead"),
+        (
+            {"ok": [1, 0, 2, 2]},
+            r"column 'ok' of '.*a\.parquet' must say which rows are trusted.* Got 2 in row 2 instead",
+        ),
+        ({"ok": ["yes", "No ", "so so", "no"]}, r"must say which rows are trusted.* Got 'so so' in row 2 instead"),
         ({"ok": [True, True, None, None]}, r"column 'ok' of '.*a\.parquet' does not say whether row 2 is trusted"),
         ({"who": ["a", "b", None, "b"]}, r"column 'who' of '.*a\.parquet' does not say who labelled row 2"),
         (
