@@ -188,8 +188,8 @@ def _training_rows(fitted: Fitted) -> Rows:
 def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str, max_flips: int | None) -> str:
     predicted = f"Test row {name} is predicted as {prediction}"
     if needed < 0:
-        limit = "" if max_flips is None else f" of at most {max_flips:,} labels"
-        return f"{predicted}. No change{limit or ' of labels'} overturns it."
+        labels = "labels" if max_flips is None else f"at most {_counted(max_flips, 'label')}"
+        return f"{predicted}. No change of {labels} overturns it."
     if unit == "annotators":
         changed = _counted(n_labels, "changed label")
         return f"{predicted}. It takes {_counted(needed, 'annotator')} with {changed} to overturn it."

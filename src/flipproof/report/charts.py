@@ -128,7 +128,6 @@ def _bar(x: float, width: float, counts: list[int], kinds: list[str], top: int, 
     for kind, count in zip(kinds, counts, strict=True):
         parts.append((kind, SIDE * (1 - (below + count) / top), SIDE * count / top))
         below += count
-    told = ", ".join(
-        f"{count:,} {kind}" if kind != "all" else f"{count:,}" for kind, count in zip(kinds, counts, strict=True)
-    )
+    names = {"all": "", "right": " correct", "wrong": " wrong"}
+    told = ", ".join(f"{count:,}{names[kind]}" for kind, count in zip(kinds, counts, strict=True))
     return Bar(x + 0.08 * width, 0.84 * width, tuple(parts), f"{name}: {told}")

@@ -45,7 +45,7 @@ def label_array(
             found, codes = distinct(labels)
             return np.array([str(one) for one in found.tolist()], dtype=str)[codes]
         raise ValueError(
-            f"column {name!r} contains {_kind(like)} in the training rows, but {_kind(labels)} in {source}: "
+            f"column {name!r} holds {_kind(like)} in the training rows, but {_kind(labels)} in {source}: "
             f"{labels[0].item()!r}."
         )
     return labels
