@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.adversary import Adversary
-from flipproof.attacks.result import NO_ATTACK, AttackResult, standing_share
+from flipproof.attacks.result import NO_ATTACK, AttackResult, unbroken_share
 from flipproof.attacks.worst import (
     MAX_FLIPS,
     AttackedLearner,
@@ -47,7 +47,7 @@ class SmoothedAttackResult(AttackResult):
     def accuracy_of_bound(self, y_true: ArrayLike, flips: ArrayLike) -> Floats:
         """Share of test rows that are predicted correctly, and whose bound stays below 1/2 for `flips` changes."""
         needed = np.where(self.flips_to_half == NO_ATTACK, np.inf, self.flips_to_half)
-        return standing_share(y_true, self.prediction, needed, flips)
+        return unbroken_share(y_true, self.prediction, needed, flips)
 
 
 def smoothed_attack(

@@ -27,10 +27,10 @@ class Requirement:
 
     def found(self, certificates: Certificates, y_true: NDArray[Any] | None) -> float:
         """Return the share that does."""
-        from flipproof.metrics import certified_accuracy, n_standing
+        from flipproof.metrics import certified_accuracy, n_certified
 
         if not self.correct:
-            return n_standing(certificates, [self.flips])[0] / len(certificates)
+            return n_certified(certificates, [self.flips])[0] / len(certificates)
         if y_true is None:
             raise ValueError("--min-certified-accuracy needs the labels of the test rows, but they have none.")
         return float(certified_accuracy(y_true, certificates, [self.flips])[0])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.metrics import least_change, n_standing
+from flipproof.metrics import least_change, n_certified
 from flipproof.readable import percent, share_of, significant
 
 #: Shares of the predictions that the headline speaks of: the first of which something can be said.
@@ -51,16 +51,16 @@ def headline(certificates: Certificates) -> dict[str, Any]:
     if total == 0:
         return {"text": "There are no predictions to certify.", "flips": 0, "n_standing": 0}
     if counted and certificates.n_touchable == 0:
-        (standing,) = n_standing(certificates, [0])
+        (standing,) = n_certified(certificates, [0])
         return {"text": "There is no label that this adversary can change.", "flips": 0, "n_standing": standing}
     descending = -np.sort(-np.where(certificates.abstained, -1, certificates.radius))
     for level in HEADLINE_LEVELS:
         flips = descending[math.ceil(level * total) - 1]
         if flips > 0:
-            (standing,) = n_standing(certificates, [flips])
+            (standing,) = n_certified(certificates, [flips])
             text = f"{_poisoned(certificates, flips)}, and {level:.0%} of the predictions still stand."
             return {"text": text, "flips": _plain_flips(certificates, flips), "n_standing": standing}
-    (standing,) = n_standing(certificates, [least_change(certificates)])
+    (standing,) = n_certified(certificates, [least_change(certificates)])
     least = {"labels": "one changed label", "annotators": "one malicious annotator"}
     text = (
         f"Only {percent(standing / total)} of the predictions are certain to withstand "
