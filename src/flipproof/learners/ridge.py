@@ -234,8 +234,9 @@ def is_paper_rule(whitening: Whitening, n_classes: int) -> bool:
 def ridge_rule(
     whitening: Whitening, labels: LabelSums, regularization: str | float, noise: LabelFlip | None, precision: int
 ) -> RidgeRule:
-    """Settle lambda, which reads labels only by the paper's rule: then it warns whoever called `fit`, which is to be
-    two calls above the caller.
+    """Settle lambda, and return the rule that follows; only the paper's lambda reads labels.
+
+    It then warns the caller of `fit`: the frame four calls above this one, in memory and in blocks.
     """
     if regularization == "label-free":
         settled = whitening.grid.variance / max(whitening.rank, 1)
