@@ -243,7 +243,7 @@ def test_progress_counts_the_parts_of_all_workers(client, capsys):
     model.certify(Z)
     said = capsys.readouterr()
     assert said.out == ""
-    passes = ["Looking at the rows", *["Fitting"] * 3, "Rotating the rows", "Summing up the labels", "Counting votes"]
+    passes = ["Surveying the rows", *["Fitting"] * 3, "Rotating the rows", "Summing the labels", "Counting votes"]
     assert said.err.splitlines() == [f"{one} [{'#' * 20}] 5 of 5 parts" for one in passes]
 
 

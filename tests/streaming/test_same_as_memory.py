@@ -320,7 +320,7 @@ class TestKernels:
         ("given", "message"),
         [
             ({"kernel": "laplacian"}, "The 'gamma' parameter .* must be a number for the kernel 'laplacian' on rows"),
-            ({"kernel": np.dot}, "'kernel' parameter of .* functions are for rows in memory"),
+            ({"kernel": np.dot}, "'kernel' parameter of .* functions need rows in memory"),
             ({"n_components": None}, "The 'n_components' parameter .* must be an integer for 200 rows"),
             ({"kernel": "sigmoid"}, "The 'kernel' parameter of StreamingKernelClassifier must be one of"),
         ],
@@ -515,7 +515,7 @@ class TestRowsThatChange:
             (
                 self.X * 0.9,
                 self.y,
-                "rows 0 to 89: the rows have changed since they were first looked at, and must be the",
+                "rows 0 to 89: the rows have changed since the first visit",
             ),
             (self.X, np.roll(self.y, 1), "The training rows have changed since the model was fitted"),
             (self.X, np.where(np.arange(N) == 3, (self.y + 1) % 3, self.y), "The training rows have changed"),
@@ -596,7 +596,7 @@ def test_progress_of_each_pass_is_on_stderr(capsys):
     model.certify(Z)
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines()[0] == f"Looking at the rows [{'#' * 20}] 8 of 8 parts"
+    assert said.err.splitlines()[0] == f"Surveying the rows [{'#' * 20}] 8 of 8 parts"
     assert said.err.splitlines()[-1] == f"Counting votes [{'#' * 20}] 8 of 8 parts"
     StreamingRidgeClassifier().fit(cut(SIZES, X, y)).certify(Z)
     assert capsys.readouterr().err == ""
