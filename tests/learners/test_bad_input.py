@@ -40,7 +40,7 @@ BAD_DATA = {
     "one row": (X[:1], Y[:1], "1 sample.* minimum of 2"),
     "three dimensions": (X[:, :, None], Y, "dim 3"),
     "words as features": (np.full((40, 3), "a"), Y, "could not convert string to float"),
-    "a path": ("rows/", Y, "learns from rows in memory. Got str instead: .* flipproof.streaming"),
+    "a path": ("rows/", Y, "rows in memory. Got str instead: .* flipproof.streaming"),
     "rows in blocks": (RowBlocks.from_arrays(X, Y), None, "Got RowBlocks instead: .* flipproof.streaming"),
     "no labels": (X, None, "requires y"),
     "too few labels": (X, Y[:-1], r"inconsistent numbers of samples: \[40, 39\]"),

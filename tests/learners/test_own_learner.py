@@ -117,9 +117,9 @@ def test_a_learner_without_its_two_methods_says_which_are_missing():
             pass
 
     X, y, Z = problem()
-    with pytest.raises(NotImplementedError, match=r"Nothing must say what it learns from X in fit_without_labels"):
+    with pytest.raises(NotImplementedError, match=r"Nothing must define fit_without_labels"):
         Nothing(classes=range(3)).fit(X, y)
-    with pytest.raises(NotImplementedError, match=r"NoWeights must return weights \(m, n\)"):
+    with pytest.raises(NotImplementedError, match=r"NoWeights must define label_free_weights"):
         NoWeights(classes=range(3)).fit(X, y).certify(Z)
 
 

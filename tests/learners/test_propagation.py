@@ -421,7 +421,7 @@ BAD_LABELS = {
     "mask too short": (Y, np.zeros(11, dtype=bool), r"mask of 12 booleans.* Got 11 instead"),
     "mask of two dimensions": (Y, np.zeros((12, 1), dtype=bool), r"mask of 12 booleans.* shape \(12, 1\) instead"),
     "mask of nothing": (Y, "none", "mask of 12 booleans"),
-    "no label at all": (Y, np.ones(12, dtype=bool), "True for every training row: at least one label is needed"),
+    "no label at all": (Y, np.ones(12, dtype=bool), "Got True for every training row"),
     "one class left": (Y, Y == 1, r"only one class, 0; .* name them all with classes=\[\.\.\.\]"),
     "no labels": (None, Y == 1, "requires y"),
     "too few labels": (Y[:-1], Y[:-1] == 1, r"inconsistent numbers of samples: \[12, 11\]"),

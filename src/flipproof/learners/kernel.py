@@ -324,22 +324,21 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     fit_intercept : bool, default=True
         Whether to centre the kernel and let every label vote 1/n on top.
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact method ignores it.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
-        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
-        that predicts.
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
         Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
         refit must give the same features. Distances depend on the units of features: think of a scaler.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over blocks of test rows, as in joblib. No result depends on it.
+        Threads over blocks of test rows, as in joblib. It does not affect results.
 
     Attributes
     ----------
@@ -352,7 +351,7 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     component_indices_ : integers of shape (landmarks,) or None
         Which training rows are landmarks; None: all, and kernel ridge is exact.
     precision_ : int
-        The bits of a vote that were used.
+        Bits per vote that were used.
     noise_ : LabelFlip or None
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None

@@ -364,7 +364,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         asked for one row at a time on one thread. That it would come out the same if fitted again is an assumption of
         the certificates. It measures distances in its own way: `metric` is left alone.
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact method ignores it.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
@@ -372,14 +372,14 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         Bits of a vote, 2 to 24. Weights are rounded to votes: the certificate is about the rounded classifier, which is
         the one that predicts. Uniform votes need no rounding: they are 1 whatever the precision.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
-        refit must give the same features.
+        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
+        so that a refit gives the same features.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over blocks of test rows, as in joblib. No result depends on it.
+        Threads over blocks of test rows, as in joblib. It does not affect results.
 
     Attributes
     ----------

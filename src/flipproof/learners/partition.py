@@ -24,7 +24,7 @@ from flipproof.determinism import on_one_core
 from flipproof.learners.base_learners import (
     BASE_LEARNER,
     ask_base_learners,
-    check_comes_out_the_same,
+    check_reproducible,
     fit_base_learners,
 )
 from flipproof.learners.certified import LabelsInMemory
@@ -74,7 +74,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         Cloned and fitted on *all* training features, *without* labels. Its random states are set to 0 unless they are
         numbers.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     n_jobs : int, optional
         Processes over partitions while fitting, as in joblib. No result depends on it.
 
@@ -166,7 +166,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         base = base if self.estimator is None else self.estimator
         labels = self.classes_[self.label_codes_]
         self.estimators_ = fit_base_learners(base, rows, labels, members, self.n_jobs)
-        check_comes_out_the_same(base, rows, labels, members, self.estimators_)
+        check_reproducible(base, rows, labels, members, self.estimators_)
         n_alike = len(hashes) - len(np.unique(hashes))
         self._assumed = (*self._common_assumptions(), *self._learner_assumptions(n_alike))
         return self
@@ -191,7 +191,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         method : {"gap"}, optional
             The only one: others need a label-linear learner.
         adversary : Adversary, optional
-            What can be done to the labels. Default: any label may be changed to anything.
+            What an attacker can do to the labels. Default: change any label to any class.
 
         Returns
         -------

@@ -27,7 +27,7 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     method : {"exact", "tight", "kl"}, optional
         Default: the learner's own.
     adversary : Adversary, optional
-        What can be done to the labels. Default: any label may be changed to anything.
+        What an attacker can do to the labels. Default: change any label to any class.
 
     Returns
     -------
