@@ -79,7 +79,7 @@ BAD_SETTINGS = {
     "q a list": ({"noise": [0.1, 0.2]}, Y, r"must be a number.* Got \[0\.1, 0\.2\] instead"),
     "noise of three classes": ({"noise": LabelFlip(0.1, 3)}, Y, "noise is for 3 classes, but there are 2"),
     "automatic noise, no intercept": ({"noise": "auto", "fit_intercept": False}, Y, "Set fit_intercept=True"),
-    "automatic noise, paper": ({"noise": "auto", "regularization": "paper"}, Y, "needs one noise q"),
+    "automatic noise, paper": ({"noise": "auto", "regularization": "paper"}, Y, "needs a single noise q"),
     "method": ({"method": "guess"}, Y, "must be one of 'exact', 'tight', 'kl'. Got 'guess' instead"),
     "precision too low": ({"precision": 1}, Y, "'precision' .* integer from 2 to 24.* Got 1 instead"),
     "precision too high": ({"precision": 25}, Y, "'precision' .* integer from 2 to 24.* Got 25 instead"),

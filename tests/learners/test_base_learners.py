@@ -142,7 +142,7 @@ def _states():
     return states if torch is None else [*states, torch.get_rng_state().tolist()]
 
 
-def test_threads_draw_one_after_the_other_and_leave_generators_alone():
+def test_threads_draw_one_after_the_other_and_leave_generators_unchanged():
     before, drawn = _states(), []
 
     def draw():
@@ -244,7 +244,7 @@ class CountsFits(GaussianNB):
         return super().fit(X, y)
 
 
-def test_it_costs_one_fit_more():
+def test_the_check_costs_one_more_fit():
     CountsFits.n_fits = 0
     CertifiedPartitionClassifier(CountsFits(), 10).fit(X, Y)
     assert CountsFits.n_fits == 11

@@ -102,7 +102,7 @@ def test_company_and_threads_do_not_matter(kind):
         ("bad offsets", r"finite offsets, one per class, shape \(1, 3\)"),
     ],
 )
-def test_weights_that_make_no_sense_are_refused(kind, message):
+def test_invalid_weights_are_refused(kind, message):
     X, y, Z = problem()
     with pytest.raises(ValueError, match=message):
         ParzenWindow(kind=kind, classes=range(3)).fit(X, y).predict(Z)

@@ -112,7 +112,7 @@ def test_the_radius_is_attained_where_every_row_is_a_partition(K):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_annotators_who_turn_whatever_they_have_a_label_in_do_not_get_past_the_radius(seed):
+def test_annotators_who_change_every_partition_with_a_label_of_theirs_do_not_get_past_the_radius(seed):
     # base learners are given no credit: whoever has a changeable label in a partition decides its vote
     rng = np.random.default_rng(seed)
     n, K, n_partitions = 36, 2 + seed % 2, 8
@@ -252,7 +252,7 @@ def test_the_partition_depends_on_features_alone():
     )
 
 
-def test_base_learners_see_their_rows_in_the_same_order_whatever_the_order_of_all():
+def test_base_learners_see_their_rows_in_the_same_order_for_any_order_of_all_rows():
     X, y, _ = blobs(50)
     order = np.argsort(y, kind="stable")
     models = [CertifiedPartitionClassifier(Spy(), 4).fit(X[rows], y[rows]) for rows in (np.arange(50), order)]
@@ -321,7 +321,7 @@ class ThreadsMatter(TransformerMixin, BaseEstimator):
         return X * self.factor_
 
 
-def test_features_give_the_same_partition_whatever_the_threads():
+def test_features_give_the_same_partition_for_any_number_of_threads():
     X, y, _ = blobs(100)
     found = []
     for limit in (1, 2):

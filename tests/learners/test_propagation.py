@@ -25,7 +25,7 @@ every_rule = pytest.mark.parametrize("rule", ["spreading", "poisson"])
 
 @pytest.fixture(params=["solved for each label", "solved for each test row"])
 def way(request, monkeypatch):
-    """Both ways to find the votes, whatever the number of labels."""
+    """Both ways to find the votes, for any number of labels."""
     monkeypatch.setattr(propagation, "MOST_KEPT", 2**24 if request.param == "solved for each label" else 0)
     return request.param
 
@@ -94,7 +94,7 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_model(seed, way
         model.fit(X, y, unlabeled)
         certificates = [model.certify(Z, method, Adversary(**powers)) for method in METHODS]
         labellings, cost = possible_attacks(y, K, **cannot_change(unlabeled, powers))
-        # whatever stands in for missing labels, it changes nothing
+        # the placeholders of missing labels change nothing
         in_y = [np.where(unlabeled, rng.choice(PLACEHOLDERS), attacked) for attacked in labellings]
         refitted = np.array([model.fit(X, labels, unlabeled).predict(Z) for labels in in_y])
         for certificate in certificates:
@@ -313,7 +313,7 @@ LABELS = {
     [*((kind, list) for kind in LABELS), ("numbers", tuple), ("words", "series"), ("numbers", "objects")],
 )
 @pytest.mark.parametrize("name", PLACEHOLDERS_OF_ALL_KINDS)
-def test_whatever_stands_in_for_a_missing_label_is_ignored(kind, name, container):
+def test_placeholders_of_missing_labels_are_ignored(kind, name, container):
     labels = LABELS[kind]
     X = np.random.default_rng(0).normal(size=(8, 2))
     unlabeled = np.array([False, True, False, False, True, True, False, False])
@@ -344,7 +344,7 @@ def test_classes_of_missing_labels_are_not_classes():
     assert all(one.code != "unlabelled-rows" for one in labelled.assumptions)
 
 
-def test_all_labels_count_if_none_is_said_to_be_missing(way):
+def test_all_labels_count_if_no_row_is_unlabelled(way):
     X, y, unlabeled, Z = blobs()
     one = CertifiedPropagationClassifier().fit(X, y)
     two = CertifiedPropagationClassifier().fit(X, y, np.zeros(len(y), dtype=bool))

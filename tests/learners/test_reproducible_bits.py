@@ -1,4 +1,4 @@
-"""The same bits, whatever the block size, the threads, the order of the rows or the type of the numbers."""
+"""The same bits for any block size, number of threads, order of rows and type of numbers."""
 
 from fractions import Fraction
 

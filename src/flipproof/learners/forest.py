@@ -63,7 +63,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     random_state : int, default=0
         Seed of the trees; an integer, since a refit must grow the same trees.
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact method ignores it.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
