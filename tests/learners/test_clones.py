@@ -97,7 +97,7 @@ class KeepsSecrets(SelfCloning):
 
 
 class Holder(TransformerMixin, BaseEstimator):
-    """Applies the function it is given; `clone` does not look into most functions."""
+    """Applies the object it holds; `clone` does not look into most kinds of objects."""
 
     def __init__(self, held=None):
         self.held = held
@@ -358,7 +358,7 @@ def test_kept_models_of_a_smoothed_learner_share_nothing():
     assert len({id(one) for one in model.models_}) == 20
 
 
-def test_features_that_are_their_own_clone_are_not_fitted_in_place():
+def test_features_whose_clone_is_the_step_itself_are_not_fitted_in_place():
     step = SelfCloning().fit(X, Y)
     mean = step.mean_.copy()
     model = CertifiedRidgeClassifier(features=make_pipeline(step)).fit(X, Y)

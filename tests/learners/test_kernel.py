@@ -144,7 +144,7 @@ def test_weights_never_read_a_label_and_their_majority_is_the_prediction(kernel,
 
 @every_kernel
 @both_ways
-def test_company_and_threads_and_types_do_not_change_a_bit(kernel, n_components):
+def test_batches_and_threads_and_types_do_not_change_a_bit(kernel, n_components):
     X, y, Z = (part.astype(np.float32) for part in toy())
     settings = {"n_components": n_components, "precision": 24, "classes": range(3)}
     expected, _ = CertifiedKernelClassifier(kernel, **settings).fit(X, y).vote_weights(Z)

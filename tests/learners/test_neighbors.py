@@ -243,7 +243,7 @@ def test_blocks_jobs_and_threads_do_not_change_a_bit(name):
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_company_and_tiles_do_not_change_a_bit(metric, monkeypatch):
+def test_batches_and_tiles_do_not_change_a_bit(metric, monkeypatch):
     X, y, Z = toy(n=301, k=37)  # 37 terms are enough for sums in another order to end in other bits
     model = CertifiedNeighborsClassifier(30, metric=metric, weights=signed_by_last_bits).fit(X, y)
     expected, _ = model.vote_weights(Z)

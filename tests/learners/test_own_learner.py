@@ -83,7 +83,7 @@ def test_weights_are_what_was_given_on_the_grid(kind):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
-def test_company_and_threads_do_not_matter(kind):
+def test_batches_and_threads_do_not_matter(kind):
     X, y, Z = problem(n=300)
     Z = np.random.default_rng(1).normal(size=(50, 2))
     model = ParzenWindow("auto", kind=kind, features=StandardScaler(), classes=range(3)).fit(X, y)

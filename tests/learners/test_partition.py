@@ -394,7 +394,7 @@ FOR_BITS = {
 @pytest.mark.parametrize(
     ("name", "K"), [(name, 2) for name in FOR_BITS] + mostly_slow([(name, 3) for name in list(FOR_BITS)[:7]], fast=())
 )
-def test_company_threads_and_jobs_do_not_change_a_vote(name, K):
+def test_batches_threads_and_jobs_do_not_change_a_vote(name, K):
     X, y, Z = blobs(120, K, k=30)
     Z = np.vstack([Z[:5], np.rint(Z[5:10])])
     results = []
@@ -415,7 +415,7 @@ def test_company_threads_and_jobs_do_not_change_a_vote(name, K):
 
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("K", [2, 3])
-def test_rows_on_the_very_border_get_the_same_vote_in_any_company(K, scaled):
+def test_rows_on_the_decision_boundary_get_the_same_vote_in_any_batch(K, scaled):
     # scores there are a few last bits, which other rows in the same product change
     X, y, _ = blobs(120, K, k=50)
     base = make_pipeline(StandardScaler(), LogisticRegression()) if scaled else LogisticRegression()

@@ -249,7 +249,7 @@ def test_many_copies_of_a_row_are_joined_to_each_other_but_not_to_themselves():
 
 
 @every_rule
-def test_where_no_label_reaches_nobody_votes(rule, way):
+def test_a_row_that_no_label_reaches_gets_no_votes(rule, way):
     X = np.array([[0.0], [0.1], [0.2], [10.0], [10.1], [10.2]])
     unlabeled = np.arange(6) >= 3
     model = CertifiedPropagationClassifier(2, rule=rule, classes=["a", "b", "c"])

@@ -551,7 +551,7 @@ def test_test_rows_far_outside_the_training_range_work(size, fit_intercept, meth
     # with three classes it is a tie, which no label can undo; noise counts a tie as lost
     [(2, "exact", 120), (2, "tight", 120), (2, "kl", 120), (3, "exact", 120), (3, "tight", 0), (3, "kl", 0)],
 )
-def test_a_row_that_nobody_votes_on_is_certified_by_its_offsets_alone(n_classes, expected_radius, method):
+def test_a_row_without_votes_is_certified_by_its_offsets_alone(n_classes, expected_radius, method):
     X, y, _ = toy(n_classes=n_classes)
     model = CertifiedRidgeClassifier(fit_intercept=False, method=method).fit(X, y)
     nothing = np.zeros((1, X.shape[1]))

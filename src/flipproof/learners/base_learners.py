@@ -166,11 +166,11 @@ def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats) -> ND
     Z = np.array(Z, dtype=np.float64, order="C")
     votes = np.empty((len(Z), len(models)), dtype=np.min_scalar_type(len(classes) - 1))
 
-    def ask() -> None:
+    def predict_all() -> None:
         for number, model in enumerate(models):
             votes[:, number] = _codes(_predictions(model, Z), classes, model)
 
-    on_one_core(lambda: with_seeds(ask))
+    on_one_core(lambda: with_seeds(predict_all))
     return votes
 
 

@@ -222,12 +222,12 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     def _predict_one_by_one(self, Z: Floats) -> list[Any]:
         """Call the clusterer with one row at a time: its predictions might depend on the batch."""
 
-        def ask(row: Floats) -> Any:
+        def predict(row: Floats) -> Any:
             start_anew()
             return np.asarray(self.clusterer_.predict(row)).item()
 
         with single_threaded():
-            return [ask(Z[i : i + 1]) for i in range(len(Z))]
+            return [predict(Z[i : i + 1]) for i in range(len(Z))]
 
     def _without_repeats(self, Z: Any) -> tuple[Any, Integers]:
         """All test rows of a cluster have the same votes."""

@@ -95,14 +95,14 @@ class KernelValues:
     def rows(self, Z: Floats) -> Floats:
         """Return the kernel values of each row with all landmarks, shape (len(Z), m), bit-identical in any batch."""
         if callable(self.kernel):
-            Z, ask = _contiguous(Z), self._ask
-            return np.vstack(on_one_thread(lambda: [ask(Z[row : row + 1]) for row in range(len(Z))]))
+            Z, compute = _contiguous(Z), self._custom
+            return np.vstack(on_one_thread(lambda: [compute(Z[row : row + 1]) for row in range(len(Z))]))
         return self._named(_contiguous(Z))
 
     def matrix(self, X: Floats) -> Floats:
         """Return the kernel values of training rows, many at a time, on which a custom kernel may depend."""
         values = np.empty((len(X), len(self.landmarks)))
-        compute = self._ask_on_one_thread if callable(self.kernel) else self._named
+        compute = self._custom_on_one_thread if callable(self.kernel) else self._named
         for start, stop in tiles(len(X), ROWS_AT_A_TIME):
             values[start:stop] = compute(_contiguous(X[start:stop]))
         return values
@@ -131,10 +131,10 @@ class KernelValues:
         products = exact_product(Z, self.factor)
         return products if self.kernel == "linear" else (self.gamma * products + self.coef0) ** self.degree
 
-    def _ask_on_one_thread(self, rows: Floats) -> Floats:
-        return on_one_thread(lambda: self._ask(rows))
+    def _custom_on_one_thread(self, rows: Floats) -> Floats:
+        return on_one_thread(lambda: self._custom(rows))
 
-    def _ask(self, rows: Floats) -> Floats:
+    def _custom(self, rows: Floats) -> Floats:
         assert callable(self.kernel)
         values = np.asarray(
             self.kernel(rows.copy(), self.landmarks), dtype=np.float64

@@ -278,16 +278,16 @@ class IndexedSearch:
 
     def nearest(self, Z: Floats, k: int) -> Neighbors:
         """Return the k nearest of the training rows that the index finds for each row of Z."""
-        found = on_one_thread(lambda: with_seeds(lambda: self._ask(Z, k)))
+        found = on_one_thread(lambda: with_seeds(lambda: self._search(Z, k)))
         return Neighbors(np.array([rows for rows, _ in found]), np.array([distances for _, distances in found]))
 
-    def _ask(self, Z: Floats, k: int) -> list[tuple[Integers, Floats]]:
-        def ask(row: Floats) -> Any:
+    def _search(self, Z: Floats, k: int) -> list[tuple[Integers, Floats]]:
+        def search(row: Floats) -> Any:
             start_anew()
             return self.index.transform(row)
 
         with single_threaded():  # also for OpenMP, on which the order of ties may depend
-            return [self._nearest_found(ask(Z[i : i + 1]), k) for i in range(len(Z))]
+            return [self._nearest_found(search(Z[i : i + 1]), k) for i in range(len(Z))]
 
     def _nearest_found(self, answer: Any, k: int) -> tuple[Integers, Floats]:
         answer = csr_array(answer, dtype=np.float64)

@@ -111,7 +111,7 @@ def select_on_trusted(
     y : array of shape (n,)
         Labels of all training rows. Labels that are not trusted are used only in the final fit.
     trusted : booleans of shape (n,)
-        True for rows whose labels nobody can change.
+        True for rows whose labels an attacker cannot change.
     flips : int
         Number of labels, of all n, that an attack may change. Each fold has fewer labels, and is scored at the same
         share of them: its certified accuracy at ``ceil(flips * n_fold / n)`` flips, as if no label were trusted.
@@ -131,7 +131,7 @@ def select_on_trusted(
     Notes
     -----
     The folds have fewer rows than the final fit, and the best number of neighbours or the best lambda depends on the
-    number of rows. If there are many more rows, prefer parameters that are relative to their number, for example shares.
+    number of rows. If there are many more rows, prefer parameters relative to their number, for example shares.
 
     At many flips, the highest certified accuracy may belong to a model that predicts the same class for nearly all
     rows: check :func:`flipproof.certified_recall` of the result, and choose at fewer flips if it is 0 for some class.
