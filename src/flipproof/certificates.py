@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -97,6 +97,15 @@ class Certificates:
 
     def __len__(self) -> int:
         return len(self.prediction)
+
+    def __getitem__(self, rows: Any) -> Certificates:
+        """Return the certificates of some test rows: a slice, a mask, or their numbers."""
+        chosen = np.arange(len(self))[rows]
+        if chosen.ndim != 1:
+            raise IndexError(f"Certificates[...] must name rows by a slice, a mask or a list. Got {rows!r} instead.")
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        taken = {name: value[chosen] for name, value in arrays.items() if name != "classes"}
+        return replace(self, **taken)
 
     @property
     def n_units(self) -> int:

@@ -18,9 +18,9 @@ from pyarrow import parquet
 from terminal import signalled
 from tiers import mostly_slow
 
-from flipproof.cli import sample
 from flipproof.cli import workers as cluster
 from flipproof.cli.group import run
+from flipproof.streaming import sample
 from flipproof.tables import TableEncoder
 
 # distributed leaves the socket of a connection that failed to the garbage collector
@@ -416,7 +416,7 @@ def test_test_rows_among_the_training_files(refused, certify, data, tmp_path):
 def test_links_to_nothing(refused, data, tmp_path):
     write_parts(mails(60, 1), tmp_path / "links", [20], 10)
     (tmp_path / "links" / "3.parquet").symlink_to("nowhere")
-    assert "3.parquet': it is a link to 'nowhere', which is not there" in refused(tmp_path / "links")
+    assert "3.parquet': it is a link to 'nowhere', which does not exist" in refused(tmp_path / "links")
 
 
 def test_columns_of_other_files_can_be_dropped(certify, refused, data, tmp_path):
@@ -454,8 +454,8 @@ def test_the_index_of_pandas_is_no_column(certify, data, tmp_path):
 
 
 def test_folders_and_patterns_of_nothing(refused, tmp_path):
-    assert "there is no file in" in refused(tmp_path)
-    assert "there is no file like" in refused(f"{tmp_path}/*.parquet")
+    assert "has no files that end in" in refused(tmp_path)
+    assert "no file matches" in refused(f"{tmp_path}/*.parquet")
 
 
 def changed(table, name, values):

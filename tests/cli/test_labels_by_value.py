@@ -10,7 +10,7 @@ from pyarrow import csv, parquet
 from small_tables import mails, write
 
 from flipproof.cli.group import run
-from flipproof.cli.labels import allowed_changes, typed_classes
+from flipproof.tables.labels import allowed_changes, typed_classes
 
 N_TRAIN, N_TEST = 80, 20
 WHO = np.arange(N_TRAIN) * 7 % 80 % 9
@@ -158,7 +158,7 @@ def test_a_change_that_can_be_read_in_two_ways_is_refused(tmp_path, certified):
     said = r"'a:b:c' can be read in 2 ways. Mark colons of names: a:b\:c or a\:b:c."
     with pytest.raises(ValueError, match="read in 2 ways") as error:
         allowed_changes(["a:b:c"], NAMES)
-    assert str(error.value) == f"--allow: {said}"
+    assert str(error.value) == f"'allowed': {said}"
     with pytest.raises(ValueError, match="there is no class 'x'"):
         allowed_changes(["x:a:b"], NAMES)
 

@@ -46,7 +46,7 @@ def test_a_missing_file(files, refused, option):
 
 
 def test_a_folder_for_a_file(files, refused, tmp_path):
-    assert "there is no file in" in refused(*changed(files, "--train", tmp_path))
+    assert "has no files that end in" in refused(*changed(files, "--train", tmp_path))
     assert "it is a folder" in refused(*changed(files, "--test", tmp_path))
 
 
@@ -147,7 +147,7 @@ def test_missing_labels(files, refused, tmp_path):
     assert "missing labels in column 'kind', the first in row 3" in refused(*files)
 
 
-def test_labels_that_are_no_classes(files, refused):
+def test_labels_that_are_not_classes(files, refused):
     assert "is it the label?" in refused(*changed(changed(files, "--label", "key"), "--id", "kind"))
     assert "holds fractions" in refused(*changed(files, "--label", "length"))
 

@@ -88,7 +88,7 @@ def smoothed_attack(
     learner, X_test = label_linear_part(model, X_test)
     measure = _noise_of(learner, noise)
     return in_slices(
-        lambda rows: _smoothed_attack(learner, rows, adversary, max_flips, measure), learner.predict, X_test
+        lambda X, _rows: _smoothed_attack(learner, X, adversary, max_flips, measure), learner.predict, X_test
     )
 
 

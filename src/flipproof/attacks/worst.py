@@ -64,11 +64,11 @@ ROWS_AT_A_TIME = 128
 Result = TypeVar("Result", bound=AttackResult)
 
 
-def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[Any]], X: Any) -> Result:
+def in_slices(attack: Callable[[Any, slice], Result], predict: Callable[[Any], NDArray[Any]], X: Any) -> Result:
     """Attack all test rows; after Ctrl-C return what was found by then, with `attempted` False for the rest.
 
-    The slice that is under way is finished first. A second Ctrl-C does not wait for it; if nothing at all was found by
-    then, it is raised.
+    `attack` is given some test rows, and which of all they are. The slice that is under way is finished first. A second
+    Ctrl-C does not wait for it; if nothing at all was found by then, it is raised.
     """
     m = (getattr(X, "shape", None) or np.shape(X) or (0,))[0]
     found: list[Result] = []
@@ -76,9 +76,10 @@ def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[
     try:
         with set_by_interrupt(stopped):
             if m <= ROWS_AT_A_TIME:
-                return attack(X)
+                return attack(X, slice(0, m))
             for start in range(0, m, ROWS_AT_A_TIME):
-                found.append(attack(_safe_indexing(X, slice(start, min(start + ROWS_AT_A_TIME, m)))))
+                rows = slice(start, min(start + ROWS_AT_A_TIME, m))
+                found.append(attack(_safe_indexing(X, rows), rows))
                 if stopped.is_set():
                     break
     except KeyboardInterrupt:
@@ -126,7 +127,12 @@ NO_CHANGES = LabelChanges(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
 
 
 def worst_flips(
-    model: Any, X_test: Any, adversary: Adversary | None = None, max_flips: int | None = None
+    model: Any,
+    X_test: Any,
+    adversary: Adversary | None = None,
+    max_flips: int | None = None,
+    *,
+    certificates: Certificates | None = None,
 ) -> AttackResult:
     """Find the smallest set of label changes that overturns each prediction, in the order an attacker would use.
 
@@ -144,6 +150,9 @@ def worst_flips(
         are changed.
     max_flips : int, optional
         Give up on test rows that need more.
+    certificates : Certificates, optional
+        Those of the same model, test rows and adversary by the method "exact", if they are at hand: the rows are then
+        not certified again. The adversary is theirs by default.
 
     Returns
     -------
@@ -153,11 +162,43 @@ def worst_flips(
     """
     check_parameter("worst_flips", "max_flips", max_flips, MAX_FLIPS)
     learner, X_test = label_linear_part(model, X_test)
-    return in_slices(lambda rows: _worst_flips(learner, rows, adversary, max_flips), learner.predict, X_test)
+    if certificates is not None:
+        check_certificates(certificates, learner, X_test, adversary)
+
+    def attack(X: Any, rows: slice) -> AttackResult:
+        known = learner.certify(X, "exact", adversary) if certificates is None else certificates[rows]
+        return _worst_flips(learner, X, known, max_flips)
+
+    return in_slices(attack, learner.predict, X_test)
 
 
-def _worst_flips(learner: AttackedLearner, X: Any, adversary: Adversary | None, max_flips: int | None) -> AttackResult:
-    certificates = learner.certify(X, "exact", adversary)
+def check_certificates(
+    certificates: Certificates, learner: AttackedLearner, X: Any, adversary: Adversary | None
+) -> None:
+    """Refuse certificates that are not those of a learner's test rows against an adversary.
+
+    Soundness: predictions tell most mistakes, but not all. An attack by certificates of another fit may need more
+    changes than it says; no certificate depends on an attack.
+    """
+    if certificates.method != "exact":
+        raise ValueError(
+            f"The 'certificates' of an attack must be of the method 'exact'. Got {certificates.method!r} instead."
+        )
+    if adversary is not None and adversary is not certificates.adversary:
+        raise ValueError(
+            "The 'certificates' of an attack must be against its adversary. Got those against "
+            f"{certificates.adversary!r} instead."
+        )
+    if not np.array_equal(certificates.classes, learner.classes_) or not np.array_equal(
+        certificates.prediction, learner.predict(X)
+    ):
+        raise ValueError(
+            "The 'certificates' of an attack must be of the same model and test rows. Got those of other predictions "
+            "instead."
+        )
+
+
+def _worst_flips(learner: AttackedLearner, X: Any, certificates: Certificates, max_flips: int | None) -> AttackResult:
     needed = flips_needed(certificates)
     if max_flips is not None:
         needed = np.where(needed > max_flips, NO_ATTACK, needed)
@@ -241,7 +282,14 @@ class LabelAudit:
         )
 
 
-def labels_to_audit(model: Any, X_test: Any, adversary: Adversary | None = None, top: int = 100) -> LabelAudit:
+def labels_to_audit(
+    model: Any,
+    X_test: Any,
+    adversary: Adversary | None = None,
+    top: int = 100,
+    *,
+    certificates: Certificates | None = None,
+) -> LabelAudit:
     """Rank training rows by how many predictions they could help to break.
 
     Parameters
@@ -254,6 +302,8 @@ def labels_to_audit(model: Any, X_test: Any, adversary: Adversary | None = None,
         What can be done to the labels: trusted ones need no audit.
     top : int, default=100
         How many training rows to name, over all and for each prediction.
+    certificates : Certificates, optional
+        As for :func:`worst_flips`.
 
     Returns
     -------
@@ -262,7 +312,10 @@ def labels_to_audit(model: Any, X_test: Any, adversary: Adversary | None = None,
     """
     check_parameter("labels_to_audit", "top", top, integer(1))
     learner, X_test = label_linear_part(model, X_test)
-    certificates = learner.certify(X_test, "exact", adversary)
+    if certificates is None:
+        certificates = learner.certify(X_test, "exact", adversary)
+    else:
+        check_certificates(certificates, learner, X_test, adversary)
     n_train = len(learner.label_codes_)
     n_predictions, share = np.zeros(n_train, dtype=np.int64), np.zeros(n_train)
     per_prediction = []

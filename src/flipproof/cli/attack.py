@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flipproof.cli.blocks import stands_for_files
-from flipproof.cli.data import DataChoice, data_options
-from flipproof.cli.model import FIT_STEPS, LEARNERS, FittedInMemory, ModelChoice, fit, learner_options
+from flipproof.cli.data import DataOptions, data_options
+from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import GroupedCommand, common_options, option, split_at_commas
+from flipproof.learners.names import LABEL_LINEAR
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Learners whose attacks are known exactly.
-LABEL_LINEAR = tuple(name for name in LEARNERS if name != "partition")
+    from flipproof.fitting import Fitted
+    from flipproof.tables.roles import Rows
 
 #: Lines of a table on the terminal; a file has all of them.
 MOST_LINES = 20
@@ -83,16 +83,18 @@ def attack(
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
     from flipproof.files import write_whole
+    from flipproof.fitting import FIT_STEPS, as_choices, comes_in_blocks, fit
 
-    data, model = DataChoice.taken_from(options), ModelChoice.taken_from(options)
-    if stands_for_files(data.train):
+    data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
+    if comes_in_blocks(data.train):
         raise ValueError(
             f"--train: {str(data.train)!r} must be a file: attacks need all training rows in memory, and rows of "
             "folders and patterns are visited in blocks."
         )
+    data.check_test_rows()
     check_file(out, TABLE_ENDINGS, data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
-        fitted = fit(data, model, None, step)
+        fitted = fit(*as_choices(**data.arguments(), **model.arguments()), step)
         if rows:
             chosen = rows_named(rows, fitted.test.ids)
             step(f"Attacking {len(chosen)} predictions")
@@ -113,7 +115,7 @@ def attack(
 
 def rows_named(names: tuple[str, ...], ids: list[Any]) -> list[int]:
     """Return the places of the test rows that somebody named."""
-    from flipproof.cli.options import nearest
+    from flipproof.errors import nearest
 
     places = {str(one): place for place, one in reversed(list(enumerate(ids)))}
     for name in names:
@@ -122,17 +124,17 @@ def rows_named(names: tuple[str, ...], ids: list[Any]) -> list[int]:
     return list(dict.fromkeys(places[name] for name in names))
 
 
-def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) -> tuple[pa.Table, dict[str, Any]]:
+def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple[pa.Table, dict[str, Any]]:
     """Return the label changes that overturn each of these predictions, and sentences about them."""
     import pyarrow as pa
 
     from flipproof.attacks import worst_flips
     from flipproof.values import column_of
 
-    found = worst_flips(fitted.learner, fitted.X_test[rows], fitted.adversary, max_flips)
+    found = worst_flips(fitted.model, fitted.X_test[rows], fitted.adversary, max_flips)
     if not found.attempted.all():
         raise KeyboardInterrupt  # what was found by then would pass for all there is
-    labels, sentences = fitted.train.labels, []
+    train, sentences = _training_rows(fitted), []
     columns: dict[str, list[Any]] = {
         name: [] for name in ("id", "prediction", "order", "train_id", "old_label", "new_label")
     }
@@ -143,8 +145,8 @@ def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) 
         columns["id"] += [name] * len(changed)
         columns["prediction"] += [prediction] * len(changed)
         columns["order"] += range(1, len(changed) + 1)
-        columns["train_id"] += [fitted.train.ids[one] for one in changed]
-        columns["old_label"] += [labels[one].item() for one in changed]  # type: ignore[index]
+        columns["train_id"] += [train.ids[one] for one in changed]
+        columns["old_label"] += [train.labels[one].item() for one in changed]  # type: ignore[index]
         columns["new_label"] += found.new_labels[place].tolist()
     return pa.table({name: column_of(one) for name, one in columns.items()}), {
         "sentences": sentences,
@@ -152,30 +154,36 @@ def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) 
     }
 
 
-def audit_table(fitted: FittedInMemory, top: int) -> tuple[pa.Table, dict[str, Any]]:
+def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
     """Return the training labels that matter most to all predictions, and a sentence about them."""
     import pyarrow as pa
 
     from flipproof.attacks import labels_to_audit
     from flipproof.values import column_of
 
-    audit = labels_to_audit(fitted.learner, fitted.X_test, fitted.adversary, top)
-    labels = fitted.train.labels
+    audit = labels_to_audit(fitted.model, fitted.X_test, fitted.adversary, top)
+    train = _training_rows(fitted)
     table = pa.table(
         {
-            "train_id": column_of([fitted.train.ids[row] for row in audit.rows]),
-            "label": column_of([labels[row].item() for row in audit.rows]),  # type: ignore[index]
+            "train_id": column_of([train.ids[row] for row in audit.rows]),
+            "label": column_of([train.labels[row].item() for row in audit.rows]),  # type: ignore[index]
             "n_predictions": audit.n_predictions,
             "share": audit.share,
         }
     )
     sentence = (
-        f"Of {len(fitted.train):,} training labels, these are part of most of the smallest attacks on "
+        f"Of {len(train):,} training labels, these are part of most of the smallest attacks on "
         f"{len(fitted.test):,} predictions: look at them first."
         if len(audit.rows)
         else f"No label could help to change any of {len(fitted.test):,} predictions."
     )
     return table, {"sentences": [sentence]}
+
+
+def _training_rows(fitted: Fitted) -> Rows:
+    if fitted.train is None:
+        raise ValueError("attacks need all training rows in memory.")
+    return fitted.train
 
 
 def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str, max_flips: int | None) -> str:

@@ -14,8 +14,10 @@ from flipproof.cli.attack import attack
 from flipproof.cli.certify import certify
 from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
+from flipproof.cli.options import in_words_of_options
 from flipproof.cli.report import report
 from flipproof.cli.reproduce import reproduce
+from flipproof.errors import InputError
 
 EXAMPLES = """\b
 Start with: flipproof demo
@@ -74,6 +76,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if not isinstance(error, InvariantError):
             raise
         return _stop(f"error: {error}", EXIT_BUG)
+    except InputError as error:
+        return _stop(f"error: {in_words_of_options(error)}", EXIT_USAGE)
     except (ValueError, ImportError, OSError) as error:
         return _stop(f"error: {error}", EXIT_USAGE)
     return outcome if isinstance(outcome, int) else 0

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -10,11 +9,29 @@ from typing import Any, TypeVar
 
 import click
 
+from flipproof.errors import InputError, Parameter, nearest
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: Groups of options, in the order of the help.
 DATA, MODEL, ADVERSARY, CLUSTER = "Data", "Learner", "Adversary", "Cluster"
 REQUIREMENT, OUTPUT = "Requirement", "Output"
+
+
+#: Options of parameters of the library that are called otherwise.
+OPTIONS = {"allowed": "--allow", "methods": "--method", "n_jobs": "--jobs", "parameters": "--set"}
+
+
+def in_words_of_options(error: InputError) -> str:
+    """Return an error of the library that names options instead of parameters."""
+
+    def option_of(parameter: Parameter) -> str:
+        if parameter.of_learner:
+            return f"--set {parameter}"
+        name = OPTIONS.get(parameter.name, f"--{parameter.name.replace('_', '-')}")
+        return f"{name} {parameter.value}" if parameter.value else name
+
+    return error.worded(option_of)
 
 
 class GroupedOption(click.Option):
@@ -59,14 +76,6 @@ def together(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
 def split_at_commas(_context: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
     """Return the parts of all values, which commas separate."""
     return tuple(part.strip() for value in given for part in value.split(",") if part.strip())
-
-
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return a question that names what may have been meant, or nothing."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    if not close:  # letters of other case are farther away than other letters
-        close = [one for one in names if one.lower() == name.lower()][:1]
-    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 def read_config(context: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:

@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLE_ENDINGS = (".parquet", ".csv", ".tsv", ".json", ".arrow", ".feather")
-REPORT_ENDINGS = (".html", ".md", ".json")
 
 
 def prepare_folder(folder: Path) -> Path:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -29,9 +28,10 @@ Examples:
 @common_options
 def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
     """Convert a report that `flipproof certify --report saved.json` has saved."""
-    from flipproof.cli.output import REPORT_ENDINGS, check_file
+    from flipproof.cli.output import check_file
     from flipproof.cli.talk import print_data
     from flipproof.files import write_whole
+    from flipproof.report.rendering import REPORT_ENDINGS, rendered
     from flipproof.report.summary import from_json
     from flipproof.tables.reading import read_content
 
@@ -47,18 +47,3 @@ def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
         print_data(rendered(summary, ".json" if as_json else ".md").rstrip("\n"))
     elif not quiet:
         print_data(f"Written: {out}")
-
-
-def rendered(summary: dict[str, Any], ending: str) -> str:
-    """Return a report in the form that a file's ending names."""
-    if ending == ".html":
-        from flipproof.report.html import render_html
-
-        return render_html(summary)
-    if ending == ".md":
-        from flipproof.report.markdown import render_markdown
-
-        return render_markdown(summary)
-    from flipproof.report.summary import to_json
-
-    return to_json(summary)

@@ -122,7 +122,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
         return found
 
-    def _also_assume(self, assumption: Assumption | str) -> None:
+    def also_assume(self, assumption: Assumption | str) -> None:
         """Add an assumption to the certificates of this fit."""
         self._assumed = (*self._assumed, as_assumption(assumption))
 

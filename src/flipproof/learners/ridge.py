@@ -235,9 +235,9 @@ def is_paper_rule(whitening: Whitening, n_classes: int) -> bool:
 def ridge_rule(
     whitening: Whitening, labels: LabelSums, regularization: str | float, noise: LabelFlip | None, precision: int
 ) -> RidgeRule:
-    """Return the rule with its lambda. The paper's lambda reads labels, which triggers a warning.
+    """Return the rule with its lambda. Only the paper's lambda reads labels, which triggers a warning.
 
-    The warning points to the caller of `fit`: `fit` must be two calls above the caller of this function.
+    The warning points to the caller of `fit`: the frame four calls above this one, in memory and in blocks.
     """
     if regularization == "label-free":
         chosen = whitening.grid.variance / max(whitening.rank, 1)

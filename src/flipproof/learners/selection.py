@@ -173,7 +173,7 @@ def select_on_trusted(
     best = candidates[int(np.nanargmax(scores))]
     model = _with_params(estimator, best.params).fit(X, y)
     values = {"parameters": parameter_values(best.params), "n_trusted": int(np.count_nonzero(mask))}
-    learner_in(model)._also_assume(Assumption("chosen-on-trusted", values))
+    learner_in(model).also_assume(Assumption("chosen-on-trusted", values))
     return TrustedSelection(model, best.params, best.score, tuple(candidates), Adversary(trusted=mask))
 
 

@@ -142,6 +142,11 @@ def change_words(change: Mapping[str, Any]) -> str:
     return f"{change['row']}: {old}→ {change['new']}"
 
 
+def single_requirements(requirement: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Return the requirements that one is made of, or the one that there is."""
+    return [] if requirement is None else list(requirement.get("parts") or [requirement])
+
+
 def requirement_words(requirement: Mapping[str, Any]) -> str:
     """Say what was found where something was required."""
     found = requirement.get("found")

@@ -45,7 +45,9 @@ def render_html(summary: Mapping[str, Any]) -> str:
         summary=summary,
         problem=summary["problem"],
         main=summary["methods"][0],
-        found=figures.requirement_words(summary["requirement"] or {}),
+        requirements=[
+            (one, figures.requirement_words(one)) for one in figures.single_requirements(summary["requirement"])
+        ],
         key_figures=figures.key_figures(summary),
         accuracy=figures.accuracy_table(summary),
         by_class=figures.class_table(summary),

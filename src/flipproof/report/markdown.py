@@ -40,8 +40,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
     """
     problem, main = summary["problem"], summary["methods"][0]
     blocks = [f"# {escaped(summary['title'])}"]
-    if summary["requirement"]:
-        blocks.append(_requirement(summary["requirement"]))
+    blocks += [_requirement(one) for one in figures.single_requirements(summary["requirement"])]
     blocks += [
         f"**{escaped(summary['headline']['text'])}**",
         _bullets(f"{figure.value} {figure.says}" for figure in figures.key_figures(summary)),

@@ -90,6 +90,7 @@ def summarize(
     without_attack: str | None = None,
     facts: Mapping[str, Any] | None = None,
     requirement: Mapping[str, Any] | None = None,
+    flips: Sequence[int] | None = None,
     title: str = "Label-flip report",
 ) -> dict[str, Any]:
     """Summarize the certificates of one test set for a report.
@@ -115,7 +116,10 @@ def summarize(
         What else is known: files, columns, checksums, learner, versions, times. Anything that is not of JSON becomes
         text.
     requirement : mapping, optional
-        What was asked for, as ``{"text": "...", "met": True, "found": 0.93}``.
+        What was asked for, as ``{"text": "...", "met": True, "found": 0.93}``. Where several things were asked for,
+        `parts` is a list of them.
+    flips : sequence of int, optional
+        Numbers of flips in the tables. By default 0, 1 and a few round numbers.
     title : str
         What the report is called.
 
@@ -136,7 +140,8 @@ def summarize(
     training = _Training(train_names, labels)
     if attack is not None:
         _check_attack(attack, main)
-    flips, columns = metrics.curve_flips(each), metrics.table_flips(each)
+    curve = metrics.curve_flips(each)
+    columns = metrics.table_flips(each) if flips is None else [plain_value(one) for one in flips]
     correct = None if truth is None else np.asarray(truth == main.prediction)
     return {
         "format": FORMAT,
@@ -147,10 +152,10 @@ def summarize(
         "problem": _problem(main, truth),
         "threat": words.threat(main),
         "requirement": None if requirement is None else plain_value(requirement),
-        "flips": flips,
+        "flips": curve,
         "table_flips": columns,
-        "methods": [_method(name, one, truth, flips, columns) for name, one in certificates.items()],
-        "by_class": _by_class(main, truth, flips, columns),
+        "methods": [_method(name, one, truth, curve, columns) for name, one in certificates.items()],
+        "by_class": _by_class(main, truth, curve, columns),
         "radii": metrics.histogram(main, correct),
         "predictions": _predictions(main, truth, names, attack, training),
         "attack": None if attack is None else _attack(attack, main),
@@ -159,7 +164,7 @@ def summarize(
         "assumptions": [_assumption(one) for one in common_assumptions(each)],
         "voids": words.voids(main),
         "facts": plain_value(facts or {}),
-        "software": _software(),
+        "software": software(),
     }
 
 
@@ -400,6 +405,7 @@ def _check_attack(attack: AttackResult, main: Certificates) -> None:
         )
 
 
-def _software() -> dict[str, str]:
+def software() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that decide the figures."""
     libraries = ("flipproof", "numpy", "scipy", "scikit-learn")
     return {"Python": platform.python_version(), **{name: metadata.version(name) for name in libraries}}

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flipproof.errors import InputError, Parameter
 from flipproof.tables.columns import as_labels, whole_number
 from flipproof.values import distinct, positions
 
@@ -22,7 +22,7 @@ TRUTH = {"true": True, "false": False}
 
 
 def label_array(
-    column: pa.ChunkedArray, name: str, path: Path, *, like: NDArray[Any] | None = None, optional: bool = False
+    column: pa.ChunkedArray, name: str, source: str, *, like: NDArray[Any] | None = None, optional: bool = False
 ) -> NDArray[Any] | None:
     """Return labels as an array of integers, booleans or strings.
 
@@ -30,7 +30,7 @@ def label_array(
     ----------
     column : pyarrow.ChunkedArray
         The labels.
-    name, path
+    name, source : str
         What the column is called, and where it is from, for errors.
     like : array, optional
         Labels of the same classes, whose type these are to have.
@@ -39,13 +39,13 @@ def label_array(
     """
     if optional and column.null_count == len(column):
         return None
-    labels = as_labels(name, column, repr(str(path)))
+    labels = as_labels(name, column, source)
     if like is not None and (labels.dtype.kind == "U") != (like.dtype.kind == "U"):
         if like.dtype.kind == "U":
             found, codes = distinct(labels)
             return np.array([str(one) for one in found.tolist()], dtype=str)[codes]
         raise ValueError(
-            f"column {name!r} holds {_kind(like)} in the training rows, but {_kind(labels)} in {str(path)!r}: "
+            f"column {name!r} holds {_kind(like)} in the training rows, but {_kind(labels)} in {source}: "
             f"{labels[0].item()!r}."
         )
     return labels
@@ -55,9 +55,11 @@ def check_classes(labels: NDArray[Any], name: str, classes: Sequence[Any]) -> No
     """Refuse labels of one class, unless the classes were named, and what looks like no label."""
     found = distinct(labels)[0]
     if len(found) < 2 and not classes:
-        raise ValueError(
+        raise InputError(
             f"all labels in column {name!r} are {found[0].item()!r}: there is nothing to tell apart. "
-            "If other classes exist, name them all with --classes."
+            "If other classes exist, name them all with ",
+            Parameter("classes"),
+            ".",
         )
     if len(labels) >= ENOUGH_ROWS and len(found) > len(labels) / 2:
         raise ValueError(f"column {name!r} has {len(found)} different labels in {len(labels)} rows: is it the label?")
@@ -83,47 +85,56 @@ def check_test_labels(labels: NDArray[Any] | None, classes: NDArray[Any], name: 
     )
 
 
-def typed_class(text: str, classes: NDArray[Any], option: str) -> Any:
+def typed_class(text: str, classes: NDArray[Any], parameter: Parameter) -> Any:
     """Return the class that somebody typed, in the type of the labels."""
     found = _class_of(text, classes)
     if found is None:
-        raise ValueError(f"{option}: there is no class {text!r}, but {', '.join(map(str, classes.tolist()[:10]))}.")
+        known = ", ".join(map(str, classes.tolist()[:10]))
+        raise InputError(parameter, f": there is no class {text!r}, but {known}.")
     return found
 
 
-def typed_classes(texts: Sequence[str], labels: NDArray[Any]) -> list[Any]:
-    """Return all classes that somebody typed, in the type of the labels."""
+def typed_classes(given: Sequence[Any], labels: NDArray[Any]) -> list[Any]:
+    """Return all classes, those that somebody typed in the type of the labels."""
     if labels.dtype.kind == "U":
-        return list(texts)
-    typed = [TRUTH.get(text.lower()) if labels.dtype.kind == "b" else whole_number(text) for text in texts]
+        return list(given)
+    typed = [_typed(one, labels) if isinstance(one, str) else one for one in given]
     if None in typed:
-        raise ValueError(f"--classes: the labels are {_kind(labels)}, but got {', '.join(texts)}.")
+        raise InputError(
+            Parameter("classes"), f": the labels are {_kind(labels)}, but got {', '.join(map(str, given))}."
+        )
     return typed
 
 
-def allowed_changes(texts: Sequence[str], classes: NDArray[Any]) -> list[tuple[Any, Any]]:
-    r"""Return the changes of labels that somebody typed as OLD:NEW.
+def _typed(text: str, labels: NDArray[Any]) -> Any:
+    return TRUTH.get(text.lower()) if labels.dtype.kind == "b" else whole_number(text)
+
+
+def allowed_changes(given: Sequence[Any], classes: NDArray[Any]) -> list[tuple[Any, Any]]:
+    r"""Return the changes of labels that are given as pairs (old, new), or typed as OLD:NEW.
 
     Class names may hold colons: where a change could be read in two ways, it is refused, and ``\:`` stands for a colon
     of a name.
     """
-    pairs = []
-    for text in texts:
-        splits = [(text[:i], text[i + 1 :]) for i, sign in enumerate(text) if sign == ":"]
-        if not splits:
-            raise ValueError(f"--allow: {text!r} must be OLD:NEW, two classes.")
-        marked = [(old.replace(r"\:", ":"), new.replace(r"\:", ":")) for old, new in splits if not old.endswith("\\")]
-        readings = [
-            pair for pair in dict.fromkeys(splits + marked) if all(_class_of(one, classes) is not None for one in pair)
-        ]
-        if len(readings) > 1:
-            ways = " or ".join(f"{_marked(old)}:{_marked(new)}" for old, new in readings)
-            raise ValueError(f"--allow: {text!r} can be read in {len(readings)} ways. Mark colons of names: {ways}.")
-        old, new = (typed_class(one, classes, "--allow") for one in (readings or splits)[0])
-        if old == new:
-            raise ValueError(f"--allow: {text!r} must be OLD:NEW, two different classes.")
-        pairs.append((old, new))
-    return pairs
+    return [_typed_change(one, classes) if isinstance(one, str) else one for one in given]
+
+
+def _typed_change(text: str, classes: NDArray[Any]) -> tuple[Any, Any]:
+    allowed = Parameter("allowed")
+    splits = [(text[:i], text[i + 1 :]) for i, sign in enumerate(text) if sign == ":"]
+    if not splits:
+        raise InputError(allowed, f": {text!r} must be OLD:NEW, two classes.")
+    marked = [(old.replace(r"\:", ":"), new.replace(r"\:", ":")) for old, new in splits if not old.endswith("\\")]
+    readings = [
+        pair for pair in dict.fromkeys(splits + marked) if all(_class_of(one, classes) is not None for one in pair)
+    ]
+    if len(readings) > 1:
+        ways = " or ".join(f"{_marked(old)}:{_marked(new)}" for old, new in readings)
+        raise InputError(allowed, f": {text!r} can be read in {len(readings)} ways. Mark colons of names: {ways}.")
+    old, new = (typed_class(one, classes, allowed) for one in (readings or splits)[0])
+    if old == new:
+        raise InputError(allowed, f": {text!r} must be OLD:NEW, two different classes.")
+    return old, new
 
 
 def _marked(name: str) -> str:
