@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import polars
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
@@ -94,13 +95,10 @@ def test_the_function_is_not_hidden_by_a_module():
 
 
 def test_frames_of_every_make_give_the_same(wanted):
-    frames = {"pandas": (TRAIN.to_pandas(), TEST.to_pandas())}
-    try:
-        import polars
-    except ImportError:
-        pass
-    else:
-        frames["polars"] = (polars.from_arrow(TRAIN), polars.from_arrow(TEST))
+    frames = {
+        "pandas": (TRAIN.to_pandas(), TEST.to_pandas()),
+        "polars": (polars.from_arrow(TRAIN), polars.from_arrow(TEST)),
+    }
     for make, (train, test) in frames.items():
         found = flipproof.audit(train, test, label="kind", id="key")
         assert same(found, wanted)
@@ -382,8 +380,8 @@ def test_encoded_features_cannot_be_certified_as_features():
         ({"label": None}, "'label': it must name the label column"),
         ({"id": "kind"}, "column 'kind' cannot be both 'label' and 'id'"),
         ({"drop": "lenqth"}, "'drop': the training table has no column 'lenqth'. Did you mean 'length'?"),
-        ({"learner": "bayes"}, "'learner': 'bayes' must be one of ridge"),
-        ({"learner": 3}, "'learner': it must be one of ridge"),
+        ({"learner": "bayes"}, "'learner': 'bayes' must be one of"),
+        ({"learner": 3}, "'learner': it must be one of"),
         ({"learner": StandardScaler()}, "'learner': it must be a flipproof learner"),
         ({"learner": "partition", "noise": 0.1}, "'noise': the learner 'partition' has no noise"),
         ({"parameters": {"n_neighbours": 3}, "learner": "neighbors"}, "Did you mean 'n_neighbors'?"),

@@ -1,8 +1,8 @@
-"""Make a computation come out the same again, to the last bit: one thread, and random numbers from a fixed seed.
+"""Make computations reproducible to the last bit: one thread, and random numbers from a fixed seed.
 
-Floating-point sums change in their last bits with the number of threads, and a last bit can turn a vote. So what a
-certificate depends on is computed on one thread, and this module makes sure of that. Generators of random numbers that
-all code of a process shares are seeded for the time of a computation, and put back.
+The last bits of a floating-point sum depend on the number of threads, and a last bit can change a vote. This module
+therefore runs the computations that a certificate depends on on one thread. It seeds the random number generators that
+are shared by the whole process for the duration of a computation, and restores their state afterwards.
 """
 
 from __future__ import annotations
@@ -21,28 +21,27 @@ from joblib import parallel_backend
 
 Result = TypeVar("Result")
 
-#: The number of BLAS threads belongs to the whole process, as do NumPy's and Python's random numbers: one fit at a time
-#: may change them. One lock for both, since who holds the one may well ask for the other.
+#: The number of BLAS threads and the random states of NumPy and Python belong to the whole process: one fit at a time
+#: may change them. One lock covers both, because code that holds one of them may need the other.
 PROCESS_LOCK = threading.RLock()
 
-#: How often a computation is done again because some other thread changed the number of BLAS threads meanwhile.
+#: Maximum number of attempts if another thread changes the number of BLAS threads during a computation.
 TRIES = 5
 
-#: Seed of everything that must come out the same again.
+#: Seed of everything that must be reproducible.
 FIXED_SEED = 0
 
-#: Seeds of the generators of NumPy, Python and torch that all code of a process shares.
+#: Seeds of the global generators of NumPy, Python and torch.
 FIXED_SEEDS = tuple(np.random.SeedSequence(FIXED_SEED).generate_state(3).tolist())
 
 
 def on_one_thread(compute: Callable[[], Result]) -> Result:
-    """Return what `compute` returns on a single BLAS thread, for results whose last bits depend on the number.
+    """Run `compute` on a single BLAS thread, for results whose last bits depend on the number of threads.
 
     Raises
     ------
     RuntimeError
-        If other threads of the process do not leave the number alone: a result of unknown bits would make a refit
-        another model.
+        If other threads of the process keep changing the number: a refit might then give a different model.
     """
     with PROCESS_LOCK:
         for _ in range(TRIES):
@@ -54,13 +53,13 @@ def on_one_thread(compute: Callable[[], Result]) -> Result:
                 if before | _blas_threads(_pools(len(sys.modules))) <= {1}:
                     return result
     raise RuntimeError(
-        "Other threads keep changing the number of BLAS threads, which must be 1 for a moment while a learner is "
+        "Other threads keep changing the number of BLAS threads, which must be 1 while a learner is "
         "fitted. Fit in the main thread, or set OPENBLAS_NUM_THREADS=1 (MKL_NUM_THREADS=1) before Python starts."
     )
 
 
 def on_one_core(compute: Callable[[], Result]) -> Result:
-    """Return what `compute` returns without any other thread: of BLAS, of OpenMP, of joblib."""
+    """Run `compute` without other threads of BLAS, OpenMP or joblib."""
 
     def without_others() -> Result:
         with single_threaded("openmp"), parallel_backend("sequential"):
@@ -70,21 +69,21 @@ def on_one_core(compute: Callable[[], Result]) -> Result:
 
 
 def single_threaded(user_api: str | None = None) -> AbstractContextManager[Any]:
-    """Keep the libraries of an interface, "blas" or "openmp", or of both, on one thread while a context lasts.
+    """Keep the libraries of one interface, "blas" or "openmp", or of both, on one thread inside a context.
 
-    For workers that are many already, and where other threads of the process may compute meanwhile; it does not lock
-    them out, as :func:`on_one_thread` does. Of threads that share a process, all enter it, and so does whoever starts
-    them: who leaves first must find 1 as it was.
+    For code that already runs in many workers, while other threads of the process may compute too: unlike
+    :func:`on_one_thread`, it does not lock them out. All threads that share a process must enter it, and so must the
+    thread that starts them, so that the first one to leave restores the limit to 1.
     """
     limits: AbstractContextManager[Any] = _pools(len(sys.modules)).limit(limits=1, user_api=user_api)
     return limits
 
 
 def with_seeds(compute: Callable[[], Result], seeds: Sequence[int] = FIXED_SEEDS) -> Result:
-    """Return what `compute` returns if the generators that all code of a process shares start from these seeds.
+    """Run `compute` with the global random number generators seeded by `seeds`.
 
-    They are left as they were. One thread at a time does this: others would draw from the same generators. If `compute`
-    was the first to import torch, it is done again, since torch could not be seeded before.
+    Their state is restored afterwards. Only one thread at a time does this, because others would draw from the same
+    generators. If `compute` is the first to import torch, it runs again, since torch could not be seeded before.
     """
     had_torch = _torch() is not None
     with PROCESS_LOCK:
@@ -99,33 +98,33 @@ def with_seeds(compute: Callable[[], Result], seeds: Sequence[int] = FIXED_SEEDS
 
 
 def start_anew(seeds: Sequence[int] = FIXED_SEEDS) -> None:
-    """Seed the shared generators: inside of `with_seeds`, between answers that must not depend on each other."""
+    """Seed the global generators: for use inside `with_seeds`, between results that must be independent."""
     of_numpy, of_python, of_torch = (int(seed) for seed in seeds)
     np.random.seed(of_numpy)  # noqa: NPY002
     random.seed(of_python)
     torch = _torch()
     if torch is not None:
         torch.default_generator.manual_seed(of_torch)
-        if torch.cuda.is_initialized():  # before that, a seed would stay for whoever uses it first
+        if torch.cuda.is_initialized():  # before that, the seed would persist until CUDA is first used
             torch.cuda.manual_seed_all(of_torch)
 
 
 @contextmanager
 def own_randomness(torch: Any, seed: int) -> Iterator[None]:
-    """Draw from this seed inside, and leave torch's shared generators as they were."""
+    """Seed torch inside the context, and restore its global generators afterwards."""
     with torch.random.fork_rng():
         torch.manual_seed(seed)
         yield
 
 
 def _torch() -> Any:
-    """Return torch if somebody uses it."""
+    """Return torch if it has been imported."""
     torch = sys.modules.get("torch")
     return torch if hasattr(torch, "default_generator") else None
 
 
 def _restorers() -> list[Callable[[], None]]:
-    """Return what puts all generators back to where they are now."""
+    """Return functions that restore the current states of all generators."""
     restore: list[Callable[[], None]] = [
         partial(np.random.set_state, np.random.get_state()),  # noqa: NPY002 - learners use it
         partial(random.setstate, random.getstate()),
@@ -139,7 +138,7 @@ def _restorers() -> list[Callable[[], None]]:
 
 
 def _take_control() -> None:
-    """Let this thread set limits: threadpoolctl 3.8 and newer lets one thread at a time, and others silently do not."""
+    """Let this thread set limits: threadpoolctl 3.8 and newer silently ignores limits set by other threads."""
     clear = getattr(getattr(threadpoolctl, "OpenBLASController", None), "clear_controlling_thread", None)
     if clear is not None:
         clear(force=True)
@@ -147,7 +146,7 @@ def _take_control() -> None:
 
 @lru_cache(maxsize=1)
 def _pools(n_modules: int) -> threadpoolctl.ThreadpoolController:
-    """Find the libraries of the process that use threads: this takes milliseconds, and only a new module brings new."""
+    """Find the threaded libraries of the process; takes milliseconds and changes only with new modules."""
     return threadpoolctl.ThreadpoolController()
 
 

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, and digests by which contents are recognised."""
+"""Atomic file writes, and digests that identify contents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file such that nobody ever sees half of it, not even after a crash."""
+    """Write a file atomically: nobody ever sees a partial file, not even after a crash."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         with unfinished.open("wb") as file:
@@ -28,7 +28,7 @@ def digest_of(content: bytes | str) -> str:
 
 
 def digest_of_pieces(pieces: Iterable[bytes | memoryview | str]) -> str:
-    """Return the SHA-256 of pieces one after another, as if they were one."""
+    """Return the SHA-256 of the concatenated pieces."""
     digest = hashlib.sha256()
     for piece in pieces:
         digest.update(piece.encode() if isinstance(piece, str) else piece)
@@ -36,6 +36,6 @@ def digest_of_pieces(pieces: Iterable[bytes | memoryview | str]) -> str:
 
 
 def digest_of_file(path: Path) -> str:
-    """Return the SHA-256 of a file, of any size."""
+    """Return the SHA-256 of a file of any size."""
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,7 +1,7 @@
-"""Numbers for people, rounded down: nothing that is shown is larger than what was proved.
+"""Numbers for people, rounded down: no number shown is larger than what was proved.
 
-Soundness: numbers are rounded in rational arithmetic, from the exact value of a float. The one exception are shares of
-rows: 0.29 as a float is slightly below 29 of 100, and shown as 29 %, since it is the float nearest to that share.
+Soundness: numbers are rounded in rational arithmetic, from the exact value of a float. The one exception is shares of
+rows: 0.29 as a float is slightly below 29 of 100, but is shown as 29 %, since it is the float nearest to that share.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from fractions import Fraction
 
 
 def significant(value: float | Fraction, digits: int = 3) -> str:
-    """Write a radius, or another positive number, with so many significant digits, rounded down."""
+    """Write a radius, or another positive number, with `digits` significant digits, rounded down."""
     if value <= 0 or not math.isfinite(value):
         return f"{float(value):g}"
     exact = Fraction(value)
     power = math.floor(math.log10(float(value)))
-    power += (exact >= Fraction(10) ** (power + 1)) - (exact < Fraction(10) ** power)  # logarithms are rounded
+    power += (exact >= Fraction(10) ** (power + 1)) - (exact < Fraction(10) ** power)  # the logarithm was rounded
     places = digits - 1 - power
     shown = math.floor(exact * Fraction(10) ** places)
     if places <= 0:
@@ -47,6 +47,6 @@ def four_decimals(share: float) -> str:
 
 
 def _parts_within(share: float, parts: int) -> int:
-    """Return how many of so many equal parts a share holds; a share that is the float of one more holds that."""
+    """Return how many of `parts` equal parts a share contains; one more if the share is the float of that fraction."""
     count = math.floor(Fraction(share) * parts)
     return count + 1 if (count + 1) / parts == share else count

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flipproof.certificates import Certificates
 from flipproof.errors import InputError, Parameter
-from flipproof.metrics import certified_accuracy, certified_recall, n_standing
+from flipproof.metrics import certified_accuracy, certified_recall, n_certified
 
 NUMBER = r"\d+(?:\.\d*)?|\.\d+"
 ACCURACY = re.compile(rf"accuracy\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII)
@@ -72,7 +72,7 @@ class Requirement:
 
     def _found(self, certificates: Certificates, y_true: NDArray[Any] | None) -> float:
         if self.measure == "radius":
-            return n_standing(certificates, [self.flips])[0] / len(certificates)
+            return n_certified(certificates, [self.flips])[0] / len(certificates)
         if y_true is None:
             raise InputError(f"{self.text} requires labels of the test rows.")
         if self.measure == "accuracy":

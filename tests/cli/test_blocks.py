@@ -241,9 +241,7 @@ def test_what_a_worker_refuses_is_said_in_one_line(refused, data):
     sure = table["sure"].to_pylist()
     sure[150] = "maybe"
     write_parts(table.set_column(9, "sure", [sure]), data / "unsure", [100], 30)
-    wanted = (
-        "column 'sure' of 'unsure/1.parquet' must say who is trusted: yes or no, true or false, 1 or 0. Got 'maybe'"
-    )
+    wanted = "'unsure/1.parquet' must say which rows are trusted: yes or no, true or false, 1 or 0. Got 'maybe'"
     assert f"{wanted} in row 50 instead" in refused("unsure", "--workers", 1)
     assert f"{wanted} in row 50 instead" in refused("unsure")
 
@@ -369,7 +367,7 @@ def test_what_is_no_address(refused, address):
         (["--features", "x*"], "has no column 'x*'"),
         (["--label", "length"], "has missing labels in column 'length', the first in row"),
         (["--label", "key", "--id", "kind"], "is it the label"),
-        (["--trusted", "embedding"], "must say who is trusted"),
+        (["--trusted", "embedding"], "must say which rows are trusted"),
         (["--classes", "ham,eggs"], "'spam'"),
     ],
 )
@@ -416,7 +414,7 @@ def test_test_rows_among_the_training_files(refused, certify, data, tmp_path):
 def test_links_to_nothing(refused, data, tmp_path):
     write_parts(mails(60, 1), tmp_path / "links", [20], 10)
     (tmp_path / "links" / "3.parquet").symlink_to("nowhere")
-    assert "3.parquet': it is a link to 'nowhere', which is not there" in refused(tmp_path / "links")
+    assert "3.parquet': it is a link to 'nowhere', which does not exist" in refused(tmp_path / "links")
 
 
 def test_columns_of_other_files_can_be_dropped(certify, refused, data, tmp_path):
@@ -454,8 +452,8 @@ def test_the_index_of_pandas_is_no_column(certify, data, tmp_path):
 
 
 def test_folders_and_patterns_of_nothing(refused, tmp_path):
-    assert "there is no file in" in refused(tmp_path)
-    assert "there is no file like" in refused(f"{tmp_path}/*.parquet")
+    assert "has no files that end in" in refused(tmp_path)
+    assert "no file matches" in refused(f"{tmp_path}/*.parquet")
 
 
 def changed(table, name, values):

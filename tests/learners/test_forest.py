@@ -173,7 +173,7 @@ def test_ranks_of_many_rows_are_counted_by_some_of_them(monkeypatch):
 
 
 @pytest.mark.parametrize(("method", "precision"), [("exact", 10), ("exact", 16), ("tight", 10), ("kl", 4)])
-def test_blocks_jobs_threads_company_and_labels_do_not_change_a_bit(method, precision):
+def test_blocks_jobs_threads_batches_and_labels_do_not_change_a_bit(method, precision):
     X, y, Z, _ = table()
     model = CertifiedForestClassifier(12, precision=precision, noise=0.01).fit(X, y)
     alpha, expected = model.vote_weights(Z)[0], model.certify(Z, method)

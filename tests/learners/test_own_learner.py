@@ -83,7 +83,7 @@ def test_weights_are_what_was_given_on_the_grid(kind):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
-def test_company_and_threads_do_not_matter(kind):
+def test_batches_and_threads_do_not_matter(kind):
     X, y, Z = problem(n=300)
     Z = np.random.default_rng(1).normal(size=(50, 2))
     model = ParzenWindow("auto", kind=kind, features=StandardScaler(), classes=range(3)).fit(X, y)
@@ -102,7 +102,7 @@ def test_company_and_threads_do_not_matter(kind):
         ("bad offsets", r"finite offsets, one per class, shape \(1, 3\)"),
     ],
 )
-def test_weights_that_make_no_sense_are_refused(kind, message):
+def test_invalid_weights_are_refused(kind, message):
     X, y, Z = problem()
     with pytest.raises(ValueError, match=message):
         ParzenWindow(kind=kind, classes=range(3)).fit(X, y).predict(Z)
@@ -117,9 +117,9 @@ def test_a_learner_without_its_two_methods_says_which_are_missing():
             pass
 
     X, y, Z = problem()
-    with pytest.raises(NotImplementedError, match=r"Nothing must say what it learns from X in fit_without_labels"):
+    with pytest.raises(NotImplementedError, match=r"Nothing must define fit_without_labels"):
         Nothing(classes=range(3)).fit(X, y)
-    with pytest.raises(NotImplementedError, match=r"NoWeights must return weights \(m, n\)"):
+    with pytest.raises(NotImplementedError, match=r"NoWeights must define label_free_weights"):
         NoWeights(classes=range(3)).fit(X, y).certify(Z)
 
 

@@ -1,4 +1,4 @@
-"""The same bits, whatever the block size, the threads, the order of the rows or the type of the numbers."""
+"""The same bits for any block size, number of threads, order of rows and type of numbers."""
 
 from fractions import Fraction
 
@@ -65,7 +65,7 @@ def test_blocks_and_jobs_do_not_change_a_bit(method, precision, paper):
 
 @every_rule
 @every_case
-def test_the_order_and_company_of_test_rows_do_not_change_a_bit(method, precision, paper):
+def test_the_order_and_batch_of_test_rows_do_not_change_a_bit(method, precision, paper):
     X, y, Z = data(paper)
     model = learner(paper, precision).fit(X, y)
     expected = model.certify(Z, method=method)

@@ -54,7 +54,7 @@ def test_any_other_failure_names_the_draw(n_jobs):
     X, y, Z, _ = blobs(3, n=6)
     model = SmoothedClassifier(NeedsAll(), 0.6, **QUICK, n_jobs=n_jobs).fit(X, y)
     wanted = r"NeedsAll could not be fitted to draw \d+ of the (selection|estimation) sample \(6 rows, \d classes\)"
-    with pytest.raises(ValueError, match=wanted + r", and no draw can be left out, .*: there is no cat here\."):
+    with pytest.raises(ValueError, match=wanted + r", and no draw can be skipped, .*: there is no cat here\."):
         model.certify(Z)
 
 

@@ -145,7 +145,7 @@ class TestRefusals:
     def test_nan_in_block_17(self):
         rows = X.copy()
         rows[17 * 5 + 2, 3] = np.nan
-        with pytest.raises(ValueError, match=r"^block 17, rows 0 to 4 holds NaN in row 2 of it, column 3: leave such"):
+        with pytest.raises(ValueError, match=r"^block 17, rows 0 to 4 has NaN in its row 2, column 3: omit these"):
             StreamingRidgeClassifier().fit(da.from_array(rows, chunks=(5, K)), y)
 
     def test_partitions_with_other_columns(self):
@@ -156,11 +156,11 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("columns", "message"),
         [
-            ({"a": [1.0], "label": [1]}, "^block 1 has no column 'b', unlike the data frame that it is a partition of"),
-            ({"a": [1.0], "b": [1.0], "c": [2.0], "label": [1]}, "^block 1 has a column 'c', unlike the data frame"),
+            ({"a": [1.0], "label": [1]}, "^block 1 has no column 'b', unlike its data frame"),
+            ({"a": [1.0], "b": [1.0], "c": [2.0], "label": [1]}, "^block 1 has a column 'c', unlike its data frame"),
             ({"a": [1.0], "b": ["x"], "label": [1]}, "^block 1 holds .* in column 'b': features must be numbers"),
             ({"a": [1.0], "b": [None], "label": [1]}, "^block 1 holds object in column 'b': features must be numbers"),
-            ({"a": [1.0], "b": [np.nan], "label": [1]}, "^block 1, row 0 holds NaN in row 0 of it, column 1"),
+            ({"a": [1.0], "b": [np.nan], "label": [1]}, "^block 1, row 0 has NaN in its row 0, column 1"),
             ({"a": [1.0], "b": [2.0]}, "^block 1 has no column 'label'"),
         ],
     )
@@ -178,7 +178,7 @@ class TestRefusals:
         found = StreamingRidgeClassifier().fit(rows, "label").certify(pd.DataFrame(Z[:, :2], columns=["a", "b"]))
         assert_same(found, flipproof.CertifiedRidgeClassifier().fit(X[:, :2], y).certify(Z[:, :2]))
 
-    def test_a_partition_whose_labels_are_of_another_number(self):
+    def test_a_partition_with_a_wrong_number_of_labels(self):
         labels = da.from_array(y, chunks=((40, 41, 39),))
         with pytest.raises(ValueError, match=r"^block 1 has 40 rows, but y has 41 entries there|^block 2 .* y has 39"):
             StreamingRidgeClassifier().fit(unknown_chunks(da.from_array(X, chunks=(40, K))), labels)
@@ -186,9 +186,9 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("rows", "labels", "message"),
         [
-            (da.from_array(X, chunks=40), None, "y must hold a label for each row of X, or name the column"),
+            (da.from_array(X, chunks=40), None, "y must have a label for each row of X, or be the name"),
             (da.from_array(X, chunks=40), y[:50], r"y must have one entry per row of X, 120. Got shape \(50,\)"),
-            (da.from_array(X, chunks=40), "label", "y must be an array where X is one. Got the name 'label' instead"),
+            (da.from_array(X, chunks=40), "label", "y must be an array if X is an array. Got the name 'label' instead"),
             (
                 da.from_array(X, chunks=40),
                 da.from_array(X, chunks=40),
@@ -204,7 +204,7 @@ class TestRefusals:
             (
                 dd.from_pandas(frame()[NAMES], npartitions=2),
                 y,
-                "y must be in Dask, too, where it is not known how many",
+                "y must be a Dask collection if",
             ),
             (dd.from_pandas(frame()["label"], npartitions=2), y, "X must be a Dask array or data frame. Got Series"),
             (delayed(X), y, "X must be a Dask array or data frame. Got Delayed"),
@@ -228,11 +228,11 @@ class TestRefusals:
         with pytest.raises(ValueError, match=r"y must be a series, or the name of a column. Got a data frame instead"):
             StreamingRidgeClassifier().fit(rows[NAMES], rows[["label"]])
 
-    def test_trust_in_numbers(self):
+    def test_trusted_as_numbers(self):
         with pytest.raises(ValueError, match=r"trusted must be a mask of booleans, one per row. Got int64"):
             StreamingRidgeClassifier().fit(da.from_array(X, chunks=40), y, trusted=TRUSTED.astype(int))
 
-    def test_rows_that_are_no_matrices(self):
+    def test_rows_that_are_not_matrices(self):
         pieces = [da.from_delayed(delayed(sparse.csr_array)(X[:20]), shape=(20, K), dtype=float) for _ in range(3)]
         with pytest.raises(ValueError, match=r"^block . must have rows and columns. Got an array of shape"):
             StreamingRidgeClassifier().fit(da.concatenate(pieces), y[:60])

@@ -99,7 +99,7 @@ class TestErrorsOfTasks:
     def test_nan_in_block_17(self, client):
         rows = X.copy()
         rows[17 * 10 + 2, 3] = np.nan
-        message = "^block 17, rows 0 to 9 holds NaN in row 2 of it, column 3: leave such rows out, or fill in a number"
+        message = "^block 17, rows 0 to 9 has NaN in its row 2, column 3: omit these rows, or fill in a number"
         with pytest.raises(ValueError, match=message):
             StreamingRidgeClassifier().fit(da.from_array(rows, chunks=(10, K)), y)
 
@@ -140,7 +140,7 @@ class TestErrorsOfTasks:
 
 
 @pytest.mark.parametrize("kept_share", [0.3, 0.0])
-def test_all_workers_have_as_much_to_do(client, monkeypatch, kept_share):
+def test_work_is_spread_over_all_workers(client, monkeypatch, kept_share):
     """Rows that lie on no worker are for all: none gets more because it was the first to have what all tasks need."""
     monkeypatch.setattr(on_dask, "KEPT_SHARE", kept_share)
     holders, share = [], on_dask._on_all_workers
@@ -238,12 +238,12 @@ class TestNothingIsLeftOnTheCluster:
         self.assert_nothing_left(cluster, own_client)
 
 
-def test_progress_is_that_of_the_workers(client, capsys):
+def test_progress_counts_the_parts_of_all_workers(client, capsys):
     model = StreamingRidgeClassifier(verbose=1).fit(da.from_array(X, chunks=(50, K)), y)
     model.certify(Z)
     said = capsys.readouterr()
     assert said.out == ""
-    passes = ["Looking at the rows", *["Fitting"] * 3, "Rotating the rows", "Summing up the labels", "Counting votes"]
+    passes = ["Surveying the rows", *["Fitting"] * 3, "Rotating the rows", "Summing the labels", "Counting votes"]
     assert said.err.splitlines() == [f"{one} [{'#' * 20}] 5 of 5 parts" for one in passes]
 
 

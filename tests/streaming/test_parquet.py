@@ -245,7 +245,7 @@ def from_pandas(path, index, **columns):
     return path
 
 
-def test_the_index_of_pandas_is_no_feature(tmp_path):
+def test_the_index_of_pandas_is_not_a_feature(tmp_path):
     shuffled, named = [5, 3], pd.MultiIndex.from_tuples([(1, "x"), (2, "y")], names=["key", "word"])
     columns = {"a": [1.0, 2.0], "y": [0, 1]}
     for number, index in enumerate((shuffled, None, named, shuffled)):
@@ -261,23 +261,23 @@ def test_the_index_of_pandas_is_no_feature(tmp_path):
     assert_rows(labelled, [[1.0], [2.0]], ["x", "y"], [False, True], [1, 2])
 
 
-def test_a_column_that_is_an_index_elsewhere_is_no_feature(tmp_path):
+def test_an_index_column_of_any_file_is_not_a_feature(tmp_path):
     for order in (("a", "b"), ("b", "a")):
         from_pandas(tmp_path / f"{order[0]}.parquet", None, a=[1.0], key=[7], y=[0])
         from_pandas(tmp_path / f"{order[1]}.parquet", pd.Index([8], name="key"), a=[2.0], y=[1])
         assert RowBlocks.from_parquet(tmp_path, "y").feature_names == ("a",)
 
 
-def test_nothing_but_an_index(tmp_path):
+def test_a_file_with_only_an_index(tmp_path):
     path = from_pandas(tmp_path / "a.parquet", [5, 3], y=[0, 1])
-    with pytest.raises(ValueError, match=r"has no columns but 'y', '__index_level_0__': there are no features"):
+    with pytest.raises(ValueError, match=r"has no columns except 'y', '__index_level_0__': there are no features"):
         RowBlocks.from_parquet(path, "y")
 
 
 @pytest.mark.parametrize(
     "note", [b"", b"{", b"\xff", b"[1]", b"{}", b'{"index_columns": 1}', b'{"index_columns": [["a"]]}']
 )
-def test_a_note_that_is_not_of_pandas(tmp_path, note):
+def test_invalid_pandas_metadata_is_ignored(tmp_path, note):
     table = pa.table({"a": [1], "y": [0]}).replace_schema_metadata({b"pandas": note})
     parquet.write_table(table, tmp_path / "a.parquet")
     assert RowBlocks.from_parquet(tmp_path, "y").feature_names == ("a",)
@@ -288,10 +288,10 @@ def test_a_note_that_is_not_of_pandas(tmp_path, note):
     [
         (
             lambda table: np.ones((1, 2)),
-            r"a\.parquet', rows 0 to 1: what 'encode' returns must have 2 rows, as many as it got",
+            r"a\.parquet', rows 0 to 1: the result of 'encode' must have 2 rows, as many as its input",
         ),
-        (lambda table: np.ones(2), r"a\.parquet', rows 0 to 1: what 'encode' returns must have rows and columns"),
-        (TableEncoder().fit(pa.table({"b": [1, 2]})).transform, r"rows 0 to 1: column 'b' is not there"),
+        (lambda table: np.ones(2), r"a\.parquet', rows 0 to 1: the result of 'encode' must have rows and columns"),
+        (TableEncoder().fit(pa.table({"b": [1, 2]})).transform, r"rows 0 to 1: column 'b' is missing"),
     ],
 )
 def test_an_encoder_that_fails_names_the_block(tmp_path, encode, message):
@@ -307,15 +307,20 @@ NUMBERS = {"a": [1.0, 2.0], "y": [0, 1]}
     ("first", "second", "given", "message"),
     [
         (NUMBERS, {"y": [0]}, {}, r"'.*b\.parquet' has no column 'a', which '.*a\.parquet' has\."),
-        (NUMBERS, NUMBERS | {"c": [1, 2]}, {}, r"'.*b\.parquet' has a column 'c', which '.*a\.parquet' has not: name"),
+        (
+            NUMBERS,
+            NUMBERS | {"c": [1, 2]},
+            {},
+            r"'.*b\.parquet' has a column 'c', which '.*a\.parquet' does not have: name",
+        ),
         (NUMBERS, {"a": ["x"], "y": [0]}, {}, r"column 'a' holds words in '.*b\.parquet', but numbers in '.*a\.parq"),
         (NUMBERS, {"a": [1], "y": ["x"]}, {}, r"column 'y' holds words in '.*b\.parquet', but numbers in '.*a\.parq"),
         (NUMBERS, {"a": [1], "y": [True]}, {}, r"column 'y' holds booleans in '.*b\.parquet', but numbers in '.*a\."),
-        (NUMBERS, NUMBERS, {"label": "z"}, r"'.*a\.parquet' has no column 'z', but 'a', 'y'\."),
-        (NUMBERS, NUMBERS, {"features": ["b"]}, r"'.*a\.parquet' has no column 'b', but 'a', 'y'\."),
+        (NUMBERS, NUMBERS, {"label": "z"}, r"'.*a\.parquet' has no column 'z'; its columns are 'a', 'y'\."),
+        (NUMBERS, NUMBERS, {"features": ["b"]}, r"'.*a\.parquet' has no column 'b'; its columns are 'a', 'y'\."),
         (NUMBERS, NUMBERS, {"features": "a"}, r"features must be a list of columns\. Got 'a' instead: write \['a'\]"),
         (NUMBERS, NUMBERS, {"features": ["a", "y"]}, r"column 'y' is named more than once among features, label"),
-        (NUMBERS, NUMBERS, {"features": []}, r"'.*a\.parquet' has no columns but 'y': there are no features"),
+        (NUMBERS, NUMBERS, {"features": []}, r"'.*a\.parquet' has no columns except 'y': there are no features"),
         (NUMBERS, NUMBERS, {"label": 1}, r"label must be the name of a column\. Got int instead"),
         (
             {"a": ["x"], "y": [0]},
@@ -335,19 +340,19 @@ NUMBERS = {"a": [1.0, 2.0], "y": [0, 1]}
             {},
             r"'.*a\.parquet': column 'a' holds date32\[day\], not numbers, words or vectors: leave it out, or",
         ),
-        ({"a": pa.nulls(1), "y": [0]}, {"a": pa.nulls(1), "y": [0]}, {}, r"column 'a' of '.*' has no values at all"),
+        ({"a": pa.nulls(1), "y": [0]}, {"a": pa.nulls(1), "y": [0]}, {}, r"column 'a' of '.*' has no values"),
         ({"a": [0], "y": [[0]]}, {"a": [0], "y": [[0]]}, {}, r"column 'y' of '.*' holds list<.*: labels must be words"),
         (
             NUMBERS | {"ok": [[0], [1]]},
             NUMBERS | {"ok": [[0], [1]]},
             {"trusted": "ok"},
-            r"column 'ok' of '.*' must say who is trusted: yes or no, true or false, 1 or 0\. Got list<",
+            r"column 'ok' of '.*' must say which rows are trusted: yes or no, true or false, 1 or 0\. Got list<",
         ),
         (
             NUMBERS | {"who": [[1], [2]]},
             NUMBERS | {"who": [[1], [2]]},
             {"groups": "who"},
-            r"column 'who' of '.*' must hold a name for each row\. Got list<",
+            r"column 'who' of '.*' must contain a name for each row\. Got list<",
         ),
         (
             {"a": [[1, 2]], "y": [0]},
@@ -379,8 +384,11 @@ def test_columns_that_do_not_fit_are_refused_at_once(tmp_path, first, second, gi
             {"y": pa.array([0, 1, 2**64, 1], pa.decimal128(38, 0))},
             r"^column 'y' of '.*a\.parquet' holds 18446744073709551616 in row 2: labels must be words",
         ),
-        ({"ok": [1, 0, 2, 2]}, r"column 'ok' of '.*a\.parquet' must say who is trusted.* Got 2 in row 2 instead"),
-        ({"ok": ["yes", "No ", "so so", "no"]}, r"must say who is trusted.* Got 'so so' in row 2 instead"),
+        (
+            {"ok": [1, 0, 2, 2]},
+            r"column 'ok' of '.*a\.parquet' must say which rows are trusted.* Got 2 in row 2 instead",
+        ),
+        ({"ok": ["yes", "No ", "so so", "no"]}, r"must say which rows are trusted.* Got 'so so' in row 2 instead"),
         ({"ok": [True, True, None, None]}, r"column 'ok' of '.*a\.parquet' does not say whether row 2 is trusted"),
         ({"who": ["a", "b", None, "b"]}, r"column 'who' of '.*a\.parquet' does not say who labelled row 2"),
         (
@@ -413,8 +421,8 @@ def test_files_that_cannot_be_read_are_named(tmp_path):
     (tmp_path / "damaged.pq").write_bytes(whole[:4] + bytes(200) + whole[204:])
     for name, message in [
         ("nowhere", r"cannot read '.*nowhere': there is no such file or folder\."),
-        ("empty", r"there is no file in '.*empty' that ends in \.parquet or \.pq\."),
-        ("*.dat", r"there is no file like '.*\*\.dat'\."),
+        ("empty", r"the folder '.*empty' has no files that end in \.parquet or \.pq\."),
+        ("*.dat", r"no file matches '.*\*\.dat'\."),
         ("garbage.pq", r"cannot read '.*garbage\.pq' as Parquet: "),
         ("damaged.pq", r"cannot read '.*damaged\.pq' as Parquet: "),
     ]:

@@ -85,7 +85,7 @@ def test_a_representation_says_how_many_parts(small_blocks):
         lambda X: X[:0],
     ],
 )
-def test_views_of_mapped_files_are_read_where_they_are(tmp_path, small_blocks, order, offset, view):
+def test_views_of_mapped_files_are_read_from_the_file(tmp_path, small_blocks, order, offset, view):
     X = view(mapped(tmp_path / "X.bin", some_rows(12)[0], order, offset))
     y = mapped(tmp_path / "y.bin", np.arange(20))[2 : 2 + len(X)]
     rows = RowBlocks.from_arrays(X, y)
@@ -96,7 +96,7 @@ def test_views_of_mapped_files_are_read_where_they_are(tmp_path, small_blocks, o
             assert names(one) == []
 
 
-def test_changes_that_are_not_in_the_file_count(tmp_path):
+def test_copy_on_write_changes_of_a_mapped_file_are_used(tmp_path):
     X, y, *_ = some_rows(5)
     mapped(tmp_path / "X.bin", X)
     changed = np.memmap(tmp_path / "X.bin", mode="c", shape=X.shape, dtype=X.dtype)
@@ -139,7 +139,7 @@ def test_a_file_that_is_gone_or_shorter_is_named(tmp_path):
     X, y, *_ = some_rows(1000)
     rows = RowBlocks.from_arrays(mapped(tmp_path / "X.bin", X), y)
     (tmp_path / "X.bin").write_bytes(b"short")
-    with pytest.raises(OSError, match=r"cannot read '.*X.bin': it is shorter than it was\."):
+    with pytest.raises(OSError, match=r"cannot read '.*X.bin': it is shorter than before\."):
         gathered(rows)
     (tmp_path / "X.bin").unlink()
     with pytest.raises(OSError, match=r"cannot read '.*X.bin': No such file or directory\."):
@@ -151,14 +151,14 @@ def test_a_file_that_is_gone_or_shorter_is_named(tmp_path):
     [
         (([[1.0]], [0]), r"X must be a numpy array with rows and columns\. Got list instead"),
         ((np.ones(3), [0, 1, 1]), r"X must have rows and columns\. Got an array of shape \(3,\) instead"),
-        ((np.array([["a"]]), [0]), r"X must hold numbers\. Got <U1 instead: encode words first"),
-        ((np.ones((3, 2)), None), r"y must hold a label for each row of X\. Got None"),
-        ((np.ones((3, 2)), "y.npy"), r"y must be an array, as X is\. Got the path 'y\.npy' instead"),
+        ((np.array([["a"]]), [0]), r"X must contain numbers\. Got <U1 instead: encode words first"),
+        ((np.ones((3, 2)), None), r"y must have a label for each row of X\. Got None"),
+        ((np.ones((3, 2)), "y.npy"), r"y must be an array, like X\. Got the path 'y\.npy' instead"),
         ((np.ones((3, 2)), [0, 1]), r"y must have one entry for each of the 3 rows\. Got 2 instead"),
         ((np.ones((3, 2)), np.ones((3, 1))), r"y must have one entry .* Got an array of shape \(3, 1\) instead"),
         ((np.ones((3, 2)), [0, 1, 1], [True]), r"trusted must have one entry for each of the 3 rows\. Got 1 instead"),
         ((np.ones((3, 2)), [0, 1, 1], [0, 1, 2]), r"trusted must be a mask of booleans, one per row\. Got int64"),
-        ((np.ones((3, 2)), [0, 1, 1], None, "abcd"), r"groups must be an array, as X is\."),
+        ((np.ones((3, 2)), [0, 1, 1], None, "abcd"), r"groups must be an array, like X\."),
         ((np.ones((3, 2)), [0, 1, 1], None, list("abcd")), r"groups must have one entry .* Got 4 instead"),
     ],
 )
@@ -168,7 +168,7 @@ def test_arrays_that_do_not_fit_are_refused_at_once(arguments, message):
 
 
 @pytest.mark.parametrize(("labels", "message"), [(["a", 1, 2], "of one kind"), (["a", "b", None], "not be missing")])
-def test_labels_that_an_array_would_make_strings_of(labels, message):
+def test_mixed_labels_are_refused(labels, message):
     with pytest.raises(ValueError, match=message):
         RowBlocks.from_arrays(np.ones((3, 1)), labels)
 
@@ -214,7 +214,7 @@ def test_iterators_that_are_used_up_are_refused():
         RowBlocks.from_blocks(lambda: once)
     left = [list(three_blocks())]
     rows = RowBlocks.from_blocks(lambda: left.pop() if left else [])
-    with pytest.raises(ValueError, match=r"there were some, and now there are none"):
+    with pytest.raises(ValueError, match=r"returned no blocks on a later call"):
         gathered(rows)
 
 
@@ -237,7 +237,7 @@ class UsedUp:
         return self.blocks
 
 
-def test_what_can_be_visited_once_must_be_new_at_every_call():
+def test_a_function_must_return_a_new_iterator_at_every_call():
     X, y = (np.concatenate(column) for column in zip(*three_blocks(), strict=True))
     assert_rows(RowBlocks.from_blocks(lambda: UsedUp(three_blocks())), X, y)
     once = UsedUp(three_blocks())
@@ -333,7 +333,7 @@ def test_frames_of_numbers_of_any_type(columns, dtype):
     np.testing.assert_array_equal(gathered(made)[0], values)
 
 
-def test_what_is_missing_in_a_frame_is_nan():
+def test_missing_values_of_a_frame_become_nan():
     frame = pd.DataFrame(
         {
             "a": pd.array([1, None], "Int64"),
@@ -346,12 +346,12 @@ def test_what_is_missing_in_a_frame_is_nan():
 
 
 @pytest.mark.parametrize("column", [["x"], pd.to_datetime(["2026-01-01"]), [None], [1j], pd.Categorical([1])])
-def test_what_is_no_number_in_a_frame_is_named(column):
+def test_columns_of_a_frame_that_are_not_numbers_are_named(column):
     with pytest.raises(ValueError, match=r"^block 3 holds .+ in column 'w': features must be numbers\.$"):
         numbers_of_frame(pd.DataFrame({"a": [1.0], "w": column}), "block 3")
 
 
-def test_what_makes_no_blocks_is_refused():
+def test_invalid_blocks_and_functions_are_refused():
     with pytest.raises(ValueError, match=r"blocks must be a list of tuples.* Got int instead"):
         RowBlocks.from_blocks(5)
     with pytest.raises(ValueError, match=r"must return an iterator of tuples \(X, y\)\. Got NoneType instead"):
@@ -377,11 +377,11 @@ def test_empty_blocks_are_not_mapped():
     [
         (
             lambda X: X[1:],
-            r"rows 0 to 3: what the function returns must have 4 rows, as many as it got\. Got 3 instead",
+            r"rows 0 to 3: the result of the function must have 4 rows, as many as its input\. Got 3 instead",
         ),
-        (lambda X: X[:, 0], r"rows 0 to 3: what the function returns must have rows and columns"),
-        (lambda X: X.astype(str), r"rows 0 to 3: what the function returns must hold numbers"),
-        (csr_array, r"rows 0 to 3: what the function returns must be dense\. Got csr_array instead"),
+        (lambda X: X[:, 0], r"rows 0 to 3: the result of the function must have rows and columns"),
+        (lambda X: X.astype(str), r"rows 0 to 3: the result of the function must contain numbers"),
+        (csr_array, r"rows 0 to 3: the result of the function must be dense\. Got csr_array instead"),
     ],
 )
 def test_a_function_must_keep_the_rows(small_blocks, function, message):
@@ -402,14 +402,14 @@ def test_sources_that_fit_gets():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((RowBlocks.from_arrays(A, [0, 1, 1]), [0, 1, 1]), r"y must be None where X is RowBlocks.* Got list"),
-        ((lambda: [(A, [0, 1, 1])], None, [True]), r"trusted must be None where X is blocks.* Got list"),
-        ((three_blocks(),), r"Got an iterator that is used up after one visit"),
+        ((RowBlocks.from_arrays(A, [0, 1, 1]), [0, 1, 1]), r"y must be None if X is RowBlocks.* Got list"),
+        ((lambda: [(A, [0, 1, 1])], None, [True]), r"trusted must be None if X is blocks.* Got list"),
+        ((three_blocks(),), r"Got an iterator that is used up after one pass"),
         (([[1.0]], [0]), r"rows in blocks must be RowBlocks, an array, a path .* Got list instead"),
         (({"a": [1]}, [0]), r"rows in blocks must be RowBlocks.* Got dict instead"),
     ],
 )
-def test_what_is_no_source_is_refused(arguments, message):
+def test_invalid_sources_are_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         as_row_blocks(*arguments)
 

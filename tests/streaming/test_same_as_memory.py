@@ -190,7 +190,7 @@ def test_several_passes_for_many_test_rows(monkeypatch, precision):
 
 @pytest.mark.parametrize("groups", ["numbers", "words", None])
 @pytest.mark.parametrize("with_trust", [True, False])
-def test_what_the_fit_is_told_of_rows(groups, with_trust):
+def test_trusted_rows_and_annotators_given_to_fit(groups, with_trust):
     X, y, Z = some_problem(N, 4, 3)
     rng = np.random.default_rng(1)
     trusted = rng.random(N) < 0.3 if with_trust else None
@@ -320,7 +320,7 @@ class TestKernels:
         ("given", "message"),
         [
             ({"kernel": "laplacian"}, "The 'gamma' parameter .* must be a number for the kernel 'laplacian' on rows"),
-            ({"kernel": np.dot}, "'kernel' parameter of .* functions are for rows in memory"),
+            ({"kernel": np.dot}, "'kernel' parameter of .* functions need rows in memory"),
             ({"n_components": None}, "The 'n_components' parameter .* must be an integer for 200 rows"),
             ({"kernel": "sigmoid"}, "The 'kernel' parameter of StreamingKernelClassifier must be one of"),
         ],
@@ -394,11 +394,11 @@ class TestRefusals:
             StreamingRidgeClassifier(features="pca").fit([(self.X, self.y)])
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-    def test_a_number_that_is_none(self, bad):
+    def test_nan_and_infinity(self, bad):
         X = self.X.copy()
         X[37, 2] = bad
         what = "NaN" if np.isnan(bad) else "infinity"
-        with pytest.raises(ValueError, match=f"^block 18 holds {what} in row 1 of it, column 2: leave such rows out"):
+        with pytest.raises(ValueError, match=f"^block 18 has {what} in its row 1, column 2: omit these rows"):
             StreamingRidgeClassifier().fit(cut([2] * 44, X, self.y))
 
     def test_numbers_whose_sum_is_not_finite(self):
@@ -413,10 +413,10 @@ class TestRefusals:
             StreamingRidgeClassifier().fit([(self.X, self.y), (self.X[:0], words[:0]), (self.X, words)])
 
     @pytest.mark.parametrize("strange", [0.5, np.nan, np.inf])
-    def test_labels_that_are_no_classes(self, strange):
+    def test_labels_that_are_not_classes(self, strange):
         y = self.y.astype(float)
         y[40] = strange
-        with pytest.raises(ValueError, match=f"^The labels of block 4 must be classes, .* Got {strange} among them"):
+        with pytest.raises(ValueError, match=f"^The labels of block 4 must be classes.* Got {strange} among them"):
             StreamingRidgeClassifier().fit(cut(SIZES, self.X, y))
 
     @pytest.mark.parametrize("missing", [None, float("nan")])
@@ -431,7 +431,7 @@ class TestRefusals:
             StreamingRidgeClassifier(classes=[0, 1]).fit(cut(SIZES, self.X, self.y))
 
     @pytest.mark.parametrize("missing", [None, float("nan")])
-    def test_a_row_that_nobody_labelled(self, missing):
+    def test_a_row_without_an_annotator(self, missing):
         groups = np.array(["ann", "bob"] * 45, dtype=object)
         groups[40] = missing
         with pytest.raises(ValueError, match=r"^The annotators of block 4 must not be missing"):
@@ -462,7 +462,7 @@ class TestRefusals:
             with pytest.raises(ValueError, match=rf"Adversary\({name}=...\) must have one entry per training row, 90"):
                 model.certify(self.Z, adversary=Adversary(**{name: np.zeros(4, dtype=bool)}))
 
-    def test_what_is_no_adversary(self):
+    def test_an_invalid_adversary(self):
         for model in fitted(self.X, self.y):
             with pytest.raises(ValueError, match=r"adversary must be a flipproof.Adversary or None. Got list instead"):
                 model.certify(self.Z, adversary=[1])
@@ -482,11 +482,11 @@ class TestRefusals:
             assert not hasattr(model, name)
 
     @pytest.mark.parametrize("method", ["gap", None, 3])
-    def test_methods_that_there_are_not(self, method):
+    def test_unknown_methods(self, method):
         with pytest.raises(ValueError, match="method"):
             StreamingRidgeClassifier(method=method).fit([(self.X, self.y)])
 
-    def test_what_is_no_client(self):
+    def test_an_invalid_client(self):
         with pytest.raises(ValueError, match=r"client must be a distributed.Client. Got str instead"):
             StreamingRidgeClassifier().fit([(self.X, self.y)], client="tcp://127.0.0.1:8786")
 
@@ -515,7 +515,7 @@ class TestRowsThatChange:
             (
                 self.X * 0.9,
                 self.y,
-                "rows 0 to 89: the rows have changed since they were first looked at, and must be the",
+                "rows 0 to 89: the rows have changed since the first visit",
             ),
             (self.X, np.roll(self.y, 1), "The training rows have changed since the model was fitted"),
             (self.X, np.where(np.arange(N) == 3, (self.y + 1) % 3, self.y), "The training rows have changed"),
@@ -528,7 +528,7 @@ class TestRowsThatChange:
             with pytest.raises(ValueError, match=message):
                 model.decision_function(self.Z)
         self.saved(tmp_path, self.X[:50], self.y[:50])
-        with pytest.raises(OSError, match="it is shorter than it was"):
+        with pytest.raises(OSError, match="it is shorter than before"):
             model.certify(self.Z, method, adversary)
 
     @pytest.mark.parametrize(
@@ -596,13 +596,13 @@ def test_progress_of_each_pass_is_on_stderr(capsys):
     model.certify(Z)
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines()[0] == f"Looking at the rows [{'#' * 20}] 8 of 8 parts"
+    assert said.err.splitlines()[0] == f"Surveying the rows [{'#' * 20}] 8 of 8 parts"
     assert said.err.splitlines()[-1] == f"Counting votes [{'#' * 20}] 8 of 8 parts"
     StreamingRidgeClassifier().fit(cut(SIZES, X, y)).certify(Z)
     assert capsys.readouterr().err == ""
 
 
-def test_more_labels_than_anybody_can_change_is_the_largest_radius():
+def test_the_largest_radius_is_the_number_of_changeable_labels():
     """A test row that all rows agree on: the radius is what the scope says, as in memory."""
     X = np.linspace(1, 2, 8)[:, None]
     model = StreamingRidgeClassifier(classes=[0, 1], fit_intercept=False).fit([(X, np.zeros(8, dtype=int))])

@@ -33,7 +33,7 @@ def test_in_a_search():
 
 
 @pytest.mark.parametrize("n_fits", [1, 2])
-def test_requests_for_metadata_outlast_a_fit(n_fits):
+def test_metadata_requests_survive_fit(n_fits):
     trusted = np.arange(N) % 3 == 0
     with config_context(enable_metadata_routing=True):
         model = clone(BLOCKS).set_fit_request(trusted=True, groups=False)

@@ -124,7 +124,7 @@ def test_no_rows(kind):
         assert len(as_labels("a", pa.chunked_array([], kind), "a file")) == 0
 
 
-def test_fractions_of_another_type_are_no_names():
+def test_fractions_of_another_type_are_refused_as_names():
     with pytest.raises(ValueError, match=r"annotators in column 'a' of a file must be whole numbers.* Got fractions"):
         as_names("a", chunked([0.1, 1.0], pa.float32()), "a file")
     assert as_names("a", chunked([0.1, 1.0]), "a file").tolist() == [0.1, 1.0]

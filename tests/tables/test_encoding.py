@@ -35,7 +35,7 @@ def test_booleans_are_0_and_1():
     assert encoded.tolist() == [[1, 0], [0, 0], [1, 1], [1, 0]]
 
 
-def test_words_are_a_column_each_and_new_ones_none():
+def test_words_are_one_hot_encoded_and_new_ones_ignored():
     encoder = TableEncoder().fit(pa.table({"w": ["a", "b", None, "a"]}))
     assert encoder.transform(pa.table({"w": ["b", "a", None, "c"]})).tolist() == [
         [0, 1, 0],
@@ -62,7 +62,7 @@ def test_words_may_be_dictionaries_or_numbers_in_test_rows():
     assert encoder.transform(pa.table({"w": [2, 1]})).tolist() == [[0, 1, 0], [1, 0, 0]]
 
 
-def test_vectors_have_one_scale_in_common():
+def test_vectors_have_one_common_scale():
     X = np.random.default_rng(0).normal(size=(40, 3)) * [1, 10, 100]
     encoded = TableEncoder().fit_transform(pa.table({"v": list(X)}))
     ratio = encoded / X
@@ -72,7 +72,7 @@ def test_vectors_have_one_scale_in_common():
     assert same.tolist() == [[2.0, 1.0]] * 3
 
 
-def test_texts_that_are_alike_come_out_alike():
+def test_similar_texts_have_similar_vectors():
     texts = ["free cash prize", "win free cash", "lunch tomorrow", "lunch meeting tomorrow", None]
     encoder = TableEncoder(["t"], text_dimensions=2)
     encoded = encoder.fit_transform(pa.table({"t": texts}))
@@ -94,7 +94,7 @@ def test_texts_that_are_all_the_same():
     assert np.isfinite(TableEncoder(["t"]).fit_transform(pa.table({"t": ["hello world"] * 5}))).all()
 
 
-def test_frames_of_any_make():
+def test_frames_of_any_library():
     values = {"x": [1.0, 2.0, 3.0], "w": ["a", "b", "a"]}
     wanted = TableEncoder().fit_transform(pa.table(values))
     assert np.array_equal(TableEncoder().fit_transform(pd.DataFrame(values)), wanted)
@@ -120,16 +120,16 @@ def test_labels_are_ignored():
     assert np.array_equal(one, other)
 
 
-def test_the_test_rows_change_nothing():
+def test_encoding_does_not_depend_on_test_rows():
     table = pa.table({"x": [1.0, 2.0, 6.0], "w": ["a", "b", "a"]})
     encoder = TableEncoder().fit(table)
     alone = encoder.transform(table.slice(0, 1))
     assert np.array_equal(encoder.transform(table)[:1], alone)
 
 
-def test_a_test_column_may_be_missing_altogether():
+def test_all_values_of_a_test_column_may_be_missing():
     encoder = TableEncoder().fit(pa.table({"x": [1.0, 2.0, 6.0], "w": ["a", "b", "a"]}))
     nothing = pa.table({"x": pa.nulls(2), "w": pa.nulls(2)})
     assert np.isfinite(encoder.transform(nothing)).all()
-    with pytest.raises(ValueError, match="column 'w' is not there"):
+    with pytest.raises(ValueError, match="column 'w' is missing"):
         encoder.transform(pa.table({"x": [1.0]}))

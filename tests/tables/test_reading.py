@@ -17,12 +17,12 @@ def written(folder, name, content):
     return folder / name
 
 
-def test_blanks_around_names_and_words_are_cut_off(tmp_path):
+def test_blanks_around_names_and_words_are_removed(tmp_path):
     table = read_table(written(tmp_path, "a.csv", "age, job\n39, State-gov\n 50, Self-emp\n"))
     assert table.to_pydict() == {"age": [39, 50], "job": ["State-gov", "Self-emp"]}
 
 
-def test_what_stands_for_missing_values(tmp_path):
+def test_spellings_of_missing_values(tmp_path):
     table = read_table(written(tmp_path, "a.csv", "x,w,b\n1,a,true\n,NA,\nNaN,,false\n"))
     assert table.to_pydict() == {"x": [1, None, None], "w": ["a", None, None], "b": [True, None, False]}
 
@@ -50,7 +50,7 @@ def test_files_without_names(tmp_path):
     assert read_table(path, TextLayout(names=("a", "b"))).to_pydict() == {"a": [1, 3], "b": [2, 4]}
 
 
-def test_columns_without_a_name_are_left_out(tmp_path):
+def test_columns_without_a_name_are_ignored(tmp_path):
     assert read_table(written(tmp_path, "a.csv", ",x\n0,5\n1,6\n")).to_pydict() == {"x": [5, 6]}
 
 
@@ -68,7 +68,7 @@ def test_compressed_files(tmp_path, ending, compress):
     assert read_table(written(tmp_path, f"a.{ending}", compress(b"x\ty,\n1\t2\n"))).column_names == ["x", "y,"]
 
 
-def test_the_kind_of_a_file_by_its_beginning(tmp_path):
+def test_the_kind_of_a_file_by_its_first_bytes(tmp_path):
     table = pa.table({"x": [1, 2]})
     parquet.write_table(table, tmp_path / "anything")
     assert read_table(tmp_path / "anything").equals(table)

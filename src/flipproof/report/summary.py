@@ -235,7 +235,7 @@ class _Training:
 def _headline(main: Certificates, correct: NDArray[np.bool_] | None) -> dict[str, Any]:
     said = words.headline(main)
     flips = np.inf if said["flips"] is None else said["flips"]
-    certain = None if correct is None else metrics.n_standing(main, [flips], correct)[0]
+    certain = None if correct is None else metrics.n_certified(main, [flips], correct)[0]
     return {**said, "n_correct_standing": certain}
 
 
@@ -269,12 +269,12 @@ def _method(
         "median_radius": words.median_words(one),
         "n_abstained": int(np.count_nonzero(one.abstained)),
         "n_unlimited": int(np.count_nonzero(unlimited)),
-        "n_fragile": len(one) - metrics.n_standing(one, [metrics.least_change(one)])[0],
+        "n_fragile": len(one) - metrics.n_certified(one, [metrics.least_change(one)])[0],
         "n_correct": None if correct is None else int(np.count_nonzero(correct)),
-        "standing": metrics.n_standing(one, flips),
-        "correct_standing": None if correct is None else metrics.n_standing(one, flips, correct),
-        "table_standing": metrics.n_standing(one, columns),
-        "table_correct_standing": None if correct is None else metrics.n_standing(one, columns, correct),
+        "standing": metrics.n_certified(one, flips),
+        "correct_standing": None if correct is None else metrics.n_certified(one, flips, correct),
+        "table_standing": metrics.n_certified(one, columns),
+        "table_correct_standing": None if correct is None else metrics.n_certified(one, columns, correct),
     }
 
 
@@ -311,10 +311,10 @@ def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], 
                 "class": plain_label(label),
                 "n": int(np.count_nonzero(members)),
                 "n_correct": int(np.count_nonzero(standing)),
-                "standing": metrics.n_standing(main, flips, standing)
+                "standing": metrics.n_certified(main, flips, standing)
                 if len(main.classes) <= MOST_CLASS_CURVES
                 else None,
-                "table_standing": metrics.n_standing(main, columns, standing),
+                "table_standing": metrics.n_certified(main, columns, standing),
             }
         )
     return {"kind": "prediction" if truth is None else "recall", "total": len(main.classes), "rows": rows}

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.metrics import least_change, n_standing
+from flipproof.metrics import least_change, n_certified
 from flipproof.readable import percent, share_of, significant
 
 #: Shares of predictions for the headline: the first with a positive radius is used.
@@ -51,18 +51,18 @@ def headline(certificates: Certificates) -> dict[str, Any]:
     if total == 0:
         return {"text": "There are no predictions to certify.", "flips": 0, "n_standing": 0}
     if counted and certificates.n_touchable == 0:
-        (standing,) = n_standing(certificates, [0])
+        (standing,) = n_certified(certificates, [0])
         return {"text": "This adversary cannot change any label.", "flips": 0, "n_standing": standing}
     descending = -np.sort(-np.where(certificates.abstained, -1, certificates.radius))
     for level in HEADLINE_LEVELS:
         flips = descending[math.ceil(level * total) - 1]
         if flips > 0:
-            (standing,) = n_standing(certificates, [flips])
+            (standing,) = n_certified(certificates, [flips])
             text = (
                 f"Even if {_poisoned(certificates, flips)}, {level:.0%} of predictions are {_guaranteed(certificates)}."
             )
             return {"text": text, "flips": _plain_flips(certificates, flips), "n_standing": standing}
-    (standing,) = n_standing(certificates, [least_change(certificates)])
+    (standing,) = n_certified(certificates, [least_change(certificates)])
     least = {"labels": "one changed label", "annotators": "one malicious annotator"}
     text = (
         f"Only {percent(standing / total)} of predictions are certified against "

@@ -4,7 +4,7 @@ Clopper-Pearson bounds turn counts into bounds on a vote's probability; guarante
 
 The smoothed decision g is the class with the largest share of the vote G under the noise, the plurality of the paper's
 Appendix B.1. One sample of models *selects* the class to certify; another, independent one *estimates* its vote.
-Selecting and estimating on the same votes would favour the class that was lucky in them.
+Selecting and estimating with the same votes would be biased towards the class that happened to win.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip, Measure
 from flipproof.core.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, Floats, Integers, below
 from flipproof.parameters import NONE, check_arguments, check_parameter, instance, integer, number, one_of
 
-#: How far a bound that is not yet proved is moved outwards first; each further step is twice as long.
+#: First step by which an unproved bound is moved outwards; each further step is twice as long.
 FIRST_STEP = 2.0**-44
 
 
 def log_share_upper(counts: ArrayLike, n_samples: int, alpha: float) -> Floats:
-    """Return the log of an upper bound on a probability of which `counts` of `n_samples` draws bear witness.
+    """Return the log of an upper bound on a probability, given that `counts` of `n_samples` draws were successes.
 
-    Clopper and Pearson (1934): the smallest b with P(Binomial(n, b) <= count) <= alpha. Whatever the probability, the
-    bound falls below it with a chance of at most `alpha`. A lower bound is 1 minus the upper bound for all other draws.
+    Clopper and Pearson (1934): the smallest b with P(Binomial(n, b) <= count) <= alpha. For any true probability, the
+    bound is below it with probability at most `alpha`. A lower bound is 1 minus the upper bound for the other draws.
 
-    Soundness: SciPy's inverse of the beta function is a guess only. The tail is evaluated at the guess with a proven
-    error (:func:`log_tail_upper`), and the guess is moved outwards until its *upper* end is at most alpha. With up to
-    10^6 draws this makes the bound larger than the true one by a factor of at most 1 + 10^-6.
+    Soundness: SciPy's inverse of the beta function is only a guess. The tail is evaluated at the guess with a proven
+    error bound (:func:`log_tail_upper`), and the guess is moved outwards until the *upper* bound on the tail is at most
+    alpha. With up to 10^6 draws this makes the bound larger than the true one by a factor of at most 1 + 10^-6.
     """
     found = np.asarray(counts, dtype=np.int64)
     distinct, position = np.unique(found, return_inverse=True)
@@ -57,7 +57,7 @@ def _one_bound(count: int, n: int, alpha: float) -> float:
     bound, step = max(guess, float(np.finfo(np.float64).tiny)), FIRST_STEP
     while bound < 1 and log_tail_upper(count, n, bound) > wanted:
         bound, step = bound * (1 + step), 2 * step
-    # the bound is a float64 as it stands; only its logarithm is rounded, upwards
+    # the bound is exactly a float64; only its logarithm is rounded, upwards
     return min(0.0, -float(below(-np.log(bound)))) if bound < 1 else 0.0
 
 
@@ -65,9 +65,9 @@ def log_tail_upper(count: int, n: int, share: float) -> float:
     """Return an upper bound on log P(Binomial(n, share) <= count), for 0 < share < 1 and count < n.
 
     Soundness: the tail is its last term times 1 + a_1 (1 + a_2 (1 + ...)), a_i = (count - i + 1) / (n - count + i) *
-    (1 - share) / share. The products have up to 6 roundings a factor, so the sum is within 8 (count + 1) u of its size,
-    everything being positive. The last term's log is a sum of logs, each within FUNCTION_ERROR of its
-    size; adding l of them pairwise or not adds at most l u of the sum of sizes.
+    (1 - share) / share. The products have up to 6 roundings per factor, so the relative error of the sum is at most
+    8 (count + 1) u, since everything is positive. The last term's log is a sum of logs, each with a relative error of
+    at most FUNCTION_ERROR; adding l of them, pairwise or not, adds at most l u of the sum of their absolute values.
     """
     i = np.arange(1, count + 1, dtype=np.float64)
     with np.errstate(under="ignore"):
@@ -77,14 +77,14 @@ def log_tail_upper(count: int, n: int, share: float) -> float:
     ends = count * np.log(share), (n - count) * np.log1p(-share)
     value = log_sum + float(logs.sum()) + float(ends[0]) + float(ends[1])
     sizes = log_sum + float(np.abs(logs).sum()) + abs(float(ends[0])) + abs(float(ends[1]))
-    # a quotient's rounding moves its log by 2 u, whatever its size
+    # the rounding of a quotient changes its log by at most 2 u, for any size
     error = (2 * FUNCTION_ERROR + 2 * (count + 8) * UNIT_ROUNDOFF) * sizes + 16 * (count + 8) * UNIT_ROUNDOFF
     return value + error
 
 
 @dataclass(frozen=True)
 class VoteBounds:
-    """What the votes on m test rows say.
+    """Bounds derived from the votes on m test rows.
 
     Attributes
     ----------
@@ -93,11 +93,11 @@ class VoteBounds:
     rival : integers of shape (m,)
         The other class with the most votes in the estimation sample.
     log_failure : floats of shape (m,)
-        Log of an upper bound on the vote that does not go to the winner.
+        Log of an upper bound on the vote of all other classes together.
     log_rival : floats of shape (m,)
-        Log of an upper bound on the vote for any one other class.
+        Log of an upper bound on the vote of any one other class.
     margin : floats of shape (m,)
-        The winner's lead over the rival in the estimation sample, as a share of it; negative if it trails there.
+        The winner's lead over the rival in the estimation sample, as a share of it; negative if the rival is ahead.
     """
 
     winner: Integers
@@ -108,7 +108,7 @@ class VoteBounds:
 
     @property
     def decided(self) -> np.ndarray:
-        """True where the winner is surely the smoothed decision."""
+        """True where the bounds prove that the winner is the smoothed decision."""
         return wins_over_rivals(self.log_failure, self.log_rival)
 
 
@@ -118,15 +118,15 @@ def selected_classes(selection: Integers) -> Integers:
 
 
 def bound_votes(selection: Integers, estimation: Integers, alpha: float) -> VoteBounds:
-    """Bound the vote of the selected class, and that of all others, given the votes of both samples, shape (m, K).
+    """Bound the vote of the selected class and of all others, given the votes of both samples, shape (m, K).
 
     Soundness: given the selection sample, class c is fixed, and so is how alpha is spent; the estimation sample is
-    independent of it, so its count for any fixed class is binomial. Either all of alpha is spent on G_c, and then a
-    rival has at most what c has not. Or half of it is spent on G_c, and the other half, in equal parts, on *each* of
-    the K - 1 rivals; by the union bound all K bounds hold at once, with probability 1 - alpha, and the largest of them,
-    which is that of the rival with the most votes, holds for every rival, whichever the selection sample saw second.
-    With two classes G_d = 1 - G_c, so the first way is always the better. Nothing is asked of any other test row:
-    each has its own statement, although all share the same models.
+    independent of it, so its count for any fixed class is binomial. Either all of alpha is spent on G_c; a rival then
+    has at most the vote that c does not have. Or half of alpha is spent on G_c, and the other half, in equal parts, on
+    *each* of the K - 1 rivals; by the union bound all K bounds hold at once, with probability 1 - alpha, and the
+    largest of the rivals' bounds, that of the rival with the most votes, holds for every rival, no matter which class
+    was second in the selection sample. With two classes G_d = 1 - G_c, so the first way is always better. The statement
+    for each test row is independent of the other rows, although all share the same models.
     """
     winner = selected_classes(selection)
     rows = np.arange(len(winner))
@@ -149,7 +149,7 @@ def bound_votes(selection: Integers, estimation: Integers, alpha: float) -> Vote
 def _bounds(
     votes: Integers, winner: Integers, n_samples: int, alpha: float, with_rivals: bool
 ) -> tuple[Floats, Floats]:
-    """Return log upper bounds on the vote that the winner has not, and on that of any one rival."""
+    """Return log upper bounds on the vote that the winner does not have, and on the vote of any one rival."""
     rows, n_rivals = np.arange(len(votes)), votes.shape[1] - 1
     for_winner = votes[rows, winner]
     if not with_rivals or n_rivals == 1:
@@ -164,9 +164,9 @@ def _bounds(
 
 
 def _split_pays(selection: Integers, winner: Integers, n_samples: int, alpha: float) -> np.ndarray:
-    """Guess from the selection sample where bounds on the rivals will certify more than they cost.
+    """Guess from the selection sample where separate bounds on the rivals will give a larger radius.
 
-    Soundness: any guess will do, as long as it does not look at the estimation sample.
+    Soundness: any guess is valid, as long as it does not use the estimation sample.
     """
     shares = selection / np.maximum(selection.sum(axis=1, keepdims=True), 1)
     expected = np.rint(shares * n_samples).astype(np.int64)
@@ -189,7 +189,7 @@ CONFIDENCE = number(0, 1)
 
 
 def resolved_noise(noise: Any, n_classes: int, owner: str) -> Measure:
-    """Return the measure over so many classes; a number q stands for label noise."""
+    """Return the measure over `n_classes` classes; a number q means label noise."""
     check_parameter(owner, "noise", noise, NUMBER | MEASURE)
     measure = LabelFlip(float(noise)) if NUMBER.allows(noise) else noise
     part = getattr(measure, "part", "both")
@@ -197,7 +197,7 @@ def resolved_noise(noise: Any, n_classes: int, owner: str) -> Measure:
         raise ValueError(f"{measure!r} must have part 'labels', 'features' or 'both'. Got {part!r} instead.")
     labels = measure.labels if isinstance(measure, JointNoise) else measure
     if isinstance(labels, LabelFlip) and labels.n_classes not in (None, n_classes):
-        raise ValueError(f"noise is for {labels.n_classes} classes, but there are {n_classes} in the training labels.")
+        raise ValueError(f"noise is for {labels.n_classes} classes, but the training labels have {n_classes}.")
     return measure.with_classes(n_classes) if hasattr(measure, "with_classes") else measure
 
 
@@ -209,7 +209,7 @@ def resolved_guarantee(guarantee: str, measure: Measure, owner: str, name: str =
     if isinstance(measure, FeatureNoise):
         return "gaussian"
     if guarantee == "gaussian":
-        raise ValueError(f"method='gaussian' is for FeatureNoise alone. Got {measure!r} instead: use 'tight' or 'kl'.")
+        raise ValueError(f"method='gaussian' is only for FeatureNoise. Got {measure!r} instead: use 'tight' or 'kl'.")
     if not isinstance(measure, (LabelFlip, JointNoise)):
         raise ValueError(
             f"method='tight' is for LabelFlip, FeatureNoise and JointNoise. Got {measure!r} instead: "
@@ -219,14 +219,14 @@ def resolved_guarantee(guarantee: str, measure: Measure, owner: str, name: str =
 
 
 def radius_unit(measure: Measure) -> str:
-    """Return what a radius under this measure counts."""
+    """Return the unit of a radius under this measure."""
     if isinstance(measure, (LabelFlip, JointNoise)):
         return "labels"
     return "l2" if isinstance(measure, FeatureNoise) else "divergence"
 
 
 def noise_level(measure: Measure) -> float:
-    """Return q, or sigma, or NaN for a measure of somebody's own."""
+    """Return q or sigma; NaN for a custom noise measure."""
     if isinstance(measure, JointNoise):
         return measure.labels.q
     if isinstance(measure, FeatureNoise):
@@ -234,7 +234,7 @@ def noise_level(measure: Measure) -> float:
     return measure.q if isinstance(measure, LabelFlip) else np.nan
 
 
-#: A radius in labels ends at the size of the training set; where that is not known, here.
+#: Largest radius in labels if the size of the training set, its usual limit, is not known.
 MANY_LABELS = 10**6
 
 
@@ -243,9 +243,9 @@ def certified_radius(
 ) -> NDArray[Any]:
     """Return the radius, in the unit of the measure; 0 where the bounds do not decide.
 
-    Soundness: under :class:`JointNoise` it counts changed labels while the features are as given: only the labels' part
-    of the noise then moves, so both bounds for labels hold. Under a measure of somebody's own it is the divergence that
-    the noise may move by (Example 3 of the paper).
+    Soundness: under :class:`JointNoise` it counts changed labels with unchanged features: only the labels' part of the
+    noise then moves, so both bounds for labels hold. Under a custom noise measure it is the divergence by which the
+    noise may move (Example 3 of the paper).
     """
     if isinstance(measure, FeatureNoise):
         if guarantee == "gaussian":
@@ -259,7 +259,7 @@ def certified_radius(
 
 
 def feature_radius(budget: Floats, sigma: float) -> Floats:
-    """Return how far the features may move, in the l2 norm over the whole matrix, for a divergence of `budget`.
+    """Return how far the features may move within a divergence of `budget`, in the l2 norm over the whole matrix.
 
     Soundness: ``||delta||^2 / (2 sigma^2) <= budget``, rounded down.
     """
@@ -275,7 +275,7 @@ def largest_certifiable(
     n_train: int | None = None,
     n_predictions: int = 1,
 ) -> float:
-    """Return the largest radius that so many votes can ever certify: if they are all for the same class.
+    """Return the largest radius that `n_samples` votes can certify, which is reached if all are for the same class.
 
     Parameters
     ----------
@@ -283,19 +283,19 @@ def largest_certifiable(
         Size of the estimation sample.
     confidence : float
         Confidence of the statement.
-    noise : LabelFlip, FeatureNoise, JointNoise or a measure of one's own
+    noise : LabelFlip, FeatureNoise, JointNoise or a custom noise measure
         LabelFlip needs its `n_classes`.
     guarantee : {"tight", "kl", "gaussian"}, default="tight"
         As in :class:`SmoothedClassifier`.
     n_train : int, optional
-        Number of training labels, which no radius in labels exceeds.
+        Number of training labels, the upper limit of a radius in labels.
     n_predictions : int, default=1
-        Number of predictions that the confidence is shared by.
+        Number of predictions for which the confidence holds jointly.
 
     Returns
     -------
     float
-        A whole number if the radius counts labels; -1 if even unanimous votes decide nothing.
+        An integer if the radius counts labels; -1 if even unanimous votes decide nothing.
 
     Examples
     --------
@@ -317,6 +317,6 @@ def largest_certifiable(
 
 
 def error_rate(confidence: Any, n_statements: int, owner: str) -> float:
-    """Return the chance that each of the statements may be wrong, by the union bound, rounded down."""
+    """Return the allowed error probability of each statement, by the union bound, rounded down."""
     check_parameter(owner, "confidence", confidence, CONFIDENCE)
     return float(below((1 - float(confidence)) / n_statements))

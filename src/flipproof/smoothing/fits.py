@@ -1,4 +1,4 @@
-"""Many fits to noisy copies of the training data, each with its own seed, wherever joblib runs them."""
+"""Many fits to noisy copies of the training data, each with its own seed, run by joblib."""
 
 from __future__ import annotations
 
@@ -28,19 +28,19 @@ from flipproof.progress import FitProgress
 
 Result = TypeVar("Result")
 
-#: The two samples, what they are called, and a first fit to the data as they are. Each has seeds of its own.
+#: The two samples, a first fit to the original data, and the names of the samples. Each has separate seeds.
 SELECTION, ESTIMATION, TRIAL = 0, 1, 2
 SAMPLES = ("selection", "estimation")
-#: What a draw's random numbers are for, beside the noise.
+#: Uses of a draw's random numbers, in addition to the noise.
 FITTING, PREDICTING = 1, 2
 
-#: Tasks for each worker: enough to show progress and to keep all of them busy to the end.
+#: Tasks per worker: enough to show progress and to keep all workers busy until the end.
 TASKS_PER_WORKER = 32
 
 
 @dataclass(frozen=True)
 class Draw:
-    """One noisy copy of the training data, by number; its seed depends on nothing else."""
+    """One noisy copy of the training data, by number; its seed depends only on this."""
 
     sample: int
     number: int
@@ -48,12 +48,12 @@ class Draw:
 
 @dataclass(frozen=True)
 class NoisyFits:
-    """How to make the model of any draw.
+    """Fits the model of any draw.
 
-    Every draw has a generator of its own, keyed by the seed, the sample and the number of the draw. The noise is drawn
-    from it first, then the learner's random states; the global generators of NumPy, Python and torch, which a learner
-    may use without saying so, are seeded for each draw as well. So no draw depends on how many there are, on their
-    order, or on who fits them; and models of different draws are independent of each other.
+    Every draw has its own generator, keyed by the seed, the sample and the number of the draw. The noise is drawn from
+    it first, then the learner's random states; the global generators of NumPy, Python and torch, which a learner may
+    use implicitly, are also seeded for each draw. So no draw depends on the number of draws, on their order, or on the
+    worker that fits it; and models of different draws are independent of each other.
     """
 
     estimator: Any
@@ -66,9 +66,9 @@ class NoisyFits:
     def model(self, draw: Draw) -> Any:
         """Fit the base learner to one noisy copy of the training data.
 
-        Where all noisy labels are the same, the model says so without a fit, which many learners would refuse: a fixed
-        function of the noisy labels like any other, so the theorem holds. Where some of several classes are missing,
-        the learner sees the others.
+        If all noisy labels are the same, the model predicts this class without a fit, which many learners would refuse.
+        This is a fixed function of the noisy labels like any other, so the theorem holds. If some classes are missing,
+        the learner is fitted to the others.
         """
         return with_seeds(lambda: self._model(draw), self._seeds(draw, FITTING))
 
@@ -81,7 +81,7 @@ class NoisyFits:
             raise _failed_fit(self.estimator, draw, codes, error) from error
 
     def try_once(self) -> None:
-        """Fit the base learner to the data as they are: what it cannot take is said at once."""
+        """Fit the base learner to the original data, so that invalid input is reported at once."""
 
         def fit() -> None:
             rng = np.random.default_rng(self.seed)
@@ -90,7 +90,7 @@ class NoisyFits:
         with_seeds(fit, self._seeds(Draw(TRIAL, 0), FITTING))
 
     def votes(self, draws: list[Draw], Z: Any) -> tuple[int, Integers]:
-        """Fit the models of some draws of one sample and count their votes on test rows; keep none of them."""
+        """Fit the models of some draws of one sample and count their votes on test rows; the models are not kept."""
         counts = np.zeros((_num_samples(Z), len(self.classes)), dtype=np.int64)
         with single_threaded():
             for draw in draws:
@@ -98,7 +98,7 @@ class NoisyFits:
         return draws[0].sample, counts
 
     def votes_of(self, models: list[Any], draws: list[Draw], Z: Any) -> tuple[Integers, Integers]:
-        """Return the votes of models that were kept, of the selection and of the estimation sample, shape (m, K)."""
+        """Return the votes of stored models, for the selection and the estimation sample, each of shape (m, K)."""
         counts = np.zeros((2, _num_samples(Z), len(self.classes)), dtype=np.int64)
         with single_threaded():
             for draw, model in zip(draws, models, strict=False):  # the selection sample comes first
@@ -137,13 +137,13 @@ class NoisyFits:
         return X, codes
 
     def _seeds(self, draw: Draw, purpose: int) -> list[int]:
-        """Return seeds of a draw for the generators that all code of a process shares."""
+        """Return the seeds of a draw for the global generators of a process."""
         sequence = np.random.SeedSequence(self.seed, spawn_key=(draw.sample, draw.number, purpose))
         return [int(word) for word in sequence.generate_state(3)]
 
 
 def fit_base_learner(estimator: Any, X: Any, labels: NDArray[Any], rng: np.random.Generator) -> Any:
-    """Fit a clone; its random states, unless they are numbers, come from `rng`."""
+    """Fit a clone; its random states come from `rng`, unless they are numbers."""
     if (labels == labels[0]).all():
         return DummyClassifier(strategy="most_frequent").fit(X, labels)
     model = own_clone(estimator, lambda: int(rng.integers(2**31 - 1)))
@@ -152,7 +152,7 @@ def fit_base_learner(estimator: Any, X: Any, labels: NDArray[Any], rng: np.rando
 
 
 def votes_on(model: Any, classes: NDArray[Any], Z: Any) -> Integers:
-    """Ask a model about all test rows, and return the codes of the classes that it votes for."""
+    """Predict all test rows with a model, and return the codes of the classes that it votes for."""
     n_rows = _num_samples(Z)
     try:
         answers = np.asarray(model.predict(fresh(Z)))
@@ -175,7 +175,7 @@ def draws_of(n_select: int, n_samples: int) -> list[Draw]:
 
 
 def seed_from(random_state: Any) -> int:
-    """Return an integer that all draws follow from."""
+    """Return an integer that determines all draws."""
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):
         return int(random_state)
     if random_state is None:  # not from numpy's global generator, whose seed an adversary may know
@@ -184,7 +184,7 @@ def seed_from(random_state: Any) -> int:
 
 
 def in_tasks(draws: list[Draw], n_workers: int) -> list[list[Draw]]:
-    """Cut the draws of each sample into tasks of about the same size."""
+    """Split the draws of each sample into tasks of about the same size."""
     size = -(-len(draws) // (TASKS_PER_WORKER * n_workers))
     tasks = []
     for sample in (SELECTION, ESTIMATION):
@@ -196,10 +196,10 @@ def in_tasks(draws: list[Draw], n_workers: int) -> list[list[Draw]]:
 def run_tasks(
     work: Callable[[list[Draw]], Result], draws: list[Draw], n_jobs: int | None, progress: FitProgress
 ) -> Generator[Result, None, None]:
-    """Yield what `work` returns for each task, in any order; close it, and all workers stop.
+    """Yield the result of `work` for each task, in any order; closing the generator stops all workers.
 
-    An error or an interrupt ends all tasks. What has been found so far is of no use, since the number of samples must
-    not depend on them.
+    An error or an interrupt ends all tasks. Partial results must not be used: the number of samples must not depend on
+    them.
     """
     n_workers = effective_n_jobs(n_jobs)
     tasks = in_tasks(draws, n_workers)
@@ -248,7 +248,7 @@ def _results(
     finally:
         if as_they_come:
             with warnings.catch_warnings():
-                warnings.simplefilter("ignore")  # that tasks were cancelled is what was asked for
+                warnings.simplefilter("ignore")  # joblib warns that tasks were cancelled, as intended
                 results.close()
 
 
@@ -259,6 +259,6 @@ def _counted(work: Callable[[list[Draw]], Result], task: list[Draw]) -> tuple[in
 def _failed_fit(estimator: Any, draw: Draw, codes: Integers, error: Exception) -> ValueError:
     return ValueError(
         f"The base learner {type(estimator).__name__} could not be fitted to draw {draw.number} of the "
-        f"{SAMPLES[draw.sample]} sample ({len(codes)} rows, {len(np.unique(codes))} classes), and no draw can be left "
-        f"out, or the votes would no longer be a fair sample: {' '.join(str(error).split())}"
+        f"{SAMPLES[draw.sample]} sample ({len(codes)} rows, {len(np.unique(codes))} classes), and no draw can be "
+        f"skipped, because the votes would then be a biased sample: {' '.join(str(error).split())}"
     )

@@ -1,4 +1,4 @@
-"""The paper's general view of smoothing (Section 3): vote G and decision g of any function under any measure."""
+"""Smoothing in general (Section 3 of the paper): the vote G and decision g of any function under any measure."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ class SmoothedValue:
     Attributes
     ----------
     value : floats of shape (K,)
-        G for each class: of all that can be drawn, or of what was drawn.
+        G for each class: over all possible draws, or over the samples.
     lower, upper : floats of shape (K,)
-        Bounds on G. From samples, all of them hold at once with the stated confidence; from enumeration they hold, and
-        are apart by no more than rounding.
+        Bounds on G. From samples, all of them hold at once with the stated confidence; from enumeration they always
+        hold, and differ only by rounding.
     log_failure : floats of shape (K,)
-        Log of ``1 - lower``: what the guarantees of :mod:`flipproof.core.guarantees` take.
+        Log of ``1 - lower``: the input of the guarantees of :mod:`flipproof.core.guarantees`.
     n_samples : int or None
-        Number of samples; None if everything was enumerated.
+        Number of samples; None if all draws were enumerated.
     """
 
     value: Floats
@@ -47,9 +47,9 @@ class SmoothedDecision:
     Attributes
     ----------
     decision : int
-        The class with the most of the vote; ties go to the lowest.
+        The class with the largest vote; ties go to the lowest class.
     decided : bool
-        Whether the bounds on G decide that it is so, without a tie.
+        Whether the bounds on G prove this, without a tie.
     divergence_budget : float
         g is the same under any measure rho with KL(rho || measure) up to this (Example 3 of the paper); 0 if undecided.
     log_failure, log_rival : float
@@ -81,17 +81,17 @@ def smoothed_value(
     Parameters
     ----------
     function : callable
-        Takes noisy data, returns a class, 0 to `n_classes` - 1. Anything: a classifier, a whole training procedure.
+        Takes noisy data and returns a class, 0 to `n_classes` - 1: any classifier, or a whole training procedure.
     measure : Measure
         The noise.
-    data : whatever the measure noises
+    data : the data that gets the noise
         Labels for :class:`flipproof.core.noise.LabelFlip`, features for FeatureNoise, a pair of both for JointNoise.
     n_classes : int, default=2
         Number of classes, K.
     n_samples : int, optional
-        Number of samples. None: everything that can be drawn is enumerated, for which the measure needs `support`.
+        Number of samples. None: all possible draws are enumerated; the measure then needs a method `support`.
     confidence : float, default=0.999
-        Chance that all bounds from samples hold.
+        Probability that all bounds from samples hold.
     random_state : int, RandomState or None
         Seed of the samples.
 
@@ -102,14 +102,14 @@ def smoothed_value(
     Notes
     -----
     Soundness: a two-sided Clopper-Pearson interval for each class, with ``1 - confidence`` shared by all of them; two
-    classes have one interval in common. An enumerated vote is a sum of N correctly rounded probabilities, so it is
-    within (N + 2) u of its size; those of :class:`flipproof.core.noise.LabelFlip` that are too small for a normal
-    number are rounded up to one. What the probabilities of another measure lack to 1, and what rounding may hide of
-    that, counts against every class.
+    classes have one interval in common. An enumerated vote is a sum of N correctly rounded probabilities, so its
+    relative error is at most (N + 2) u; probabilities of :class:`flipproof.core.noise.LabelFlip` that are too small for
+    a normal number are rounded up to one. If the probabilities of another measure add up to less than 1, the
+    difference, plus what rounding may hide of it, counts against every class.
 
     Examples
     --------
-    The majority of five labels, each changed with probability 0.1, stays a majority:
+    The majority of five labels, each changed with probability 0.1:
 
     >>> from flipproof.core.noise import LabelFlip
     >>> from flipproof.smoothing import smoothed_value
@@ -138,9 +138,9 @@ def smoothed_decision(
     confidence: float = 0.999,
     random_state: Any = None,
 ) -> SmoothedDecision:
-    """Return the decision g of a function under noise around the data: the class with the most of the vote.
+    """Return the decision g of a function under noise around the data: the class with the largest vote.
 
-    Parameters and enumeration or sampling as in :func:`smoothed_value`. No class is selected beforehand, since the
+    Parameters, enumeration and sampling are as in :func:`smoothed_value`. No class is selected beforehand, since the
     bounds hold for all classes at once. (A tie of two classes goes to class 0 here, and to 1 in the paper; it is never
     decided.)
 
@@ -184,14 +184,14 @@ def smoothed_decision(
 def _enumerated(function: Callable[[Any], Any], measure: Measure, data: Any, n_classes: int) -> SmoothedValue:
     support = getattr(measure, "support", None)
     if support is None:
-        raise ValueError(f"{measure!r} has no support to enumerate: give n_samples=... to draw from it.")
+        raise ValueError(f"{measure!r} has no method 'support' to enumerate: use n_samples=... to draw from it.")
     points, chances = support(data)
     votes = np.array([_class_of(function(point), n_classes) for point in points])
     chances = np.asarray(chances, dtype=np.float64)
     if chances.shape != votes.shape or not (chances >= 0).all() or abs(float(chances.sum()) - 1) > 1e-6:
-        raise ValueError(f"The support of {measure!r} must come with probabilities that add up to 1.")
+        raise ValueError(f"The support of {measure!r} must have probabilities that add up to 1.")
     value = np.bincount(votes, weights=chances, minlength=n_classes).astype(np.float64)
-    # failures are added up on their own: 1 minus a vote near 1 would have no digits left
+    # failures are summed directly: 1 minus a vote near 1 would lose all digits
     failure = np.array([chances[votes != code].sum() for code in range(n_classes)])
     error = (len(chances) + 2) * UNIT_ROUNDOFF
     lacking = 0.0 if isinstance(measure, LabelFlip) else max(0.0, 1 - float(chances.sum())) + 2 * error
@@ -222,6 +222,6 @@ def _class_of(answer: Any, n_classes: int) -> int:
     code = int(answer)
     if code != answer or not 0 <= code < n_classes:
         raise ValueError(
-            f"The function must return a class, 0 to {n_classes - 1}. Got {answer!r} instead: is n_classes right?"
+            f"The function must return a class from 0 to {n_classes - 1}. Got {answer!r} instead: check n_classes."
         )
     return code

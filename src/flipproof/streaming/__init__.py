@@ -1,4 +1,4 @@
-"""Learners for more training rows than memory holds: in files, in blocks, or spread over Dask workers."""
+"""Learners for training rows that do not fit in memory: in files, in blocks, or spread over Dask workers."""
 
 from flipproof.streaming.blocks import Block
 from flipproof.streaming.classifiers import StreamingKernelClassifier, StreamingRidgeClassifier

@@ -20,19 +20,19 @@ from flipproof.streaming.blocks import Block, as_entries, check_entries, check_f
 NPY = (".npy",)
 PARQUET = (".parquet", ".pq")
 
-#: A file, a folder or a pattern; or files one by one.
+#: A file, a folder or a pattern; or a list of files.
 Paths: TypeAlias = "str | os.PathLike[str] | Sequence[str | os.PathLike[str]]"
 
 
 def are_paths(given: object) -> bool:
-    """Whether something is a path, or a list of nothing but paths."""
+    """Whether something is a path, or a list of paths only."""
     if isinstance(given, (list, tuple)):
         return bool(given) and all(isinstance(one, (str, os.PathLike)) for one in given)
     return isinstance(given, (str, os.PathLike))
 
 
 def is_pattern(path: Path) -> bool:
-    """Whether a path stands for others, and is not itself the name of one."""
+    """Whether a path is a pattern and not the name of an existing file."""
     return has_magic(str(path)) and not path.exists()
 
 
@@ -42,14 +42,14 @@ def stands_for_files(path: Path) -> bool:
 
 
 def found_files(paths: Paths, endings: tuple[str, ...]) -> tuple[Path, ...]:
-    """Return the files, sorted by name; of a folder those with such an ending, and none of its folders.
+    """Return the files, sorted by name; of a folder, the files with one of these endings, without subfolders.
 
-    Files of a folder whose names begin with a dot or ``_`` are left out, as Arrow and Spark do.
+    Files of a folder whose names begin with a dot or ``_`` are ignored, as in Arrow and Spark.
 
     Raises
     ------
     OSError
-        In one line, if there are none, or one of them is not there.
+        If there are no files, or one of them does not exist; the message is one line.
     """
     if not isinstance(paths, (str, os.PathLike)):
         return tuple(_file(one) for one in paths)
@@ -58,11 +58,11 @@ def found_files(paths: Paths, endings: tuple[str, ...]) -> tuple[Path, ...]:
         files = [one for one in path.iterdir() if one.suffix.lower() in endings and one.name[0] not in "._"]
         files = [one for one in files if not one.is_dir()]
         if not files:
-            raise OSError(f"there is no file in {str(path)!r} that ends in {' or '.join(endings)}.")
+            raise OSError(f"the folder {str(path)!r} has no files that end in {' or '.join(endings)}.")
     elif is_pattern(path):
         files = [one for one in map(Path, glob(str(path), recursive=True)) if not one.is_dir()]
         if not files:
-            raise OSError(f"there is no file like {str(path)!r}.")
+            raise OSError(f"no file matches {str(path)!r}.")
     else:
         files = [path]
     return tuple(_file(one) for one in sorted(files))
@@ -71,20 +71,20 @@ def found_files(paths: Paths, endings: tuple[str, ...]) -> tuple[Path, ...]:
 def _file(path: str | os.PathLike[str]) -> Path:
     if not Path(path).exists():
         if Path(path).is_symlink():
-            raise OSError(f"cannot read {str(path)!r}: it is a link to {os.readlink(path)!r}, which is not there.")
+            raise OSError(f"cannot read {str(path)!r}: it is a link to {os.readlink(path)!r}, which does not exist.")
         raise OSError(f"cannot read {str(path)!r}: there is no such file or folder.")
     if not Path(path).is_file():
         raise OSError(f"cannot read {str(path)!r}: it is not a file.")
     return Path(path)
 
 
-#: Rows of a file that one task visits, at most: several tasks can share a large file.
+#: Largest number of rows of a file that one task visits: several tasks can share a large file.
 ROWS_IN_PART = 2**20
 
 
 @dataclass(frozen=True)
 class StoredArray:
-    """An array in a file, by where it is: to pickle it is cheap, and whoever needs its numbers opens it anew.
+    """The location of an array in a file: cheap to pickle, and opened again where its numbers are needed.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class StoredArray:
     offset : int
         Bytes before the first entry.
     dtype, shape, strides
-        As those of an array.
+        As for a NumPy array.
     """
 
     path: str
@@ -121,7 +121,7 @@ class StoredArray:
         except OSError as error:
             raise OSError(f"cannot read {self.path!r}: {error.strerror or error}.") from error
         except ValueError as error:
-            raise OSError(f"cannot read {self.path!r}: it is shorter than it was.") from error
+            raise OSError(f"cannot read {self.path!r}: it is shorter than before.") from error
         return np.ndarray(self.shape, self.dtype, buffer=mapped, strides=self.strides)
 
 
@@ -137,9 +137,9 @@ class ArrayPart:
     X, labels, trusted, groups
         These rows.
     first_row : int
-        Number of the first one.
+        Number of the first row.
     source : str
-        Beginning of the names of blocks.
+        Prefix of the names of blocks.
     """
 
     X: Source
@@ -162,7 +162,7 @@ class ArrayPart:
             yield part.whole(part.name)
 
     def whole(self, name: str) -> Block:
-        """Return all rows as one block, which may be larger than memory if it is mapped from a file."""
+        """Return all rows as one block, which may exceed memory if it is mapped from a file."""
         trusted, groups = (None if one is None else _opened(one) for one in (self.trusted, self.groups))
         return Block(name, _opened(self.X), _opened(self.labels), trusted, groups)
 
@@ -179,12 +179,12 @@ class ArrayPart:
         )
 
     def cut(self, size: int) -> tuple[ArrayPart, ...]:
-        """Return parts of at most so many rows, and one without rows if there are none."""
+        """Return parts of at most `size` rows, or one part without rows if there are none."""
         return tuple(self.rows(start, start + size) for start in range(0, max(len(self.X), 1), size))
 
 
 def array_parts(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> tuple[ArrayPart, ...]:
-    """Return the parts of arrays, each as large as a block."""
+    """Return the parts of arrays, each of the size of a block."""
     if not isinstance(X, np.ndarray):
         raise ValueError(f"X must be a numpy array with rows and columns. Got {type(X).__name__} instead.")
     check_features(X, "X")
@@ -199,7 +199,7 @@ def array_parts(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> tupl
 
 
 def npy_parts(X: Paths, y: Any, trusted: Any = None, groups: Any = None) -> tuple[ArrayPart, ...]:
-    """Return the parts of NPY files, of which only the beginnings are read."""
+    """Return the parts of NPY files; only the headers are read."""
     _check_given(y)
     files = [(str(path), _stored_npy(path)) for path in found_files(X, NPY)]
     for path, array in files:
@@ -217,7 +217,7 @@ def npy_parts(X: Paths, y: Any, trusted: Any = None, groups: Any = None) -> tupl
 
 
 def stored(array: NDArray[Any]) -> Source:
-    """Return an array by where it is in a file, if it is mapped from one; any other array as it is."""
+    """Return the location of an array that is mapped from a file; return any other array unchanged."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
         owner = owner.base
@@ -225,7 +225,7 @@ def stored(array: NDArray[Any]) -> Source:
         return array
     if owner.mode == "c":  # copied on write: changes are not in the file
         return array
-    # a slice of a mapped array has the offset of the whole: count from where the mapping begins
+    # a slice of a mapped array has the offset of the whole array: count from the start of the mapping
     mapping: Any = owner._mmap  # type: ignore[attr-defined]
     beginning = owner.offset - owner.offset % mmap.ALLOCATIONGRANULARITY
     before = _address(array) - _address(np.frombuffer(mapping, np.uint8))
@@ -242,20 +242,20 @@ def _opened(array: Source) -> NDArray[Any]:
 
 def _check_given(y: Any) -> None:
     if y is None:
-        raise ValueError("y must hold a label for each row of X. Got None instead.")
+        raise ValueError("y must have a label for each row of X. Got None instead.")
 
 
 def _entries(name: str, given: Any, n_rows: int) -> Source:
-    """Return labels or the like of arrays."""
+    """Return labels, trust or annotators as an array with one entry per row."""
     if isinstance(given, (str, os.PathLike)):
-        raise ValueError(f"{name} must be an array, as X is. Got the path {str(given)!r} instead.")
+        raise ValueError(f"{name} must be an array, like X. Got the path {str(given)!r} instead.")
     entries = stored(as_entries(name, given))
     check_entries(entries, name, n_rows)
     return entries
 
 
 def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]]) -> list[Source]:
-    """Return labels or the like of each file of rows."""
+    """Return labels, trust or annotators for each file of rows."""
     lengths = [len(array) for _, array in files]
     one_by_one = isinstance(given, (list, tuple))
     if not are_paths(given) or (one_by_one and not all(Path(path).suffix.lower() in NPY for path in given)):  # words
@@ -268,7 +268,7 @@ def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]])
             f"{name} must have one file for each of the {len(files)} files of X. Got {len(found)}"
             f"{'' if one_by_one else f' in {str(given)!r}'} instead."
         )
-    if not one_by_one:  # those are in the order that was meant
+    if not one_by_one:  # a list is in the intended order
         _check_numbers(name, [Path(path) for path, _ in files], found)
     columns = [_stored_npy(path) for path in found]
     for path, column, (rows, array) in zip(found, columns, files, strict=True):
@@ -279,14 +279,14 @@ def _entries_by_file(name: str, given: Any, files: Sequence[tuple[str, Source]])
 
 
 def _check_numbers(name: str, rows: Sequence[Path], entries: Sequence[Path]) -> None:
-    """Refuse files whose names end in the same numbers but sort in another order, as X-2, X-10 and y-02, y-10 do."""
+    """Refuse files whose names end in the same numbers but sort differently, like X-2, X-10 and y-02, y-10."""
     expected, found = [_last_number(path) for path in rows], [_last_number(path) for path in entries]
     if expected == found or None in expected or Counter(expected) != Counter(found):
         return
     first = next(place for place, number in enumerate(expected) if number != found[place])
     raise ValueError(
         f"{name}: sorted by name, {str(entries[first])!r} would belong to {str(rows[first])!r}: name the files alike, "
-        "with zeros before short numbers."
+        "with leading zeros."
     )
 
 

@@ -1,4 +1,4 @@
-"""A block of training rows with its labels, trusted rows and annotators, and the checks that it must pass."""
+"""A block of training rows with its labels, trusted rows and annotators, and the checks of its input."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from scipy.sparse import issparse
 
 from flipproof.values import as_mask, as_names, as_values, check_nothing_masked
 
-#: Numbers of a block of rows, at most: 64 MiB in float64.
+#: Largest size of a block of rows, in numbers: 64 MiB in float64.
 NUMBERS_IN_BLOCK = 2**23
 
-#: Rows of a block, at most.
+#: Largest number of rows of a block.
 ROWS_IN_BLOCK = 2**17
 
 
@@ -26,17 +26,17 @@ class Block:
     Attributes
     ----------
     name : str
-        Where the rows come from, as an error should say it: ``"block 17"``, ``"'mails/part-3.parquet', rows 0 to 99"``.
+        Where the rows come from, for error messages: ``"block 17"``, ``"'mails/part-3.parquet', rows 0 to 99"``.
     X : numbers of shape (rows, columns)
         Features.
     labels : array of shape (rows,)
         Labels.
     trusted : booleans of shape (rows,) or None
-        Whose labels nobody can change.
+        Whether the label of each row is trusted.
     groups : array of shape (rows,) or None
-        Who labelled each row.
+        The annotator of each row.
     first_row : int
-        Number of the first row among all, where that is known.
+        Number of the first row among all rows, if known.
     """
 
     name: str
@@ -60,53 +60,53 @@ class Block:
 
 
 class Part(Protocol):
-    """What one task visits: a file, a part of one, or a partition. Whatever travels to a worker can be pickled."""
+    """The rows that one task visits: a file, a part of a file, or a partition. It must be picklable for workers."""
 
     @property
     def name(self) -> str:
-        """Where the rows come from, as an error should say it."""
+        """Where the rows come from, for error messages."""
         ...
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the rows, block after block: the same ones at every call. Blocks may be empty."""
+        """Yield the rows, block after block: the same rows at every call. Blocks may be empty."""
         ...
 
 
 def rows_at_a_time(n_columns: int) -> int:
-    """Return how many rows a block should have: no more than its memory holds."""
+    """Return how many rows a block of this width may have."""
     return max(1, min(ROWS_IN_BLOCK, NUMBERS_IN_BLOCK // max(n_columns, 1)))
 
 
 def check_features(X: Any, name: str) -> None:
-    """Refuse what is no matrix of numbers; values are not looked at, but none may be masked."""
+    """Refuse anything but a matrix of numbers without masked entries; the values themselves are not read."""
     check_nothing_masked(X, name)
     if len(X.shape) != 2:
         raise ValueError(f"{name} must have rows and columns. Got an array of shape {X.shape} instead.")
     if X.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must hold numbers. Got {X.dtype} instead: encode words first.")
+        raise ValueError(f"{name} must contain numbers. Got {X.dtype} instead: encode words first.")
 
 
 def as_features(X: Any, name: str) -> NDArray[Any]:
-    """Return rows and columns as an array of numbers, those of data frames included."""
+    """Return an array or a data frame as an array of numbers."""
     if issparse(X):
-        raise ValueError(f"{name} must be dense. Got {type(X).__name__} instead: make it so with .toarray().")
+        raise ValueError(f"{name} must be dense. Got {type(X).__name__} instead: convert it with .toarray().")
     if hasattr(getattr(X, "dtypes", None), "items"):
         numbers = numbers_of_frame(X, name)
     else:
         check_nothing_masked(X, name)
         try:
             numbers = np.asarray(X)
-        except ValueError as error:  # rows of several lengths
+        except ValueError as error:  # rows of different lengths
             raise ValueError(f"{name} must have rows and columns: {error}") from error
     check_features(numbers, name)
     return numbers
 
 
 def made_features(X: Any, n_rows: int, name: str) -> NDArray[Any]:
-    """Return what a function made of rows as an array; refuse it if it is none, or not of as many rows."""
+    """Return the result of a function of rows as an array; refuse it if it is not a matrix of `n_rows` rows."""
     made = as_features(X, name)
     if len(made) != n_rows:
-        raise ValueError(f"{name} must have {n_rows} rows, as many as it got. Got {len(made)} instead.")
+        raise ValueError(f"{name} must have {n_rows} rows, as many as its input. Got {len(made)} instead.")
     return made
 
 
@@ -116,14 +116,14 @@ def numbers_of_frame(frame: Any, name: str) -> NDArray[Any]:
     Parameters
     ----------
     frame : data frame
-        Columns of numbers or booleans, of numpy's types or of pandas' own.
+        Columns of numbers or booleans, of NumPy or pandas types.
     name : str
-        What it is called, for errors.
+        Its name, for error messages.
 
     Raises
     ------
     ValueError
-        That names the first column of anything else.
+        If a column has another type; the message names the first one.
     """
     for column, kind in frame.dtypes.items():
         if kind.kind not in "biuf":
@@ -131,13 +131,13 @@ def numbers_of_frame(frame: Any, name: str) -> NDArray[Any]:
     kinds = set(frame.dtypes)
     if all(isinstance(kind, np.dtype) for kind in kinds) and (len(kinds) == 1 or np.dtype(bool) not in kinds):
         return np.asarray(frame.to_numpy())
-    # pandas would make objects of these
+    # pandas would convert these to objects
     is_narrow = all(kind.kind == "f" and getattr(kind, "itemsize", None) == 4 for kind in kinds)
     return np.asarray(frame.to_numpy(dtype=np.float32 if is_narrow else np.float64, na_value=np.nan))
 
 
 def column_names(X: Any) -> tuple[Any, ...] | None:
-    """Return what the columns of a data frame or table are called; None if they are but numbered, or it is neither."""
+    """Return the column names of a data frame or table; None if they are only numbers, or if it is neither."""
     names = getattr(X, "column_names", getattr(X, "columns", None))
     if names is None or tuple(names) == tuple(range(len(names))):
         return None
@@ -145,16 +145,16 @@ def column_names(X: Any) -> tuple[Any, ...] | None:
 
 
 def check_entries(entries: Any, name: str, n_rows: int, of: str = "") -> None:
-    """Refuse what has not one entry for each row; `of` says where the rows are from."""
+    """Refuse entries unless there is one for each row; `of` says where the rows come from."""
     if len(entries.shape) != 1 or entries.shape[0] != n_rows:
         got = entries.shape[0] if len(entries.shape) == 1 else f"an array of shape {entries.shape}"
         raise ValueError(f"{name} must have one entry for each of the {n_rows} rows{of}. Got {got} instead.")
 
 
 def as_entries(purpose: str, given: Any, block: str = "") -> NDArray[Any]:
-    """Return labels ("y"), "trusted" or "groups" by value, as an array; `block` is which ones, for errors.
+    """Return labels ("y"), "trusted" or "groups" by value, as an array; `block` is their block, for error messages.
 
-    Values of an array that may be mapped from a file are not looked at, and it stays so.
+    An array that may be mapped from a file stays mapped, and its values are not read.
     """
     name = f"{block}: {purpose}" if block else purpose
     plain = "b" if purpose == "trusted" else "biufUS"
@@ -169,12 +169,12 @@ def as_entries(purpose: str, given: Any, block: str = "") -> NDArray[Any]:
 
 
 def checked_block(name: str, X: Any, labels: Any, trusted: Any = None, groups: Any = None) -> Block:
-    """Return a block of what somebody gave as one.
+    """Check a block given by the user, and return it.
 
     Raises
     ------
     ValueError
-        That names the block, if it is none.
+        If it is invalid; the message names the block.
     """
     X, labels = as_features(X, f"{name}: X"), as_entries("y", labels, name)
     check_entries(labels, f"{name}: y", len(X))
@@ -188,7 +188,7 @@ def checked_block(name: str, X: Any, labels: Any, trusted: Any = None, groups: A
 
 
 def in_pieces(block: Block) -> Iterator[Block]:
-    """Yield a block that may be too large in such as memory holds; their names say which rows they are."""
+    """Split a block into pieces that fit in memory; their names say which rows they are."""
     size = rows_at_a_time(block.X.shape[1])
     if len(block) <= size:
         yield block
@@ -199,7 +199,7 @@ def in_pieces(block: Block) -> Iterator[Block]:
 
 
 def rows_in_words(first: int, count: int) -> str:
-    """Say which rows these are."""
+    """Return a text that says which rows these are."""
     if count == 0:
         return "no rows"
     return f"row {first}" if count == 1 else f"rows {first} to {first + count - 1}"

@@ -1,4 +1,4 @@
-"""Visit the rows on a Dask cluster: one task for each part, and a tree of tasks that adds up the results."""
+"""Visit the rows on a Dask cluster: one task per part, and a tree of tasks that adds up the results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from flipproof.streaming.rows import RowBlocks
 
 
 def size(value: Any) -> int:
-    """Return the bytes of something, with those of all its fields."""
+    """Return the size of a value in bytes, including all its fields."""
     if is_dataclass(value):
         return sum(size(getattr(value, field.name)) for field in fields(value))
     if isinstance(value, partial):
@@ -38,33 +38,33 @@ def size(value: Any) -> int:
     return int(sizeof(value))
 
 
-#: Findings that one task adds up. A worker holds about so many times log(parts) of them: few, since they can be large.
+#: Findings that one task adds up. Small, since findings can be large and a worker holds about FAN_IN * log(parts).
 FAN_IN = 4
 
-#: Share of the workers' memory that kept rows may take.
+#: Share of the workers' memory that kept rows may use.
 KEPT_SHARE = 0.3
 
-#: Where workers say that they have visited a part.
+#: Topic under which workers report visited parts.
 TOPIC = "flipproof"
 
 PACKAGE = "flipproof"
 
-#: Fields of parts that are the same for many of them: how files are read, and functions of features.
+#: Fields that many parts share: how files are read, and functions of features.
 SHARED_FIELDS = ("reading", "function")
 
-# here, because workers import this module: without it, they would count some bytes for any of these
+# registered here, because workers import this module: otherwise Dask would underestimate these sizes
 sizeof.register((Keep, KeptPart, Visit, Visited), size)
 
 
 @dataclass(frozen=True)
 class OnCluster:
-    """Visits parts by Dask: on the workers of a client, or in Dask's own threads where there is none."""
+    """Visits parts with Dask: on the workers of a client, or in Dask's local threads without a client."""
 
     client: Client | None
     verbose: int = 0
 
     def total(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str) -> Any:
-        """Return the sum of what is found in all parts, in their order; None where there are no rows."""
+        """Return the sum of the findings of all parts, in their order; None if there are no rows."""
         if not rows.parts:
             return None
         run = uuid.uuid4().hex
@@ -75,9 +75,9 @@ class OnCluster:
             return _result(self.client, graph(visit, rows, says, held, run))
 
     def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
-        """Let the workers keep what they make of each part, itself a part, if they have memory to spare for it.
+        """Let the workers keep the result of each visit, which is a part itself, if they have enough memory.
 
-        It is kept as long as what is returned. What a worker loses is made anew.
+        It is kept as long as the returned object. Results that a worker loses are computed again.
         """
         if self.client is None or not rows.parts or n_bytes > KEPT_SHARE * _memory(self.client):
             return None
@@ -88,18 +88,18 @@ class OnCluster:
         return DaskRows(tuple(parts), rows.has_trusted, rows.has_groups, keeper=self.client)
 
     def keeps(self, rows: RowBlocks) -> bool:
-        """Tell whether rows are kept by the workers of this very client."""
+        """Tell whether rows are kept by the workers of this client."""
         if self.client is None or not isinstance(rows, DaskRows) or rows.keeper is not self.client:
             return False
         return all(future.status in ("finished", "pending") for future in futures_of(list(rows.parts)))
 
     def _held(self, rows: RowBlocks) -> Held:
-        """Return what holds what the visits share: on all workers, unless partitions say who is to visit them."""
+        """Return the holder of shared objects: on all workers, unless partitions already determine the worker."""
         return Held(None if rows.is_in_dask else self.client)
 
 
 def on_cluster(client: Client | None, verbose: int = 0) -> OnCluster:
-    """Return what visits rows on the client's workers, by default on those of the client that is active, if any.
+    """Return an object that visits rows on the client's workers; the default is the active client, if any.
 
     Raises
     ------
@@ -115,12 +115,12 @@ def on_cluster(client: Client | None, verbose: int = 0) -> OnCluster:
 
 
 def computed(collection: Any, client: Client | None) -> Any:
-    """Return what a Dask collection holds, as computed by the client, by default by the one that is active, if any."""
+    """Compute a Dask collection with the client; the default is the active client, if any."""
     client = _client_or_active(client)
     if client is None:
         return collection.compute()
     with _clear_errors(client):
-        check_workers(client)  # or a client that is closed would wait for ever
+        check_workers(client)  # otherwise a closed client would wait forever
         return _result(client, collection)
 
 
@@ -143,28 +143,28 @@ def check_workers(client: Client) -> None:
     if not client.nthreads():
         raise ValueError(
             f"The scheduler at {scheduler} has no workers: start some with 'dask worker {scheduler}', or wait for "
-            "them. A cluster that adapts to its work needs a minimum of one."
+            "them. An adaptive cluster needs a minimum of one."
         )
     here = importlib.metadata.version(PACKAGE)
     found = client.run(importlib.metadata.version, PACKAGE, on_error="return")
     for worker, version in found.items():
         if isinstance(version, importlib.metadata.PackageNotFoundError):
             raise ImportError(f"The worker {worker} does not have {PACKAGE}: pip install '{PACKAGE}[dask]' there.")
-        # a worker that does not answer may be lost, and others do its work then
+        # a worker that does not answer may be lost; others then do its work
         if not isinstance(version, Exception) and version != here:
             raise ImportError(f"The worker {worker} has {PACKAGE} {version}, but this process has {here}.")
 
 
 @contextmanager
 def _clear_errors(client: Client) -> Iterator[None]:
-    """Say in one line what happened to the cluster; errors of the tasks themselves pass as they are."""
+    """Turn failures of the cluster into one-line errors; errors of the tasks themselves are passed on."""
     address = client.scheduler.address if client.scheduler is not None else "?"
     try:
         yield
     except KilledWorker as error:
         died = "A worker" if error.allowed_failures == 0 else f"{error.allowed_failures + 1} workers"
         raise ConnectionError(
-            f"{died} died at one task, most likely for want of memory: give workers more of it, or cut the rows into "
+            f"{died} died at one task, most likely out of memory: give workers more memory, or split the rows into "
             "smaller parts."
         ) from error
     except ModuleNotFoundError as error:
@@ -172,21 +172,21 @@ def _clear_errors(client: Client) -> Iterator[None]:
     except (CancelledError, ClosedClientError, OSError, TimeoutError, RuntimeError) as error:
         if client.status != "running":
             raise ConnectionError(
-                f"The scheduler at {address} was lost, or the client was closed: connect again, and do this again."
+                f"The scheduler at {address} was lost, or the client was closed: connect again and retry."
             ) from error
         if isinstance(error, CancelledError):
             reason = " ".join(str(error).split())
             raise ConnectionError(f"The work on the cluster at {address} was cancelled there: {reason}") from error
         if isinstance(error, RuntimeError) and "deserialization of the task graph" in str(error):
             raise ImportError(
-                f"The scheduler at {address} cannot read the tasks: it needs {PACKAGE}, and all else that they need."
+                f"The scheduler at {address} cannot read the tasks: install {PACKAGE} and its requirements there."
             ) from error
         raise
 
 
 @contextmanager
 def _events(client: Client, run: str, line: ProgressLine) -> Iterator[None]:
-    """Show how many parts have been visited, as the workers say; a part that was visited twice counts once."""
+    """Show how many parts the workers have visited; a part that was visited twice counts once."""
     if not line.verbose:
         yield
         return
@@ -209,20 +209,20 @@ def _events(client: Client, run: str, line: ProgressLine) -> Iterator[None]:
 
 @contextmanager
 def _large_graphs() -> Iterator[None]:
-    """Let graphs be large: what all tasks need, as the coordinates of test rows, must not be lost with a worker."""
+    """Allow large graphs: data that all tasks need, like coordinates of test rows, must not be lost with a worker."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Sending large graph")
         yield
 
 
 def _memory(client: Client) -> int:
-    """Return the memory of all workers in bytes; 0 where one of them has no limit."""
+    """Return the memory of all workers in bytes; 0 if one of them has no limit."""
     limits = [worker["memory_limit"] or 0 for worker in client.scheduler_info()["workers"].values()]
     return sum(limits) if all(limits) else 0
 
 
 def _persisted(client: Client, tasks: Any) -> Any:
-    """Return tasks that are done, and leave what they made where it is."""
+    """Run tasks and leave their results on the workers."""
     with _large_graphs():
         made = client.persist(tasks)
     futures = futures_of(made)
@@ -242,7 +242,7 @@ def _result(client: Client, task: Any) -> Any:
 
 @contextmanager
 def _cancelled_on_error(client: Client, futures: list[Future]) -> Iterator[None]:
-    """Let the cluster forget what nobody waits for any more, be it for an error or an interrupt."""
+    """Cancel the tasks after an error or an interrupt."""
     try:
         yield
     except BaseException:
@@ -261,19 +261,19 @@ def _computed_here(task: Any) -> Any:
     except ValueError as error:
         if "Missing dependency" in str(error):
             raise ConnectionError(
-                "The rows were kept by a cluster that there is no client of now: connect to it, or make them anew."
+                "The rows were kept by a cluster that is no longer connected: connect to it, or create them again."
             ) from error
         raise
 
 
 def _named(function: Callable[..., Any], says: str, *arguments: Any) -> Any:
-    """Return a task that the dashboard shows by a name that says what it does."""
+    """Return a task that the dashboard shows under a descriptive name."""
     name = says.lower().replace(" ", "-")
     return dask.delayed(function, pure=False)(*arguments, dask_key_name=f"{name}-{uuid.uuid4().hex}")
 
 
 def graph(visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: Held, run: str = "") -> Any:
-    """Return the task at the root of the tree; `run` is how workers call it when they report a part."""
+    """Return the task at the root of the tree; `run` identifies it when workers report a part."""
     findings = _findings(visit, rows, says, held, run)
     while len(findings) > 1:
         findings = [_named(_add, "adding up", findings[i : i + FAN_IN]) for i in range(0, len(findings), FAN_IN)]
@@ -286,26 +286,23 @@ def _findings(visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: He
 
 
 def _hold(shared: Any) -> Any:
-    """Return what many tasks share, such as a visit: a task of its own, so that it travels to each worker once."""
+    """Return an object that many tasks share; as a separate task, it is sent to each worker only once."""
     return shared
 
 
 def _check_copies(shared: Any) -> None:
-    """Refuse what cannot be sent on by whoever gets it: a scheduler that fails to do so would wait for ever."""
+    """Refuse objects whose copies cannot be pickled again: the scheduler would wait forever."""
     try:
         pickle.dumps(pickle.loads(pickle.dumps(shared)))
     except Exception as error:
-        raise ValueError(
-            f"{shared!r:.200} must be such that copies of it can be pickled again: {' '.join(str(error).split())}."
-        ) from error
+        raise ValueError(f"Copies of {shared!r:.200} must be picklable: {' '.join(str(error).split())}.") from error
 
 
 class Held:
-    """Replaces what many parts share, such as a visit or a fitted encoder, by tasks; as a context, till it is left.
+    """Replaces objects that many parts share, like a visit or a fitted encoder, by tasks; a context manager.
 
-    With a client, what they hold is copied to all its workers before it is needed. Dask gives tasks to workers that
-    have something they need: if one worker had what all tasks need, it would get them all. Copies that are lost are
-    replaced, or made anew.
+    With a client, they are copied to all its workers first. Dask assigns tasks to workers that hold their inputs: if
+    only one worker had what all tasks need, it would get all tasks. Lost copies are replaced or computed again.
     """
 
     def __init__(self, client: Client | None) -> None:
@@ -318,12 +315,12 @@ class Held:
     def __exit__(self, error: type[BaseException] | None, *_: object) -> None:
         tasks = list(self._tasks.values())
         self._tasks.clear()
-        # Dask forgets what nobody refers to, but the traceback of an error may refer to these tasks for a long time
+        # Dask frees unreferenced tasks, but the traceback of an error may keep references for a long time
         if error is not None and self._client is not None:
             _cancel(self._client, futures_of(tasks))
 
     def part(self, part: Any) -> Any:
-        """Return a part whose shared fields are tasks; Dask makes it whole again on the worker."""
+        """Return a part whose shared fields are tasks; Dask resolves them on the worker."""
         if not is_dataclass(part):
             return part
         changed = {name: self.by_all(getattr(part, name)) for name in SHARED_FIELDS if hasattr(part, name)}
@@ -332,7 +329,7 @@ class Held:
         return replace(part, **changed) if changed else part  # type: ignore[type-var]
 
     def by_all(self, shared: Any) -> Any:
-        """Return the task that holds something for all workers."""
+        """Return the task that holds an object for all workers."""
         if id(shared) not in self._tasks:
             self._tasks[id(shared)] = self._task(shared)
         return self._tasks[id(shared)]
@@ -348,7 +345,7 @@ class Held:
 def _on_all_workers(client: Client, task: Any) -> Any:
     task = _persisted(client, task)
     futures = futures_of(task)
-    # if a worker or the scheduler is lost meanwhile, this ends in many ways: what comes next is slower then, or says so
+    # losing a worker or the scheduler here fails in many ways; the next step is then slower, or raises a clear error
     with _cancelled_on_error(client, futures), suppress(Exception):
         client.replicate(futures)
     return task

@@ -1,4 +1,4 @@
-"""Rows in Dask's arrays and data frames: one part for each partition, which stays where it is."""
+"""Rows in Dask arrays and data frames: one part for each partition, which stays on its worker."""
 
 from __future__ import annotations
 
@@ -20,18 +20,18 @@ COLUMNS = ("y", "trusted", "groups")
 
 @dataclass(frozen=True, eq=False)
 class Partition:
-    """A partition of Dask collections: whoever visits it gets what its fields stand for.
+    """A partition of Dask collections: a task that visits it gets the computed values of its fields.
 
     Attributes
     ----------
     name : str
-        Which one it is.
+        Its name, for error messages.
     X : array or data frame of some rows
-        Features, with the columns that `columns` name.
+        Features, and the columns that `columns` names.
     columns : dict
         Labels, trust and annotators: entries of these rows, or the name of a column of `X`.
     feature_names : tuple of str or None
-        Columns of a data frame that are features.
+        The feature columns of a data frame.
     """
 
     name: str
@@ -47,7 +47,7 @@ class Partition:
         for name, one in given.items():
             if len(one) != len(X):
                 raise ValueError(f"{self.name} has {len(X)} rows, but {name} has {len(one)} entries there.")
-        if len(X) == 0:  # empty partitions may be of any type
+        if len(X) == 0:  # empty partitions may have any type
             return
         entries = {name: as_entries(name, one, self.name) for name, one in given.items()}
         columns = entries["y"], entries.get("trusted"), entries.get("groups")
@@ -61,7 +61,7 @@ class Partition:
         strange = [name for name in self.X.columns if name not in (*self.feature_names, *self._taken())]
         if missing or strange:
             what = f"no column {missing[0]!r}" if missing else f"a column {strange[0]!r}"
-            raise ValueError(f"{self.name} has {what}, unlike the data frame that it is a partition of.")
+            raise ValueError(f"{self.name} has {what}, unlike its data frame.")
         features = self.X[list(self.feature_names)]
         return numbers_of_frame(features, self.name)
 
@@ -71,9 +71,9 @@ class Partition:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class DaskRows(RowBlocks):
-    """Rows in the partitions of Dask collections; as long as it has `collections`, what they persist is kept.
+    """Rows in the partitions of Dask collections; `collections` keeps their persisted data alive.
 
-    `keeper` is the client whose workers keep the parts themselves, where they do.
+    `keeper` is the client whose workers hold the parts, if they do.
     """
 
     collections: tuple[Any, ...] = ()
@@ -85,11 +85,11 @@ class DaskRows(RowBlocks):
 def dask_rows(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
     """Return the rows of a Dask array or data frame, one part for each of its partitions.
 
-    `y`, `trusted` and `groups` are Dask arrays or series of the same partitions, arrays in memory if it is known how
-    many rows each partition has, or columns of the data frame.
+    `y`, `trusted` and `groups` are Dask arrays or series with the same partitions, arrays in memory if the number of
+    rows of each partition is known, or columns of the data frame.
     """
     if y is None:
-        raise ValueError("y must hold a label for each row of X, or name the column that does. Got None instead.")
+        raise ValueError("y must have a label for each row of X, or be the name of a column. Got None instead.")
     given = {name: one for name, one in zip(COLUMNS, (y, trusted, groups), strict=True) if one is not None}
     if isinstance(X, da.Array):
         if X.ndim != 2:
@@ -122,10 +122,10 @@ def dask_rows(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlo
 def _pieces(
     name: str, given: Any, n_parts: int, lengths: tuple[int, ...] | None, feature_names: tuple[str, ...] | None
 ) -> list[Any]:
-    """Return what each partition gets of labels or the like."""
+    """Return the labels, trust or annotators of each partition."""
     if isinstance(given, str):
         if feature_names is None:
-            raise ValueError(f"{name} must be an array where X is one. Got the name {given!r} instead.")
+            raise ValueError(f"{name} must be an array if X is an array. Got the name {given!r} instead.")
         return [given] * n_parts
     if isinstance(given, da.Array):
         if given.ndim != 1:
@@ -138,7 +138,7 @@ def _pieces(
             raise ValueError(f"{name} must be a series, or the name of a column. Got a data frame instead.")
         pieces = list(given.to_delayed())
     elif lengths is None:
-        raise ValueError(f"{name} must be in Dask, too, where it is not known how many rows a partition of X has.")
+        raise ValueError(f"{name} must be a Dask collection if the lengths of the partitions of X are unknown.")
     else:
         entries = as_entries(name, given)
         if entries.shape != (sum(lengths),):

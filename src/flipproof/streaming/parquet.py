@@ -1,4 +1,4 @@
-"""Rows of Parquet files, a row group for each task, after a look at the files' footers; needs pyarrow."""
+"""Rows of Parquet files: the footers are checked first, then each task reads a row group; needs pyarrow."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from flipproof.tables.columns import (
     type_kind_of_values,
 )
 
-#: Characters of an error of somebody else's that are repeated.
+#: Longest part of a pyarrow error that is repeated, in characters.
 LONGEST_REASON = 200
 
 
 @dataclass(frozen=True)
 class Footer:
-    """What a file says of itself.
+    """The footer of a file.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Footer:
 
     @staticmethod
     def read(path: str) -> Footer:
-        """Read the footer of a file, and refuse names that two columns have."""
+        """Read the footer of a file, and refuse duplicate column names."""
         try:
             with ParquetFile(path) as file:
                 footer = Footer(path, file.schema_arrow, file.metadata)
@@ -63,12 +63,12 @@ class Footer:
         return footer
 
     def type_of(self, name: str) -> pa.DataType:
-        """Return the type of a column, of its values if it is a dictionary."""
+        """Return the type of a column; for a dictionary, the type of its values."""
         kind = self.schema.field(name).type
         return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     def kind_of(self, name: str) -> str:
-        """Return what a column holds, or its type if that is nothing that features can be."""
+        """Return what a column holds, or its type if it cannot be a feature."""
         kind = self.type_of(name)
         try:
             return type_kind(name, kind)
@@ -77,25 +77,25 @@ class Footer:
 
 
 def named_twice(names: Sequence[str]) -> str | None:
-    """Return a name that is among others more than once, if there is one."""
+    """Return a name that occurs more than once, if there is one."""
     return next((name for name, count in Counter(names).items() if count > 1), None)
 
 
 def read_failure(path: str, error: BaseException) -> OSError:
-    """Return the error to raise for one of pyarrow's, in one line."""
+    """Return a one-line error for an error of pyarrow."""
     reason = " ".join(str(error).split()).rstrip(".")
     return OSError(f"cannot read {path!r} as Parquet: {reason[:LONGEST_REASON]}.")
 
 
 def all_index_columns(footers: Sequence[Footer]) -> set[str]:
-    """Return the columns that are the index of pandas' data frame in any of the files."""
+    """Return the columns that are the index of a pandas data frame in any of the files."""
     return {name for footer in footers for name in index_columns(footer.schema)}
 
 
 def check_same_columns(
     footers: Sequence[Footer], names: Sequence[str], features: Sequence[str], besides: Collection[str] | None = None
 ) -> None:
-    """Refuse files that lack a column that the first one has, or in which it holds something else.
+    """Refuse files that lack a column of the first file, or in which it is of another kind.
 
     Parameters
     ----------
@@ -104,9 +104,9 @@ def check_same_columns(
     names : sequence of str
         Columns to be read.
     features : sequence of str
-        Those of them that are features, for which booleans are numbers.
+        The feature columns among them, for which booleans count as numbers.
     besides : collection of str, optional
-        Columns that a file may have besides. By default it may have any.
+        Other columns that a file may have; any by default.
     """
     first, wanted, numeric = footers[0], set(names), set(features)
     kinds: dict[str, tuple[str, str]] = {}
@@ -116,7 +116,7 @@ def check_same_columns(
             if name not in there:
                 raise ValueError(_missing(name, footer, first))
             kind = footer.kind_of(name)
-            if kind == "nothing":  # none of the file's rows has a value, which may have been of any kind
+            if kind == "nothing":  # no row of the file has a value, so it may be of any kind
                 continue
             known, path = kinds.setdefault(name, (kind, footer.path))
             alike = {kind, known} == {"numbers", "booleans"} and name in numeric
@@ -125,16 +125,16 @@ def check_same_columns(
         more = [] if besides is None else sorted(there - wanted - set(besides))
         if more:
             raise ValueError(
-                f"{footer.path!r} has a column {more[0]!r}, which {first.path!r} has not: "
+                f"{footer.path!r} has a column {more[0]!r}, which {first.path!r} does not have: "
                 "name the columns to be read with features=[...]."
             )
     for name in features:
         if name not in kinds:
-            raise ValueError(f"column {name!r} of {first.path!r} has no values at all: leave it out.")
+            raise ValueError(f"column {name!r} of {first.path!r} has no values: leave it out.")
 
 
 def check_numeric(footers: Sequence[Footer], features: Sequence[str]) -> None:
-    """Refuse features that are neither numbers nor vectors of them."""
+    """Refuse features that are neither numbers nor vectors of numbers."""
     for footer in footers:
         for name in features:
             kind = footer.type_of(name)
@@ -150,13 +150,13 @@ def check_numeric(footers: Sequence[Footer], features: Sequence[str]) -> None:
                 held = f"vectors of {kind.value_type}"
             if held not in ("numbers", "booleans", "vectors"):
                 raise ValueError(
-                    f"column {name!r} of {footer.path!r} holds {held}, not numbers: leave it out, or turn it into "
-                    "numbers first, as encode=TableEncoder().fit(some_rows).transform does."
+                    f"column {name!r} of {footer.path!r} holds {held}, not numbers: leave it out, or convert it to "
+                    "numbers, for example with encode=TableEncoder().fit(some_rows).transform."
                 )
 
 
 def all_narrow(footers: Sequence[Footer], features: Sequence[str]) -> bool:
-    """Whether float32 holds all features as they are: floats of 32 bits or less, and booleans beside them."""
+    """Whether float32 holds all features exactly: floats of at most 32 bits, with or without booleans."""
     types = [footer.type_of(name) for footer in footers for name in features]
     inner = [kind.value_type if pa.types.is_nested(kind) else kind for kind in types]
     narrow = [kind for kind in inner if pa.types.is_float32(kind) or pa.types.is_float16(kind)]
@@ -165,12 +165,12 @@ def all_narrow(footers: Sequence[Footer], features: Sequence[str]) -> bool:
 
 
 def vector_lengths(footers: Sequence[Footer], features: Sequence[str]) -> dict[str, int]:
-    """Return how long the vectors of columns are, where a footer says so.
+    """Return the lengths of the vectors of columns, as far as the footers contain them.
 
     Raises
     ------
     ValueError
-        If it is not the same in all files.
+        If a length is not the same in all files.
     """
     lengths: dict[str, tuple[int, str]] = {}
     for footer in footers:
@@ -191,7 +191,7 @@ def vector_columns(footers: Sequence[Footer], features: Sequence[str]) -> list[s
 
 
 def width_at_most(footers: Sequence[Footer], features: Sequence[str]) -> int:
-    """Return about how many numbers a row has, where vectors are longest."""
+    """Return about how many numbers the widest row has."""
     vectors = vector_columns(footers, features)
     longest = dict.fromkeys(vectors, 1)
     for footer in footers:
@@ -202,7 +202,7 @@ def width_at_most(footers: Sequence[Footer], features: Sequence[str]) -> int:
 
 
 def _lengths_in(footer: Footer, name: str) -> list[int]:
-    """Return the lengths of vectors in a file that are certain: where none of the numbers is missing."""
+    """Return the lengths of vectors in a file that are certain, because no number is missing."""
     kind = footer.type_of(name)
     if pa.types.is_fixed_size_list(kind):
         return [kind.list_size]
@@ -214,7 +214,7 @@ def _lengths_in(footer: Footer, name: str) -> list[int]:
 
 
 def _chunks(footer: Footer, name: str) -> list[tuple[ColumnChunkMetaData, int]]:
-    """Return the stored numbers of a column of vectors in each row group that is not empty, and its number of rows."""
+    """Return the column chunks of a column of vectors in all non-empty row groups, with their numbers of rows."""
     leaves = [i for i in range(footer.metadata.num_columns) if _is_list(footer.metadata.schema.column(i).path, name)]
     groups = [footer.metadata.row_group(number) for number in range(footer.metadata.num_row_groups)]
     return [(group.column(i), group.num_rows) for group in groups if group.num_rows for i in leaves]
@@ -226,21 +226,21 @@ def _is_complete(chunk: ColumnChunkMetaData) -> bool:
 
 
 def _is_list(path: str, name: str) -> bool:
-    """Whether the path of stored numbers is that of a list, 'name.list.element'; a name may hold dots itself."""
+    """Whether the path of a stored column is that of a list, 'name.list.element'; a name may contain dots."""
     return path.startswith(f"{name}.") and path.count(".") == name.count(".") + 2
 
 
 def _missing(name: str, footer: Footer, first: Footer) -> str:
     if footer is first:
         names = ", ".join(map(repr, first.schema.names[:10])) + (", ..." if len(first.schema.names) > 10 else "")
-        return f"{first.path!r} has no column {name!r}, but {names}."
+        return f"{first.path!r} has no column {name!r}; its columns are {names}."
     return f"{footer.path!r} has no column {name!r}, which {first.path!r} has."
 
 
-#: Bytes of each column that are read at a time: not all of a large row group, and not much of a thousand columns.
+#: Bytes of each column that are read at a time: limits memory for large row groups and for thousands of columns.
 READ_AT_A_TIME = 2**16
 
-#: Rows that are encoded at a time: nobody knows how many columns come out. With a thousand it is a full block.
+#: Rows that are encoded at a time. The number of encoded columns is unknown; with a thousand it is a full block.
 ROWS_TO_ENCODE = 2**13
 
 
@@ -253,15 +253,15 @@ class Reading:
     features : tuple of str
         Columns of features.
     label, trusted, groups : str
-        Other columns; None where nothing is known.
+        Other columns; None if there are none.
     width : int
-        About how many numbers the features of a row are.
+        Approximate number of features of a row.
     encode : callable, optional
-        Turns a table of the features into numbers.
+        Converts a table of the features to numbers.
     dtype : dtype
-        Of features that are not encoded.
+        Type of features that are not encoded.
     lengths : mapping of int
-        How long the vectors of a column are, where that is known.
+        Length of the vectors of a column, if known.
     """
 
     features: tuple[str, ...]
@@ -302,7 +302,7 @@ class Reading:
             encoded = self.encode(table.select(list(self.features)))
         except ValueError as error:
             raise ValueError(f"{name}: {error}") from error
-        return made_features(encoded, table.num_rows, f"{name}: what 'encode' returns")
+        return made_features(encoded, table.num_rows, f"{name}: the result of 'encode'")
 
     def _matrix(self, table: pa.Table) -> NDArray[Any]:
         matrices = []
@@ -311,7 +311,7 @@ class Reading:
             if pa.types.is_nested(column.type):
                 matrices.append(plain_vectors(name, column, self.lengths.get(name), self.dtype))
             else:
-                length = self.lengths.get(name, 1)  # vectors elsewhere, none of which is there in this file
+                length = self.lengths.get(name, 1)  # a column of vectors in other files, empty in this one
                 matrices.append(np.repeat(plain_numbers(column, self.dtype)[:, None], length, axis=1))
         return matrices[0] if len(matrices) == 1 else np.concatenate(matrices, axis=1)
 
@@ -323,15 +323,15 @@ class ParquetPart:
     Attributes
     ----------
     path : str
-        The file, as errors should call it.
+        The file, for error messages.
     location : str
-        Where it is, for workers in any folder.
+        Its absolute path, for workers in any folder.
     row_group : int
         Number of the row group.
     first_row, n_rows : int
-        Number of its first row in the file, and how many rows it has.
+        Number of its first row in the file, and its number of rows.
     reading : Reading
-        What is read from each row.
+        What is read from each row, and how.
     """
 
     path: str
@@ -360,7 +360,7 @@ class ParquetPart:
 def row_group_tables(
     path: str, location: str, row_group: int, columns: list[str], batch_size: int
 ) -> Iterator[pa.Table]:
-    """Yield the rows of a row group, few at a time; errors call the file `path`, and it is read from `location`."""
+    """Yield the rows of a row group in batches, read from `location`; error messages name the file `path`."""
     try:
         with ParquetFile(location, pre_buffer=False, buffer_size=READ_AT_A_TIME) as file:
             for batch in file.iter_batches(batch_size, [row_group], columns):
@@ -378,7 +378,7 @@ def parquet_parts(
     groups: str | None = None,
     encode: Callable[[pa.Table], Any] | None = None,
 ) -> tuple[tuple[ParquetPart, ...], tuple[str, ...] | None]:
-    """Return the row groups of Parquet files, of which only the footers are read, and names if each feature has one."""
+    """Return the row groups of Parquet files, and the names of features if all have one; only footers are read."""
     footers = [Footer.read(str(file)) for file in found_files(path, PARQUET)]
     if not footers:
         raise ValueError("there must be at least one Parquet file. Got none.")
@@ -420,7 +420,7 @@ def _reading(
     if not chosen:
         known = [*others, *sorted(index.difference(others).intersection(footers[0].schema.names))]
         raise ValueError(
-            f"{footers[0].path!r} has no columns but {', '.join(map(repr, known))}: there are no features."
+            f"{footers[0].path!r} has no columns except {', '.join(map(repr, known))}: there are no features."
         )
     for footer in footers:
         _check_others(footer, label, trusted, groups)
@@ -433,7 +433,7 @@ def _reading(
 
 
 def _check_others(footer: Footer, label: str, trusted: str | None, groups: str | None) -> None:
-    """Refuse columns of types that are no labels, no masks or no names, as reading no rows of them would."""
+    """Refuse columns whose types cannot be labels, masks or names, by reading zero rows of them."""
     for name, read in ((label, as_labels), (trusted, as_mask), (groups, as_names)):
         if name is not None and not pa.types.is_null(footer.type_of(name)):
             read(name, pa.chunked_array([], footer.type_of(name)), repr(footer.path))

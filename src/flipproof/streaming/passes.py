@@ -1,9 +1,9 @@
 """One pass over the training rows: what a visit to a block finds, and how findings add up.
 
-Findings of blocks have a sum, ``+``, which is the finding for all rows. Only integers, largest values and sets are
-added up, so the sum does not depend on how the rows are cut into blocks, nor on the order of the visits.
+The sum of the findings of all blocks, ``+``, is the finding for all rows. Only integers, maxima and sets are combined,
+so the sum does not depend on how the rows are split into blocks, nor on the order of the visits.
 
-Checksums tell whether rows are the same as in the last pass. They guard against accidents, such as a file that is
+Checksums detect rows that have changed since the last pass. They guard against accidents, for example a file that is
 written while it is read; they are not signatures.
 """
 
@@ -28,12 +28,12 @@ from flipproof.streaming.blocks import Block, Part
 from flipproof.streaming.rows import RowBlocks
 from flipproof.values import are_whole, as_names, distinct, encode_labels, joined, kind_of, label_values, union
 
-#: Numbers that are looked at together: 512 KiB, which a cache holds.
+#: Numbers that are processed together: 512 KiB, which fits into a cache.
 NUMBERS_AT_A_TIME = 2**16
 
 
 def scattered(first: int, count: int) -> NDArray[np.uint64]:
-    """Return 64 bits for each of so many numbers from `first` on, which only the number determines (splitmix64)."""
+    """Return a 64-bit hash (splitmix64) of each of the `count` integers from `first`."""
     bits = np.arange(first + 1, first + count + 1, dtype=np.uint64)
     bits *= np.uint64(0x9E3779B97F4A7C15)
     for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
@@ -43,32 +43,32 @@ def scattered(first: int, count: int) -> NDArray[np.uint64]:
 
 
 def features_checksum(X: Floats, first_row: int) -> int:
-    """Return the checksum of the features of some rows, the first of which has the given number."""
+    """Return the checksum of the features of some rows; `first_row` is the number of the first one."""
     n_rows, n_columns = X.shape
     of_row, of_column = scattered(first_row, n_rows), scattered(0, n_columns)
     total = 0
     for start, stop in tiles(n_rows, max(1, NUMBERS_AT_A_TIME // max(n_columns, 1))):
         bits = _bits(X[start:stop])
         rows = np.einsum("ij,j->i", _folded(bits), of_column[: bits.shape[1]])
-        rows += np.uint64(n_columns + 1)  # rows and columns of zeros count, too
+        rows += np.uint64(n_columns + 1)  # so that rows and columns of zeros count, too
         total += int((_folded(rows) * of_row[start:stop]).sum())
     return total % 2**64
 
 
 def _bits(X: Floats) -> NDArray[np.uint64]:
-    """Return the bits of each row, 64 at a time: two numbers of 32 bits together, if that comes out even."""
+    """Return the bits of each row, 64 at a time: pairs of 32-bit numbers if their number is even."""
     rows = np.ascontiguousarray(X)
     return rows.view(np.uint64) if rows.shape[1] * rows.itemsize % 8 == 0 else rows.view(np.uint32).astype(np.uint64)
 
 
 def _folded(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Let high bits count among the low ones, too: of the highest one, the sign, a product keeps one bit only."""
+    """Mix the high bits into the low ones: a product keeps only one bit of the highest, the sign."""
     return bits ^ (bits >> np.uint64(32))
 
 
 @dataclass(frozen=True)
 class SurveyedRows:
-    """Number and range of the columns, and the labels that occur; `name` is the block that the first are of."""
+    """Number and range of the columns, and the labels that occur; `name` is the first block."""
 
     name: str
     ranges: ColumnRanges
@@ -85,17 +85,17 @@ class SurveyedRows:
 
 
 def survey(block: Block) -> SurveyedRows:
-    """Look at the rows of a block for the first time, and refuse them if they are not fit to learn from."""
+    """Survey the rows of a block in the first pass, and refuse invalid ones."""
     X = block.X
     if X.shape[1] == 0:
         raise ValueError(f"{block.name} has no columns of features.")
     with np.errstate(over="ignore", invalid="ignore"):
-        total = X.sum(dtype=np.float64)  # quicker than a look at each number, which is needed only if it is not finite
+        total = X.sum(dtype=np.float64)  # faster than checking each number, which is needed only if this is not finite
     if not np.isfinite(total) and not np.isfinite(X).all():
         row, column = np.argwhere(~np.isfinite(X))[0]
         what = "NaN" if np.isnan(X[row, column]) else "infinity"
         raise ValueError(
-            f"{block.name} holds {what} in row {row} of it, column {column}: leave such rows out, or fill in a number."
+            f"{block.name} has {what} in its row {row}, column {column}: omit these rows, or fill in a number."
         )
     if block.groups is not None:
         as_names(block.groups, f"The annotators of {block.name}")
@@ -103,10 +103,10 @@ def survey(block: Block) -> SurveyedRows:
 
 
 def features_of(block: Block) -> Floats:
-    """Return a block's features as floats of 32 or 64 bits."""
+    """Return a block's features as 32-bit or 64-bit floats."""
     X = np.asarray(block.X)
     if X.ndim != 2 or X.dtype.kind not in "biuf":
-        raise ValueError(f"{block.name} must hold rows and columns of numbers. Got {X.dtype} of shape {X.shape}.")
+        raise ValueError(f"{block.name} must have rows and columns of numbers. Got {X.dtype} of shape {X.shape}.")
     return X if X.dtype in (np.float32, np.float64) else X.astype(np.float64)
 
 
@@ -119,7 +119,7 @@ def _labels_of(block: Block) -> NDArray[Any]:
     if not is_whole.all():
         strange = labels[~is_whole][0]
         raise ValueError(
-            f"The labels of {block.name} must be classes, that is whole numbers. Got {strange} among them."
+            f"The labels of {block.name} must be classes: words or whole numbers. Got {strange} among them."
         )
     return distinct(labels)[0]
 
@@ -134,7 +134,7 @@ def codes_of(block: Block, classes: NDArray[Any]) -> Integers:
 
 @dataclass(frozen=True)
 class LabelledSums:
-    """What fitting still needs, now that the coordinates of rows are known, and how trust and work are spread.
+    """The sums that fitting needs once the coordinates of rows are known, and counts of labels.
 
     Attributes
     ----------
@@ -158,16 +158,16 @@ class LabelledSums:
         )
 
     def is_of_the_rows_of(self, other: LabelledSums) -> bool:
-        """Tell whether this was found in the same rows: others would have other sums, or other marks."""
+        """Tell whether this was found in the same rows: for other rows, sums or marks would differ."""
         return np.array_equal(self.class_sums, other.class_sums) and self.census.equals(other.census)
 
 
 @dataclass(frozen=True)
 class Census:
-    """Labels counted by class: all of them, the trusted ones, and those of each annotator that are not trusted.
+    """Labels counted by class: all labels, the trusted ones, and those of each annotator that are not trusted.
 
-    `names` are the annotators who have such labels, in rising order, one for each line of `of_group`; or None. `marks`
-    is a checksum over the label, the trust and the annotator of each row, by its number.
+    `names` are the annotators with labels that are not trusted, in ascending order, one for each line of `of_group`; or
+    None. `marks` is a checksum over the label, the trust and the annotator of each row, by its number.
     """
 
     counts: Integers
@@ -200,7 +200,7 @@ class Census:
 
 
 def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any]) -> LabelledSums:
-    """Sum up the basis of a block by class."""
+    """Sum the basis of a block by class."""
     return basis_and_sums(block, codes_of(block, classes), whitening, classes)[1]
 
 
@@ -214,7 +214,7 @@ def basis_and_sums(
     basis = whitening.basis(block.X)
     leverage = whitening.leverage(basis)
     if not np.isfinite(leverage):
-        raise ValueError(f"{block.name} holds NaN or infinity, and did not when it was looked at first.")
+        raise ValueError(f"{block.name} has NaN or infinity, which it did not have in the first pass.")
     return basis, LabelledSums(leverage, class_sums(basis, codes, len(classes)), counted)
 
 
@@ -244,7 +244,7 @@ def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -
 
 @dataclass(frozen=True)
 class Seen:
-    """The rows of a part at one visit: how many, and the checksum of their features, by their numbers in the part."""
+    """The rows of a part at one visit: their number, and the checksum of their features."""
 
     n_rows: int
     checksum: int
@@ -252,7 +252,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Visited:
-    """What was found in some parts, None if there are no rows in them, and what was seen of each part."""
+    """The findings of some parts, None if they have no rows, and the `Seen` of each part."""
 
     found: Any
     seen: tuple[Seen, ...]
@@ -264,14 +264,14 @@ class Visited:
 
 @dataclass(frozen=True)
 class Visit:
-    """Visit the rows of a part, and add up what is found in its blocks.
+    """Visit the rows of a part, and add up the findings of its blocks.
 
     Attributes
     ----------
     summary : callable
-        Of a block of rows.
+        Returns the finding of a block of rows.
     mapping : callable, optional
-        Takes rows of features to other ones, `width` of them, before they are looked at.
+        Maps rows of features to `width` other features before `summary` sees them.
     """
 
     summary: Any
@@ -288,10 +288,10 @@ class Visit:
 
 
 def _pieces(part: Part, mapping: Any) -> Iterator[tuple[Block, int]]:
-    """Yield the rows of a part, with their features mapped, and the checksum of these as they came."""
+    """Yield the rows of a part with mapped features, and the checksum of the features before the mapping."""
     n_rows = 0
     for block in part.blocks():
-        if isinstance(block, KeptBlock):  # what is kept was mapped before
+        if isinstance(block, KeptBlock):  # kept rows are already mapped
             yield block, block.checksum
         elif len(block):
             block = replace(block, X=features_of(block))
@@ -304,7 +304,7 @@ def _pieces(part: Part, mapping: Any) -> Iterator[tuple[Block, int]]:
 
 @dataclass(frozen=True)
 class Keep:
-    """Visit the rows of a part, and return a part of the same rows that holds their basis."""
+    """Visit the rows of a part, and return a part of the same rows that contains their basis."""
 
     whitening: Whitening
     classes: NDArray[Any]
@@ -316,7 +316,7 @@ class Keep:
 
     def _with_basis(self, block: Block, checksum: int) -> KeptBlock:
         basis, sums = basis_and_sums(block, codes_of(block, self.classes), self.whitening, self.classes)
-        # copies: labels that are mapped from a file would change with it, and be lost with it
+        # copies: labels that are mapped from a file would change or be lost with it
         trusted, groups = (None if one is None else np.array(one) for one in (block.trusted, block.groups))
         labels = np.array(block.labels)
         kept = block.name, basis, labels, trusted, groups, block.first_row
@@ -325,7 +325,7 @@ class Keep:
 
 @dataclass(frozen=True)
 class KeptBlock(Block):
-    """A block whose features are its basis, with the checksum of what it was made of, its leverage and its sums."""
+    """A block whose features are its basis, with the checksum of the original features, its leverage and its sums."""
 
     checksum: int = 0
     leverage: float = 0.0
@@ -334,7 +334,7 @@ class KeptBlock(Block):
 
 @dataclass(frozen=True)
 class KeptPart:
-    """Rows that are in the memory of whoever visits them."""
+    """Rows in the memory of the process that visits them."""
 
     name: str
     kept: tuple[KeptBlock, ...]
@@ -346,7 +346,7 @@ class KeptPart:
 
 @dataclass(frozen=True)
 class OfFeatures:
-    """A summary of a block that looks at nothing but its features."""
+    """A summary of a block that reads only its features."""
 
     summary: Any
 
@@ -363,7 +363,7 @@ class InThisProcess:
     verbose: int = 0
 
     def total(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str) -> Any:
-        """Return the sum of what is found in all parts; None where there are no rows."""
+        """Return the sum of the findings of all parts; None if there are no rows."""
         line, total = ProgressLine(len(rows.parts), self.verbose, says), None
         findings = self._findings(visit, rows.parts)
         try:
@@ -372,14 +372,14 @@ class InThisProcess:
                     total = found if total is None else total + found
                 line.show(done, "parts", is_last=done == len(rows.parts))
         finally:
-            with warnings.catch_warnings():  # after an error, that some findings are not used is no news
+            with warnings.catch_warnings():  # joblib warns about unused findings after an error
                 warnings.simplefilter("ignore", UserWarning)
                 findings.close()
             line.close()
         return total
 
     def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
-        """Return None: rows are visited here because they need not be in memory."""
+        """Return None: rows are not kept in memory here."""
         return None
 
     def keeps(self, rows: RowBlocks) -> bool:

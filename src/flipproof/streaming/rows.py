@@ -1,4 +1,4 @@
-"""RowBlocks: training rows that come a block at a time, from arrays, files, lists of blocks or functions."""
+"""RowBlocks: training rows in blocks, from arrays, files, lists of blocks or functions."""
 
 from __future__ import annotations
 
@@ -34,22 +34,22 @@ from flipproof.streaming.blocks import (
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Blocks as they are given: (X, y) or (X, y, trusted, groups) each.
+#: Blocks given by the user: each is (X, y) or (X, y, trusted, groups).
 GivenBlocks: TypeAlias = "Sequence[tuple[Any, ...]] | Callable[[], Iterable[tuple[Any, ...]]]"
 
 
 @dataclass(frozen=True)
 class Example:
-    """What all blocks have in common with the first.
+    """Properties of the first block that all other blocks must share.
 
     Attributes
     ----------
     n_columns : int
         Number of features.
     names : tuple or None
-        What they are called, if they are those of a data frame.
+        Their names, if they come from a data frame.
     has_trusted, has_groups : bool
-        What is known of the rows.
+        Whether trusted rows and annotators are given.
     """
 
     n_columns: int
@@ -59,17 +59,17 @@ class Example:
 
     @property
     def feature_names(self) -> tuple[str, ...] | None:
-        """What the features are called, if all of that is words."""
+        """The names of the features, if all are strings."""
         return self.names if self.names and all(isinstance(name, str) for name in self.names) else None
 
     @staticmethod
     def of(block: Block, given: Sequence[Any]) -> Example:
-        """Return a block's own; `given` is what it was made of."""
+        """Return the properties of a block that was made from `given`."""
         names = column_names(given[0])
         return Example(block.X.shape[1], names, block.trusted is not None, block.groups is not None)
 
     def check(self, block: Block, given: Sequence[Any]) -> None:
-        """Refuse a block that is unlike the first."""
+        """Refuse a block that differs from the first."""
         if block.X.shape[1] != self.n_columns:
             raise ValueError(f"{block.name} has {block.X.shape[1]} columns, but block 0 has {self.n_columns}.")
         self._check_names(block.name, column_names(given[0]))
@@ -97,30 +97,30 @@ class Example:
 
 @dataclass(frozen=True, eq=False)
 class BlockPart:
-    """A block of a list; if it is mapped from a file, it is pickled by where that is."""
+    """A block of a list; if it is mapped from a file, only its location is pickled."""
 
     name: str
     arrays: ArrayPart
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the block, in pieces if it is large."""
+        """Yield the block, split into pieces if it is large."""
         yield from in_pieces(self.arrays.whole(self.name))
 
 
 @dataclass(frozen=True)
 class FunctionPart:
-    """All blocks that a function makes."""
+    """All blocks that a function returns."""
 
     function: Callable[[], Iterable[tuple[Any, ...]]]
     example: Example
 
     @property
     def name(self) -> str:
-        """What the function is called."""
+        """The name of the function."""
         return f"blocks of {getattr(self.function, '__qualname__', type(self.function).__name__)}"
 
     def blocks(self) -> Iterator[Block]:
-        """Call the function, and yield its blocks, in pieces where they are large."""
+        """Call the function and yield its blocks, split into pieces if they are large."""
         number = -1
         for number, given in enumerate(self.function()):
             block = _checked(number, given)
@@ -128,15 +128,15 @@ class FunctionPart:
             yield from in_pieces(block)
         if number < 0:
             raise ValueError(
-                f"{self.name}: there were some, and now there are none. Each call must return all of them."
+                f"{self.name}: the function returned no blocks on a later call. Each call must return all of them."
             )
 
 
 def given_parts(blocks: GivenBlocks) -> tuple[tuple[BlockPart, ...] | tuple[FunctionPart], Example]:
-    """Return the parts of blocks as they are given, and what all of them have."""
+    """Return the parts of blocks given by the user, and their common properties."""
     if isinstance(blocks, (list, tuple)):
         if not blocks:
-            raise ValueError("blocks must hold at least one block (X, y). Got none.")
+            raise ValueError("blocks must have at least one block (X, y). Got none.")
         checked = [_checked(number, given) for number, given in enumerate(blocks)]
         example = Example.of(checked[0], blocks[0])
         for block, given in zip(checked, blocks, strict=True):
@@ -145,10 +145,10 @@ def given_parts(blocks: GivenBlocks) -> tuple[tuple[BlockPart, ...] | tuple[Func
     if callable(blocks):
         example = _first_of(blocks)
         return (FunctionPart(blocks, example),), example
-    what = "an iterator that is used up after one visit" if isinstance(blocks, Iterator) else type(blocks).__name__
+    what = "an iterator that is used up after one pass" if isinstance(blocks, Iterator) else type(blocks).__name__
     raise ValueError(
         "blocks must be a list of tuples (X, y), or a function without arguments that returns a new iterator of them "
-        f"at every call, since rows are visited several times. Got {what} instead."
+        f"at every call, since there are several passes over the rows. Got {what} instead."
     )
 
 
@@ -161,18 +161,18 @@ def _first_of(function: Callable[[], Iterable[tuple[Any, ...]]]) -> Example:
     once = function()
     if not isinstance(once, Iterable):
         raise ValueError(
-            f"a function that makes blocks must return an iterator of tuples (X, y). Got {type(once).__name__} instead."
+            f"a function of blocks must return an iterator of tuples (X, y). Got {type(once).__name__} instead."
         )
     blocks = iter(once)
-    # a list, or whatever else can be visited again, need not be made again to see that
+    # a list, or any other object that can be iterated again, need not be created twice to check this
     if blocks is iter(once) and blocks is iter(function()):
         raise ValueError(
-            "a function that makes blocks must return a new iterator at every call, since rows are visited several "
-            "times. Got the same one twice."
+            "a function of blocks must return a new iterator at every call, since there are several passes over the "
+            "rows. Got the same one twice."
         )
     for given in blocks:
         return Example.of(_checked(0, given), given)
-    raise ValueError("a function that makes blocks must make at least one. Got none.")
+    raise ValueError("a function of blocks must return at least one. Got none.")
 
 
 def _checked(number: int, given: Any) -> Block:
@@ -185,21 +185,21 @@ def _checked(number: int, given: Any) -> Block:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class RowBlocks:
-    """Training rows in parts, each of which comes block after block: more rows than memory holds.
+    """Training rows in parts of several blocks each: more rows than fit in memory.
 
-    It is a description: rows are read by whoever visits a part, anew at every visit. Parts can be pickled, and visited
-    in any order and by several workers.
+    It only describes the rows: they are read again at every visit to a part. Parts can be pickled, and visited in any
+    order and by several workers.
 
     Attributes
     ----------
     parts : tuple of Part
-        What one task visits: a file, a part of one, or a partition.
+        The parts that one task visits: a file, a part of a file, or a partition.
     has_trusted : bool
-        Whether it is known whose labels nobody can change.
+        Whether trusted rows are given.
     has_groups : bool
-        Whether it is known who labelled each row.
+        Whether annotators are given.
     feature_names : tuple of str or None
-        What the columns of features are called, where they are those of data frames or files.
+        Names of the feature columns, if they come from data frames or files.
 
     Examples
     --------
@@ -217,7 +217,7 @@ class RowBlocks:
     has_groups: bool = False
     feature_names: tuple[str, ...] | None = None
 
-    #: Tells learners for rows in memory that these are not.
+    #: Tells learners for rows in memory that these rows are not in memory.
     comes_in_blocks: ClassVar[bool] = True
 
     #: Whether only Dask can visit the parts.
@@ -239,23 +239,23 @@ class RowBlocks:
         y : array of shape (n,)
             Labels.
         trusted : booleans of shape (n,), optional
-            Whose labels nobody can change.
+            Whether the label of each row is trusted.
         groups : array of shape (n,), optional
-            Who labelled each row.
+            The annotator of each row.
         """
         return cls(array_parts(X, y, trusted, groups), trusted is not None, groups is not None)
 
     @classmethod
     def from_npy(cls, X: Paths, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
-        """Return the rows of NPY files, of which only the beginnings are read here.
+        """Return the rows of NPY files; only the headers are read here.
 
         Parameters
         ----------
         X : path or list of paths
-            A folder, or a pattern such as ``"rows/X-*.npy"``: files with rows and columns, sorted by name; or the files
-            one by one.
+            A folder, or a pattern like ``"rows/X-*.npy"``: files with rows and columns, sorted by name; or a list of
+            files.
         y, trusted, groups : array of n entries, path, or list of paths
-            As for `from_arrays`; or files, given as for X, one for each file of X and of as many entries.
+            As for `from_arrays`; or files, given as for X, one for each file of X with the same number of entries.
         """
         return cls(npy_parts(X, y, trusted, groups), trusted is not None, groups is not None)
 
@@ -270,7 +270,7 @@ class RowBlocks:
         *,
         encode: Callable[[pa.Table], Any] | None = None,
     ) -> RowBlocks:
-        """Return the rows of Parquet files, of which only the footers are read here.
+        """Return the rows of Parquet files; only the footers are read here.
 
         Parameters
         ----------
@@ -279,14 +279,14 @@ class RowBlocks:
         label : str
             Column of labels: words, whole numbers or booleans.
         features : list of str, optional
-            Columns of numbers, booleans or vectors. By default all others of the first file, without the
-            index of pandas' data frame. Missing ones become NaN.
+            Columns of numbers, booleans or vectors. By default all other columns of the first file, without the
+            index of a pandas data frame. Missing values become NaN.
         trusted : str, optional
-            Column of booleans, 0 and 1, or yes and no: whose labels nobody can change.
+            Column of booleans, 0 and 1, or yes and no: whether the label of each row is trusted.
         groups : str, optional
-            Column that says who labelled each row.
+            Column with the annotator of each row.
         encode : callable, optional
-            Turns a pyarrow table of the features of some rows into numbers, such as the `transform` of a fitted
+            Converts a pyarrow table of the features of some rows to numbers, for example the `transform` of a fitted
             `flipproof.tables.TableEncoder`. Features may then be of any kind.
         """
         try:
@@ -305,11 +305,11 @@ class RowBlocks:
         Parameters
         ----------
         blocks : list of tuples, or function
-            ``(X, y)`` or ``(X, y, trusted, groups)`` each, where the latter may be None. If X are data frames, all
-            must have the columns of the first. A function takes no arguments and returns a new iterator of such tuples
-            at every call: it is called once per visit, and here to look at the first block, twice if it returns an
-            iterator, to see that it is a new one. Blocks of a list can be visited by several workers, those of a
-            function only by one.
+            Each block is ``(X, y)`` or ``(X, y, trusted, groups)``, where the last two may be None. If X are data
+            frames, all must have the columns of the first. A function takes no arguments and returns a new iterator of
+            these tuples at every call. It is called once per pass, and also here to check the first block (twice if it
+            returns an iterator, to check that it is a new one). Blocks of a list can be visited by several workers,
+            those of a function only by one.
         """
         parts, example = given_parts(blocks)
         return cls(parts, example.has_trusted, example.has_groups, example.feature_names)
@@ -320,20 +320,20 @@ class RowBlocks:
         Parameters
         ----------
         function : callable
-            Gets the features of a block, and returns as many rows, such as the `transform` of a fitted scaler. Where
-            several workers visit the rows, it must be one that can be pickled.
+            Takes the features of a block and returns the same number of rows, for example the `transform` of a fitted
+            scaler. It must be picklable if several workers visit the rows.
         """
         return replace(self, parts=tuple(MappedPart(part, function) for part in self.parts), feature_names=None)
 
     def with_columns(self, rows_per_part: Sequence[int], trusted: Any = None, groups: Any = None) -> RowBlocks:
-        """Return the same rows, numbered, with other statements on whom to trust or who labelled them.
+        """Return the same rows, numbered, with other trusted rows or annotators.
 
         Parameters
         ----------
         rows_per_part : sequence of int
-            How many rows each part has, which only a visit can tell.
+            Number of rows of each part, known after a pass.
         trusted, groups : array of n entries, optional
-            As for `from_arrays`. By default as before.
+            As for `from_arrays`. Unchanged by default.
         """
         n_rows, ends = sum(rows_per_part), np.cumsum(rows_per_part)[:-1]
         columns: list[list[Any]] = []
@@ -356,7 +356,7 @@ class RowBlocks:
 
 @dataclass(frozen=True, eq=False)
 class NumberedPart:
-    """A part whose rows are numbered, with statements on them that may come from elsewhere."""
+    """A part whose rows are numbered, with trusted rows and annotators that may replace its own."""
 
     part: Part
     first_row: int
@@ -377,13 +377,13 @@ class NumberedPart:
             trusted = block.trusted if self.trusted is None else self.trusted[rows]
             groups = block.groups if self.groups is None else self.groups[rows]
             if any(one is not None and len(one) != len(block) for one in (trusted, groups)):
-                raise ValueError(f"{block.name} has changed since its rows were counted: it has more of them now.")
+                raise ValueError(f"{block.name} has changed since its rows were counted: it has more rows now.")
             yield replace(block, first_row=self.first_row + rows.start, trusted=trusted, groups=groups)
 
 
 @dataclass(frozen=True, eq=False)
 class MappedPart:
-    """A part whose features are those that a function returns."""
+    """A part whose features are computed by a function."""
 
     part: Part
     function: Callable[[Any], Any]
@@ -394,12 +394,12 @@ class MappedPart:
         return self.part.name
 
     def blocks(self) -> Iterator[Block]:
-        """Yield the rows, block after block, and no empty blocks: few transformers take those."""
+        """Yield the rows, block after block, without empty blocks, which few transformers accept."""
         for block in self.part.blocks():
             if len(block) == 0:
                 continue
             made = self.function(block.X)
-            yield replace(block, X=made_features(made, len(block), f"{block.name}: what the function returns"))
+            yield replace(block, X=made_features(made, len(block), f"{block.name}: the result of the function"))
 
 
 def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None) -> RowBlocks:
@@ -408,9 +408,9 @@ def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None
     Parameters
     ----------
     X : RowBlocks, path, array, list of tuples or function
-        Rows; a path of NPY or Parquet files, by what they end in.
+        Rows; a path of NPY or Parquet files, recognised by their endings.
     y, trusted, groups
-        As the source wants them: arrays or paths, names of columns for Parquet, and None if X holds them itself.
+        Arrays or paths, names of columns for Parquet, or None if X contains them.
     """
     if isinstance(X, RowBlocks):
         _check_within(y, trusted, groups, "RowBlocks")
@@ -424,7 +424,7 @@ def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None
         return RowBlocks.from_blocks(X)
     raise ValueError(
         "rows in blocks must be RowBlocks, an array, a path of NPY or Parquet files, a list of tuples (X, y), or a "
-        f"function that returns an iterator of them. Got {type(X).__name__} instead."
+        f"function that returns an iterator of these. Got {type(X).__name__} instead."
     )
 
 
@@ -443,7 +443,7 @@ def _from_files(X: Paths, y: Any, trusted: Any, groups: Any) -> RowBlocks:
 def _check_within(y: Any, trusted: Any, groups: Any, what: str) -> None:
     for name, given in (("y", y), ("trusted", trusted), ("groups", groups)):
         if given is not None:
-            raise ValueError(f"{name} must be None where X is {what}, which hold it themselves. Got {_kind(given)}.")
+            raise ValueError(f"{name} must be None if X is {what}, which contain it. Got {_kind(given)} instead.")
 
 
 def _kind(given: Any) -> str:

@@ -1,4 +1,4 @@
-"""Votes of a block of training rows on test rows, counted where the rows are: only counts travel."""
+"""Votes of a block of training rows on test rows, counted where the rows are: only counts are transferred."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ from flipproof.values import as_names, positions
 
 @dataclass(frozen=True)
 class BlockRights:
-    """An adversary's rights over the labels of blocks.
+    """An adversary's rights over labels in blocks.
 
     Attributes
     ----------
     rights : Rights
-        By class and trust.
+        How a label can be changed, by its class.
     by_trust : bool
-        Whether labels that are trusted cannot be changed.
+        Whether some labels are trusted, and so cannot be changed.
     cells : GroupCells or None
-        Where an adversary takes whole groups.
+        The cells of all groups, if the adversary controls whole groups.
     """
 
     rights: Rights
@@ -40,36 +40,36 @@ class BlockRights:
 
     @property
     def is_limited(self) -> bool:
-        """Whether there can be labels that cannot be changed."""
+        """Whether some labels may be unchangeable."""
         return self.by_trust or not bool(self.rights.can_leave.all())
 
     def over(self, block: Block, codes: Integers) -> Powers:
-        """Return the powers over the labels of a block; whose groups they are, the cells tell."""
+        """Return the powers over the labels of a block; `cells` know the groups."""
         return self.rights.over(codes, block.trusted if self.by_trust else None)
 
 
 @dataclass(frozen=True)
 class GroupCells:
-    """The groups that have changeable labels, and the classes that these name: a cell is a group and a class.
+    """The groups with changeable labels, and the classes of these labels: a cell is a group and a class.
 
     Attributes
     ----------
     names : array
-        The groups, in rising order.
+        The groups, in ascending order.
     numbers : integers
-        Of the cells, in rising order: the position of the group in `names` times K, plus the class.
+        The cells, in ascending order: the position of the group in `names` times K, plus the class.
     """
 
     names: NDArray[Any]
     numbers: Integers
 
     def members(self, block: Block, codes: Integers, powers: Powers) -> tuple[Integers, Integers]:
-        """Return the rows of a block whose labels can be changed, and the position of each one's cell in `numbers`.
+        """Return the rows of a block whose labels can be changed, and the position of their cells in `numbers`.
 
         Raises
         ------
         ValueError
-            If somebody has labelled rows of a class who had no such labels when they were counted.
+            If a group has labels of a class that it did not have when the labels were counted.
         """
         assert block.groups is not None
         members = np.flatnonzero(powers.changeable)
@@ -83,18 +83,18 @@ class GroupCells:
 
 @dataclass(frozen=True)
 class BlockAdversary:
-    """An adversary's rights over rows in blocks, what these come to, and that in words.
+    """An adversary's rights over rows in blocks, their scope, and the resulting assumptions.
 
     Attributes
     ----------
     rights : BlockRights
-        Block by block.
+        The rights over the labels of each block.
     scope : Scope
-        What they come to.
+        The rights over all labels, summarised by counts.
     census : Census
         All labels by class, trust and annotator.
     allowed : pairs of classes or None
-        The changes that are possible at all.
+        The only possible changes; None: any.
     """
 
     rights: BlockRights
@@ -103,14 +103,14 @@ class BlockAdversary:
     allowed: tuple[tuple[Any, Any], ...] | None
 
     def assumptions(self, method: str) -> list[Assumption]:
-        """Return what the adversary is assumed not to do, and what the radius counts."""
+        """Return the limits that the adversary is assumed to have, and what the radius counts."""
         trusted = self.census.trusted
         counts = None if trusted is None else (int(trusted.sum()), int(self.census.counts.sum()))
         return assumed_limits(counts, self.allowed, self.scope, method)
 
 
 def block_adversary(adversary: Adversary | None, census: Census, classes: NDArray[Any]) -> BlockAdversary:
-    """Return what an adversary can do to labels of which there is a census, with his trusted rows and annotators."""
+    """Return how an adversary can change the labels of a census, which includes its trusted rows and annotators."""
     pairs = None if adversary is None else adversary.allowed
     rights, by_trust = rights_of(adversary, classes), census.trusted is not None
     if census.names is None or census.of_group is None:
@@ -124,14 +124,14 @@ def block_adversary(adversary: Adversary | None, census: Census, classes: NDArra
 
 @dataclass(frozen=True)
 class Voters:
-    """Makes the votes of training rows, block by block.
+    """Computes the votes of training rows, block by block.
 
     Attributes
     ----------
     whitening : Whitening
-        Takes training rows to their coordinates.
+        Maps training rows to their coordinates.
     votes : ProductVotes
-        What votes on the test rows are made of; of no training row yet.
+        The factors of the votes on the test rows, before any training rows are added.
     classes : array of shape (K,)
         The classes.
     """
@@ -141,24 +141,24 @@ class Voters:
     classes: NDArray[Any]
 
     def cast(self, block: Block) -> tuple[ProductVotes, Integers, LabelledSums]:
-        """Return the votes of a block's rows, their labels, and what fitting found in them.
+        """Return the votes of a block's rows, their labels, and their sums, to compare with those of the fit.
 
         Raises
         ------
         ValueError
-            If a row is farther out than all rows were when the model was fitted: its vote might not fit the grid.
+            If a row has a larger leverage than any row of the fit: its vote might not fit the grid.
         """
         codes = codes_of(block, self.classes)
         basis, sums = basis_and_sums(block, codes, self.whitening, self.classes)
         # the largest leverage has a margin for the rounding errors of any worker
-        if not sums.leverage <= self.whitening.largest_leverage:  # NaN is not, either
+        if not sums.leverage <= self.whitening.largest_leverage:  # `not <=` also refuses NaN
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
         return self.votes.of(basis), codes, sums
 
 
 @dataclass(frozen=True)
 class Voted:
-    """What was counted of the votes of some rows, and `sums` to tell whether they are still those of the fit."""
+    """Counts of the votes of some rows, and `sums` to check that the rows are still those of the fit."""
 
     counted: Any
     sums: LabelledSums
@@ -169,7 +169,7 @@ class Voted:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums up the votes of each class, shape (test rows, classes)."""
+    """Sums the votes for each class, shape (test rows, classes)."""
 
     voters: Voters
 
@@ -181,7 +181,7 @@ class Scores:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts votes by class; labels that cannot be changed as if they named classes of their own."""
+    """Counts votes by class; labels that cannot be changed are counted as separate classes."""
 
     voters: Voters
     count: VoteCount
@@ -209,7 +209,7 @@ class GroupSums:
 
 @dataclass(frozen=True)
 class GroupTally:
-    """Sums up votes by class, and those of changeable labels by cell."""
+    """Sums votes by class, and the votes of changeable labels also by cell."""
 
     voters: Voters
     rights: BlockRights

@@ -1,4 +1,4 @@
-"""Tables from files and data frames, and their columns as numbers; nothing in here ever sees a label."""
+"""Tables from files and data frames, and their columns as features; encoding never reads a label."""
 
 from flipproof.tables.encoding import TableEncoder
 from flipproof.tables.reading import TextLayout, read_table

@@ -1,4 +1,4 @@
-"""Columns of a table: what they hold, and that as arrays."""
+"""Columns of a table: their kinds, and their values as arrays."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from numpy.typing import NDArray
 
 from flipproof import values
 
-#: Different words from which on a column, most of which is numbers, was meant to be numbers.
+#: With more distinct words than this, a column of mostly numbers is assumed to be meant as numbers.
 MANY_WORDS = 20
 
-#: Words that say whether a row is trusted.
+#: Words for trusted (1) and not trusted (0).
 ANSWERS = {
     **dict.fromkeys(("true", "yes", "y", "1", "1.0"), 1),
     **dict.fromkeys(("false", "no", "n", "0", "0.0"), 0),
 }
 
-#: A number as it is written, with or without an exponent.
+#: A written number, with or without an exponent.
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
 
-#: Booleans as files of text write them; 1 and 0 only beside these.
+#: Booleans in text files; 1 and 0 only together with the others.
 TRUTH = {**dict.fromkeys(("true", "True", "TRUE", "1"), True), **dict.fromkeys(("false", "False", "FALSE", "0"), False)}
 
-#: Different words from which on a column of words may be a text, or a name for each row.
+#: With more distinct words than this, a column may be a text or unique to each row.
 MANY_CATEGORIES = 100
 
 
@@ -39,10 +39,10 @@ def column_kind(name: str, column: pa.ChunkedArray) -> str:
     Raises
     ------
     ValueError
-        If it holds nothing, or something else.
+        If it has no values, or values of another kind.
     """
     if column.null_count == len(column):
-        raise ValueError(f"column {name!r} has no values at all: leave it out.")
+        raise ValueError(f"column {name!r} has no values: leave it out.")
     return type_kind(name, column.type)
 
 
@@ -52,7 +52,7 @@ def type_kind(name: str, kind: pa.DataType) -> str:
     Raises
     ------
     ValueError
-        If it is something else.
+        If it is of another kind.
     """
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
@@ -68,19 +68,19 @@ def type_kind(name: str, kind: pa.DataType) -> str:
 
 
 def index_columns(schema: pa.Schema) -> list[str]:
-    """Return the columns that hold the index of pandas' data frame: pandas does not regard them as columns."""
+    """Return the columns that hold the index of a pandas data frame, which pandas does not count as columns."""
     try:
         written = schema.pandas_metadata
-    except ValueError:  # something else under the key of pandas
+    except ValueError:  # invalid metadata
         return []
     listed = written.get("index_columns") if isinstance(written, dict) else None
     if not isinstance(listed, list):
         return []
-    return [name for name in listed if isinstance(name, str) and name in schema.names]  # a range is no column
+    return [name for name in listed if isinstance(name, str) and name in schema.names]  # a range is not a column
 
 
 def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
-    """Return numbers or booleans as floats, NaN where they are missing; refuse infinite ones."""
+    """Return numbers or booleans as floats, missing values as NaN; refuse infinity."""
     numbers = plain_numbers(column)
     if np.isinf(numbers).any():
         raise ValueError(f"column {name!r} holds infinity in row {int(np.flatnonzero(np.isinf(numbers))[0])}.")
@@ -88,7 +88,7 @@ def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
 
 
 def plain_numbers(column: pa.ChunkedArray, dtype: Any = np.float64) -> NDArray[Any]:
-    """Return numbers or booleans as floats, whatever they are, and NaN where they are missing."""
+    """Return numbers or booleans as floats, including infinity, and missing values as NaN."""
     column = without_dictionary(column)
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.uint8())
@@ -98,7 +98,7 @@ def plain_numbers(column: pa.ChunkedArray, dtype: Any = np.float64) -> NDArray[A
 
 
 def as_words(column: pa.ChunkedArray) -> NDArray[np.object_]:
-    """Return words as an array of str, None where they are missing; numbers are written out."""
+    """Return words as an array of str, missing values as None; numbers are converted to str."""
     column = without_dictionary(column)
     if not is_words(column.type):
         column = column.cast(pa.string())
@@ -120,14 +120,14 @@ def as_vectors(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
 def plain_vectors(
     name: str, column: pa.ChunkedArray, length: int | None = None, dtype: Any = np.float64
 ) -> NDArray[Any]:
-    """Return a column of vectors as a matrix of whatever numbers they hold, and NaN where they are missing.
+    """Return a column of vectors as a matrix, including infinity, and missing values as NaN.
 
     Parameters
     ----------
     name, column
-        What the column is called, for errors, and the vectors.
+        The name of the column, for error messages, and the vectors.
     length : int, optional
-        How long they must be; by default as long as each other.
+        The required length; by default only equal lengths are required.
     dtype
         Type of the matrix.
     """
@@ -154,16 +154,16 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
     Parameters
     ----------
     name, column
-        What the column is called, for errors, and the labels.
+        The name of the column, for error messages, and the labels.
     source : str
-        Where they are from, for errors.
+        The source of the labels, for error messages.
     first_row : int
-        Number of the first row, for errors.
+        Number of the first row, for error messages.
 
     Raises
     ------
     ValueError
-        In one line, if labels are missing or are no classes.
+        If labels are missing or are not classes; the message is one line.
     """
     column = without_dictionary(column)
     row = _first_missing(column)
@@ -185,40 +185,40 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
         row = int(np.argmax(codes == strange))
         raise ValueError(
             f"column {name!r} of {source} holds {numbers[strange]} in row {first_row + row}: labels must be words, "
-            "or whole numbers that 64 bits hold."
+            "or whole numbers of at most 64 bits."
         )
     whole = values.as_values([int(one) for one in numbers], f"The labels in column {name!r} of {source}")
     if whole.dtype.kind == "O":
         raise ValueError(
-            f"column {name!r} of {source} holds negative numbers and others of 2**63 or more: no type of 64 bits holds "
-            "both. Make words of them."
+            f"column {name!r} of {source} holds negative numbers and others of 2**63 or more: no 64-bit type holds "
+            "both. Convert them to words."
         )
     return whole[codes]
 
 
 def as_names(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[Any]:
-    """Return who labelled each row, by value: numbers, booleans, words and bytes; anything else as strings."""
+    """Return the annotator of each row, by value: numbers, booleans, words and bytes; anything else as strings."""
     column = without_dictionary(column)
     row = _first_missing(column)
     if row is not None:
         raise ValueError(f"column {name!r} of {source} does not say who labelled row {first_row + row}.")
     if pa.types.is_nested(column.type):
-        raise ValueError(f"column {name!r} of {source} must hold a name for each row. Got {column.type} instead.")
+        raise ValueError(f"column {name!r} of {source} must contain a name for each row. Got {column.type} instead.")
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
         return values.as_names(column.to_numpy(), f"The annotators in column {name!r} of {source}")
-    if type_kind_of_values(column.type) is None:  # of the same type in all files
+    if type_kind_of_values(column.type) is None:  # has the same type in all files
         return np.array([str(value) for value in column.to_pylist()], dtype=str)
     names, codes = _different(column, f"The annotators in column {name!r} of {source}")
     return values.as_names(names[codes], f"The annotators in column {name!r} of {source}")
 
 
 def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[np.bool_]:
-    """Return which rows are trusted, from booleans, 0 and 1, or words such as yes and no."""
+    """Return which rows are trusted, from booleans, 0 and 1, or words like yes and no."""
     column = without_dictionary(column)
     missing = _first_missing(column)
     if missing is not None:
         raise ValueError(f"column {name!r} of {source} does not say whether row {first_row + missing} is trusted.")
-    expected = f"column {name!r} of {source} must say who is trusted: yes or no, true or false, 1 or 0."
+    expected = f"column {name!r} of {source} must say which rows are trusted: yes or no, true or false, 1 or 0."
     if is_words(column.type):
         said = np.array([ANSWERS.get(word.strip().lower(), np.nan) for word in column.to_pylist()], dtype=np.float64)
     elif pa.types.is_boolean(column.type) or pa.types.is_integer(column.type) or pa.types.is_floating(column.type):
@@ -233,18 +233,18 @@ def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0)
 
 
 def whole_number(text: str) -> int | None:
-    """Return the whole number that a text is, if it is one; 1.0 and 1e0 are, too."""
+    """Return the integer that a text represents, like 1, 1.0 or 1e0; None if it is not one."""
     number = _number(text.strip())
     return int(number) if number is not None and number == int(number) else None
 
 
 def spelled_labels(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the labels of a file of text, which come as words, as numbers or booleans if all of them are.
+    """Convert the labels of a text file from words to numbers or booleans, if all of them are.
 
     Raises
     ------
     ValueError
-        If one number or boolean is spelled in two ways: it may be one class, or two.
+        If one number or boolean is spelled in two ways: it may mean one class or two.
     """
     words = column.drop_null().unique().to_pylist()
     check_spellings(name, words)
@@ -256,14 +256,14 @@ def spelled_labels(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
         made = np.array([TRUTH[word] for word in words])
     else:
         return column
-    if made.dtype.kind == "O":  # no type of 64 bits holds them: as words they are the same classes
+    if made.dtype.kind == "O":  # no 64-bit type holds them: as words they are the same classes
         return column
     codes = pc.index_in(column, pa.array(words, column.type))
     return pa.chunked_array([pa.array(made).take(codes.combine_chunks())])
 
 
 def spelled_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return the ids of a file of text, which come as words, as integers if that is how all of them are written."""
+    """Convert the ids of a text file from words to integers, if all of them are written as integers."""
     words = column.drop_null().unique().to_pylist()
     try:
         return column.cast(pa.int64()) if words and all(str(int(word)) == word for word in words) else column
@@ -272,14 +272,14 @@ def spelled_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def check_spellings(name: str, words: Sequence[str]) -> None:
-    """Refuse a number that is spelled in two ways, and booleans likewise: nobody knows whether one or two are meant.
+    """Refuse numbers or booleans that are spelled in two ways: it is unclear whether one value or two are meant.
 
     Parameters
     ----------
     name : str
-        What the column is called, for errors.
+        The name of the column, for error messages.
     words : sequence of str
-        The different words in it. If some are no numbers, two with exponents may be names, such as 1e2 and 10e1.
+        Its distinct words. If some are not numbers, words with exponents, like 1e2 and 10e1, may be names.
     """
     numbers = {word: _number(word) for word in words}
     if None in numbers.values():
@@ -291,7 +291,7 @@ def check_spellings(name: str, words: Sequence[str]) -> None:
         if other != word:
             raise ValueError(
                 f"column {name!r} holds {other!r} and {word!r}, one number in two spellings: write it in one way, or "
-                "put a letter before each if they are not the same."
+                "put a letter before each if they are different."
             )
     if not words or any(word not in TRUTH for word in words):
         return
@@ -306,12 +306,12 @@ def _number(word: str) -> Decimal | None:
 
 
 def check_categories(name: str, words: NDArray[np.object_]) -> None:
-    """Refuse words that were meant as numbers, and words of which nearly every row has its own.
+    """Refuse words that were meant as numbers, and words that are unique to nearly every row.
 
     Raises
     ------
     ValueError
-        That says what to do.
+        With a message that says what to do.
     """
     different = {word for word in words.tolist() if word is not None}
     if len(different) > MANY_WORDS:
@@ -321,13 +321,13 @@ def check_categories(name: str, words: NDArray[np.object_]) -> None:
             raise ValueError(f"column {name!r} holds numbers, but in row {row} it holds {_shown(strange[0])}.")
     if len(different) > max(MANY_CATEGORIES, len(words) / 2):
         raise ValueError(
-            f"column {name!r} holds {len(different)} different words in {len(words)} rows, too many for categories: "
+            f"column {name!r} holds {len(different)} distinct words in {len(words)} rows, too many for categories: "
             "read it as text, or leave it out."
         )
 
 
 def type_kind_of_values(kind: pa.DataType) -> str | None:
-    """Return what labels or names of a type are: "numbers", "booleans", "words" or "bytes"; None if anything else."""
+    """Return the kind of labels or names of a type: "numbers", "booleans", "words" or "bytes"; else None."""
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     if isinstance(kind, pa.BaseExtensionType):
@@ -338,19 +338,19 @@ def type_kind_of_values(kind: pa.DataType) -> str | None:
         return "numbers"
     if is_words(kind):
         return "words"
-    # of fixed size, or as long as each is
+    # of fixed or variable size
     is_bytes = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
     return "bytes" if is_bytes or pa.types.is_binary_view(kind) else None
 
 
 def _different(column: pa.ChunkedArray, name: str) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the different values of a column, and the position of each row's value among them."""
+    """Return the distinct values of a column, and the position of each row's value among them."""
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
         return values.distinct(column.to_numpy())
-    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:  # of which pyarrow makes no dictionary
+    if pa.types.is_decimal(column.type) and column.type.bit_width < 128:  # pyarrow cannot dictionary-encode these
         column = column.cast(pa.decimal128(38, column.type.scale))
     encoded = column.combine_chunks().dictionary_encode()
-    if isinstance(encoded, pa.ChunkedArray):  # of no rows, or of more than one array holds
+    if isinstance(encoded, pa.ChunkedArray):  # without rows, or too long for one array
         encoded = encoded.unify_dictionaries()
         dictionary = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], column.type)
         indices = [chunk.indices.to_numpy() for chunk in encoded.chunks]
@@ -364,19 +364,19 @@ def _different(column: pa.ChunkedArray, name: str) -> tuple[NDArray[Any], NDArra
 
 
 def _fits_64_bits(number: Any) -> bool:
-    """Whether a number is whole, and one that a type of 64 bits holds."""
+    """Whether a number is an integer that fits into 64 bits."""
     return bool(np.iinfo(np.int64).min <= number <= np.iinfo(np.uint64).max and number == int(number))
 
 
 def _first_missing(column: pa.ChunkedArray) -> int | None:
-    """Return the first row without a value, or with NaN; None if there is none."""
+    """Return the first row with a missing value or NaN; None if there is no such row."""
     missing = pc.is_null(column, nan_is_null=True)
     row = int(pc.index(missing, True).as_py())
     return None if row < 0 else row
 
 
 def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Return a column whose values stand in it, not in a dictionary beside it, and are of no type of their own."""
+    """Return a column with plain values: not dictionary-encoded and not of an extension type."""
     if isinstance(column.type, pa.BaseExtensionType):
         column = column.cast(column.type.storage_type)
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column

@@ -20,25 +20,25 @@ from flipproof.determinism import on_one_thread
 from flipproof.parameters import Constraints, check_parameters, integer, one_of
 from flipproof.tables.columns import MANY_CATEGORIES, as_numbers, as_vectors, as_words, check_categories, column_kind
 
-#: Words that are counted: the most frequent ones. More make it slower, and hardly better.
+#: Number of most frequent words that are counted. More are slower, and hardly better.
 MOST_WORDS = 30_000
 
-#: Rows in which a word must occur, unless there are few rows: one that occurs once says nothing about others.
+#: Smallest number of rows in which a word must occur: a word that occurs once says nothing about other rows.
 FEWEST_ROWS = 2
 
-#: Different words that a column of texts must have.
+#: Smallest number of distinct words in a column of texts.
 FEWEST_WORDS = 2
 
 
 class TextEncoder:
-    """Latent semantic analysis: the leading directions of TF-IDF counts of words and signs.
+    """Latent semantic analysis: the leading directions of TF-IDF counts of words and punctuation.
 
     Parameters
     ----------
     name : str
-        What the column is called, for errors.
+        The name of the column, for error messages.
     n_dimensions : int
-        Numbers that stand for a text; fewer if there are fewer words or texts.
+        Number of features of a text; fewer if there are fewer words or texts.
     """
 
     parameter_constraints: ClassVar[Constraints] = {"n_dimensions": integer(1)}
@@ -48,7 +48,7 @@ class TextEncoder:
         self.n_dimensions = n_dimensions
 
     def fit_transform(self, texts: NDArray[np.object_]) -> NDArray[np.float64]:
-        """Learn words and directions from the training texts, and return those as vectors."""
+        """Learn words and directions from the training texts, and return the texts as vectors."""
         check_parameters(self)
         self._counts = CountVectorizer(
             max_features=MOST_WORDS,
@@ -58,18 +58,18 @@ class TextEncoder:
         )
         try:
             counts = self._counts.fit_transform(_present(texts))
-        except ValueError:  # no word at all
+        except ValueError:  # no words
             counts = np.zeros((len(texts), 0))
         if counts.shape[1] < FEWEST_WORDS:
             raise ValueError(f"column {self.name!r} has too few words to be read as text.")
-        # sums in the order of `transform`, so that training texts come out the same there, to the last bit
+        # the same order of summation as in `transform`, so that training texts are bitwise identical there
         counts.sort_indices()
         self._weights = TfidfTransformer(sublinear_tf=True)
         weighted = self._weights.fit_transform(counts)
         most = max(1, min(counts.shape) - 1)
         self._directions = TruncatedSVD(min(self.n_dimensions, most), random_state=0)
-        # sums in the order of one thread: the vectors, and with them the certificates, are the same for any number
-        # of threads; the shares of the variance are of no use, and of 0 if all texts are the same
+        # one thread: the vectors, and so the certificates, do not depend on the number of threads; the explained
+        # variance, which is invalid if all texts are the same, is not used
         with np.errstate(invalid="ignore"):
             return np.asarray(on_one_thread(lambda: self._directions.fit_transform(weighted)))
 
@@ -84,40 +84,41 @@ def _present(texts: NDArray[np.object_]) -> list[Any]:
 
 SCALES = ("standard", "rank", "none")
 
-#: Quantiles that ranks are read from, and rows that these are taken from.
+#: Number of quantiles for ranks, and largest number of rows from which these are computed.
 RANK_QUANTILES = 1000
 RANK_ROWS = 100_000
 
-#: Names of columns in a description.
+#: Largest number of column names in a description.
 NAMES_SHOWN = 6
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Turn the columns of a table into numbers, as `features` of a learner wants them: fitted without labels.
+    """Encode the columns of a table as numbers, without labels; use it as the `features` of a learner.
 
-    Numbers are scaled, and missing ones take the median, with a column of its own that says so. Booleans are 0 and 1,
-    missing ones likewise with a column of their own. Words become a column for each of the most frequent (one-hot);
-    words that are rare, or that only test rows have, share one, and a missing word is a word. A column of vectors, such
-    as embeddings, is taken as it is, up to one common scale. Texts become such vectors by latent semantic analysis.
+    Numbers are scaled; missing ones are replaced by the median and marked in an additional column. Booleans are 0 and
+    1; missing ones are also marked in an additional column. Words are one-hot encoded with one column for each of the
+    most frequent words; rare words and words that occur only in test rows share a column, and a missing word counts as
+    a word. A column of vectors, for example embeddings, is only divided by one common scale. Texts become vectors by
+    latent semantic analysis.
 
     Parameters
     ----------
     text : iterable of str
         Columns that are texts, not categories.
     scale : {"standard", "rank", "none"}, default="standard"
-        Scale of columns of numbers. ``"standard"``: mean 0, variance 1. ``"rank"``: as if normally distributed, which
-        tames heavy tails. ``"none"``: as they are, and so are vectors and texts.
+        Scale of columns of numbers. ``"standard"``: mean 0, variance 1. ``"rank"``: ranks mapped to a normal
+        distribution, which tames heavy tails. ``"none"``: numbers, vectors and texts are not scaled.
     text_dimensions : int, default=200
-        Numbers that stand for a text.
+        Number of features of a text.
     max_categories : int, default=100
-        Columns that a column of words may become.
+        Largest number of features of a column of words.
 
     Attributes
     ----------
     kinds_ : dict of str
-        What each column holds: "numbers", "booleans", "words", "vectors" or "text".
+        The kind of each column: "numbers", "booleans", "words", "vectors" or "text".
     n_features_out_ : int
-        Number of columns that come out.
+        Number of features.
 
     Examples
     --------
@@ -170,18 +171,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return encoded
 
     def transform(self, X: Any) -> NDArray[np.float64]:
-        """Return rows as numbers, in the way learnt from the training rows."""
+        """Encode rows as numbers, as learned from the training rows."""
         check_is_fitted(self)
         table = as_arrow(X)
         for name, kind in self.kinds_.items():
             if name not in table.column_names:
-                raise ValueError(f"column {name!r} is not there.")
+                raise ValueError(f"column {name!r} is missing.")
             _check_same_kind(name, kind, table[name])
         blocks = [self._transform_block(kind, table) for kind in ("numbers", "booleans", "words", "vectors", "text")]
         return np.concatenate([block for block in blocks if block is not None], axis=1)
 
     def describe(self) -> list[str]:
-        """Say in words what became of the columns."""
+        """Describe how the columns were encoded, one line for each kind."""
         check_is_fitted(self)
         scaled = {"standard": "standardised", "rank": "by rank, as if normally distributed", "none": "as they are"}
         said = {
@@ -205,7 +206,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if name not in tuple(self.text):
             return kind
         if kind != "words":
-            raise ValueError(f"column {name!r} is to be read as text, but holds {kind}.")
+            raise ValueError(f"column {name!r} must hold words to be read as text. Got {kind} instead.")
         return "text"
 
     def _names(self, kind: str) -> list[str]:
@@ -239,7 +240,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if kind == "vectors":
             block = self._scaled(names, columns)
             if block.shape[1] != self._widths[kind]:
-                raise ValueError(f"columns {', '.join(names)} must hold vectors as long as those of the training rows.")
+                raise ValueError(f"vectors in columns {', '.join(names)} must be as long as in the training rows.")
             return block
         if kind == "text":
             pairs = zip(self._steps[kind], columns, strict=True)
@@ -277,12 +278,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             random_state=0,
         )
         scalers = {"standard": StandardScaler(), "rank": ranks, "none": "passthrough"}
-        # scaled first: the columns that say what was missing stay 0 and 1
+        # scaled first, so that the columns that mark missing values stay 0 and 1
         return make_pipeline(scalers[self.scale], SimpleImputer(strategy="median", add_indicator=True))
 
 
 def as_arrow(X: Any) -> pa.Table:
-    """Return a data frame of any make as a pyarrow table."""
+    """Return a data frame of any library as a pyarrow table."""
     if isinstance(X, pa.Table):
         return X
     import narwhals
@@ -294,7 +295,7 @@ def as_arrow(X: Any) -> pa.Table:
 
 
 def _check_same_kind(name: str, kind: str, column: pa.ChunkedArray) -> None:
-    """Refuse a column of other things than it held in training; it may be missing altogether, and words be numbers."""
+    """Refuse a column of another kind than in training; all values may be missing, and numbers may replace words."""
     if column.null_count == len(column) and kind != "vectors":
         return
     found = column_kind(name, column)
@@ -308,6 +309,6 @@ def _counted(number: int, noun: str) -> str:
 
 
 def _common_scale(matrix: NDArray[np.float64]) -> float:
-    """Return the root of the mean variance of the columns, 1 if they are all constant."""
+    """Return the square root of the mean variance of the columns; 1 if all are constant."""
     scale = float(np.sqrt(matrix.var(axis=0).mean()))
     return scale if scale > 0 else 1.0

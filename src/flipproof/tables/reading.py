@@ -1,4 +1,4 @@
-"""Tables from files: detect what a file holds, decompress it, and read CSV, TSV, Parquet, Arrow, NPZ and NPY."""
+"""Tables from files: detect the format, decompress, and read CSV, TSV, Parquet, Arrow, NPZ and NPY."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ ENDINGS = {
 }
 KINDS = tuple(dict.fromkeys(ENDINGS.values()))
 
-#: How files begin whose ending says nothing.
+#: First bytes of files, for those whose ending does not tell their kind.
 BEGINNINGS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
 
 
 def read_content(path: Path) -> bytes:
-    """Return a file's bytes, uncompressed if its ending says that it is compressed.
+    """Return a file's bytes, decompressed if its ending says that it is compressed.
 
     Raises
     ------
     OSError
-        In one line, if there is no such file, or it is damaged.
+        If there is no such file, or it is damaged; the message is one line.
     """
     if not path.exists():
         raise OSError(f"cannot read {str(path)!r}: there is no such file.")
@@ -67,7 +67,7 @@ def read_content(path: Path) -> bytes:
 
 
 def kind_of_file(path: Path, content: bytes) -> str:
-    """Return the kind of a file by its ending, or else by how it begins: text with tabs is TSV, other text CSV."""
+    """Return the kind of a file by its ending, or else by its first bytes: text with tabs is TSV, other text CSV."""
     names = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
     by_ending = ENDINGS.get(names.suffix.lower())
     if by_ending is not None:
@@ -84,35 +84,35 @@ def first_line(content: bytes) -> bytes:
     return content if end < 0 else content[:end]
 
 
-#: What stands for a value that is not there, in files of text.
+#: Missing values in text files.
 MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"]
 
-#: Characters of an error of somebody else's that are repeated.
+#: Longest part of another library's error that is repeated, in characters.
 LONGEST_REASON = 200
 
-#: The most bytes that the reader of CSV takes at a time; it guesses the types of columns by the first such block.
+#: Largest block of the CSV reader, in bytes; it infers the types of columns from the first block.
 LARGEST_BLOCK = 2**31 - 1
 
-#: Arrays in one NPZ file for two purposes: X_train and X_test are the X of each.
+#: Suffixes of arrays in one NPZ file: X_train and X_test are the X of each part.
 PARTS = ("train", "test")
 
 
 @dataclass(frozen=True)
 class TextLayout:
-    """How a file of text is laid out.
+    """The layout of a text file.
 
     Attributes
     ----------
     names : tuple of str
-        Names of the columns; the first line is then a row like any other.
+        Names of the columns; the first line is then an ordinary row.
     header : bool
-        Whether the first line names the columns. If not, they are called f0, f1, ...
+        Whether the first line names the columns. If not, they are named f0, f1, ...
     separator : str, optional
-        What is between two columns. By default a tab in TSV, a comma in CSV, or semicolons if it has no commas.
+        Separator of columns. By default a tab in TSV, a comma in CSV, or a semicolon if there are no commas.
     quotes : bool
-        Whether ``"`` may surround a value that holds separators or line breaks.
+        Whether ``"`` may enclose a value that contains separators or line breaks.
     kind : str, optional
-        Of which kind the file is, whatever its ending.
+        The kind of the file, regardless of its ending.
     """
 
     names: tuple[str, ...] = ()
@@ -137,32 +137,32 @@ def read_table(
     path : path
         The file.
     layout : TextLayout, optional
-        How it is laid out, if it is text.
+        The layout of a text file.
     part : {"train", "test"}, optional
-        Which arrays of an NPZ file: for "train", ``X_train`` is the column X, and ``X_test`` is left out.
+        Which arrays of an NPZ file: for "train", ``X_train`` is the column X, and ``X_test`` is ignored.
     as_words : collection of str
-        Columns of a file of text that hold words, even if all of them look like numbers.
+        Columns of a text file that hold words, even if all of them look like numbers.
     purposes : mapping of str, optional
-        What columns of a file of text are for: "label", "names" or "ids". Labels become numbers or booleans only if all
-        of them are, names stay words, and neither may hold one number in two spellings. Ids become integers only if
-        they are written as such.
+        Purposes of columns of a text file: "label", "names" or "ids". Labels become numbers or booleans only if all of
+        them are, names stay words, and neither may contain one number in two spellings. Ids become integers only if
+        they are written as integers.
 
     Returns
     -------
     pyarrow.Table
-        An array of two or more dimensions in an NPZ file is one column of vectors; one in an NPY file is columns called
-        f0, f1, ... Blanks around names and words of a file of text are cut off, and columns without a name left out.
+        An array of two or more dimensions in an NPZ file is one column of vectors; in an NPY file it is columns named
+        f0, f1, ... In text files, blanks around names and words are removed, and columns without a name are ignored.
 
     Raises
     ------
     OSError, ValueError
-        In one line, if there is no such file or it is no such table.
+        If there is no such file or it is not a valid table; the message is one line.
     """
     path, layout = Path(path), layout or TextLayout()
     content = read_content(path)
     kind = layout.kind or kind_of_file(path, content)
     if kind not in KINDS:
-        raise ValueError(f"The 'kind' of a table must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
+        raise ValueError(f"The 'kind' parameter of TextLayout must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
     if not content:
         raise ValueError(f"cannot read {str(path)!r}: the file is empty.")
     readers: dict[str, Callable[[], pa.Table]] = {
@@ -192,7 +192,7 @@ def _checked(table: pa.Table, path: Path) -> pa.Table:
 
 
 def _separator(content: bytes) -> str:
-    """Return the comma, or the semicolon if the first line has only those, as where decimals have commas."""
+    """Return a comma, or a semicolon if the first line has semicolons but no commas."""
     line = first_line(content)
     return ";" if b";" in line and b"," not in line else ","
 
@@ -201,7 +201,7 @@ def _read_text(
     content: bytes, layout: TextLayout, separator: str, as_words: Collection[str], purposes: Mapping[str, str]
 ) -> pa.Table:
     if len(separator) != 1:
-        raise ValueError(f"a separator is one character, not {separator!r}.")
+        raise ValueError(f"a separator must be one character. Got {separator!r} instead.")
     read = csv.ReadOptions(
         column_names=list(layout.names) or None,
         autogenerate_column_names=not layout.header and not layout.names,
@@ -222,7 +222,7 @@ def _read_text(
     columns = {}
     for name, column in zip(table.column_names, table.columns, strict=True):
         if pa.types.is_binary(column.type):
-            raise ValueError(f"column {name.strip()!r} is not UTF-8: convert the file to that.")
+            raise ValueError(f"column {name.strip()!r} is not UTF-8: convert the file to UTF-8.")
         columns[name] = pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
     named = [name for name in table.column_names if name.strip()]
     settled = [_settled(name.strip(), columns[name], purposes.get(name.strip())) for name in named]
@@ -230,7 +230,7 @@ def _read_text(
 
 
 def _settled(name: str, column: pa.ChunkedArray, purpose: str | None) -> pa.ChunkedArray:
-    """Return a column as what it is for."""
+    """Convert a column according to its purpose."""
     if purpose == "label":
         return spelled_labels(name, column)
     if purpose == "names":
@@ -239,7 +239,7 @@ def _settled(name: str, column: pa.ChunkedArray, purpose: str | None) -> pa.Chun
 
 
 def _read_arrow(content: bytes) -> pa.Table:
-    """Read either of the two layouts of Arrow: files, and streams as data sets in caches are."""
+    """Read either of Arrow's two formats: files, and streams, which caches of data sets use."""
     try:
         return ipc.open_file(pa.BufferReader(content)).read_all()
     except pa.ArrowInvalid:
@@ -254,12 +254,12 @@ def _read_npz(content: bytes, part: str | None) -> pa.Table:
     lengths = {name: len(array) for name, array in arrays.items()}
     if len(set(lengths.values())) != 1:
         described = ", ".join(f"{name} has {length}" for name, length in lengths.items()) or "there are none"
-        raise ValueError(f"arrays must have a row each for the same rows, but {described}.")
+        raise ValueError(f"all arrays must have the same number of rows, but {described}.")
     return pa.table({name: _array_column(name, array) for name, array in arrays.items()})
 
 
 def _name_in_part(key: str, part: str | None) -> str | None:
-    """Return what an array is called in a part, None if it belongs to another one."""
+    """Return the name of an array in a part; None if it belongs to another part."""
     stem, _, ending = key.rpartition("_")
     if part is None or not stem or ending not in PARTS:
         return key
@@ -284,7 +284,7 @@ def _array_column(name: str, array: NDArray[Any]) -> pa.Array:
         return pa.array(array.tolist() if array.dtype.kind == "U" else np.ascontiguousarray(array))
     flat = array.reshape(len(array), -1)
     if flat.dtype.kind not in "biuf":
-        raise ValueError(f"array {name!r} of shape {array.shape} must hold numbers. Got {array.dtype} instead.")
+        raise ValueError(f"array {name!r} of shape {array.shape} must contain numbers. Got {array.dtype} instead.")
     if flat.dtype == bool:
         flat = flat.astype(np.uint8)
     return pa.FixedSizeListArray.from_arrays(pa.array(flat.ravel()), flat.shape[1])
