@@ -29,9 +29,10 @@ import flipproof
 from flipproof.core.engine import certify_counted
 from flipproof.core.histograms import VoteCount
 from flipproof.core.linalg import ColumnMoments, GramSums, _largest_coordinates
+from flipproof.core.powers import Rights
 from flipproof.streaming import Block, RowBlocks, StreamingRidgeClassifier
 from flipproof.streaming.passes import Visit, labelled_sums, survey
-from flipproof.streaming.voting import BlockPowers, Tally, Voters
+from flipproof.streaming.voting import BlockRights, Tally, Voters
 
 COLUMNS = 64
 CLASSES = 2
@@ -106,7 +107,7 @@ def constants(folder):
         found["c_leverage"] = [max(one - rotated, 0.0) for one in sums]
         products = model._rule.products(test_rows(TEST_ROWS))
         count = VoteCount(CLASSES, model.precision_, 10**8)
-        anything = BlockPowers(~np.eye(CLASSES, dtype=bool), by_trust=False)
+        anything = BlockRights(Rights(~np.eye(CLASSES, dtype=bool)), by_trust=False)
         tally = Tally(Voters(whitening, products, model.classes_), count, anything)
         votes = sampled(lambda: tally(block), PART_ROWS, samples=6)
         found["c_vote"] = [max(one - rotated, 0.0) / TEST_ROWS for one in votes]

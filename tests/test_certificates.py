@@ -94,6 +94,21 @@ def test_a_table_holds_everything_and_survives_a_file(words, method, tmp_path):
     assert [one["sentence"] for one in stored] == [str(one) for one in cert.assumptions]
 
 
+def test_a_table_holds_names_and_labels_if_asked():
+    cert = make()
+    names, truth = [f"row {number}" for number in range(7)], cert.classes[[0, 1, 2, 0, 1, 2, 0]]
+    table = cert.to_arrow(ids=names, y_true=truth, details=False)
+    expected = ["id", "prediction", "radius", "rival", "margin", "label", "correct", "method", "unit"]
+    assert table.column_names == expected
+    assert table["id"].to_pylist() == names
+    np.testing.assert_array_equal(table["label"].to_numpy(), truth)
+    np.testing.assert_array_equal(table["correct"].to_numpy(), truth == cert.prediction)
+    assert set(table["method"].to_pylist()) == {"exact"}
+    assert set(cert.to_arrow().column_names) - set(expected) >= {"log_failure", "abstained", "noise"}
+    with pytest.raises(ValueError, match="length"):
+        cert.to_arrow(ids=names[:3])
+
+
 def test_a_table_holds_the_noise_of_each_row():
     cert = dataclasses.replace(make("kl"), noise=np.linspace(0.1, 0.4, 7))
     np.testing.assert_array_equal(cert.to_arrow()["noise"].to_numpy(), cert.noise)
@@ -118,18 +133,21 @@ def test_a_certificate_can_be_read_aloud():
     cert = dataclasses.replace(make(), radius=np.array([9, 90, 0, 0, 0, 0, 0]))
     said = certificate_sentence(cert, 0, names=["a cod", "an eel", "a ray"])
     names = dict(zip(cert.classes.tolist(), ["a cod", "an eel", "a ray"], strict=True))
-    assert f"Test row 0 is predicted as {names[cert.prediction[0]]}, " in said
+    assert f"Test row 0 is predicted as {names[cert.prediction[0]]}. " in said
     assert "any 9 of the 90 training labels (10.0%)" in said
-    assert f"{names[cert.rival[0]]} is the class to watch" in said
+    assert f"rival class is {names[cert.rival[0]]}" in said
     always = certificate_sentence(cert, 1)
-    assert always == f"Test row 1 is predicted as {cert.prediction[1]}, whatever the 90 training labels say."
+    assert f"Test row 1 is predicted as {cert.prediction[1]}. " in always
+    assert "No change to the 90 training labels" in always
+    trusted = dataclasses.replace(cert, n_touchable=80)
+    assert "any 9 of the 80 changeable training labels" in certificate_sentence(trusted, 0)
 
 
 def test_annotators_and_restricted_changes_are_read_aloud():
     cert = dataclasses.replace(make(), radius=np.array([2, 5, 0, 0, 0, 0, 0]), unit="annotators", n_touchable=5)
-    assert "any 2 of the 5 annotators had aimed at this very row and changed all" in certificate_sentence(cert, 0)
-    assert certificate_sentence(cert, 1).endswith("whatever the 5 annotators say.")
+    assert "any 2 of the 5 annotators" in certificate_sentence(cert, 0)
+    assert "No attack by the 5 annotators" in certificate_sentence(cert, 1)
     assert repr(cert) == "<Certificates: 7 predictions, method 'exact', median radius 0 of 5 annotators>"
     restricted = dataclasses.replace(make(), adversary=Adversary(allowed=[("cod", "eel")]))
-    assert "in any way that is possible; " in certificate_sentence(restricted, 0)
-    assert "to whatever they liked; " in certificate_sentence(make(), 0)
+    assert "in any allowed way. " in certificate_sentence(restricted, 0)
+    assert "to any class. " in certificate_sentence(make(), 0)

@@ -61,6 +61,7 @@ def test_sound_learners_pass(estimator):
     assert check_certifier(estimator, **TWO) is None
 
 
+@pytest.mark.slow
 def test_by_default_there_are_four_problems_of_five_rows():
     assert check_certifier(CertifiedRidgeClassifier()) is None
 
@@ -89,12 +90,12 @@ class OffsetsByClassBalance(Parzen):
 
 
 class DependsOnCompany(Parzen):
-    def votes(self, Z):
+    def votes_on(self, Z):
         return dense_votes(self.label_free_weights(Z - Z.mean(axis=0)), self.precision_)
 
 
 class DependsOnOrder(Parzen):
-    def votes(self, Z):
+    def votes_on(self, Z):
         return dense_votes(self.label_free_weights(Z - Z[:1]), self.precision_)
 
 

@@ -7,6 +7,7 @@ import tomllib
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 
 from flipproof import CertifiedRidgeClassifier
 
@@ -46,7 +47,7 @@ def test_the_example_is_short():
     assert len([line for line in code.splitlines() if line.strip()]) <= 10
 
 
-def test_the_other_examples_run():
+def test_the_other_examples_run(tmp_path, monkeypatch):
     """On two kinds of mail, with the names that the text leaves to the reader."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 3)), np.where(np.arange(100) % 2, "spam", "ham")
@@ -56,15 +57,19 @@ def test_the_other_examples_run():
         "X_test": X[:5],
         "checked_by_us": np.arange(100) < 20,
         "annotator_of_row": np.arange(100) // 10,
+        "train": pd.DataFrame({"length": X[:80, 0], "links": X[:80, 1], "spam": y[:80] == "spam"}),
+        "test": pd.DataFrame({"length": X[80:, 0], "links": X[80:, 1], "spam": y[80:] == "spam"}),
     }
+    monkeypatch.chdir(tmp_path)
     _, *others = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(others) == 2
+    assert len(others) == 3
     for code in others:
         exec(compile(code, "README.md", "exec"), names)
     assert names["attack"].success.all()
+    assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
-def test_the_learner_of_ones_own_passes_its_check():
+def test_the_custom_learner_passes_its_check():
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "learners.md").read_text(), re.DOTALL)
     exec(compile(code, "learners.md", "exec"), {})
 

@@ -7,11 +7,12 @@ from typing import Any
 
 __version__ = "0.1.0.dev0"
 
-#: Where each public name lives. Names are imported when they are first used, so that `import flipproof` is quick.
-_HOMES = {
+#: The module of each public name. Names are imported when they are first used, so that `import flipproof` is quick.
+PUBLIC_NAMES = {
     "Adversary": "adversary",
     "Assumption": "assumptions",
     "AttackDisplay": "displays",
+    "Audit": "auditing",
     "Certificates": "certificates",
     "CertifiedAccuracyDisplay": "displays",
     "CertifiedClusterClassifier": "learners.cluster",
@@ -30,6 +31,7 @@ _HOMES = {
     "SmoothedClassifier": "smoothing",
     "StreamingKernelClassifier": "streaming",
     "StreamingRidgeClassifier": "streaming",
+    "audit": "auditing",
     "certified_accuracy": "metrics",
     "certified_recall": "metrics",
     "certify": "learners.pipeline",
@@ -38,15 +40,18 @@ _HOMES = {
 }
 
 #: Public subpackages, reachable as attributes: ``flipproof.attacks.worst_flips``.
-_SUBPACKAGES = ("attacks", "checks", "core", "datasets", "experiments", "features", "smoothing", "streaming", "tables")
+PUBLIC_SUBPACKAGES = (
+    *("attacks", "checks", "core", "datasets", "experiments"),
+    *("features", "smoothing", "streaming", "tables"),
+)
 
-__all__ = ["__version__", *_HOMES, *_SUBPACKAGES]
+__all__ = ["__version__", *PUBLIC_NAMES, *PUBLIC_SUBPACKAGES]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _HOMES:
-        return getattr(import_module(f"flipproof.{_HOMES[name]}"), name)
-    if name in _SUBPACKAGES:
+    if name in PUBLIC_NAMES:
+        return getattr(import_module(f"flipproof.{PUBLIC_NAMES[name]}"), name)
+    if name in PUBLIC_SUBPACKAGES:
         return import_module(f"flipproof.{name}")
     raise AttributeError(f"module 'flipproof' has no attribute {name!r}")
 

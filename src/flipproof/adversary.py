@@ -1,4 +1,4 @@
-"""Adversary: who may change what, and what that comes to for the labels of one fit."""
+"""Adversary: which labels can be changed and to what, translated to the labels of a fit."""
 
 from __future__ import annotations
 
@@ -10,26 +10,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.assumptions import MOST_CHANGES, Assumption, change_values, changes_in_words
-from flipproof.core.powers import Powers, Scope
+from flipproof.core.powers import Powers, Rights, Scope
 from flipproof.core.rounding import Integers
 from flipproof.values import as_mask, as_names, as_values, distinct, positions
 
 
 @dataclass(frozen=True, eq=False)
 class Adversary:
-    """What somebody who changes training labels can do; without any argument, change all of them to anything.
+    """Which training labels an attacker can change, and to what; by default any label to any class.
 
     Parameters
     ----------
     trusted : booleans of shape (n,), optional
-        True for training rows whose labels nobody can change.
+        True for training rows whose labels cannot be changed.
     groups : array of shape (n,), optional
-        Who labelled each training row. The radius then counts malicious annotators, each of whom may change all of
-        their labels: numbers, strings, bytes or booleans, none missing. They are compared by value: 1 and 1.0 are one
-        annotator, and so are strings in arrays of any width.
+        The annotator of each training row, as numbers, strings, bytes or booleans without missing values. The radius
+        then counts malicious annotators, each of whom may change all of their labels. Annotators are compared by
+        value: 1 and 1.0 are the same annotator, and so are equal strings in arrays of different width.
     allowed : iterable of pairs of classes, optional
-        The changes that are possible at all, as (old, new): ``[("ham", "spam")]`` says that ham may be labelled as
-        spam, and nothing else.
+        The only possible changes, as (old, new): ``[("ham", "spam")]`` means that ham may be relabelled as spam, and
+        nothing else may change.
 
     Examples
     --------
@@ -55,16 +55,16 @@ class Adversary:
             parts.append(f"labels of {len(distinct(self.groups)[0])} annotators")
         if self.allowed is not None:
             parts.append(f"changes {changes_in_words(self.allowed[:MOST_CHANGES], len(self.allowed))} only")
-        return f"<Adversary: {', '.join(parts) or 'may change any label to anything'}>"
+        return f"<Adversary: {', '.join(parts) or 'may change any label to any class'}>"
 
 
 def _trusted_mask(given: Any) -> NDArray[np.bool_]:
-    wanted = "a mask of booleans, one per training row: for row numbers, np.isin(np.arange(n), rows) makes one."
+    wanted = "a mask of booleans, one per training row: np.isin(np.arange(n), rows) makes one from row numbers."
     return _frozen(as_mask(given, "Adversary(trusted=...)", wanted))
 
 
 def _group_names(given: Any) -> NDArray[Any]:
-    remedy = "give labels of unknown origin a name each, or one in common."
+    remedy = "give labels of unknown origin a separate name each, or one common name."
     return _frozen(as_names(given, "Adversary(groups=...)", remedy))
 
 
@@ -74,7 +74,7 @@ def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
         raise ValueError(f"{wanted}. Got {given!r} instead.")
     pairs = list(given)
     if not pairs:
-        raise ValueError(f"{wanted}. Got none at all: None stands for any change.")
+        raise ValueError(f"{wanted}. Got no pairs: pass None to allow any change.")
     for pair in pairs:
         if isinstance(pair, str) or not isinstance(pair, Sequence | np.ndarray) or len(pair) != 2:
             raise ValueError(f"{wanted}. Got {pair!r} among them.")
@@ -88,7 +88,7 @@ def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
 
     try:
         changes = tuple((plain(old), plain(new)) for old, new in pairs)
-    except TypeError as error:  # a class that is no value, such as a list
+    except TypeError as error:  # not a class, for example a list
         raise ValueError(f"{wanted}. Got {error} instead.") from error
     for pair, (old, new) in zip(pairs, changes, strict=True):
         if old == new:
@@ -105,24 +105,27 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 def powers_of(
     adversary: Adversary | None, codes: Integers, classes: NDArray[Any], labeled: NDArray[np.bool_]
 ) -> Powers:
-    """Translate an adversary into class codes, and refuse one that does not fit the training rows.
+    """Translate an adversary into class codes; refuse one that does not match the training rows.
 
-    A label that is trusted, missing, or of a class that may not be changed into any other cannot be changed at all.
+    A label that is trusted, missing, or of a class without an allowed change cannot be changed.
     """
-    anything = ~np.eye(len(classes), dtype=bool)
     check_adversary(adversary, len(codes))
+    rights = rights_of(adversary, classes)
     if adversary is None:
-        return Powers(labeled, anything, None)
-    transitions = anything if adversary.allowed is None else possible_changes(adversary.allowed, classes)
-    changeable = labeled & np.asarray(transitions.any(axis=1))[codes]
-    if adversary.trusted is not None:
-        changeable &= ~adversary.trusted
-    groups = None if adversary.groups is None else distinct(adversary.groups)[1]
-    return Powers(changeable, transitions, groups)
+        return rights.over(codes, ~labeled)
+    fixed = ~labeled if adversary.trusted is None else ~labeled | adversary.trusted
+    return rights.over(codes, fixed, None if adversary.groups is None else distinct(adversary.groups)[1])
+
+
+def rights_of(adversary: Adversary | None, classes: NDArray[Any]) -> Rights:
+    """Translate the changes that an adversary may make into class codes; by default any class to any other."""
+    if adversary is None or adversary.allowed is None:
+        return Rights(~np.eye(len(classes), dtype=bool))
+    return Rights(possible_changes(adversary.allowed, classes))
 
 
 def check_adversary(adversary: Adversary | None, n_rows: int) -> None:
-    """Refuse what is no adversary, or one that speaks of another number of training rows."""
+    """Refuse anything but an adversary for this number of training rows."""
     if adversary is None:
         return
     if not isinstance(adversary, Adversary):
@@ -136,7 +139,7 @@ def check_adversary(adversary: Adversary | None, n_rows: int) -> None:
 
 
 def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str) -> list[Assumption]:
-    """Return what the adversary is assumed not to do, and what the radius counts."""
+    """Return the limits that the adversary is assumed to have, and what the radius counts."""
     if adversary is None:
         return []
     trusted = None if adversary.trusted is None else (int(np.count_nonzero(adversary.trusted)), len(adversary.trusted))
@@ -146,7 +149,7 @@ def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str
 def assumed_limits(
     trusted: tuple[int, int] | None, allowed: tuple[tuple[Any, Any], ...] | None, scope: Scope, method: str
 ) -> list[Assumption]:
-    """Return what an adversary is assumed not to do; `trusted` is how many labels are, and of how many."""
+    """Return the limits that an adversary is assumed to have; `trusted` is (number trusted, number of labels)."""
     found: list[Assumption] = []
     if trusted is not None:
         found.append(Assumption("trusted-labels", {"n_trusted": trusted[0], "n_labels": trusted[1]}))
@@ -161,15 +164,15 @@ def assumed_limits(
 
 def possible_changes(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which changes from one class to another are among the allowed pairs."""
-    # there may be many more pairs than classes; values of one kind that are equal are one key
+    # there may be many more pairs than classes; equal values of one type share a key
     named, known = list(dict.fromkeys(one for pair in allowed for one in pair)), as_values(classes, "The classes")
     place = {}
     for one in named:
         position, is_known = positions(known, as_values([one], "Adversary(allowed=...)"))
         if not is_known[0]:
             raise ValueError(
-                f"Adversary(allowed=...) names the class {one!r}, which the learner does not know: it knows "
-                f"{classes.tolist()}."
+                f"Adversary(allowed=...) contains the class {one!r}, which is not a class of the learner. The classes "
+                f"are {classes.tolist()}."
             )
         place[one] = int(position[0])
     possible = np.zeros((len(classes), len(classes)), dtype=bool)

@@ -1,7 +1,7 @@
-"""Assumption: what a certificate rests on, as a code with values. Every sentence of this kind is worded here.
+"""Assumptions of certificates, each a code with values. All their sentences are written here.
 
-Results, reports and files carry codes and values, and compare those. The sentence is for people: nothing reads it back,
-so its wording is free to improve.
+Results, reports and files carry codes and values, and compare those. The sentence is for people: no code parses it,
+so its wording can change.
 
 A new assumption is one entry in `WORDINGS`: its code, and either a template that names its values or a function of
 them. The meaning of a code never changes; new ones are added instead.
@@ -22,10 +22,10 @@ import numpy as np
 #: What a value may be: a JSON type, lists as tuples.
 Value = str | int | float | bool | tuple[Any, ...]
 
-#: Possible changes of labels that an assumption lists one by one.
+#: How many possible label changes an assumption lists.
 MOST_CHANGES = 20
 
-#: What to do about steps of a Pipeline that a certificate must take on trust, by the kind of the learner behind them.
+#: What to do about Pipeline steps that flipproof cannot check, by the kind of the learner that follows them.
 STEP_REMEDIES = {
     "features": "Pass them to the learner as features=... to have them fitted without labels.",
     "smoothing": "Put them inside SmoothedClassifier(make_pipeline(...)) to have them smoothed too.",
@@ -34,17 +34,17 @@ STEP_REMEDIES = {
 
 @dataclass(frozen=True, repr=False)
 class Assumption:
-    """One thing that a certificate rests on: if it does not hold, neither does the certificate.
+    """One assumption of a certificate: if it does not hold, the certificate need not hold either.
 
-    Two assumptions are equal if their codes and values are. ``str(assumption)`` words it.
+    Two assumptions are equal if their codes and values are equal. ``str(assumption)`` is the sentence for people.
 
     Parameters
     ----------
     code : str
-        Which assumption it is, one of ``flipproof.assumptions.WORDINGS``. ``"stated"`` is for assumptions from outside
-        of the library, in their own words.
+        Which assumption it is: a key of ``flipproof.assumptions.WORDINGS``. ``"stated"`` is for assumptions from
+        outside the library, given as a sentence.
     values : mapping of str to str, number, bool, or a list or tuple of these
-        What the assumption is about. Each code has values of its own.
+        The details of the assumption. Each code requires specific names.
 
     Examples
     --------
@@ -79,7 +79,7 @@ class Assumption:
             )
         plain = {name: _plain(self.values[name], self.code) for name in wanted}
         object.__setattr__(self, "values", MappingProxyType(plain))
-        str(self)  # values that cannot be worded are refused now, not when somebody reads them
+        str(self)  # refuse values that do not fit the sentence now, not when it is printed
 
     def __hash__(self) -> int:
         return hash((self.code, tuple(self.values.items())))
@@ -104,14 +104,14 @@ class Assumption:
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Assumption:
-        """Return what `to_dict` was called on; the sentence is not read."""
+        """Return the assumption that `to_dict` wrote; the sentence is ignored."""
         if not isinstance(entry, Mapping) or "code" not in entry:
             raise ValueError(f"An assumption must be an object with a 'code' and its 'values'. Got {entry!r} instead.")
         return cls(entry["code"], entry.get("values", {}))
 
 
 def as_assumption(given: Any) -> Assumption:
-    """Return an assumption as it is, and a sentence from outside of the library as one that is stated."""
+    """Return an assumption unchanged, and a sentence as an assumption with the code "stated"."""
     if isinstance(given, Assumption):
         return given
     if isinstance(given, str):
@@ -132,13 +132,13 @@ def check_assumptions(given: Any, owner: str) -> tuple[Assumption, ...]:
 
 
 def parameter_values(parameters: Any) -> tuple[tuple[str, str], ...]:
-    """Return parameters that were chosen as names and texts, for the values of an assumption."""
+    """Return chosen parameters as (name, text) pairs, for the values of an assumption."""
     named = parameters if isinstance(parameters, Mapping) else {"best_params_": parameters}
     return tuple((str(name), repr(_scalar(value))) for name, value in named.items())
 
 
 def change_values(allowed: Iterable[tuple[Any, Any]]) -> dict[str, Value]:
-    """Return the values that describe possible changes of labels, (old, new): how many, and the first of them."""
+    """Return the values that describe the possible label changes, (old, new): their number and the first few."""
     pairs = tuple(allowed)
     return {
         "changes": tuple((_class_value(old), _class_value(new)) for old, new in pairs[:MOST_CHANGES]),
@@ -147,14 +147,14 @@ def change_values(allowed: Iterable[tuple[Any, Any]]) -> dict[str, Value]:
 
 
 def changes_in_words(changes: Iterable[tuple[Any, Any]], n_changes: int) -> str:
-    """List possible changes, and say how many more there are."""
+    """List possible changes, followed by the number of those not listed."""
     listed = [f"{old} -> {new}" for old, new in changes]
     more = f" and {n_changes - len(listed):,} more" if n_changes > len(listed) else ""
     return ", ".join(listed) + more
 
 
 def _plain(value: Any, code: str) -> Value:
-    """Return a value as JSON types, lists as tuples; refuse all others."""
+    """Return a value as JSON types, with lists as tuples; refuse anything else."""
     value = _scalar(value)
     if isinstance(value, (list, tuple)):
         return tuple(_plain(one, code) for one in value)
@@ -175,14 +175,14 @@ def _listed(value: Value) -> Any:
 
 
 def _class_value(label: Any) -> Value:
-    """Return a class as a JSON type: one that is none, such as bytes or infinity, as text."""
+    """Return a class as a JSON type; other values, for example bytes or infinity, as text."""
     label = _scalar(label)
     is_plain = isinstance(label, (str, int)) or (isinstance(label, float) and math.isfinite(label))
     return label if is_plain else str(label)
 
 
 def _value_names(wording: str | Callable[..., str]) -> tuple[str, ...]:
-    """Return the names of the values that a wording needs."""
+    """Return the names of the values that a sentence needs."""
     if isinstance(wording, str):
         return tuple(dict.fromkeys(name for _, name, _, _ in Formatter().parse(wording) if name is not None))
     return tuple(inspect.signature(wording).parameters)
@@ -224,8 +224,8 @@ def _columns_encoded(n_encoded: int, n_rows: int) -> str:
 def _confidence(confidence: float, over: str) -> str:
     each = "for each prediction separately" if over == "prediction" else "for all predictions of one batch together"
     return (
-        f"The certificate is true with probability {confidence} over the random draws, {each}, provided that whoever "
-        "changed the training data did not know the seed."
+        f"The certificate is true with probability {confidence} over the random draws, {each}, provided that the "
+        "attacker did not know the seed."
     )
 
 
@@ -266,7 +266,7 @@ def _assignments(parameters: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters)
 
 
-#: The wording of each code: a template that names its values, or a function of them.
+#: The sentence of each code: a template with the names of its values, or a function of them.
 WORDINGS: dict[str, str | Callable[..., str]] = {
     # what may be changed at all
     "labels-only": (
@@ -367,6 +367,6 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "That no attack changes more than {most_changed:,} predictions is the claim of the solver, HiGHS."
     ),
     "solver-stopped": _solver_stopped,
-    # from outside of the library
+    # from outside the library
     "stated": "{text}",
 }

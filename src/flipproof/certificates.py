@@ -1,73 +1,74 @@
-"""What a certificate says, and against whom: frozen results and descriptions."""
+"""Certificates: frozen results, one per test row, and how they are described to people."""
 
 from __future__ import annotations
 
 import html
 import json
-import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.rounding import Floats, Integers
 from flipproof.parameters import check_parameter, one_of
+from flipproof.readable import percent, significant
+from flipproof.values import column_of
 
 METHODS = ("exact", "tight", "kl")
 
-#: Units of which there is a number; radii in all others are measured.
+#: Units in which a radius is an integer count; in all other units it is a real number.
 COUNTED_UNITS = ("labels", "annotators")
 
 
-#: Rows of the table that a notebook shows.
+#: Number of rows in the table that a notebook shows.
 ROWS_IN_NOTEBOOK = 5
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class Certificates:
-    """One certificate per test row: `prediction` stays the same under any `radius` changed training labels.
+    """One certificate per test row: `prediction` is unchanged under any `radius` changed training labels.
 
     Attributes
     ----------
     prediction : array of shape (m,)
         What `predict` returns.
-    radius : integers of shape (m,), or floats where `unit` does not count
-        How many training labels may be changed, to any classes and by somebody who aims at this very row, without
-        changing the prediction.
+    radius : integers of shape (m,), or floats where `unit` is not a count
+        How many training labels an attacker who targets this row may change, to any class, without changing the
+        prediction.
     rival : array of shape (m,)
         The class that limits the radius.
     margin : floats of shape (m,)
         Lead of the predicted class over `rival` in the learner's scores.
     log_failure : floats of shape (m,)
-        Upper bound on log P(the noise takes the prediction away); NaN for the exact method, which needs none.
+        Upper bound on log P(the noise changes the prediction); NaN for the exact method, which needs no noise.
     abstained : booleans of shape (m,)
-        True where no prediction is certified at all; counts as wrong in :func:`flipproof.certified_accuracy`.
+        True where the prediction is not certified at all; counts as wrong in :func:`flipproof.certified_accuracy`.
     witness : floats of shape (m, K)
-        The Chernoff parameter t against each class, which proves `log_failure`; NaN where there is none.
+        The Chernoff parameter t against each class, which proves `log_failure`; NaN where there is no proof by noise.
     method : {"exact", "tight", "kl", "gap", "gaussian"}
-        How the radius was found; "gap": by counting votes of partitions; "gaussian": by noise on the features.
+        How the radius was computed. "gap": from the votes of partitions; "gaussian": from noise on the features.
     noise : float or floats of shape (m,)
-        The noise q of the measure, or sigma of noise on features; one per row with ``noise="auto"``; NaN where the
-        exact method needs none.
+        The noise q of the measure, or sigma of noise on features; one per row with ``noise="auto"``; NaN for
+        the exact method.
     n_train : int
         Number of training labels: the denominator of "share of labels poisoned".
     classes : array of shape (K,)
         The classes, in the order of `witness`.
     assumptions : tuple of Assumption
-        What the certificate rests on; ``str`` words each.
+        The assumptions under which the certificates hold; ``str`` returns the sentence of each.
     unit : {"labels", "annotators", "l2", "divergence"}
-        What the radius counts. "l2": it is the norm of a change of all training features together; "divergence": of the
-        noise, in nats, for a measure of one's own.
+        What the radius counts or measures. "l2": the norm of the change of the whole training matrix; "divergence":
+        the divergence of the noise, in nats, for a custom measure.
     n_touchable : int
-        How many labels (or annotators) the adversary can touch. The radius is that number where no changes at all can
-        overturn the prediction.
+        How many labels (or annotators) the adversary can change. The radius equals this number where no attack can
+        change the prediction.
     adversary : Adversary or None
-        Who is certified against, as given to `certify`; None: somebody who may change any label to anything, but for
-        what a fit to rows in blocks was told of trusted labels and annotators, which `assumptions` say.
+        The adversary as given to `certify`. None: any label may be changed to any class, except that a learner fitted
+        to rows in blocks uses the trusted labels and annotators of its `fit`, as listed in `assumptions`.
     """
 
     prediction: NDArray[Any]
@@ -88,7 +89,7 @@ class Certificates:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
-        if self.n_touchable < 0:  # not given: whoever it is can touch every label
+        if self.n_touchable < 0:  # not given: every label can be changed
             object.__setattr__(self, "n_touchable", self.n_train)
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
@@ -97,9 +98,18 @@ class Certificates:
     def __len__(self) -> int:
         return len(self.prediction)
 
+    def __getitem__(self, rows: Any) -> Certificates:
+        """Return the certificates of some test rows: a slice, a mask, or their numbers."""
+        chosen = np.arange(len(self))[rows]
+        if chosen.ndim != 1:
+            raise IndexError(f"Certificates[...] must name rows by a slice, a mask or a list. Got {rows!r} instead.")
+        arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
+        taken = {name: value[chosen] for name, value in arrays.items() if name != "classes"}
+        return replace(self, **taken)
+
     @property
     def n_units(self) -> int:
-        """What a radius is a share of: all training labels, or all annotators who can change some."""
+        """The total that a radius is a share of: all training labels, or all annotators who can change any."""
         return self.n_train if self.unit == "labels" else self.n_touchable
 
     def __repr__(self) -> str:
@@ -108,44 +118,58 @@ class Certificates:
             middle = f", median radius {int(median)}" if len(self) else ""
             middle += f" of {self.n_touchable} {self.unit}"
         else:
-            middle = f", median radius {_rounded_down(median)} ({self.unit})" if len(self) else f" ({self.unit})"
+            middle = f", median radius {significant(median)} ({self.unit})" if len(self) else f" ({self.unit})"
         abstained = f", {np.count_nonzero(self.abstained)} abstained" if self.abstained.any() else ""
         return f"<Certificates: {len(self)} predictions, method {self.method!r}{middle}{abstained}>"
 
     def _repr_html_(self) -> str:
-        """Return what a notebook shows: the most fragile predictions, and what all certificates rest on."""
+        """Return the HTML for a notebook: the predictions with the smallest radii, and the assumptions."""
         order = np.lexsort((self.margin, self.radius, ~self.abstained))[:ROWS_IN_NOTEBOOK]
-        lines = [(row, self.prediction[row], self._radius_words(row), self.rival[row]) for row in order]
-        head = _html_cells(("test row", "prediction", f"radius ({self.unit})", "class to watch"), "th")
+        lines = [(row, self.prediction[row], self._radius_text(row), self.rival[row]) for row in order]
+        head = _html_cells(("test row", "prediction", f"radius ({self.unit})", "rival class"), "th")
         body = "".join(f"<tr>{_html_cells(line, 'td')}</tr>" for line in lines)
         rests = "".join(f"<li>{html.escape(str(one))}</li>" for one in self.assumptions)
         return (
             f"<p>{html.escape(repr(self))}</p>"
-            f"<table><caption>The most fragile</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<details><summary>What they rest on</summary><ul>{rests}</ul></details>"
+            f"<table><caption>Smallest radii</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            f"<details><summary>Assumptions</summary><ul>{rests}</ul></details>"
         )
 
-    def _radius_words(self, row: int) -> str:
+    def _radius_text(self, row: int) -> str:
         if self.abstained[row]:
             return "abstained"
-        return str(self.radius[row]) if self.unit in COUNTED_UNITS else _rounded_down(self.radius[row])
+        return str(self.radius[row]) if self.unit in COUNTED_UNITS else significant(self.radius[row])
 
-    def to_arrow(self) -> Any:
-        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
+    def to_arrow(
+        self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True
+    ) -> Any:
+        """Return a pyarrow table with one row per test row; facts about all rows are in the schema's metadata.
+
+        Parameters
+        ----------
+        ids : sequence of m names, optional
+            Names of the test rows, for the column ``id``.
+        y_true : array of shape (m,), optional
+            The true classes, for the columns ``label`` and ``correct``.
+        details : bool, default=True
+            Whether to add the columns that prove the radius: ``log_failure``, ``abstained``, ``noise`` and a
+            ``witness_`` column for each class. Without them, this is the table that ``flipproof certify -o`` writes.
+
+        Returns
+        -------
+        pyarrow.Table
+        """
         try:
             import pyarrow as pa
         except ImportError as error:
             raise ImportError("to_arrow needs pyarrow: pip install 'flipproof[cli]'") from error
-        columns = {
-            "prediction": self.prediction,
-            "radius": self.radius,
-            "rival": self.rival,
-            "margin": self.margin,
-            "log_failure": self.log_failure,
-            "abstained": self.abstained,
-            "noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self)),
-            **{f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)},
-        }
+        columns: dict[str, Any] = {} if ids is None else {"id": column_of(ids)}
+        columns |= {"prediction": self.prediction, "radius": self.radius, "rival": self.rival, "margin": self.margin}
+        if y_true is not None:
+            columns |= {"label": y_true, "correct": self.prediction == np.asarray(y_true)}
+        columns |= {"method": pa.repeat(self.method, len(self)), "unit": pa.repeat(self.unit, len(self))}
+        if details:
+            columns |= self._details()
         about = {
             "method": self.method,
             "n_train": str(self.n_train),
@@ -156,61 +180,60 @@ class Certificates:
         }
         return pa.table(columns, metadata=about)
 
+    def _details(self) -> dict[str, Any]:
+        """Return the columns that prove the radius."""
+        return {
+            "log_failure": self.log_failure,
+            "abstained": self.abstained,
+            "noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self)),
+            **{f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)},
+        }
+
 
 def check_method(method: str, owner: str) -> str:
-    """Return `method` if it is one, else say which there are."""
+    """Return `method` if it is known; otherwise raise an error that lists the methods."""
     check_parameter(owner, "method", method, one_of(*METHODS))
     return method
 
 
 def certificate_sentence(certificates: Certificates, row: int, names: Sequence[str] | None = None) -> str:
-    """Read one certificate aloud in plain words; `names` are words for the classes."""
+    """Describe one certificate in plain English; `names` are words for the classes."""
 
-    def spoken(label: Any) -> str:
+    def name_of(label: Any) -> str:
         code = int(np.flatnonzero(certificates.classes == label)[0])
         return f"{names[code] if names else label}"
 
-    prediction, rival = certificates.prediction[row], certificates.rival[row]
+    prediction, rival = name_of(certificates.prediction[row]), name_of(certificates.rival[row])
     if certificates.abstained[row]:
-        return f"Test row {row} is abstained on: {spoken(prediction)} leads, but {spoken(rival)} may be ahead of it."
+        return f"Test row {row} is not certified (abstained): {prediction} leads, but {rival} may be ahead."
+    promised = f"Test row {row} is predicted as {prediction}. The prediction is guaranteed unchanged even if"
     if certificates.unit not in COUNTED_UNITS:
         measured = "the l2 norm over all training features" if certificates.unit == "l2" else "divergence of the noise"
         return (
-            f"Test row {row} is predicted as {spoken(prediction)}, and would be even if someone who aims at this very "
-            f"row had changed the training data by up to {_rounded_down(certificates.radius[row])} in {measured}; "
-            f"beyond that, {spoken(rival)} is the class to watch."
+            f"{promised} an attacker who targets this row changes the training data by up to "
+            f"{significant(certificates.radius[row])} in {measured}. The rival class is {rival}."
         )
     radius, n = int(certificates.radius[row]), certificates.n_touchable
-    who = "training labels" if certificates.unit == "labels" else "annotators"
+    labels = "training labels" if n == certificates.n_train else "changeable training labels"
     if radius >= n:
-        return f"Test row {row} is predicted as {spoken(prediction)}, whatever the {n} {who} say."
+        attack = f"change to the {n:,} {labels}" if certificates.unit == "labels" else f"attack by the {n:,} annotators"
+        return f"Test row {row} is predicted as {prediction}. No {attack} can change the prediction."
     restricted = certificates.adversary is not None and certificates.adversary.allowed is not None
-    how = "in any way that is possible" if restricted else "to whatever they liked"
+    how = "in any allowed way" if restricted else "to any class"
     if certificates.unit == "labels":
-        attack = f"someone who aims at this very row had changed any {radius} of the {n} {who} ({radius / n:.1%}) {how}"
+        share = percent(radius / n)
+        attack = f"an attacker who targets this row changes any {radius:,} of the {n:,} {labels} ({share}) {how}"
     else:
-        attack = f"any {radius} of the {n} {who} had aimed at this very row and changed all of their labels {how}"
-    return (
-        f"Test row {row} is predicted as {spoken(prediction)}, and would be even if {attack}; "
-        f"beyond that, {spoken(rival)} is the class to watch."
-    )
+        attack = f"any {radius:,} of the {n:,} annotators target this row and change all of their labels {how}"
+    return f"{promised} {attack}. The rival class is {rival}."
 
 
 def _html_cells(texts: Iterable[Any], tag: str) -> str:
     return "".join(f"<{tag}>{html.escape(str(text))}</{tag}>" for text in texts)
 
 
-def _rounded_down(radius: float) -> str:
-    """Write three digits of a radius, and never more than was proved."""
-    if radius <= 0 or not math.isfinite(radius):
-        return f"{radius:g}"
-    digits = 2 - math.floor(math.log10(radius))
-    shortened = math.floor(radius * 10.0**digits) / 10.0**digits
-    return f"{shortened:.{max(digits, 0)}f}"
-
-
 def method_name(certificates: Certificates) -> str:
-    """Name the method, with its noise q or sigma if it has one."""
+    """Return the name of the method, with its noise q or sigma if it has one."""
     if certificates.method in ("exact", "gap"):
         return certificates.method
     if np.ndim(certificates.noise):
@@ -220,7 +243,7 @@ def method_name(certificates: Certificates) -> str:
     return f"{certificates.method} (q = {certificates.noise:g})"
 
 
-#: What the radius is counted in, in a table's head or under a slider.
+#: What a radius counts or measures, for table headings and axis labels.
 FLIPS_NAMES = {
     "labels": "changed labels",
     "annotators": "malicious annotators",

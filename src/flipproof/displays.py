@@ -1,4 +1,4 @@
-"""Displays in the manner of scikit-learn: certified accuracy, radii, and attacks against certificates."""
+"""Displays like those of scikit-learn: certified accuracy, radii, and attacks compared with certificates."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-#: Okabe and Ito's colours that differ in hue and lightness for every kind of colour vision.
+#: Okabe and Ito's palette: colours that differ in hue and lightness for every kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
-#: Marks on what belongs to the axes rather than to one curve, so that it is drawn once.
+#: Mark artists that belong to the axes rather than to one curve, so that each is drawn once.
 CONSTANT_MARK = "flipproof-constant-classifier"
 PERCENT_MARK = "flipproof-percent-of-"
 MEASURED = "a radius in"
@@ -43,20 +43,20 @@ class CertifiedAccuracyDisplay:
     accuracy : floats of shape (f,)
         Certified accuracy at each.
     clean_accuracy : float
-        Accuracy if nobody changes a label.
+        Accuracy without changed labels.
     constant_accuracy : float
-        Share of the most frequent true class: what a constant classifier reaches, whatever the labels.
+        Share of the most frequent true class: the accuracy of the best constant classifier.
     n_units : int
         Number of training labels (or of annotators).
     unit : {"labels", "annotators", "l2", "divergence"}, default="labels"
         What `flips` counts or measures.
     name : str, optional
-        What the legend calls the curve.
+        Name of the curve in the legend.
 
     Attributes
     ----------
     line_ : matplotlib line
-        The curve, once drawn.
+        The curve, after drawing.
     ax_, figure_ : matplotlib axes and figure
         Where it was drawn.
 
@@ -107,15 +107,15 @@ class CertifiedAccuracyDisplay:
         Parameters
         ----------
         certificates : Certificates
-            What `certify` returned for them.
+            The certificates that `certify` returned for the test rows.
         y_true : array of shape (m,)
             The true classes of the test rows.
         name : str, optional
-            What the legend calls the curve; by default the method and its noise.
+            Name of the curve in the legend; by default the method and its noise.
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
         **kwargs
-            For matplotlib's `plot`, such as `color`.
+            Passed to matplotlib's `plot`, for example `color`.
 
         Returns
         -------
@@ -147,9 +147,9 @@ class CertifiedAccuracyDisplay:
         y : array of shape (m,)
             Their true classes.
         method : {"exact", "tight", "kl"}, optional
-            Default: the learner's own.
+            Default: the learner's `method`.
         adversary : Adversary, optional
-            What can be done to the labels. Default: any label may be changed to anything.
+            Which labels can be changed, and to what. Default: any label to any class.
         name, ax, **kwargs
             As in :meth:`from_certificates`.
 
@@ -158,14 +158,14 @@ class CertifiedAccuracyDisplay:
         CertifiedAccuracyDisplay
         """
         require_matplotlib()
-        from flipproof import certify  # of a room above this one: by its public name
+        from flipproof import certify  # defined in a higher layer: imported by its public name
 
         return cls.from_certificates(certify(estimator, X, method, adversary), y, name=name, ax=ax, **kwargs)
 
     @classmethod
     def _of(cls, y_true: ArrayLike, certificates: Certificates, name: str | None) -> CertifiedAccuracyDisplay:
         (clean_accuracy,) = certified_accuracy(y_true, certificates, [0])
-        flips = telling_flips(y_true, certificates)
+        flips = informative_flips(y_true, certificates)
         return cls(
             flips=flips,
             accuracy=certified_accuracy(y_true, certificates, flips),
@@ -184,9 +184,9 @@ class CertifiedAccuracyDisplay:
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
         name : str, optional
-            What the legend calls the curve; by default the display's own name.
+            Name of the curve in the legend; by default the display's `name`.
         **kwargs
-            For matplotlib's `plot`, such as `color`.
+            Passed to matplotlib's `plot`, for example `color`.
 
         Returns
         -------
@@ -199,12 +199,12 @@ class CertifiedAccuracyDisplay:
 
             _, ax = plt.subplots(layout="constrained")
         _check_same_scale(ax, _scale_name(self.n_units, self.unit))
-        # a step around each whole number: what is read off at a tick is the value at that tick; a measured radius holds
-        # up to itself
+        # counts: a step around each integer, so that the curve at a tick shows the value of that tick; real radii: the
+        # certificate holds up to and including the radius
         steps = "steps-mid" if self.unit in COUNTED_UNITS else "steps-pre"
         style = {"drawstyle": steps, "linewidth": 2, "label": self.name if name is None else name, **kwargs}
         (self.line_,) = ax.plot(self.flips, self.accuracy, **style)
-        self.line_.sticky_edges.x.append(0)  # the axis starts at 0, and still grows with a longer curve
+        self.line_.sticky_edges.x.append(0)  # the axis starts at 0 and still grows with a longer curve
         colour, behind = self.line_.get_color(), self.line_.get_zorder() - 1
         ax.axhline(self.clean_accuracy, color=colour, linestyle="--", linewidth=1, zorder=behind)
         _draw_constant(ax, self.constant_accuracy)
@@ -216,7 +216,7 @@ class CertifiedAccuracyDisplay:
 
 @dataclass(frozen=True)
 class Panel:
-    """One part of a figure: curves over the same test set."""
+    """One panel of a figure: curves over the same test set."""
 
     title: str
     y_true: ArrayLike
@@ -224,7 +224,7 @@ class Panel:
 
 
 def panels_figure(panels: Sequence[Panel]) -> Figure:
-    """Draw panels side by side, with one legend below all; the figure needs no screen and no pyplot."""
+    """Draw panels side by side with one shared legend below; needs neither a screen nor pyplot."""
     require_matplotlib()
     from matplotlib.figure import Figure
 
@@ -256,8 +256,8 @@ def _draw_panel(ax: Axes, panel: Panel) -> None:
         legend.remove()
 
 
-def telling_flips(y_true: ArrayLike, certificates: Certificates) -> Integers | Floats:
-    """Return 0, 1, 2, ... up to where the curve reaches its last value; measured radii as they are, and one beyond."""
+def informative_flips(y_true: ArrayLike, certificates: Certificates) -> Integers | Floats:
+    """Return 0, 1, 2, ... up to where the curve reaches its final value; for real radii, all radii and one beyond."""
     correct = np.asarray(y_true) == certificates.prediction
     if certificates.unit not in COUNTED_UNITS:
         finite = certificates.radius[correct & np.isfinite(certificates.radius)]
@@ -268,14 +268,14 @@ def telling_flips(y_true: ArrayLike, certificates: Certificates) -> Integers | F
 
 
 def _draw_constant(ax: Axes, accuracy: float) -> None:
-    """Draw the constant classifier, once for each test set."""
+    """Draw the accuracy of the constant classifier, once per test set."""
     drawn = [line.get_ydata() for line in ax.lines if line.get_gid() == CONSTANT_MARK]
     if not any(np.isclose(np.asarray(y)[0], accuracy) for y in drawn):
         ax.axhline(accuracy, color="black", linestyle=":", linewidth=1.5, zorder=1, gid=CONSTANT_MARK)
 
 
 def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
-    """Label the axes; the top one is in percent of the training labels, or of the annotators, and drawn once."""
+    """Label the axes, once; the top axis is in percent of the training labels, or of the annotators."""
     from matplotlib.ticker import PercentFormatter
 
     if _percent_axis_mark(ax) is not None:
@@ -290,7 +290,7 @@ def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.spines["right"].set_visible(False)
     ax.grid(alpha=0.25)
-    if above is None:  # nothing that it could be a share of
+    if above is None:  # a real radius is not a share of anything
         ax.xaxis.label.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
         return
 
@@ -301,7 +301,7 @@ def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
         return percent * n_units / 100
 
     top = ax.secondary_xaxis("top", functions=(percent_of, flips_in))
-    top.set_xlabel(f"in percent of the {n_units} {above}")
+    top.set_xlabel(f"percent of the {n_units:,} {above}")
     top.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
 
 
@@ -321,12 +321,12 @@ def _check_same_scale(ax: Axes, scale: str) -> None:
         axis = f"the axis is {drawn}" if drawn.startswith(MEASURED) else f"the top axis is in percent of {drawn}"
         raise ValueError(
             f"Curves on the same axes must share a training set: {axis}. "
-            f"Got {scale} instead: draw this one onto other axes."
+            f"Got {scale} instead: draw this curve on separate axes."
         )
 
 
 def legend_handles(ax: Axes) -> list[Artist]:
-    """Return the named curves, and what dashes and dots mean."""
+    """Return the legend entries: the named curves, and the dashed and dotted lines."""
     from matplotlib.lines import Line2D
 
     curves, _ = ax.get_legend_handles_labels()
@@ -336,7 +336,7 @@ def legend_handles(ax: Axes) -> list[Artist]:
 
 
 def require_matplotlib() -> None:
-    """Say what to install where matplotlib is missing."""
+    """Raise an error that names what to install if matplotlib is missing."""
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
@@ -344,18 +344,18 @@ def require_matplotlib() -> None:
 
 
 class RadiusHistogramDisplay:
-    """Number of predictions by radius, right and wrong ones stacked.
+    """Histogram of radii, with right and wrong predictions stacked.
 
     Make one with :meth:`from_certificates`.
 
     Parameters
     ----------
     edges : array of shape (b + 1,)
-        Borders of the bins; a bin holds its left border.
+        Edges of the bins; a bin includes its left edge.
     counts : mapping of str to integers of shape (b,)
-        Predictions per bin: "right" and "wrong", or "all" if nobody knows.
+        Predictions per bin: "right" and "wrong", or "all" if the true classes are unknown.
     n_unlimited : int
-        Predictions that no changes at all can overturn; they are in no bin.
+        Predictions that no attack can change; they are in no bin.
     unit : {"labels", "annotators", "l2", "divergence"}
         What a radius counts or measures.
 
@@ -392,13 +392,13 @@ class RadiusHistogramDisplay:
         Parameters
         ----------
         certificates : Certificates
-            What `certify` returned.
+            The certificates that `certify` returned.
         y_true : array of shape (m,), optional
             The true classes, to tell right predictions from wrong ones.
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
         **kwargs
-            For matplotlib's `bar`, such as `alpha`.
+            Passed to matplotlib's `bar`, for example `alpha`.
 
         Returns
         -------
@@ -431,7 +431,7 @@ class RadiusHistogramDisplay:
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
         **kwargs
-            For matplotlib's `bar`, such as `alpha`.
+            Passed to matplotlib's `bar`, for example `alpha`.
 
         Returns
         -------
@@ -447,23 +447,23 @@ class RadiusHistogramDisplay:
         ax.set(xlabel=f"radius ({FLIPS_NAMES[self.unit]})", ylabel="predictions", xlim=(0, None))
         ax.spines[["top", "right"]].set_visible(False)
         if self.n_unlimited or len(self.counts) > 1:
-            beyond = f"{self.n_unlimited} more: beyond any attack" if self.n_unlimited else None
+            beyond = f"{self.n_unlimited:,} more: no attack can change them" if self.n_unlimited else None
             ax.legend(title=beyond, frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
 class AttackDisplay:
-    """Certified accuracy from below and attacked accuracy from above: the truth lies between the two.
+    """Certified accuracy as a lower bound, attacked accuracy as an upper bound on accuracy under attack.
 
-    Make one with :meth:`from_results`. Where the two meet, certificate and attack are both the best there is.
+    Make one with :meth:`from_certificates`. Where the two meet, both the certificate and the attack are optimal.
 
     Parameters
     ----------
     flips : integers of shape (f,)
         Numbers of changed labels (or of annotators).
     certified, attacked : floats of shape (f,)
-        Share of test rows that are correct and certified, and that are correct and not overturned by the attack.
+        Share of test rows that are correct and certified; share that are correct and not overturned by the attack.
     clean_accuracy, constant_accuracy : float
         As in :class:`flipproof.CertifiedAccuracyDisplay`.
     n_units : int
@@ -474,7 +474,7 @@ class AttackDisplay:
     Attributes
     ----------
     certified_line_, attacked_line_ : matplotlib lines
-        The curves, once drawn.
+        The curves, after drawing.
     ax_, figure_ : matplotlib axes and figure
         Where they were drawn.
     """
@@ -519,17 +519,17 @@ class AttackDisplay:
         Parameters
         ----------
         certificates : Certificates
-            What `certify` returned for them.
+            The certificates that `certify` returned for the test rows.
         y_true : array of shape (m,)
             The true classes of the test rows.
         attack : AttackResult
-            What an attack on the same model and rows found, as :func:`flipproof.attacks.worst_flips`.
+            Result of an attack on the same model and test rows, for example of :func:`flipproof.attacks.worst_flips`.
         name : str, optional
-            What the legend calls the model.
+            Name of the model in the legend.
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
         **kwargs
-            For matplotlib's `plot`, such as `color`.
+            Passed to matplotlib's `plot`, for example `color`.
 
         Returns
         -------
@@ -537,11 +537,11 @@ class AttackDisplay:
         """
         if len(attack) != len(certificates) or attack.unit != certificates.unit:
             raise ValueError(
-                "An attack and certificates on the same axes must be of the same test rows and in the same unit. Got "
+                "An attack and certificates on the same axes must be for the same test rows and in the same unit. Got "
                 f"{attack!r} for {certificates!r}."
             )
         needed = int(attack.flips_needed[attack.success].max(initial=0))
-        last = max(int(telling_flips(y_true, certificates)[-1]), min(needed, certificates.n_units))
+        last = max(int(informative_flips(y_true, certificates)[-1]), min(needed, certificates.n_units))
         flips = np.arange(last + 1)
         display = cls(
             flips=flips,
@@ -555,16 +555,16 @@ class AttackDisplay:
         return display.plot(ax=ax, name=name, **kwargs)
 
     def plot(self, ax: Axes | None = None, name: str | None = None, **kwargs: Any) -> AttackDisplay:
-        """Draw both curves, and shade what lies between them: neither proved nor broken.
+        """Draw both curves and shade the gap between them: neither certified nor overturned.
 
         Parameters
         ----------
         ax : matplotlib axes, optional
             Where to draw; by default a new figure.
         name : str, optional
-            What the legend calls the model.
+            Name of the model in the legend.
         **kwargs
-            For matplotlib's `plot`, such as `color`.
+            Passed to matplotlib's `plot`, for example `color`.
 
         Returns
         -------

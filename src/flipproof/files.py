@@ -1,14 +1,16 @@
-"""Files that are written whole or not at all."""
+"""Atomic file writes, and digests that identify contents."""
 
 from __future__ import annotations
 
+import hashlib
 import os
 import threading
+from collections.abc import Iterable
 from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Write a file such that nobody ever sees half of it, not even after a crash."""
+    """Write a file atomically: nobody ever sees a partial file, not even after a crash."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
         with unfinished.open("wb") as file:
@@ -18,3 +20,22 @@ def write_whole(path: Path, content: bytes) -> None:
         os.replace(unfinished, path)
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def digest_of(content: bytes | str) -> str:
+    """Return the SHA-256 of bytes, or of a text in UTF-8, as 64 hexadecimal digits."""
+    return digest_of_pieces([content])
+
+
+def digest_of_pieces(pieces: Iterable[bytes | memoryview | str]) -> str:
+    """Return the SHA-256 of the concatenated pieces."""
+    digest = hashlib.sha256()
+    for piece in pieces:
+        digest.update(piece.encode() if isinstance(piece, str) else piece)
+    return digest.hexdigest()
+
+
+def digest_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file of any size."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,4 +1,4 @@
-"""Certified accuracy and recall."""
+"""Certified accuracy and recall: the one place that counts correct and certified predictions."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from flipproof.values import check_nothing_masked
 
 
 def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Floats:
-    """Share of test rows that are predicted correctly *and* stay so under any `flips` changed training labels.
+    """Share of test rows predicted correctly *and* certified against any `flips` changed training labels.
 
     Parameters
     ----------
@@ -22,39 +22,38 @@ def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Arr
     certificates : Certificates
         What `certify` returned for them.
     flips : array of shape (f,)
-        Numbers of changed labels, or radii in whatever unit the certificates are. At 0 this is plain accuracy, but for
-        abstentions.
+        Numbers of changed labels, or radii in the unit of the certificates. At 0 this is plain accuracy, except that
+        abstentions count as wrong.
 
     Returns
     -------
     array of shape (f,)
-        An abstention counts as wrong.
+        Certified accuracy at each number of flips.
     """
-    truth, wanted = _checked(y_true, certificates, flips)
-    return _share_safe(truth == certificates.prediction, certificates, wanted, truth.size)
+    return np.asarray(n_correct(y_true, certificates, flips) / len(certificates))
 
 
 def certified_recall(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Floats:
-    """Certified accuracy per true class: a constant classifier certifies everything, but recalls one class only.
+    """Certified accuracy per true class; a constant classifier certifies everything but recalls only one class.
 
     Returns
     -------
     array of shape (f, K)
-        In the order of `certificates.classes`; NaN for a class that `y_true` does not hold.
+        In the order of `certificates.classes`; NaN for a class that does not occur in `y_true`.
     """
     truth, wanted = _checked(y_true, certificates, flips)
     recalls = []
     for label in certificates.classes:
         of_class = truth == label
-        recalls.append(_share_safe(of_class & (certificates.prediction == label), certificates, wanted, of_class.sum()))
+        safe = np.array(n_certified(certificates, wanted, of_class & (certificates.prediction == label)))
+        recalls.append(safe / of_class.sum() if of_class.any() else np.full(len(wanted), np.nan))
     return np.stack(recalls, axis=1)
 
 
-def _share_safe(correct: NDArray[np.bool_], certificates: Certificates, flips: Floats, total: int) -> Floats:
-    """Return the share of `total` rows that are correct and certified; NaN of no rows."""
-    radii = np.sort(certificates.radius[correct & ~certificates.abstained])
-    safe = len(radii) - np.searchsorted(radii, flips, side="left")
-    return safe / total if total else np.full(len(flips), np.nan)
+def n_correct(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Integers:
+    """Count the test rows that are predicted correctly and certified against each number of flips."""
+    truth, wanted = _checked(y_true, certificates, flips)
+    return np.array(n_certified(certificates, wanted, truth == certificates.prediction), dtype=np.int64)
 
 
 def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> tuple[NDArray[Any], Floats]:
@@ -66,11 +65,11 @@ def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) ->
             f"Got shape {truth.shape} instead."
         )
     if truth.size == 0:
-        raise ValueError("y_true is empty: there is no accuracy of no predictions.")
+        raise ValueError("y_true is empty: accuracy needs at least one prediction.")
     if not np.isin(truth, certificates.classes).any():
         raise ValueError(
-            f"y_true holds none of the classes {certificates.classes.tolist()}: is it of another type than the "
-            f"training labels? Got {np.unique(truth)[:3].tolist()} instead."
+            f"y_true contains none of the classes {certificates.classes.tolist()}: does its type differ from that of "
+            f"the training labels? Got {np.unique(truth)[:3].tolist()} instead."
         )
     wanted = np.atleast_1d(np.asarray(flips))
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.number) or not (wanted >= 0).all():
@@ -78,11 +77,11 @@ def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) ->
     return truth, wanted.astype(np.float64)
 
 
-#: Points of a curve: as many as a screen has room for. Every point is exact; between two, the curve shows the lower.
+#: Points per curve, as many as a screen can show. Every point is exact; between two points the curve shows the lower.
 CURVE_POINTS = 400
 
 
-#: Columns of a table of flips, beside the one for none.
+#: Columns of a table of flips, apart from the column for 0.
 TABLE_COLUMNS = 8
 
 
@@ -93,34 +92,37 @@ Booleans = NDArray[np.bool_]
 
 
 def is_unlimited(certificates: Certificates) -> Booleans:
-    """Return where no changes of labels at all can overturn the prediction."""
+    """Return which predictions no attack can change."""
     if certificates.unit in COUNTED_UNITS:
         return np.asarray(certificates.radius >= certificates.n_touchable) & ~certificates.abstained
     return np.isinf(certificates.radius)
 
 
-def n_standing(certificates: Certificates, flips: Any, among: Booleans | None = None) -> list[int]:
-    """Count the predictions that any so many flips leave as they are; abstentions never count."""
+def n_certified(certificates: Certificates, flips: Any, among: Booleans | None = None) -> list[int]:
+    """Count the predictions certified against each number of flips; abstentions never count."""
     rows = ~certificates.abstained if among is None else among & ~certificates.abstained
-    radii = np.sort(certificates.radius[rows])
-    counts = len(radii) - np.searchsorted(radii, np.asarray(flips), side="left")
-    return [int(count) for count in counts]
+    return [int(count) for count in n_reaching(certificates.radius[rows], flips)]
+
+
+def n_reaching(radii: NDArray[Any], flips: ArrayLike) -> Integers:
+    """Count the radii that are at least each number of flips."""
+    return np.asarray(len(radii) - np.searchsorted(np.sort(radii), np.asarray(flips), side="left"))
 
 
 def least_change(certificates: Certificates) -> float:
-    """Return the least that can be changed: one label or annotator, or next to nothing of what is measured."""
+    """Return the smallest possible change: one label or annotator, or the smallest positive float."""
     if certificates.unit in COUNTED_UNITS:
-        return min(1, certificates.n_touchable)  # where nothing can be touched, nothing is fragile
+        return min(1, certificates.n_touchable)  # if nothing can be changed, no prediction is fragile
     return float(np.nextafter(0.0, 1.0))
 
 
 def largest_radius(certificates: list[Certificates]) -> float:
-    """Return the largest radius of a prediction that can be overturned at all; 0 if there is none."""
+    """Return the largest radius of a prediction that an attack can change; 0 if there is no such prediction."""
     return float(max(one.radius[~is_unlimited(one)].max(initial=0) for one in certificates))
 
 
 def curve_flips(certificates: list[Certificates]) -> list[Any]:
-    """Return the numbers of flips at which curves are given: all, or evenly spread ones, until nothing changes."""
+    """Return the numbers of flips for curves: all, or evenly spaced ones, up to where the curves are constant."""
     main, largest = certificates[0], largest_radius(certificates)
     if main.unit not in COUNTED_UNITS:
         beyond = 1.02 * largest or 1.0
@@ -144,7 +146,7 @@ def table_flips(certificates: list[Certificates]) -> list[Any]:
 
 
 def histogram(certificates: Certificates, correct: Booleans | None) -> dict[str, Any]:
-    """Count predictions by radius, right and wrong ones apart, as are those that nothing can overturn."""
+    """Count predictions by radius, separately for right and wrong ones, and those that no attack can change."""
     unlimited = is_unlimited(certificates)
     radii = certificates.radius[~unlimited]
     edges = _edges(certificates, radii)
@@ -157,7 +159,7 @@ def histogram(certificates: Certificates, correct: Booleans | None) -> dict[str,
 
 
 def _edges(certificates: Certificates, radii: Any) -> Integers | Floats:
-    """Return the borders of bins with a round width; a bin holds its left border and not its right one."""
+    """Return the edges of bins with a round width; a bin includes its left edge and excludes its right one."""
     largest = float(radii.max(initial=0))
     if certificates.unit in COUNTED_UNITS:
         width = int(max(round_number((largest + 1) / HISTOGRAM_BINS), 1))
@@ -168,12 +170,12 @@ def _edges(certificates: Certificates, radii: Any) -> Integers | Floats:
 
 
 def round_number(least: float) -> float:
-    """Return the smallest of 1, 2 and 5 times a power of ten that is at least so large."""
+    """Return the smallest number of at least `least` that is 1, 2 or 5 times a power of ten."""
     power = 10.0 ** np.floor(np.log10(least))
     return float(next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * (1 - 1e-12)))
 
 
 def constant_accuracy(y_true: ArrayLike) -> float:
-    """Return the share of the most frequent true class: what the best constant classifier reaches."""
+    """Return the share of the most frequent true class: the accuracy of the best constant classifier."""
     truth = np.asarray(y_true)
     return float(np.unique(truth, return_counts=True)[1].max() / truth.size)

@@ -1,6 +1,6 @@
-"""What parameters may be: one table of constraints per class or function, and one message for all of them.
+"""Constraints on parameters: one table per class or function, and one error message for all of them.
 
-A constraint knows which values it allows, and how to say so. Constraints are joined by ``|``: ``NONE | integer(1)``,
+A constraint decides which values are allowed, and describes them. ``|`` joins constraints: ``NONE | integer(1)``,
 ``one_of("label-free") | number(0, closed="low")``. Booleans are never numbers, and NaN is never allowed.
 """
 
@@ -14,24 +14,24 @@ from typing import Any
 
 import numpy as np
 
-#: With more words than this, and nothing else, a description begins with "one of".
+#: A description that lists more values than this, and nothing else, begins with "one of".
 WORDS_WITHOUT_ONE_OF = 2
 
 
 @dataclass(frozen=True)
 class Constraint:
-    """Decides whether a value is allowed, and describes those that are.
+    """Decides whether a value is allowed, and describes the allowed values.
 
     Attributes
     ----------
     allows : function
-        Tells whether a parameter may have a value.
+        Returns whether a value is allowed.
     alternatives : tuple of str
-        What the parameter may be, in words.
+        Descriptions of the allowed values.
     is_a_list : bool
-        Whether the alternatives are values themselves, all of them.
+        Whether every alternative is itself a value.
     remedy : str
-        What follows from a value that is not allowed, or what to do about it: sentences with their full stop.
+        The consequence of a value that is not allowed, or what to do about it: full sentences.
     """
 
     allows: Callable[[Any], bool]
@@ -56,7 +56,7 @@ class Constraint:
         return replace(self, remedy=remedy)
 
 
-#: The constraints on parameters, by their names.
+#: Constraints by parameter name.
 Constraints = Mapping[str, Constraint]
 
 #: Only None.
@@ -67,7 +67,7 @@ BOOLEAN = Constraint(lambda value: isinstance(value, (bool, np.bool_)), ("True",
 
 
 def integer(low: int | None = None, high: int | None = None, meaning: str = "") -> Constraint:
-    """Allow whole numbers of an integer type, from `low` to `high`; `meaning` says what they are."""
+    """Allow numbers of an integer type from `low` to `high`; `meaning` says what they mean."""
     limits = ""
     if low is not None:
         limits = f" of at least {low}" if high is None else f" from {low} to {high}"
@@ -80,16 +80,16 @@ def integer(low: int | None = None, high: int | None = None, meaning: str = "") 
 
 
 def number(low: float = -math.inf, high: float = math.inf, closed: str = "neither", noun: str = "number") -> Constraint:
-    """Allow numbers between limits, whole or not.
+    """Allow integers and floats between two limits.
 
     Parameters
     ----------
     low, high : float
         The limits. Infinity is allowed only as a limit.
     closed : {"neither", "low", "high", "both"}
-        Which limits are allowed themselves.
+        Which of the limits are themselves allowed.
     noun : str
-        What the number is called.
+        Noun for the number in the message.
     """
     with_low, with_high = closed in ("low", "both"), closed in ("high", "both")
     above = f"of at least {low:g}" if with_low else f"above {low:g}"
@@ -111,7 +111,7 @@ def number(low: float = -math.inf, high: float = math.inf, closed: str = "neithe
 
 
 def share(includes_all: bool = False) -> Constraint:
-    """Allow fractions between 0 and 1 of a floating-point type, and 1.0 if that is one; the integer 1 is a count."""
+    """Allow floats between 0 and 1, and 1.0 if `includes_all`; the integer 1 is a count, not a share."""
 
     def allows(value: Any) -> bool:
         if not isinstance(value, Real) or isinstance(value, Integral):
@@ -123,17 +123,17 @@ def share(includes_all: bool = False) -> Constraint:
 
 
 def one_of(*words: str) -> Constraint:
-    """Allow some words."""
+    """Allow the given strings."""
     return Constraint(lambda value: isinstance(value, str) and value in words, tuple(map(repr, words)), is_a_list=True)
 
 
 def instance(types: Any, described: str) -> Constraint:
-    """Allow objects of a type, or of one of several, but not a type itself."""
+    """Allow objects of one or several types, but not a type itself."""
     return Constraint(lambda value: isinstance(value, types) and not isinstance(value, type), (described,))
 
 
 def function(described: str = "a function") -> Constraint:
-    """Allow what can be called."""
+    """Allow callables."""
     return Constraint(callable, (described,))
 
 
@@ -147,33 +147,33 @@ def with_methods(*methods: str, described: str) -> Constraint:
 
 
 def is_integer(value: Any) -> bool:
-    """Tell whether a value is a whole number of an integer type; True and False are none."""
+    """Tell whether a value is of an integer type; True and False are not integers here."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
 
-#: Numbers of workers, as joblib counts them: negative ones count back from the number of cores.
+#: Numbers of workers as in joblib: negative ones count down from the number of cores.
 N_JOBS = NONE | Constraint(lambda value: is_integer(value) and value != 0, ("an integer other than 0",))
 
-#: How much to say about progress.
+#: How much progress to report.
 VERBOSE = integer(0) | BOOLEAN
 
 
 def parameter_error(owner: str, name: str, wanted: str, value: Any, remedy: str = "") -> ValueError:
-    """Return the error that every parameter is refused with.
+    """Return the error for a parameter with a value that is not allowed.
 
     Parameters
     ----------
     owner, name : str
-        Class or function, and its parameter.
+        The class or function, and its parameter.
     wanted : str
         What the parameter must be.
     value : object
-        What it is.
+        The value that was given.
     remedy : str
-        What follows from that, or what to do about it: sentences with their full stop.
+        The consequence, or what to do about it: full sentences.
     """
     shown, end = repr(value), f": {remedy}" if remedy else "."
-    if "\n" in shown:  # that of an estimator with many parameters
+    if "\n" in shown:  # the repr of an estimator with many parameters
         shown = " ".join(shown.split())
     return ValueError(f"The {name!r} parameter of {owner} must be {wanted}. Got {shown} instead{end}")
 
@@ -215,5 +215,5 @@ def constraints_of(cls: type) -> dict[str, Constraint]:
 
 
 def _as_used(value: Any) -> Any:
-    """Return a number as computations use it: what is below 1 in a wider type may be 1 in 64 bits."""
+    """Return a number as computations use it: a number below 1 in a wider type may be 1 in 64 bits."""
     return value if isinstance(value, Integral) else float(value)

@@ -318,3 +318,17 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
 def _first_beyond(labels: NDArray[Any]) -> Any:
     limits = np.iinfo(np.int64).min, np.iinfo(np.uint64).max
     return next((one for one in labels.tolist() if not limits[0] <= one <= limits[1] or one != int(one)), labels[0])
+
+
+def column_of(values: Sequence[Any]) -> Any:
+    """Return ids or labels as a column of pyarrow: integers beyond int64 as uint64, and as words beyond that."""
+    import pyarrow as pa
+
+    try:
+        return pa.array(values)
+    except OverflowError:
+        pass
+    try:
+        return pa.array(values, pa.uint64())
+    except (OverflowError, pa.ArrowException):
+        return pa.array([None if one is None else str(one) for one in values])

@@ -55,21 +55,21 @@ def test_the_audit_is_that_of_the_library(files, capfd, tmp_path):
     assert written["n_predictions"].to_pylist() == wanted.n_predictions.tolist()
     captured = capfd.readouterr()
     assert captured.err == ""
-    assert "Of 80 training labels" in captured.out
+    assert "of 80 training labels" in captured.out
     assert max(map(len, captured.out.splitlines()[:-1])) <= 80
     assert captured.out.splitlines()[-1] == f"Written: {out}"
 
 
 def test_a_limit_and_a_prediction_that_cannot_be_overturned(files, capfd):
     assert run(["attack", *files, "--row", "mail-2-3", "--max-flips", "1"]) == 0
-    assert "no 1 changes or fewer would overturn it" in " ".join(capfd.readouterr().out.split())
+    assert "No change of at most 1 label overturns it" in " ".join(capfd.readouterr().out.split())
     assert run(["attack", *files, "--row", "mail-2-3", "--allow", "ham:spam", "--json"]) == 0
     one = json.loads(capfd.readouterr().out)
     assert run(["attack", *files, "--row", "mail-2-3", "--allow", "spam:ham", "--json"]) == 0
     other = json.loads(capfd.readouterr().out)
     assert sorted([bool(one["rows"]), bool(other["rows"])]) == [False, True]
     unbroken = one if other["rows"] else other
-    assert "no changes of labels would overturn it" in unbroken["sentences"][0]
+    assert "No change of labels overturns it" in unbroken["sentences"][0]
 
 
 def test_long_lists_are_cut_on_the_terminal_only(files, capfd, tmp_path):

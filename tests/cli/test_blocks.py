@@ -18,9 +18,9 @@ from pyarrow import parquet
 from terminal import signalled
 from tiers import mostly_slow
 
-from flipproof.cli import sample
 from flipproof.cli import workers as cluster
 from flipproof.cli.group import run
+from flipproof.streaming import sample
 from flipproof.tables import TableEncoder
 
 # distributed leaves the socket of a connection that failed to the garbage collector
@@ -147,9 +147,9 @@ def test_the_report_says_who_is_trusted_and_why_there_are_no_attacks(certify, tm
     _, summary, _ = certify("parts", "--report", tmp_path / "report.html")
     assert any("training labels are trusted" in sentence for sentence in summary["threat"])
     assert not any("Any label may be changed" in sentence for sentence in summary["threat"])
-    assert "visited in blocks" in (tmp_path / "report.html").read_text()
+    assert "read in blocks" in (tmp_path / "report.html").read_text()
     certify("parts", "--report", tmp_path / "report.md")
-    assert "visited in blocks" in (tmp_path / "report.md").read_text()
+    assert "read in blocks" in (tmp_path / "report.md").read_text()
 
 
 def test_the_checksum_is_of_names_sizes_and_footers(certify, data):
@@ -284,7 +284,7 @@ def tls_options(folder, name):
     ]
 
 
-@pytest.fixture(scope="module", params=["tcp", "tls"])
+@pytest.fixture(scope="module", params=mostly_slow(["tcp", "tls"], fast=(0,)))
 def running(request, tmp_path_factory, certificates):
     """Address and TLS options of a scheduler with a worker, as somebody else would have started them."""
     folder = tmp_path_factory.mktemp(request.param)
@@ -339,7 +339,7 @@ def test_a_scheduler_that_is_not_there(refused, monkeypatch):
 
 @pytest.mark.parametrize("address", ["", "nonsense", "weird://host:1", "127.0.0.1:99999", "tcp://:8786", "host:port"])
 def test_what_is_no_address(refused, address):
-    assert "must be an address such as tcp://host:8786" in refused("parts", "--scheduler", address)
+    assert "must be an address" in refused("parts", "--scheduler", address)
 
 
 @pytest.mark.parametrize(
@@ -348,7 +348,7 @@ def test_what_is_no_address(refused, address):
         (["--workers", "2", "--scheduler", "127.0.0.1:1"], "either --workers N or --scheduler ADDRESS"),
         (["--workers", "0"], "'--workers': 0 is not in the range"),
         (["--workers", "2", "--jobs", "2"], "--jobs is for threads of this process"),
-        (["--workers", "1", "--memory-limit", "lots"], "'lots' must be a size such as 2GiB"),
+        (["--workers", "1", "--memory-limit", "lots"], "'lots' must be a size"),
         (["--workers", "1", "--memory-limit", "1MiB"], "at least 512MiB"),
         (["--memory-limit", "1GiB"], "--memory-limit is of --workers"),
         (["--tls-ca", "ca.pem"], "are for --scheduler ADDRESS"),
@@ -366,7 +366,7 @@ def test_what_is_no_address(refused, address):
         (["--annotator", "whom"], "--annotator: 'parts/0.parquet' has no column 'whom'. Did you mean 'who'?"),
         (["--features", "x*"], "has no column 'x*'"),
         (["--label", "length"], "has missing labels in column 'length', the first in row"),
-        (["--label", "key", "--id", "kind"], "is it the label?"),
+        (["--label", "key", "--id", "kind"], "is it the label"),
         (["--trusted", "embedding"], "must say which rows are trusted"),
         (["--classes", "ham,eggs"], "'spam'"),
     ],
@@ -386,7 +386,7 @@ def test_dask_that_is_not_installed(refused, monkeypatch):
 
 
 def test_what_is_written_is_not_read(refused):
-    assert "it is read as well" in refused("parts", "-o", "parts/1.parquet")
+    assert "it is also an input file" in refused("parts", "-o", "parts/1.parquet")
 
 
 def test_attacks_on_a_folder(refused):

@@ -133,7 +133,7 @@ def test_each_of_several_methods_keeps_its_own_assumptions(files, certify, capfd
     stored = json.loads(written.schema.metadata[b"flipproof"])["methods"]
     assert {name: [one["code"] for one in about["assumptions"]] for name, about in stored.items()} == of_method
     assert run(["certify", *options]) == 0
-    assert "Only kl (q = 0.1) also rests on:" in capfd.readouterr().out
+    assert "Additional assumptions of kl (q = 0.1):" in capfd.readouterr().out
 
 
 def test_another_learner_with_its_parameters(files, certify):
@@ -273,10 +273,10 @@ def test_the_printed_summary(files, capfd):
     assert run(["certify", *files]) == 0
     captured = capfd.readouterr()
     assert captured.err == ""
-    for words in ("of 80 training labels", "certified accuracy", "predictions that stand", "recall of spam"):
+    for words in ("of 80 training labels", "certified accuracy", "certified predictions", "recall of spam"):
         assert words in captured.out
     assert "1 column of words (country)" in captured.out
-    assert "It rests on:" in captured.out
+    assert "Assumptions:" in captured.out
     assert max(map(len, captured.out.splitlines())) <= 80
     assert "\x1b" not in captured.out
 
@@ -392,7 +392,7 @@ def test_test_rows_of_a_class_that_nobody_could_know(files, capfd, tmp_path):
     write(table.set_column(4, "kind", [labels]), tmp_path / "test.csv")
     assert run(["certify", *files, "--json"]) == 0
     captured = capfd.readouterr()
-    assert "1 test rows are of classes that the training rows do not have, such as 'eggs'" in captured.err
+    assert "1 test rows have classes that do not occur in the training rows, for example 'eggs'" in captured.err
     first = next(row for row in json.loads(captured.out)["predictions"]["rows"] if row["id"] == "mail-2-0")
     assert not first["correct"]
 

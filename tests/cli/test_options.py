@@ -75,10 +75,10 @@ def test_a_file_can_hold_the_options(tmp_path, capfd):
     [
         (
             "[certify]\nlabl = 'kind'\n",
-            "holds 'labl', which is no option of 'flipproof certify'. Did you mean 'label'?",
+            "contains 'labl', which is not an option of 'flipproof certify'. Did you mean 'label'?",
         ),
-        ("labl = 'kind'\n", "holds 'labl'"),
-        ("[certify\n", "is no TOML file"),
+        ("labl = 'kind'\n", "contains 'labl'"),
+        ("[certify\n", "is not a TOML file"),
         ("certify = 3\n", "certify must be a table"),
         ("[certify]\nlabel = ['a', 'b']\n", "'label' must be one value"),
         ("[certify]\nholdout = 'half'\n", "'half'"),

@@ -72,7 +72,7 @@ def test_letters_of_the_wrong_case(files, refused):
 
 
 def test_the_label_among_the_features(files, refused):
-    assert "the label column 'kind' is among the features" in refused(*files, "--features", "length,kind")
+    assert "the label column 'kind' cannot be a feature" in refused(*files, "--features", "length,kind")
 
 
 def test_a_copy_of_the_label_among_the_features(refused, tmp_path):
@@ -88,7 +88,7 @@ def test_one_column_for_two_purposes(files, refused):
 
 
 def test_nothing_left_to_learn_from(files, refused):
-    assert "no column" in refused(*files, "--drop", "*")
+    assert "no feature columns" in refused(*files, "--drop", "*")
 
 
 def test_text_where_numbers_are_due(files, refused, tmp_path):
@@ -148,7 +148,7 @@ def test_missing_labels(files, refused, tmp_path):
 
 
 def test_labels_that_are_not_classes(files, refused):
-    assert "is it the label?" in refused(*changed(changed(files, "--label", "key"), "--id", "kind"))
+    assert "is it the label" in refused(*changed(changed(files, "--label", "key"), "--id", "kind"))
     assert "holds fractions" in refused(*changed(files, "--label", "length"))
 
 
@@ -174,7 +174,7 @@ def test_test_labels_none_of_which_is_a_class(files, refused, tmp_path):
     table = mails(20, 2)
     labels = [f"{one}." for one in table["kind"].to_pylist()]
     write(table.set_column(4, "kind", [labels]), tmp_path / "test.csv")
-    assert "holds none of the classes ham, spam, but" in refused(*files)
+    assert "must contain classes of the training rows: ham, spam" in refused(*files)
 
 
 def test_columns_that_differ_between_training_and_test(files, refused, tmp_path):
@@ -252,18 +252,18 @@ def test_a_pickle_is_never_loaded(refused, tmp_path):
         (["--holdout", "0.5"], "Give either --test FILE or --holdout SHARE."),
         (["--min-radius", "-3"], "must be a number of flips"),
         (["--min-radius", "3@2"], "must be a number of flips"),
-        (["--min-certified-accuracy", "0.9"], "such as 0.9@100"),
-        (["--min-certified-accuracy", "90@100"], "such as 0.9@100"),
+        (["--min-certified-accuracy", "0.9"], "must be ACCURACY@FLIPS"),
+        (["--min-certified-accuracy", "90@100"], "must be ACCURACY@FLIPS"),
         (["--min-radius", "1", "--min-certified-accuracy", "0.9@1"], "Give either --min-radius or"),
         (["--allow", "spam"], "must be OLD:NEW"),
         (["--allow", "spam:spam"], "two different classes"),
-        (["--allow", "spam:eggs"], "there is no class 'eggs', but ham, spam"),
+        (["--allow", "spam:eggs"], "one of ham, spam. Got 'eggs'"),
         (["--classes", "spam,eggs"], "'ham'"),
         (["--set", "n_neighbours=3"], "NAME=VALUE"),
         (["--learner", "neighbors", "--set", "n_neighbours=3"], "Did you mean 'n_neighbors'?"),
         (["--learner", "neighbors", "--set", "n_neighbors=-3"], "n_neighbors"),
         (["--learner", "partition", "--method", "tight"], "'gap'"),
-        (["--learner", "partition", "--noise", "0.1"], "without noise"),
+        (["--learner", "partition", "--noise", "0.1"], "has no noise"),
         (["--trusted", "country"], "must say which rows are trusted: yes or no, true or false, 1 or 0. Got"),
         (["--separator", "ab"], "one character"),
         (["--text-dimensions", "0"], "--text-dimensions"),
@@ -282,7 +282,7 @@ def test_neither_test_rows_nor_a_share(files, refused):
 
 def test_a_share_that_leaves_no_rows(files, refused):
     without = [value for value in files if not value.startswith("--test") and not value.endswith("test.csv")]
-    assert "leaves none" in refused(*without, "--holdout", "0.001")
+    assert "leaves no training rows or no test rows" in refused(*without, "--holdout", "0.001")
 
 
 @pytest.mark.parametrize("missing", ["--train", "--label"])
@@ -293,7 +293,7 @@ def test_what_is_required(files, refused, missing):
 
 def test_accuracy_cannot_be_required_without_labels(files, refused, tmp_path):
     write(mails(20, 2).drop_columns(["kind"]), tmp_path / "test.csv")
-    assert "needs the labels of the test rows" in refused(*files, "--min-certified-accuracy", "0.9@1")
+    assert "requires labels of the test rows" in refused(*files, "--min-certified-accuracy", "0.9@1")
 
 
 @pytest.mark.parametrize(
@@ -301,7 +301,7 @@ def test_accuracy_cannot_be_required_without_labels(files, refused, tmp_path):
     [
         ("out.xlsx", "its name must end in"),
         ("nowhere/out.csv", "there is no folder"),
-        ("train.csv", "it is read as well"),
+        ("train.csv", "it is also an input file"),
         ("folder.csv", "it is a folder"),
     ],
 )
@@ -313,7 +313,7 @@ def test_outputs_that_cannot_be_written(files, refused, tmp_path, name, words):
 def test_a_report_of_unknown_form(files, refused, tmp_path):
     assert "its name must end in .html, .md, .json" in refused(*files, "--report", tmp_path / "report.pdf")
     same = tmp_path / "same.json"
-    assert "it is read as well" in refused(*files, "-o", same, "--report", same)
+    assert "it is also an input file" in refused(*files, "-o", same, "--report", same)
 
 
 def test_a_folder_that_nobody_can_write_to(files, refused):

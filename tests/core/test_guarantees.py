@@ -179,7 +179,7 @@ def test_budget_is_the_divergence_that_brings_the_failure_to_one_half():
 def test_bad_input():
     with pytest.raises(ValueError, match="NaN"):
         kl_radius(np.nan, LabelFlip(0.1, 2), 10)
-    with pytest.raises(ValueError, match="integers >= 0"):
+    with pytest.raises(ValueError, match="parameter of tight_log_failure must be integers"):
         tight_log_failure(-1, LabelFlip(0.1, 2))
-    with pytest.raises(ValueError, match="integers >= 0"):
+    with pytest.raises(ValueError, match="parameter of tight_log_failure must be integers"):
         tight_log_failure(1.5, LabelFlip(0.1, 2))

@@ -94,7 +94,7 @@ class NotANumber(LabelLinearClassifier):
     def fit_without_labels(self, X):
         pass
 
-    def votes(self, Z):
+    def votes_on(self, Z):
         return dense_votes(np.full((len(Z), self.n_rows_), np.nan), self.precision_)
 
 

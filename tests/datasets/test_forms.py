@@ -12,7 +12,8 @@ import pytest
 from flipproof.datasets import image_sets as cifar
 from flipproof.datasets import load_adult, load_cifar10, load_dogfish, load_german_credit, load_imdb
 from flipproof.datasets import text_sets as texts
-from flipproof.datasets.shelf import PublicFile, checksum
+from flipproof.datasets.shelf import PublicFile
+from flipproof.files import digest_of
 
 
 def test_original_tables_equal_their_copies_with_names(data_dir, tmp_path):
@@ -57,7 +58,7 @@ def reviews(some_lines, tmp_path, monkeypatch):
             (folder / f"{number.decode()}_{rating.decode()}.txt").write_bytes(text)
         (tmp_path / "aclImdb" / part / "unsup").mkdir()
         (tmp_path / "aclImdb" / part / "unsup" / "0_0.txt").write_text("no label")
-        digest = checksum(b"".join(line + b"\n" for line in some_lines[part]))
+        digest = digest_of(b"".join(line + b"\n" for line in some_lines[part]))
         monkeypatch.setattr(texts, name, PublicFile(f"{part}.tsv", {digest: "the original"}))
     return tmp_path
 
@@ -99,7 +100,7 @@ def images(monkeypatch):
         for _ in cifar.BATCHES
     ]
     records = [np.column_stack(batch).tobytes() for batch in batches]
-    monkeypatch.setattr(cifar, "RECORD_DIGESTS", tuple(map(checksum, records)))
+    monkeypatch.setattr(cifar, "RECORD_DIGESTS", tuple(map(digest_of, records)))
     for name in ("BINARY_ARCHIVE", "PYTHON_ARCHIVE"):
         monkeypatch.setattr(cifar, name, PublicFile(getattr(cifar, name).name))
     return batches, records

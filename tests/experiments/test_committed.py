@@ -14,8 +14,8 @@ from flipproof.cli.group import run as command
 from flipproof.experiments import read_experiment
 from flipproof.experiments.claims import CLAIMS, claims_table
 from flipproof.experiments.row_files import COLUMNS, RowFile
-from flipproof.experiments.sources import digest
 from flipproof.experiments.tables_and_figures import tables
+from flipproof.files import digest_of_file
 from flipproof.processor import SAME_KERNELS
 
 FOLDER = Path(__file__).parents[2] / "reproduction"
@@ -79,7 +79,8 @@ def test_the_manifest_is_complete(committed):
     assert set(manifest["features"]) == kept
     used = {run.features for run in experiment.runs} & kept  # what these build on may be too large to commit
     for name in used:
-        assert digest(FOLDER / experiment.name / "features" / f"{name}.npz") == manifest["features"][name]["sha256"]
+        path = FOLDER / experiment.name / "features" / f"{name}.npz"
+        assert digest_of_file(path) == manifest["features"][name]["sha256"]
         assert manifest["features"][name]["data"]
     for environment in manifest["environments"].values():
         assert {"flipproof", "numpy", "scipy", "scikit-learn"} <= set(environment["versions"])

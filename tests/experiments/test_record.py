@@ -18,13 +18,13 @@ from flipproof.experiments.row_files import FINISHED, GROWING, NOTHING, RowFile
 from flipproof.experiments.sources import (
     FeatureFile,
     FeatureStore,
-    digest,
     load,
     read_features,
     slice_of,
     write_features,
 )
 from flipproof.experiments.spec import parse_experiment
+from flipproof.files import digest_of_file
 
 
 def read_manifest(folder):
@@ -244,7 +244,11 @@ def test_complete_rows_are_recomputed_if_their_features_differ(toy):
     after = RowFile(out / "mnist17").runs()
     assert (before["few, of the images"]["exact"] != after["few, of the images"]["exact"]).any()
     manifest = read_manifest(out / "mnist17")
-    assert manifest["runs"]["few, of the images"]["features"] == manifest["features"]["few"]["sha256"] == digest(path)
+    assert (
+        manifest["runs"]["few, of the images"]["features"]
+        == manifest["features"]["few"]["sha256"]
+        == digest_of_file(path)
+    )
 
 
 def test_rows_are_recorded_before_they_are_written(toy, tmp_path, monkeypatch):

@@ -210,7 +210,7 @@ class WritesIntoRows(LabelLinearClassifier):
         return np.exp(-((Z[:, None] + 1 - self.rows_) ** 2).sum(axis=2))
 
 
-def test_a_learner_of_ones_own_neither_sees_nor_makes_later_changes():
+def test_a_custom_learner_neither_sees_nor_makes_later_changes():
     given, rows = X.copy(), Z.copy()
     model = WritesIntoRows(classes=[0, 1]).fit(given, Y)
     before = model.certify(rows)

@@ -97,7 +97,7 @@ class KeepsSecrets(SelfCloning):
 
 
 class Holder(TransformerMixin, BaseEstimator):
-    """Applies whatever it is given; `clone` does not look into most of what that can be."""
+    """Applies the object it holds; `clone` does not look into most kinds of objects."""
 
     def __init__(self, held=None):
         self.held = held
@@ -254,7 +254,7 @@ def test_nothing_is_said_about_steps_that_start_from_nothing(step):
 
 def test_a_frozen_step_that_was_never_fitted_is_refused():
     for step in (FrozenEstimator(PCA(2)), make_pipeline(FrozenEstimator(PCA(2)))):
-        with pytest.raises(ValueError, match="could not be: This PCA instance is not fitted yet"):
+        with pytest.raises(ValueError, match=r"'features' parameter of .* This PCA instance is not fitted yet"):
             CertifiedRidgeClassifier(features=step).fit(X, Y)
 
 
@@ -338,7 +338,7 @@ class SelfCloningTree(DecisionTreeClassifier):
 
 
 @pytest.mark.parametrize("base", [SelfCloningTree(), make_pipeline(SelfCloningTree())], ids=["alone", "in a pipeline"])
-def test_every_part_has_a_model_of_its_own_and_the_given_one_is_left_alone(base):
+def test_every_partition_has_a_separate_model_and_the_given_one_is_unchanged(base):
     before = deepcopy(base)
     model = CertifiedPartitionClassifier(base, 5, classes=[0, 1]).fit(X, Y)
     plain = CertifiedPartitionClassifier(DecisionTreeClassifier(), 5, classes=[0, 1]).fit(X, Y)
@@ -350,7 +350,7 @@ def test_every_part_has_a_model_of_its_own_and_the_given_one_is_left_alone(base)
     assert tree.random_state is None
 
 
-def test_kept_models_of_a_smoothed_learner_are_their_own():
+def test_kept_models_of_a_smoothed_learner_share_nothing():
     settings = {"n_select": 5, "n_samples": 15, "keep_models": True, "random_state": 0}
     model = SmoothedClassifier(SelfCloningTree(), 0.3, **settings).fit(X, Y)
     plain = SmoothedClassifier(DecisionTreeClassifier(), 0.3, **settings).fit(X, Y)
@@ -358,7 +358,7 @@ def test_kept_models_of_a_smoothed_learner_are_their_own():
     assert len({id(one) for one in model.models_}) == 20
 
 
-def test_features_that_are_their_own_clone_are_not_fitted_in_place():
+def test_features_whose_clone_is_the_step_itself_are_not_fitted_in_place():
     step = SelfCloning().fit(X, Y)
     mean = step.mean_.copy()
     model = CertifiedRidgeClassifier(features=make_pipeline(step)).fit(X, Y)
@@ -390,7 +390,7 @@ class NestedStates(TransformerMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
-def test_features_with_hidden_random_states_come_out_the_same(learner):
+def test_features_with_hidden_random_states_are_reproducible(learner):
     sampler = RBFSampler(n_components=20)
     step = make_pipeline(StandardScaler(), NestedStates({"sampler": [sampler]}))
     first, second = (clone(learner).set_params(features=step, classes=[0, 1]).fit(X, Y) for _ in range(2))
@@ -411,7 +411,7 @@ class TossesCoins(TransformerMixin, BaseEstimator):
 
 
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
-def test_features_that_use_the_global_generator_come_out_the_same_and_leave_it_alone(learner):
+def test_features_that_use_the_global_generator_are_reproducible_and_leave_it_unchanged(learner):
     np.random.seed(3)  # noqa: NPY002
     state = np.random.get_state()[1].copy()  # noqa: NPY002
     first, second = (clone(learner).set_params(features=TossesCoins(), classes=[0, 1]).fit(X, Y) for _ in range(2))

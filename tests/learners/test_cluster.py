@@ -126,7 +126,7 @@ def test_without_a_predict_the_nearest_mean_decides(joint):
     assert len(set(nearest)) == len(means)
 
 
-def test_noise_votes_for_nobody_but_where_nobody_else_does():
+def test_noise_rows_vote_only_on_test_rows_in_no_cluster():
     X, y, Z, _ = blobs()
     model = CertifiedClusterClassifier(DBSCAN(eps=0.9, min_samples=4)).fit(X, y)
     train = DBSCAN(eps=0.9, min_samples=4).fit(X).labels_
@@ -170,7 +170,7 @@ def test_the_default_is_k_means_with_four_clusters_per_class():
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("clusterer", [KMeans(7), AgglomerativeClustering(7), GaussianMixture(4)], ids=repr)
-def test_blocks_jobs_threads_company_and_labels_do_not_change_a_bit(clusterer, method):
+def test_blocks_jobs_threads_batches_and_labels_do_not_change_a_bit(clusterer, method):
     X, y, Z, _ = blobs()
     model = CertifiedClusterClassifier(clusterer, noise=0.01).fit(X, y)
     alpha, expected = model.vote_weights(Z)[0], model.certify(Z, method)
@@ -193,7 +193,7 @@ def test_blocks_jobs_threads_company_and_labels_do_not_change_a_bit(clusterer, m
     np.testing.assert_array_equal(narrow, wide)
 
 
-def test_a_row_between_two_centres_goes_the_same_way_in_any_company():
+def test_a_row_between_two_centres_gets_the_same_cluster_in_any_batch():
     rng = np.random.default_rng(0)
     centres = rng.normal(size=(9, 40)) * 1e3
     Z = (centres[rng.integers(9, size=400)] + centres[rng.integers(9, size=400)]) / 2 + rng.normal(size=40) * 1e-13
@@ -243,11 +243,11 @@ BAD = {
     "a classifier": ({"clusterer": KNeighborsClassifier()}, "'clusterer' .* Got KNeighborsClassifier.. instead"),
     "too many clusters": (
         {"clusterer": KMeans(50)},
-        "fitted without labels to these rows.* should be >= n_clusters=50",
+        "without labels.* should be >= n_clusters=50",
     ),
-    "all noise": ({"clusterer": DBSCAN(eps=1e-9)}, "found no cluster: it calls all 40 training rows noise"),
-    "wrong length": ({"clusterer": Fixed([0, 1])}, r"a whole number per training row, shape \(40,\).* shape \(2,\)"),
-    "no whole numbers": ({"clusterer": Fixed([0.5] * 40)}, "a whole number per training row.* returned float64"),
+    "all noise": ({"clusterer": DBSCAN(eps=1e-9)}, "all 40 training rows as noise"),
+    "wrong length": ({"clusterer": Fixed([0, 1])}, r"an integer per training row, shape \(40,\).* shape \(2,\)"),
+    "no whole numbers": ({"clusterer": Fixed([0.5] * 40)}, "an integer per training row.* returned float64"),
     "joint, three clusters": ({"clusterer": KMeans(3), "vote": "joint"}, "exactly two clusters.* found 3 instead"),
     "joint, one cluster": ({"clusterer": Fixed([0] * 40), "vote": "joint"}, "exactly two clusters.* found 1 instead"),
     "joint by default": ({"vote": "joint"}, "exactly two clusters.* found 8 instead: set its number of clusters to 2"),

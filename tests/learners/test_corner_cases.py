@@ -23,7 +23,7 @@ def test_the_rival_is_never_the_prediction_itself(method):
     assert certificates.margin[0] > 0
 
 
-def test_a_random_features_step_comes_out_the_same_again():
+def test_a_random_features_step_is_reproducible():
     X, y, Z = problem()
     model = CertifiedRidgeClassifier(features=RBFSampler(n_components=20), classes=[0, 1])
     np.testing.assert_array_equal(model.fit(X, y).vote_weights(Z)[0], model.fit(X, y).vote_weights(Z)[0])

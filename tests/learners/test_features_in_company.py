@@ -2,6 +2,7 @@
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
 from scipy.sparse import coo_array
 from sklearn.decomposition import PCA, TruncatedSVD
@@ -51,6 +52,7 @@ def test_other_containers():
     for learner in (CertifiedRidgeClassifier(features=PCA(7)), CertifiedForestClassifier(5, features=PCA(7))):
         same_alone(learner.fit(frame, Y), frame[:132])
         same_alone(learner.fit(X.tolist(), Y), X[:132].tolist())
+        same_alone(learner.fit(polars.from_pandas(frame), Y), polars.from_pandas(frame)[:132])
     texts = [" ".join(RNG.choice(list("abcdefgh"), 9)) for _ in Y]
     words = make_pipeline(TfidfVectorizer(analyzer="char"), TruncatedSVD(5, random_state=0))
     same_alone(CertifiedRidgeClassifier(features=words).fit(texts, Y), texts[:132])

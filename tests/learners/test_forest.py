@@ -173,7 +173,7 @@ def test_ranks_of_many_rows_are_counted_by_some_of_them(monkeypatch):
 
 
 @pytest.mark.parametrize(("method", "precision"), [("exact", 10), ("exact", 16), ("tight", 10), ("kl", 4)])
-def test_blocks_jobs_threads_company_and_labels_do_not_change_a_bit(method, precision):
+def test_blocks_jobs_threads_batches_and_labels_do_not_change_a_bit(method, precision):
     X, y, Z, _ = table()
     model = CertifiedForestClassifier(12, precision=precision, noise=0.01).fit(X, y)
     alpha, expected = model.vote_weights(Z)[0], model.certify(Z, method)
@@ -267,7 +267,7 @@ def test_rows_that_are_all_alike_make_one_leaf(precision):
     # three shares of 1/48 are a hair less than a power of two: rounded up, a vote would have a bit too many
     model = CertifiedForestClassifier(3, precision=precision).fit(np.ones((16, 2)), [0] * 12 + [1] * 4)
     rows = [[1.0, 1.0], [5.0, -5.0]]
-    assert model.votes(model.test_features(rows)).votes.max() < 2**precision
+    assert model.votes_on(model.test_features(rows)).votes.max() < 2**precision
     for method in METHODS:
         certificates = model.certify(rows, method)
         np.testing.assert_array_equal(certificates.prediction, 0)
@@ -292,6 +292,7 @@ print(np.median(model.certify(X[:500]).radius))
 """
 
 
+@pytest.mark.slow
 def test_blocks_keep_within_the_memory_budget():
     results = [
         subprocess.run([sys.executable, "-c", MEMORY_SCRIPT, block_size], capture_output=True, text=True, check=False)

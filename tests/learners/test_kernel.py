@@ -144,7 +144,7 @@ def test_weights_never_read_a_label_and_their_majority_is_the_prediction(kernel,
 
 @every_kernel
 @both_ways
-def test_company_and_threads_and_types_do_not_change_a_bit(kernel, n_components):
+def test_batches_and_threads_and_types_do_not_change_a_bit(kernel, n_components):
     X, y, Z = (part.astype(np.float32) for part in toy())
     settings = {"n_components": n_components, "precision": 24, "classes": range(3)}
     expected, _ = CertifiedKernelClassifier(kernel, **settings).fit(X, y).vote_weights(Z)
@@ -160,7 +160,7 @@ def test_company_and_threads_and_types_do_not_change_a_bit(kernel, n_components)
 
 @pytest.mark.parametrize("kernel", [*KERNELS, rbf_kernel], ids=[*KERNELS, "a function"])
 @pytest.mark.parametrize("m", [1, 3, 129])
-def test_kernel_values_are_the_same_bits_wherever_a_row_stands(kernel, m):
+def test_kernel_values_are_bit_identical_at_any_position_of_a_row(kernel, m):
     rng = np.random.default_rng(0)
     compare = kernel_values(kernel, 0.37, 3, 1.0, rng.normal(size=(m, 7)))
     Z = rng.normal(size=(70, 7)) * 10.0 ** rng.uniform(-3, 3, size=(70, 1))
@@ -257,7 +257,7 @@ def test_many_rows_get_landmarks_by_default(monkeypatch):
         ("poly", lambda X: (np.linalg.norm(X, axis=1) ** 2).mean()),
     ],
 )
-def test_gamma_comes_from_the_typical_distance_and_forgets_the_unit(kernel, typical):
+def test_gamma_follows_the_typical_distance_in_any_unit(kernel, typical):
     X, y, Z = toy()
     model = CertifiedKernelClassifier(kernel).fit(X, y)
     assert model.gamma_ == pytest.approx(0.5 / typical(X))
@@ -385,7 +385,7 @@ def test_landmarks_are_as_good_as_all_rows_and_quicker_to_predict_with():
     np.testing.assert_array_equal(landmarks.predict(Z), two.prediction)
 
 
-def test_the_model_keeps_rows_of_its_own():
+def test_the_model_keeps_a_copy_of_the_rows():
     X, y, Z = toy()
     model = CertifiedKernelClassifier().fit(X, y)
     expected, _ = model.vote_weights(Z)
@@ -456,7 +456,7 @@ BAD_SETTINGS = {
         {"kernel": lambda a, b: np.sum(a * b[0])},
         r"two matrices .* \(40, 40\) here. Got shape \(\)",
     ),
-    "a function that makes NaN": ({"kernel": lambda A, B: np.nan * A @ B.T}, "must give finite values"),
+    "a function that makes NaN": ({"kernel": lambda A, B: np.nan * A @ B.T}, "must return finite values"),
     "a kernel that explodes": (
         {"kernel": "poly", "degree": 300, "gamma": 1e3},
         "Kernel values of training rows must be between .* rescale",

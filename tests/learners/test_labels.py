@@ -74,11 +74,11 @@ def test_classes_of_another_numeric_type(classes, kind):
     )
 
 
-def test_classes_that_float64_takes_for_one_another():
+def test_classes_that_are_equal_in_float64():
     with pytest.raises(ValueError, match=r"contain \[9007199254740993\], which are not in classes"):
         CertifiedRidgeClassifier(classes=[2.0**53, 0.0]).fit(X, np.where(Y == 1, 2**53 + 1, 0))
     model = CertifiedRidgeClassifier().fit(X, np.where(Y == 1, 2**53 + 1, 0))
-    with pytest.raises(ValueError, match="which the learner does not know"):
+    with pytest.raises(ValueError, match="not a class of the learner"):
         model.certify(X, adversary=Adversary(allowed=[(2.0**53, 0)]))
 
 

@@ -95,7 +95,7 @@ def test_no_attack_within_the_radius_changes_a_refitted_model():
 
 
 @pytest.mark.parametrize("weights", [signed, bell])
-def test_no_attack_within_the_radius_changes_a_refitted_model_with_weights_of_ones_own(weights):
+def test_no_attack_within_the_radius_changes_a_refitted_model_with_custom_weights(weights):
     rng = np.random.default_rng(9)
     for _ in range(3):
         model, X, y, Z, K = random_problem(rng, 4, [weights])
@@ -243,7 +243,7 @@ def test_blocks_jobs_and_threads_do_not_change_a_bit(name):
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-def test_company_and_tiles_do_not_change_a_bit(metric, monkeypatch):
+def test_batches_and_tiles_do_not_change_a_bit(metric, monkeypatch):
     X, y, Z = toy(n=301, k=37)  # 37 terms are enough for sums in another order to end in other bits
     model = CertifiedNeighborsClassifier(30, metric=metric, weights=signed_by_last_bits).fit(X, y)
     expected, _ = model.vote_weights(Z)
@@ -345,7 +345,7 @@ def test_a_function_may_be_called_like_a_metric_of_scipy():
     np.testing.assert_array_equal(ours, theirs)
 
 
-def test_uniform_votes_are_one_whatever_the_precision():
+def test_uniform_votes_are_one_at_any_precision():
     X, y, Z = toy()
     for precision in (2, 24):
         model = CertifiedNeighborsClassifier(7, precision=precision).fit(X, y)
@@ -468,7 +468,7 @@ def test_the_index_of_scikit_learn_finds_the_same_neighbours(algorithm):
     np.testing.assert_array_equal(model.certify(Z).radius, plain.certify(Z).radius)
 
 
-def test_assumptions_name_an_index_and_functions_of_ones_own():
+def test_assumptions_name_an_index_and_custom_functions():
     X, y, Z = toy()
     plain = CertifiedNeighborsClassifier(classes=range(3)).fit(X, y).certify(Z).assumptions
     assert len(plain) == 1
@@ -523,7 +523,7 @@ BAD_SETTINGS = {
     "index without distances": ({"index": KNeighborsTransformer(mode="connectivity")}, "set its mode to 'distance'"),
     "index of too few": (
         {"index": KNeighborsTransformer(n_neighbors=5, mode="distance")},
-        "at least 15 neighbours for each row. Got 6 instead: let it look for more",
+        "at least 15 neighbours for each row. Got 6 instead",
     ),
     "index that needs labels": ({"index": KNeighborsClassifier()}, "'index' .* as KNeighborsTransformer is"),
     "index of another shape": ({"index": BadIndex("shape")}, r"shape \(1, 40\) .* Got shape \(1, 39\) instead"),
@@ -566,7 +566,7 @@ def test_features_that_would_overflow_are_refused():
         CertifiedNeighborsClassifier(1).fit([[1e200], [0.0]], [0, 1])
 
 
-def test_a_metric_that_a_test_row_has_none_for_says_so():
+def test_a_metric_that_is_undefined_for_a_test_row_is_refused():
     X, y, Z = toy()
     model = CertifiedNeighborsClassifier(metric="correlation").fit(X, y)
     Z[0] = 1.0

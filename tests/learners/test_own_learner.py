@@ -8,8 +8,19 @@ from scipy.spatial.distance import cdist
 from sklearn.base import clone
 from sklearn.preprocessing import StandardScaler
 
-from flipproof import LabelLinearClassifier
-from flipproof.attacks import worst_flips
+from flipproof import (
+    Adversary,
+    CertifiedPartitionClassifier,
+    CertifiedRidgeClassifier,
+    LabelLinearClassifier,
+    SmoothedClassifier,
+    collective_certify,
+)
+from flipproof.attacks import smoothed_attack, worst_flips
+from flipproof.core.invariants import InvariantError
+from flipproof.core.provider import provides_votes
+from flipproof.core.votes import DenseVotes, dense_votes, sparse_votes
+from flipproof.streaming import StreamingRidgeClassifier
 
 
 class ParzenWindow(LabelLinearClassifier):
@@ -72,7 +83,7 @@ def test_weights_are_what_was_given_on_the_grid(kind):
 
 
 @pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
-def test_company_and_threads_do_not_matter(kind):
+def test_batches_and_threads_do_not_matter(kind):
     X, y, Z = problem(n=300)
     Z = np.random.default_rng(1).normal(size=(50, 2))
     model = ParzenWindow("auto", kind=kind, features=StandardScaler(), classes=range(3)).fit(X, y)
@@ -91,7 +102,7 @@ def test_company_and_threads_do_not_matter(kind):
         ("bad offsets", r"finite offsets, one per class, shape \(1, 3\)"),
     ],
 )
-def test_weights_that_make_no_sense_are_refused(kind, message):
+def test_invalid_weights_are_refused(kind, message):
     X, y, Z = problem()
     with pytest.raises(ValueError, match=message):
         ParzenWindow(kind=kind, classes=range(3)).fit(X, y).predict(Z)
@@ -106,10 +117,73 @@ def test_a_learner_without_its_two_methods_says_which_are_missing():
             pass
 
     X, y, Z = problem()
-    with pytest.raises(NotImplementedError, match=r"Nothing must say what it learns from X in fit_without_labels"):
+    with pytest.raises(NotImplementedError, match=r"Nothing must define fit_without_labels"):
         Nothing(classes=range(3)).fit(X, y)
-    with pytest.raises(NotImplementedError, match=r"NoWeights must return weights \(m, n\)"):
+    with pytest.raises(NotImplementedError, match=r"NoWeights must define label_free_weights"):
         NoWeights(classes=range(3)).fit(X, y).certify(Z)
+
+
+class FastParzenWindow(ParzenWindow):
+    """The same votes, but for all test rows at once."""
+
+    def votes_on(self, Z):
+        alpha = np.exp(-cdist(Z, self.rows_)) - 0.3
+        if self.kind == "sparse":
+            return sparse_votes(csr_array(np.where(alpha > -0.2, alpha, 0)), self.precision_, self.n_rows_)
+        offsets = np.tile(np.linspace(0.5, 0.0, len(self.classes_)), (len(Z), 1)) if self.kind == "offsets" else None
+        return dense_votes(alpha, self.precision_, offsets)
+
+
+@pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
+def test_votes_for_many_rows_at_once_give_the_same_certificates_and_attacks(kind):
+    X, y, _ = problem(n=40)
+    Z = np.random.default_rng(1).normal(size=(12, 2))
+    slow, fast = (kind_of(kind=kind, classes=range(3)).fit(X, y) for kind_of in (ParzenWindow, FastParzenWindow))
+    np.testing.assert_array_equal(fast.vote_weights(Z)[0], slow.vote_weights(Z)[0])
+    np.testing.assert_array_equal(fast.predict(Z), slow.predict(Z))
+    for adversary in (None, Adversary(trusted=np.arange(40) % 3 == 0), Adversary(groups=np.arange(40) % 7)):
+        for method in ("exact", "tight", "kl"):
+            one, other = fast.certify(Z, method, adversary), slow.certify(Z, method, adversary)
+            np.testing.assert_array_equal(one.radius, other.radius)
+            np.testing.assert_array_equal(one.log_failure, other.log_failure)
+        for attack in (worst_flips, smoothed_attack):
+            one, other = attack(fast, Z, adversary), attack(slow, Z, adversary)
+            np.testing.assert_array_equal(one.flips_needed, other.flips_needed)
+            for mine, theirs in zip(one.rows, other.rows, strict=True):
+                np.testing.assert_array_equal(mine, theirs)
+        one, other = (collective_certify(model, Z, 3, adversary=adversary) for model in (fast, slow))
+        assert one.most_changed == other.most_changed
+
+
+def test_rows_that_a_learner_keeps_are_a_copy_however_it_votes():
+    X, y, Z = problem(n=20)
+    X = np.ascontiguousarray(X)
+    for kind_of in (ParzenWindow, FastParzenWindow):
+        model = kind_of(classes=range(3)).fit(X, y)
+        before = model.vote_weights(Z)[0]
+        X += 1
+        np.testing.assert_array_equal(model.vote_weights(Z)[0], before)
+
+
+class TooLoud(ParzenWindow):
+    def votes_on(self, Z):
+        return DenseVotes(np.full((len(Z), self.n_rows_), 2.0**self.precision_), np.zeros(len(Z), dtype=np.int64))
+
+
+@pytest.mark.parametrize("method", ["exact", "tight", "kl"])
+@pytest.mark.parametrize("precision", [3, 10])
+def test_votes_of_too_many_bits_are_refused(method, precision):
+    X, y, Z = problem(n=40)
+    model = TooLoud(precision=precision, classes=range(3)).fit(X, y)
+    with pytest.raises(InvariantError, match=f"more than {precision} bits"):
+        model.certify(Z, method)
+
+
+def test_who_provides_votes():
+    assert provides_votes(ParzenWindow())
+    assert provides_votes(CertifiedRidgeClassifier())
+    for other in (CertifiedPartitionClassifier(), SmoothedClassifier(), StreamingRidgeClassifier(), object()):
+        assert not provides_votes(other)
 
 
 class Prior(LabelLinearClassifier):

@@ -77,7 +77,7 @@ def test_a_search_over_pipelines_and_a_pipeline_that_ends_in_a_search():
         assert [step for _, step in steps] == ["StandardScaler"]
 
 
-def test_a_search_of_any_make_is_known_by_what_it_found():
+def test_searches_of_other_libraries_are_recognised_by_their_attributes():
     X, y, Z = problem()
 
     class ForeignSearch:

@@ -25,7 +25,7 @@ every_rule = pytest.mark.parametrize("rule", ["spreading", "poisson"])
 
 @pytest.fixture(params=["solved for each label", "solved for each test row"])
 def way(request, monkeypatch):
-    """Both ways to find the votes, whatever the number of labels."""
+    """Both ways to find the votes, for any number of labels."""
     monkeypatch.setattr(propagation, "MOST_KEPT", 2**24 if request.param == "solved for each label" else 0)
     return request.param
 
@@ -94,7 +94,7 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_model(seed, way
         model.fit(X, y, unlabeled)
         certificates = [model.certify(Z, method, Adversary(**powers)) for method in METHODS]
         labellings, cost = possible_attacks(y, K, **cannot_change(unlabeled, powers))
-        # whatever stands in for missing labels, it changes nothing
+        # the placeholders of missing labels change nothing
         in_y = [np.where(unlabeled, rng.choice(PLACEHOLDERS), attacked) for attacked in labellings]
         refitted = np.array([model.fit(X, labels, unlabeled).predict(Z) for labels in in_y])
         for certificate in certificates:
@@ -249,7 +249,7 @@ def test_many_copies_of_a_row_are_joined_to_each_other_but_not_to_themselves():
 
 
 @every_rule
-def test_where_no_label_reaches_nobody_votes(rule, way):
+def test_a_row_that_no_label_reaches_gets_no_votes(rule, way):
     X = np.array([[0.0], [0.1], [0.2], [10.0], [10.1], [10.2]])
     unlabeled = np.arange(6) >= 3
     model = CertifiedPropagationClassifier(2, rule=rule, classes=["a", "b", "c"])
@@ -313,7 +313,7 @@ LABELS = {
     [*((kind, list) for kind in LABELS), ("numbers", tuple), ("words", "series"), ("numbers", "objects")],
 )
 @pytest.mark.parametrize("name", PLACEHOLDERS_OF_ALL_KINDS)
-def test_whatever_stands_in_for_a_missing_label_is_ignored(kind, name, container):
+def test_placeholders_of_missing_labels_are_ignored(kind, name, container):
     labels = LABELS[kind]
     X = np.random.default_rng(0).normal(size=(8, 2))
     unlabeled = np.array([False, True, False, False, True, True, False, False])
@@ -344,7 +344,7 @@ def test_classes_of_missing_labels_are_not_classes():
     assert all(one.code != "unlabelled-rows" for one in labelled.assumptions)
 
 
-def test_all_labels_count_if_none_is_said_to_be_missing(way):
+def test_all_labels_count_if_no_row_is_unlabelled(way):
     X, y, unlabeled, Z = blobs()
     one = CertifiedPropagationClassifier().fit(X, y)
     two = CertifiedPropagationClassifier().fit(X, y, np.zeros(len(y), dtype=bool))
@@ -374,9 +374,9 @@ def test_features_are_fitted_on_rows_with_and_without_labels():
 def test_memory_is_what_blocks_are_made_for(way):
     X, y, unlabeled, Z = blobs(n=1500, m=200, n_labels=700)
     model = CertifiedPropagationClassifier(alpha=0.1).fit(X, y, unlabeled)
-    model.votes(Z[:2])
+    model.votes_on(Z[:2])
     tracemalloc.start()
-    model.votes(Z)
+    model.votes_on(Z)
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     fixed = 2 * 8 * X.size + 2**20
@@ -421,7 +421,7 @@ BAD_LABELS = {
     "mask too short": (Y, np.zeros(11, dtype=bool), r"mask of 12 booleans.* Got 11 instead"),
     "mask of two dimensions": (Y, np.zeros((12, 1), dtype=bool), r"mask of 12 booleans.* shape \(12, 1\) instead"),
     "mask of nothing": (Y, "none", "mask of 12 booleans"),
-    "no label at all": (Y, np.ones(12, dtype=bool), "True for every training row: at least one label is needed"),
+    "no label at all": (Y, np.ones(12, dtype=bool), "Got True for every training row"),
     "one class left": (Y, Y == 1, r"only one class, 0; .* name them all with classes=\[\.\.\.\]"),
     "no labels": (None, Y == 1, "requires y"),
     "too few labels": (Y[:-1], Y[:-1] == 1, r"inconsistent numbers of samples: \[12, 11\]"),

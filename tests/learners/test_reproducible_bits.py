@@ -1,4 +1,4 @@
-"""The same bits, whatever the block size, the threads, the order of the rows or the type of the numbers."""
+"""The same bits for any block size, number of threads, order of rows and type of numbers."""
 
 from fractions import Fraction
 
@@ -65,7 +65,7 @@ def test_blocks_and_jobs_do_not_change_a_bit(method, precision, paper):
 
 @every_rule
 @every_case
-def test_the_order_and_company_of_test_rows_do_not_change_a_bit(method, precision, paper):
+def test_the_order_and_batch_of_test_rows_do_not_change_a_bit(method, precision, paper):
     X, y, Z = data(paper)
     model = learner(paper, precision).fit(X, y)
     expected = model.certify(Z, method=method)
@@ -123,7 +123,7 @@ def test_no_order_of_summation_can_round_a_product(n, k, paper):
     X, y, Z = data(paper, n, k)
     for precision in (2, 10, 24):
         model = learner(paper, precision).fit(X, y)
-        source = model.votes(Z)
+        source = model.votes_on(Z)
         assert_exact_in_any_order(source.coefficients, source.basis)
     rotation = model._whitening.rotation
     for half in halves(model._whitening.grid.integers(X[:20])):

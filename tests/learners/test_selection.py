@@ -186,7 +186,7 @@ def test_a_list_of_grids_and_class_sets():
 def test_classes_that_no_trusted_row_has_must_be_named():
     X, y, trusted = blobs()
     trusted = trusted & (y != 1)
-    with pytest.raises(ValueError, match=r"No trusted row has a label 1, .* trust some rows of every class, or name"):
+    with pytest.raises(ValueError, match=r"No trusted row has a label 1, .* trust some rows of every class"):
         select_on_trusted(CertifiedRidgeClassifier(), LAMBDAS, X, y, trusted, flips=1)
     selection = select_on_trusted(CertifiedRidgeClassifier(classes=range(3)), LAMBDAS, X, y, trusted, flips=1)
     assert selection.model.classes_.tolist() == [0, 1, 2]
@@ -208,7 +208,7 @@ def test_candidates_that_cannot_be_fitted_are_never_chosen():
     assert first.error == "n_neighbors=49 is more than all 48 rows"
     assert not any(np.isnan(other.score) or other.error for other in others)
     assert selection.best_params == {"n_neighbors": 3}
-    message = r"None of the 2 candidates could be fitted .* \{'n_neighbors': 50\}: n_neighbors=50 is more than all 48"
+    message = r"None of the 2 candidates could be fitted .* \{'n_neighbors': 50\}.* n_neighbors=50 is more than all 48"
     with pytest.raises(ValueError, match=message):
         select_on_trusted(Neighbours(), {"n_neighbors": [50, 60]}, X, y, trusted, flips=0)
 
@@ -220,10 +220,10 @@ BAD = {
     "no trusted": ({"trusted": np.zeros(120, dtype=bool)}, "as many trusted rows as folds, 5. Got 0"),
     "negative flips": ({"flips": -1}, "'flips' .* must be an integer of at least 0. Got -1"),
     "fractional flips": ({"flips": 0.1}, "'flips' .* must be an integer of at least 0. Got 0.1"),
-    "too many flips": ({"flips": 121}, "flips=121 is more than all 120 labels"),
+    "too many flips": ({"flips": 121}, "'flips' .* at most the number of labels, 120. Got 121"),
     "one fold": ({"cv": 1}, "'cv' .* must be an integer of at least 2. Got 1"),
-    "empty grid": ({"grid": {}}, "'grid' parameter of .* Got {} instead: it names nothing"),
-    "no grids": ({"grid": []}, r"'grid' parameter of .* Got \[\] instead: it names nothing"),
+    "empty grid": ({"grid": {}}, "'grid' parameter of .* Got {} instead: it has no parameters"),
+    "no grids": ({"grid": []}, r"'grid' parameter of .* Got \[\] instead: it has no parameters"),
     "no values": ({"grid": {"regularization": []}}, "'grid' .* must be a dict of parameter names and lists"),
     "no list": ({"grid": {"regularization": 3}}, "'grid' .* must be a dict of parameter names and lists"),
     "unknown name": ({"grid": {"alpha": [1]}}, r"'grid' parameter of .* regularization. Got \['alpha'\]"),

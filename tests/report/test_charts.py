@@ -45,9 +45,9 @@ def test_bars_are_stacked_and_as_high_as_their_counts(problem):
         assert (right_height, wrong_height) == pytest.approx((SIDE * right / top, SIDE * wrong / top))
         assert y_right + right_height == pytest.approx(SIDE)
         assert y_wrong + wrong_height == pytest.approx(y_right)
-        assert bar.says.endswith(f": {right} right, {wrong} wrong")
-    assert chart.bars[-1].says.startswith("no number of changes overturns them")
-    assert chart.x_ticks[-1].says == "never"
+        assert bar.says.endswith(f": {right} correct, {wrong} wrong")
+    assert chart.bars[-1].says.startswith("radius unlimited")
+    assert chart.x_ticks[-1].says == "unlimited"
     assert all(bar.x + bar.width <= SIDE for bar in chart.bars)
 
 

@@ -60,7 +60,7 @@ def test_everything_is_shown(problem):
         *(assumption["sentence"] for assumption in summary["assumptions"]),
         *summary["voids"],
         *summary["software"].values(),
-        "Requirement met: --min-certified-accuracy 0.5@2 ; found 67.8%",
+        "Requirement met: --min-certified-accuracy 0.5@2 , found 67.8%",
         "tight (q = 0.1)",
         "train.csv",
         "ab" * 32,
@@ -159,7 +159,7 @@ def test_a_large_test_set_makes_a_file_of_a_few_megabytes(problem):
 
 def test_units_that_are_not_labels(problem):
     annotators = problem.model.certify(problem.X, adversary=Adversary(groups=np.arange(100) % 20))
-    assert "malicious annotators, and their share of all 20" in render_html(summarize({"exact": annotators}))
+    assert "malicious annotators (% of 20)" in render_html(summarize({"exact": annotators}))
     radius = np.linspace(0.1, 0.5, 60)
     measured = dataclasses.replace(
         problem.certificates()["exact"], radius=radius, unit="l2", method="gaussian", noise=0.25

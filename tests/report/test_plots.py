@@ -117,7 +117,7 @@ def test_annotators_are_counted_on_axes_of_their_own(problem, ax):
     display = CertifiedAccuracyDisplay.from_estimator(model, X, y, adversary=annotators, ax=ax)
     assert (display.n_units, display.unit) == (20, "annotators")
     assert ax.get_xlabel() == "malicious annotators"
-    assert ax.child_axes[0].get_xlabel() == "in percent of the 20 annotators"
+    assert ax.child_axes[0].get_xlabel() == "percent of the 20 annotators"
     with pytest.raises(ValueError, match=r"percent of 20 annotators.*Got 100 labels"):
         CertifiedAccuracyDisplay.from_estimator(model, X, y, ax=ax)
 

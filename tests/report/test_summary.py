@@ -54,7 +54,8 @@ def test_headline_is_the_largest_number_of_flips_that_ninety_percent_withstand(p
     assert headline["n_standing"] == np.count_nonzero(radius >= flips) >= 0.9 * total
     assert np.count_nonzero(radius >= flips + 1) < 0.9 * total
     assert headline["text"] == (
-        f"Any {flips} of 100 training labels ({flips}%) may be poisoned, and 90% of the predictions still stand."
+        f"Even if any {flips} of 100 training labels ({flips}%) {'is' if flips == 1 else 'are'} poisoned, "
+        "90% of predictions are guaranteed unchanged."
     )
 
 
@@ -62,9 +63,9 @@ def test_headline_of_fragile_predictions_says_so(problem):
     certificates = problem.certificates()["exact"]
     fragile = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 20, 3, 0))
     headline = summarize({"exact": fragile})["headline"]
-    assert headline["text"] == "Only 33.3% of the predictions are certain to withstand one changed label."
+    assert headline["text"] == "Only 33.3% of predictions are certified against one changed label."
     half = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 31, 3, 0))
-    assert "Any 3 of 100 training labels (3%)" in summarize({"exact": half})["headline"]["text"]
+    assert "any 3 of 100 training labels (3%)" in summarize({"exact": half})["headline"]["text"]
     assert "50% of the predictions" in summarize({"exact": half})["headline"]["text"]
 
 
@@ -86,10 +87,10 @@ def test_annotators_and_restricted_adversaries_in_words(problem):
     assert any("0 -> 1" in sentence for sentence in summary["threat"])
     assert summary["attack"]["n_contradictions"] == 0
     trusted = problem.model.certify(problem.X, adversary=Adversary(trusted=np.ones(100, dtype=bool)))
-    assert summarize({"exact": trusted})["headline"]["text"] == "There is no label that this adversary can change."
+    assert summarize({"exact": trusted})["headline"]["text"] == "This adversary cannot change any label."
     half = problem.model.certify(problem.X, adversary=Adversary(trusted=np.arange(100) < 50))
     said = summarize({"exact": half})
-    assert "of the 50 training labels that an adversary can change" in said["headline"]["text"]
+    assert "of the 50 training labels that can be changed" in said["headline"]["text"]
     assert str(Assumption("trusted-labels", {"n_trusted": 50, "n_labels": 100})) in said["threat"]
 
 
@@ -161,7 +162,7 @@ def test_rows_that_an_attack_did_not_get_to_are_told_from_rows_that_withstood_it
         else:
             assert row["attack"]["needed"] is None
     text = render_markdown(problem.summary(attack=partial))
-    assert "not searched for" in text
+    assert "not attacked" in text
     assert "none found" in text
 
 
@@ -190,7 +191,7 @@ def test_measured_radii(problem):
     summary = summarize({"gaussian": measured}, y_true=problem.y)
     for flips, count in zip(summary["flips"], summary["methods"][0]["standing"], strict=True):
         assert count == np.count_nonzero(radius >= flips)
-    assert summary["headline"]["text"].startswith("All training features together may move by 0.1")
+    assert summary["headline"]["text"].startswith("Even if the training features change by 0.1")
     assert summary["methods"][0]["n_unlimited"] == 1
     assert from_json(to_json(summary)) == summary
 
@@ -246,7 +247,7 @@ def test_a_saved_summary_is_read_as_it_was(problem):
         ("[1, 2]", 'with "format": "flipproof-report"'),
         ('{"radius": 3}', 'with "format": "flipproof-report"'),
         ('{"format": "flipproof-report", "version": 1}', "must have version 2. Got 1"),
-        ('{"format": "flipproof-report", "version": 2}', "checksum does not fit"),
+        ('{"format": "flipproof-report", "version": 2}', "checksum"),
     ],
 )
 def test_what_is_no_saved_summary_is_refused(text, message):
@@ -257,7 +258,7 @@ def test_what_is_no_saved_summary_is_refused(text, message):
 def test_a_summary_that_was_changed_is_refused(problem):
     saved = json.loads(to_json(problem.summary()))
     saved["methods"][0]["standing"][1] += 1
-    with pytest.raises(ValueError, match="checksum does not fit"):
+    with pytest.raises(ValueError, match="checksum"):
         from_json(json.dumps(saved))
 
 
@@ -268,14 +269,14 @@ def test_what_does_not_belong_together_is_refused(problem):
         summarize({})
     with pytest.raises(ValueError, match="same test rows and training labels, in the same unit"):
         summarize({**exact, "annotators": annotators})
-    with pytest.raises(ValueError, match="'attack' of a report must be on the same classifier"):
+    with pytest.raises(ValueError, match="'attack' parameter of summarize must be for the same classifier"):
         summarize(exact, attack=worst_flips(problem.model, problem.X[::-1]))
-    with pytest.raises(ValueError, match="'attack' of a report must be on the same classifier"):
+    with pytest.raises(ValueError, match="'attack' parameter of summarize must be for the same classifier"):
         summarize({"annotators": annotators}, attack=attack)
     for name, wanted in (("y_true", 60), ("test_ids", 60), ("train_ids", 100), ("y_train", 100)):
         with pytest.raises(ValueError, match=f"The '{name}' of a report must be {wanted} values"):
             summarize(exact, **{name: [1, 2]})
-    with pytest.raises(ValueError, match="another type"):
+    with pytest.raises(ValueError, match="none of the classes"):
         summarize(exact, y_true=["a"] * 60)
 
 

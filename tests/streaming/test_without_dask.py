@@ -36,4 +36,4 @@ def test_dask_is_not_installed(tmp_path):
         [sys.executable, "-c", WITHOUT_DASK], cwd=tmp_path, capture_output=True, text=True, check=False
     )
     assert done.stderr == ""
-    assert done.stdout == "a client needs Dask: pip install 'flipproof[dask]'\n"
+    assert done.stdout == "A client needs Dask: pip install 'flipproof[dask]'\n"

@@ -1,4 +1,4 @@
-"""What an adversary would really do, to certified and to undefended classifiers; which labels are worth a look."""
+"""Attacks on certified and on undefended classifiers, and the labels most worth an audit."""
 
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.smoothed import SmoothedAttackResult, smoothed_attack

@@ -1,4 +1,4 @@
-"""What an attack found: frozen, one entry per test row."""
+"""Results of attacks: frozen, one entry per test row."""
 
 from __future__ import annotations
 
@@ -9,36 +9,37 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.core.rounding import Floats, Integers
+from flipproof.metrics import n_reaching
 
-#: Flips of an attack that does not exist, or was not found.
+#: Value of `flips_needed` where no attack exists or none was found.
 NO_ATTACK = -1
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class AttackResult:
-    """The changes of training labels that were found against each test row.
+    """The changed training labels that an attack found against each test row.
 
     Attributes
     ----------
     flips_needed : integers of shape (m,)
-        How many labels (or annotators) the attack needs; -1 where no attack was found. It is 0 where an undefended
-        model predicts another class as soon as it is fitted again, to the very same labels.
+        How many labels (or annotators) the attack changes; -1 where no attack was found. It is 0 where an undefended
+        model predicts another class when it is refitted to the same labels.
     rows : tuple of m integer arrays
-        The training rows that are changed, in the order of the attack.
+        The training rows whose labels are changed, in the order of the attack.
     new_labels : tuple of m arrays
-        What their labels are changed to.
+        The new labels of these rows.
     success : booleans of shape (m,)
         Whether an attack was found.
     prediction : array of shape (m,)
-        What the model predicts before the attack.
+        The model's predictions before the attack.
     unit : {"labels", "annotators"}
         What `flips_needed` counts.
     attack : str
-        Which attack it was.
+        Name of the attack.
     n_refits : int
-        How many models were fitted to find and to confirm the attacks.
+        Number of models fitted to find and to confirm the attacks.
     attempted : booleans of shape (m,)
-        False for test rows that an attack which was interrupted, or ran out of its budget, did not get to.
+        False for test rows that the attack did not reach before it was interrupted or its budget was spent.
     """
 
     flips_needed: Integers
@@ -49,7 +50,7 @@ class AttackResult:
     unit: str
     attack: str
     n_refits: int = 0
-    attempted: NDArray[np.bool_] = None  # type: ignore[assignment]  # all, unless it is said otherwise
+    attempted: NDArray[np.bool_] = None  # type: ignore[assignment]  # None: all rows
 
     def __post_init__(self) -> None:
         if self.attempted is None:
@@ -77,18 +78,18 @@ class AttackResult:
         return labels
 
     def accuracy(self, y_true: ArrayLike, flips: ArrayLike) -> Floats:
-        """Share of test rows that are predicted correctly, and whose attack needs more than `flips` changes.
+        """Share of test rows that are predicted correctly and whose attack needs more than `flips` changes.
 
-        The upper bound to :func:`flipproof.certified_accuracy`: with the exact attack the two are equal.
+        An upper bound on :func:`flipproof.certified_accuracy`; with the exact attack the two are equal.
         """
         needed = np.where(self.success, self.flips_needed, np.inf)
-        return standing_share(y_true, self.prediction, needed, flips)
+        return unbroken_share(y_true, self.prediction, needed, flips)
 
 
-def standing_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, flips: ArrayLike) -> Floats:
-    """Return the share of test rows that are correct and need more than `flips` changes to be lost.
+def unbroken_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, flips: ArrayLike) -> Floats:
+    """Return the share of test rows that are predicted correctly and need more than `flips` changes to be overturned.
 
-    At 0 flips nobody attacks: what is predicted counts, even where fitting the same labels again would change it.
+    At 0 flips there is no attack: the prediction counts, even where a refit to the same labels would change it.
     """
     truth = np.asarray(y_true)
     if truth.shape != prediction.shape or truth.size == 0:
@@ -99,6 +100,6 @@ def standing_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, 
     wanted = np.atleast_1d(np.asarray(flips))
     if wanted.ndim != 1 or not np.issubdtype(wanted.dtype, np.number) or not (wanted >= 0).all():
         raise ValueError(f"flips must be numbers of at least 0. Got {flips!r} instead.")
-    of_correct = np.sort(needed[truth == prediction])
-    standing = of_correct.size - np.searchsorted(of_correct, wanted, side="right")
-    return np.asarray(np.where(wanted == 0, of_correct.size, standing) / truth.size)
+    of_correct = needed[truth == prediction]
+    unbroken = n_reaching(of_correct - 1, np.floor(wanted))  # one flip fewer than needed changes nothing
+    return np.asarray(np.where(wanted == 0, of_correct.size, unbroken) / truth.size)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.adversary import Adversary
-from flipproof.attacks.result import NO_ATTACK, AttackResult, standing_share
+from flipproof.attacks.result import NO_ATTACK, AttackResult, unbroken_share
 from flipproof.attacks.worst import (
     MAX_FLIPS,
     AttackedLearner,
@@ -30,13 +30,13 @@ LOG_HALF = float(np.log(0.5))
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SmoothedAttackResult(AttackResult):
-    """An attack on a smoothed classifier: where the prediction changes, and where its Chernoff bound gives up.
+    """An attack on a smoothed classifier: where the prediction changes, and where its Chernoff bound reaches 1/2.
 
     Attributes
     ----------
     flips_to_half : integers of shape (m,)
-        After how many changed labels (or annotators) the bound on the probability that the noise takes the prediction
-        away reaches 1/2, so that nothing is certified any more; -1 where it never does along this attack.
+        Number of changed labels (or annotators) after which the bound on the probability that the noise changes the
+        prediction reaches 1/2, so that nothing is certified; -1 where it never does so in this attack.
     q : float
         The noise.
     """
@@ -45,9 +45,9 @@ class SmoothedAttackResult(AttackResult):
     q: float = np.nan
 
     def accuracy_of_bound(self, y_true: ArrayLike, flips: ArrayLike) -> Floats:
-        """Share of test rows that are predicted correctly, and whose bound stays below 1/2 for `flips` changes."""
+        """Share of test rows that are predicted correctly and whose bound stays below 1/2 for `flips` changes."""
         needed = np.where(self.flips_to_half == NO_ATTACK, np.inf, self.flips_to_half)
-        return standing_share(y_true, self.prediction, needed, flips)
+        return unbroken_share(y_true, self.prediction, needed, flips)
 
 
 def smoothed_attack(
@@ -57,12 +57,12 @@ def smoothed_attack(
     max_flips: int | None = None,
     noise: float | None = None,
 ) -> SmoothedAttackResult:
-    """Change labels by their pull on the scores, and evaluate the smoothed classifier along the way.
+    """Change labels in the order of their effect on the scores, and evaluate the smoothed classifier on the way.
 
-    The labels that pull the margin towards the rival most come first. What is deployed is the class whose mean noisy
-    score wins (M5), so the prediction changes where the exact attack of :func:`worst_flips` says; the Chernoff bound B
-    on the probability of failure reaches 1/2 earlier. Every change raises every factor of B(t), so B only grows along
-    the attack, and the place is found by bisection.
+    The labels that lower the margin over the rival class most are changed first. The deployed prediction is the class
+    with the highest mean noisy score (M5), so it changes exactly where the attack of :func:`worst_flips` succeeds; the
+    Chernoff bound B on the probability of failure reaches 1/2 earlier. Every change raises every factor of B(t), so B
+    only grows during the attack, and bisection finds the point.
 
     Parameters
     ----------
@@ -71,24 +71,24 @@ def smoothed_attack(
     X_test : array or data frame of shape (m, k)
         Test rows.
     adversary : Adversary, optional
-        What can be done to the labels.
+        Which labels can be changed, and to what.
     max_flips : int, optional
         Give up on test rows that need more.
     noise : float, optional
-        The noise q; by default that of the learner. Where the prediction depends on the noise (the paper's rule without
-        an intercept), it has to be the learner's.
+        The noise q; by default that of the learner. If the prediction depends on the noise (the paper's rule without
+        an intercept), it must be the learner's.
 
     Returns
     -------
     SmoothedAttackResult
-        Ctrl-C ends the attack after the 128 test rows that are under way, a second one at once: what was found by then
-        is returned, and `attempted` is False for the rest.
+        Ctrl-C ends the attack after the current 128 test rows, a second Ctrl-C at once. The attacks found so far are
+        returned, and `attempted` is False for the other rows.
     """
     check_parameter("smoothed_attack", "max_flips", max_flips, MAX_FLIPS)
     learner, X_test = label_linear_part(model, X_test)
     measure = _noise_of(learner, noise)
     return in_slices(
-        lambda rows: _smoothed_attack(learner, rows, adversary, max_flips, measure), learner.predict, X_test
+        lambda X, _rows: _smoothed_attack(learner, X, adversary, max_flips, measure), learner.predict, X_test
     )
 
 
@@ -120,12 +120,12 @@ def _smoothed_attack(
 def _noise_of(learner: AttackedLearner, q: float | None) -> LabelFlip:
     if q is None:
         if learner.noise_ is None:
-            raise ValueError("The learner has noise='auto': say which noise q to attack, noise=...")
+            raise ValueError("The learner has noise='auto': pass the noise q to attack as noise=...")
         return learner.noise_
     if learner.noise_ is not None and learner.rule_depends_on_noise() and q != learner.noise_.q:
         raise ValueError(
-            f"The prediction depends on the learner's noise, q = {learner.noise_.q:g}, and can only be attacked at "
-            f"that. Got noise={q!r} instead: fit another learner with it."
+            f"The prediction depends on the learner's noise, q = {learner.noise_.q:g}, and can be attacked only at "
+            f"that noise. Got noise={q!r} instead: fit another learner with it."
         )
     return LabelFlip(q, len(learner.classes_))
 
@@ -138,14 +138,14 @@ def _flips_to_half(
     changes: list[LabelChanges],
     longest: Integers,
 ) -> Integers:
-    """Bisect, for a block of test rows at once, the number of units after which the bound reaches 1/2."""
+    """Find by bisection, for a block of test rows at once, the number of units at which the bound reaches 1/2."""
     Z, powers = learner.test_features(X), learner.powers(adversary)
     codes, n_classes = learner.label_codes_, len(learner.classes_)
     found = np.full(len(Z), NO_ATTACK)
     for block in learner.blocks(len(Z), powers=powers):
-        source = learner.votes(Z[block])
+        source = learner.votes_on(Z[block])
         free, fixed = changeable_histogram(source, codes, n_classes, learner.precision_, powers.changeable)
-        offsets = fixed + learner.offsets(source, (free.scores + fixed).sum(axis=1))
+        offsets = fixed + learner.offsets_on(source, (free.scores + fixed).sum(axis=1))
         winner = np.argmax(free.scores + offsets, axis=1)
         moves = _Moves(codes, changes[block])
 
@@ -164,7 +164,7 @@ def _flips_to_half(
 
 
 class _Moves:
-    """The changes of labels against a block of test rows, side by side."""
+    """The label changes against all rows of a block of test rows."""
 
     def __init__(self, codes: Integers, changes: list[LabelChanges]):
         sizes = [len(one.rows) for one in changes]
@@ -175,6 +175,6 @@ class _Moves:
         self._votes = np.concatenate([one.votes for one in changes])
 
     def applied(self, histogram: VoteHistogram, units: Integers) -> VoteHistogram:
-        """Return the histogram after the first few units of each test row's attack."""
+        """Return the histogram after the first `units` units of each test row's attack."""
         done = self._unit < units[self._row]
         return histogram.with_changed_labels(self._row[done], self._votes[done], self._old[done], self._new[done])

@@ -1,4 +1,4 @@
-"""The exact attack on a label-linear learner: the fewest labels that overturn a prediction, and which they are.
+"""The exact attack on a label-linear learner: the smallest set of labels that overturns a prediction.
 
 Test rows are attacked a slice at a time, so that an interrupt loses only the current slice.
 """
@@ -28,7 +28,7 @@ from flipproof.progress import StopSign, set_by_interrupt
 
 
 class AttackedLearner(VoteProvider, Protocol):
-    """A learner that certifies its predictions, and provides the votes that they are made of."""
+    """A learner that certifies its predictions and provides the votes behind them."""
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes."""
@@ -40,7 +40,7 @@ class AttackedLearner(VoteProvider, Protocol):
 
 
 def label_linear_part(model: Any, X: Any) -> tuple[AttackedLearner, Any]:
-    """Return the label-linear learner inside a model, and the test rows as that learner takes them."""
+    """Return the label-linear learner inside a model, and the test rows as input for that learner."""
     learner = learner_in(model)
     check_rows_in_memory(learner, "This attack")
     if not provides_votes(learner):
@@ -58,17 +58,17 @@ def label_linear_part(model: Any, X: Any) -> tuple[AttackedLearner, Any]:
     return learner, X
 
 
-#: Test rows between two looks at whether somebody has interrupted.
+#: Number of test rows between two checks for an interrupt.
 ROWS_AT_A_TIME = 128
 
 Result = TypeVar("Result", bound=AttackResult)
 
 
-def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[Any]], X: Any) -> Result:
+def in_slices(attack: Callable[[Any, slice], Result], predict: Callable[[Any], NDArray[Any]], X: Any) -> Result:
     """Attack all test rows; after Ctrl-C return what was found by then, with `attempted` False for the rest.
 
-    The slice that is under way is finished first. A second Ctrl-C does not wait for it; if nothing at all was found by
-    then, it is raised.
+    `attack` receives a slice of the test rows, and the slice itself. The current slice is finished first. A second
+    Ctrl-C does not wait for it; if no slice was finished by then, it is raised.
     """
     m = (getattr(X, "shape", None) or np.shape(X) or (0,))[0]
     found: list[Result] = []
@@ -76,9 +76,10 @@ def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[
     try:
         with set_by_interrupt(stopped):
             if m <= ROWS_AT_A_TIME:
-                return attack(X)
+                return attack(X, slice(0, m))
             for start in range(0, m, ROWS_AT_A_TIME):
-                found.append(attack(_safe_indexing(X, slice(start, min(start + ROWS_AT_A_TIME, m)))))
+                rows = slice(start, min(start + ROWS_AT_A_TIME, m))
+                found.append(attack(_safe_indexing(X, rows), rows))
                 if stopped.is_set():
                     break
     except KeyboardInterrupt:
@@ -86,14 +87,14 @@ def in_slices(attack: Callable[[Any], Result], predict: Callable[[Any], NDArray[
             raise
     n_found = sum(len(part) for part in found)
     if n_found < m:
-        with set_by_interrupt(StopSign()):  # one Ctrl-C more than needed must not cost what was found
+        with set_by_interrupt(StopSign()):  # an extra Ctrl-C must not lose what was found
             prediction = predict(_safe_indexing(X, slice(n_found, m)))
         found.append(_not_attempted(found[0], prediction))
     return _joined(found)
 
 
 def _not_attempted(other: Result, prediction: NDArray[Any]) -> Result:
-    """Return the result of an attack that never took place, of the same kind as another."""
+    """Return the result of an attack that was not attempted, of the same type as another result."""
     m, nothing = len(prediction), np.full(len(prediction), NO_ATTACK)
     values: dict[str, Any] = {
         "rows": tuple(np.zeros(0, dtype=np.int64) for _ in range(m)),
@@ -109,7 +110,7 @@ def _not_attempted(other: Result, prediction: NDArray[Any]) -> Result:
 
 
 def _joined(parts: list[Result]) -> Result:
-    """Put results of the same attack on different test rows together."""
+    """Join results of the same attack on different test rows."""
     values: dict[str, Any] = {}
     for field in fields(parts[0]):
         of_parts = [getattr(part, field.name) for part in parts]
@@ -126,11 +127,16 @@ NO_CHANGES = LabelChanges(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
 
 
 def worst_flips(
-    model: Any, X_test: Any, adversary: Adversary | None = None, max_flips: int | None = None
+    model: Any,
+    X_test: Any,
+    adversary: Adversary | None = None,
+    max_flips: int | None = None,
+    *,
+    certificates: Certificates | None = None,
 ) -> AttackResult:
     """Find the smallest set of label changes that overturns each prediction, in the order an attacker would use.
 
-    The rival that is the easiest to lift takes the labels with the largest gains first (M6, M10). No smaller set
+    The rival class that needs the fewest flips takes the labels with the largest gains first (M6, M10). No smaller set
     exists: ``flips_needed`` is the exact radius plus one, and a refit on the changed labels predicts another class.
 
     Parameters
@@ -140,24 +146,59 @@ def worst_flips(
     X_test : array or data frame of shape (m, k)
         Test rows.
     adversary : Adversary, optional
-        What can be done to the labels. With annotators, `flips_needed` counts those, and all of their useful labels
-        are changed.
+        Which labels can be changed, and to what. With annotators, `flips_needed` counts annotators, and all of their
+        useful labels are changed.
     max_flips : int, optional
         Give up on test rows that need more.
+    certificates : Certificates, optional
+        Certificates of the same model, test rows and adversary by the method "exact", if available, so that the rows
+        are not certified again. By default the adversary is that of the certificates.
 
     Returns
     -------
     AttackResult
-        Ctrl-C ends the attack after the 128 test rows that are under way, a second one at once: what was found by then
-        is returned, and `attempted` is False for the rest.
+        Ctrl-C ends the attack after the current 128 test rows, a second Ctrl-C at once. The attacks found so far are
+        returned, and `attempted` is False for the other rows.
     """
     check_parameter("worst_flips", "max_flips", max_flips, MAX_FLIPS)
     learner, X_test = label_linear_part(model, X_test)
-    return in_slices(lambda rows: _worst_flips(learner, rows, adversary, max_flips), learner.predict, X_test)
+    if certificates is not None:
+        check_certificates(certificates, learner, X_test, adversary)
+
+    def attack(X: Any, rows: slice) -> AttackResult:
+        known = learner.certify(X, "exact", adversary) if certificates is None else certificates[rows]
+        return _worst_flips(learner, X, known, max_flips)
+
+    return in_slices(attack, learner.predict, X_test)
 
 
-def _worst_flips(learner: AttackedLearner, X: Any, adversary: Adversary | None, max_flips: int | None) -> AttackResult:
-    certificates = learner.certify(X, "exact", adversary)
+def check_certificates(
+    certificates: Certificates, learner: AttackedLearner, X: Any, adversary: Adversary | None
+) -> None:
+    """Refuse certificates that are not those of a learner's test rows against an adversary.
+
+    Soundness: predictions tell most mistakes, but not all. An attack by certificates of another fit may need more
+    changes than it says; no certificate depends on an attack.
+    """
+    if certificates.method != "exact":
+        raise ValueError(
+            f"The 'certificates' of an attack must be of the method 'exact'. Got {certificates.method!r} instead."
+        )
+    if adversary is not None and adversary is not certificates.adversary:
+        raise ValueError(
+            "The 'certificates' of an attack must be against its adversary. Got those against "
+            f"{certificates.adversary!r} instead."
+        )
+    if not np.array_equal(certificates.classes, learner.classes_) or not np.array_equal(
+        certificates.prediction, learner.predict(X)
+    ):
+        raise ValueError(
+            "The 'certificates' of an attack must be of the same model and test rows. Got those of other predictions "
+            "instead."
+        )
+
+
+def _worst_flips(learner: AttackedLearner, X: Any, certificates: Certificates, max_flips: int | None) -> AttackResult:
     needed = flips_needed(certificates)
     if max_flips is not None:
         needed = np.where(needed > max_flips, NO_ATTACK, needed)
@@ -174,7 +215,7 @@ def _worst_flips(learner: AttackedLearner, X: Any, adversary: Adversary | None, 
 
 
 def flips_needed(certificates: Certificates) -> Integers:
-    """Return the flips that overturn each prediction: one more than the exact radius, -1 if no changes at all do."""
+    """Return the flips that overturn each prediction: one more than the exact radius, -1 if no attack does."""
     impossible = certificates.radius >= certificates.n_touchable
     return np.where(impossible, NO_ATTACK, certificates.radius + 1)
 
@@ -182,7 +223,7 @@ def flips_needed(certificates: Certificates) -> Integers:
 def useful_changes(
     learner: AttackedLearner, X: Any, certificates: Certificates, n_units: Integers
 ) -> Iterator[LabelChanges]:
-    """Yield, for each test row, the changes of so many labels (or groups) that help the certificate's rival most."""
+    """Yield, for each test row, the changes of `n_units` labels (or groups) that help the rival class most."""
     Z, powers, codes = learner.test_features(X), learner.powers(certificates.adversary), learner.label_codes_
     winner, rival = (
         np.searchsorted(certificates.classes, who) for who in (certificates.prediction, certificates.rival)
@@ -191,7 +232,7 @@ def useful_changes(
     for start in range(0, len(Z), at_a_time):
         block = range(start, min(start + at_a_time, len(Z)))
         wanted = [row for row in block if n_units[row] > 0]
-        votes = iter(all_votes(learner.votes(Z[wanted])).astype(np.int64) if wanted else ())
+        votes = iter(all_votes(learner.votes_on(Z[wanted])).astype(np.int64) if wanted else ())
         for row in block:
             if n_units[row] > 0:
                 yield most_useful_changes(next(votes), codes, winner[row], rival[row], powers, int(n_units[row]))
@@ -199,13 +240,13 @@ def useful_changes(
                 yield NO_CHANGES
 
 
-#: What limits an attack.
+#: Constraint on `max_flips`.
 MAX_FLIPS = NONE | integer(0)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LabelAudit:
-    """Training rows whose labels are worth a look, the most dangerous first.
+    """Training rows whose labels are worth an audit, the most dangerous first.
 
     Attributes
     ----------
@@ -214,7 +255,7 @@ class LabelAudit:
     n_predictions : integers of shape (top,)
         In how many of the smallest attacks on a test row this row's label is changed.
     share : floats of shape (top,)
-        What changing this label does to the margins of those predictions: 1.0 breaks one of them on its own.
+        Effect of this label on the margins of these predictions: at 1.0 it overturns one of them alone.
     per_prediction : tuple of m integer arrays
         For each test row, the training rows that matter most to its prediction, at most `top`; empty where no attack
         exists.
@@ -234,15 +275,22 @@ class LabelAudit:
 
     def __repr__(self) -> str:
         if not len(self.rows):
-            return f"<LabelAudit: no label could help to break any of {self.n_test} predictions>"
+            return f"<LabelAudit: no label could help to overturn any of {self.n_test} predictions>"
         return (
-            f"<LabelAudit: {len(self.rows)} rows; row {self.rows[0]} could help to break {self.n_predictions[0]} of "
+            f"<LabelAudit: {len(self.rows)} rows; row {self.rows[0]} could help to overturn {self.n_predictions[0]} of "
             f"{self.n_test} predictions>"
         )
 
 
-def labels_to_audit(model: Any, X_test: Any, adversary: Adversary | None = None, top: int = 100) -> LabelAudit:
-    """Rank training rows by how many predictions they could help to break.
+def labels_to_audit(
+    model: Any,
+    X_test: Any,
+    adversary: Adversary | None = None,
+    top: int = 100,
+    *,
+    certificates: Certificates | None = None,
+) -> LabelAudit:
+    """Rank training rows by how many predictions they could help to overturn.
 
     Parameters
     ----------
@@ -251,24 +299,29 @@ def labels_to_audit(model: Any, X_test: Any, adversary: Adversary | None = None,
     X_test : array or data frame of shape (m, k)
         Test rows that matter.
     adversary : Adversary, optional
-        What can be done to the labels: trusted ones need no audit.
+        Which labels can be changed, and to what: trusted labels need no audit.
     top : int, default=100
-        How many training rows to name, over all and for each prediction.
+        How many training rows to list, overall and for each prediction.
+    certificates : Certificates, optional
+        As for :func:`worst_flips`.
 
     Returns
     -------
     LabelAudit
-        Rows that are part of no smallest attack are not named, even if there are fewer than `top`.
+        Rows that are part of no smallest attack are not listed, so there may be fewer than `top`.
     """
     check_parameter("labels_to_audit", "top", top, integer(1))
     learner, X_test = label_linear_part(model, X_test)
-    certificates = learner.certify(X_test, "exact", adversary)
+    if certificates is None:
+        certificates = learner.certify(X_test, "exact", adversary)
+    else:
+        check_certificates(certificates, learner, X_test, adversary)
     n_train = len(learner.label_codes_)
     n_predictions, share = np.zeros(n_train, dtype=np.int64), np.zeros(n_train)
     per_prediction = []
     for changes in useful_changes(learner, X_test, certificates, flips_needed(certificates)):
         n_predictions[changes.rows] += 1
-        # the changes reach the margin together: their gains are shares of what they take off it
+        # the changes overcome the margin together: each gain is a share of the total
         share[changes.rows] += changes.gains / max(int(changes.gains.sum()), 1)
         per_prediction.append(changes.rows[np.argsort(-changes.gains, kind="stable")[:top]])
     order = np.lexsort((np.arange(n_train), -share, -n_predictions))[:top]

@@ -15,7 +15,7 @@ EXIT_TERMINATED = 143  # 128 + SIGTERM
 
 
 def main() -> None:
-    """Run the command line and exit with its code; click and rich are an extra, so they may be missing."""
+    """Run the command line and exit with its code; click and rich are optional dependencies and may be missing."""
     try:
         import click  # noqa: F401
         import rich  # noqa: F401
@@ -33,5 +33,5 @@ def main() -> None:
 
 
 def _terminated(_number: int, _frame: Any) -> None:
-    """End as by an exception, so that files which are half written are removed."""
+    """Exit through an exception, so that partly written files are removed."""
     sys.exit(EXIT_TERMINATED)

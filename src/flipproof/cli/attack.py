@@ -1,4 +1,4 @@
-"""`flipproof attack`: which labels would change a prediction, and which to look at first."""
+"""`flipproof attack`: the labels that would change a prediction, and the labels to check first."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flipproof.cli.blocks import stands_for_files
-from flipproof.cli.data import DataChoice, data_options
-from flipproof.cli.model import FIT_STEPS, LEARNERS, FittedInMemory, ModelChoice, fit, learner_options
+from flipproof.cli.data import DataOptions, data_options
+from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import GroupedCommand, common_options, option, split_at_commas
+from flipproof.learners.names import LABEL_LINEAR
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-#: Learners whose attacks are known exactly.
-LABEL_LINEAR = tuple(name for name in LEARNERS if name != "partition")
+    from flipproof.fitting import Fitted
+    from flipproof.tables.roles import Rows
 
-#: Lines of a table on the terminal; a file has all of them.
+#: Largest number of table lines on the terminal; a file has all of them.
 MOST_LINES = 20
 
 EXAMPLES = """\b
@@ -46,7 +46,7 @@ Examples:
     group="Attack",
     type=click.IntRange(min=0),
     metavar="N",
-    help="With --row: give up if more changes are needed.",
+    help="With --row: largest number of changes to try.",
 )
 @option(
     "--top",
@@ -75,30 +75,31 @@ def attack(
 ) -> None:
     """Find the training labels that would change a prediction.
 
-    With --row: the smallest set of label changes that overturns each of these predictions, in the order in which an
-    attacker would make them.
+    With --row: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
 
-    Without --row: the labels that take part in the most such attacks on all test rows. Check these first.
+    Without --row: the labels that are part of the most attacks on all test rows. Check these first.
     """
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
     from flipproof.files import write_whole
+    from flipproof.fitting import FIT_STEPS, as_choices, comes_in_blocks, fit
 
-    data, model = DataChoice.taken_from(options), ModelChoice.taken_from(options)
-    if stands_for_files(data.train):
+    data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
+    if comes_in_blocks(data.train):
         raise ValueError(
-            f"--train: {str(data.train)!r} must be a file: attacks need all training rows in memory, and rows of "
-            "folders and patterns are visited in blocks."
+            f"--train: {str(data.train)!r} must be a file: attacks need all training rows in memory, but folders "
+            "and patterns are read in blocks."
         )
+    data.check_test_rows()
     check_file(out, TABLE_ENDINGS, data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
-        fitted = fit(data, model, None, step)
+        fitted = fit(*as_choices(**data.arguments(), **model.arguments()), step)
         if rows:
             chosen = rows_named(rows, fitted.test.ids)
             step(f"Attacking {len(chosen)} predictions")
             table, about = flips_table(fitted, chosen, max_flips)
         else:
-            step(f"Looking for labels that matter to {len(fitted.test)} predictions")
+            step(f"Ranking labels by attacks on {len(fitted.test)} predictions")
             table, about = audit_table(fitted, top)
         content = table_content(table, out.suffix.lower(), about) if out else b""
     if out is not None:
@@ -112,8 +113,8 @@ def attack(
 
 
 def rows_named(names: tuple[str, ...], ids: list[Any]) -> list[int]:
-    """Return the places of the test rows that somebody named."""
-    from flipproof.cli.options import nearest
+    """Return the positions of the named test rows."""
+    from flipproof.errors import nearest
 
     places = {str(one): place for place, one in reversed(list(enumerate(ids)))}
     for name in names:
@@ -122,17 +123,17 @@ def rows_named(names: tuple[str, ...], ids: list[Any]) -> list[int]:
     return list(dict.fromkeys(places[name] for name in names))
 
 
-def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) -> tuple[pa.Table, dict[str, Any]]:
-    """Return the label changes that overturn each of these predictions, and sentences about them."""
+def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the label changes that overturn each of these predictions, and a sentence about each prediction."""
     import pyarrow as pa
 
     from flipproof.attacks import worst_flips
-    from flipproof.cli.output import column_of
+    from flipproof.values import column_of
 
-    found = worst_flips(fitted.learner, fitted.X_test[rows], fitted.adversary, max_flips)
+    found = worst_flips(fitted.model, fitted.X_test[rows], fitted.adversary, max_flips)
     if not found.attempted.all():
-        raise KeyboardInterrupt  # what was found by then would pass for all there is
-    labels, sentences = fitted.train.labels, []
+        raise KeyboardInterrupt  # a partial result would look complete
+    train, sentences = _training_rows(fitted), []
     columns: dict[str, list[Any]] = {
         name: [] for name in ("id", "prediction", "order", "train_id", "old_label", "new_label")
     }
@@ -143,8 +144,8 @@ def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) 
         columns["id"] += [name] * len(changed)
         columns["prediction"] += [prediction] * len(changed)
         columns["order"] += range(1, len(changed) + 1)
-        columns["train_id"] += [fitted.train.ids[one] for one in changed]
-        columns["old_label"] += [labels[one].item() for one in changed]  # type: ignore[index]
+        columns["train_id"] += [train.ids[one] for one in changed]
+        columns["old_label"] += [train.labels[one].item() for one in changed]  # type: ignore[index]
         columns["new_label"] += found.new_labels[place].tolist()
     return pa.table({name: column_of(one) for name, one in columns.items()}), {
         "sentences": sentences,
@@ -152,39 +153,46 @@ def flips_table(fitted: FittedInMemory, rows: list[int], max_flips: int | None) 
     }
 
 
-def audit_table(fitted: FittedInMemory, top: int) -> tuple[pa.Table, dict[str, Any]]:
-    """Return the training labels that matter most to all predictions, and a sentence about them."""
+def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the training labels that are part of the most attacks, and a sentence about them."""
     import pyarrow as pa
 
     from flipproof.attacks import labels_to_audit
-    from flipproof.cli.output import column_of
+    from flipproof.values import column_of
 
-    audit = labels_to_audit(fitted.learner, fitted.X_test, fitted.adversary, top)
-    labels = fitted.train.labels
+    audit = labels_to_audit(fitted.model, fitted.X_test, fitted.adversary, top)
+    train = _training_rows(fitted)
     table = pa.table(
         {
-            "train_id": column_of([fitted.train.ids[row] for row in audit.rows]),
-            "label": column_of([labels[row].item() for row in audit.rows]),  # type: ignore[index]
+            "train_id": column_of([train.ids[row] for row in audit.rows]),
+            "label": column_of([train.labels[row].item() for row in audit.rows]),  # type: ignore[index]
             "n_predictions": audit.n_predictions,
             "share": audit.share,
         }
     )
     sentence = (
-        f"Of {len(fitted.train):,} training labels, these are part of most of the smallest attacks on "
-        f"{len(fitted.test):,} predictions: look at them first."
+        f"Check these labels first: of {len(train):,} training labels, they are part of the most attacks on "
+        f"{len(fitted.test):,} predictions."
         if len(audit.rows)
-        else f"No label could help to change any of {len(fitted.test):,} predictions."
+        else f"No change of labels can overturn any of {len(fitted.test):,} predictions."
     )
     return table, {"sentences": [sentence]}
+
+
+def _training_rows(fitted: Fitted) -> Rows:
+    if fitted.train is None:
+        raise ValueError("attacks need all training rows in memory.")
+    return fitted.train
 
 
 def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str, max_flips: int | None) -> str:
     predicted = f"Test row {name} is predicted as {prediction}"
     if needed < 0:
-        limit = "no changes of labels" if max_flips is None else f"no {max_flips} changes or fewer"
-        return f"{predicted}, and {limit} would overturn it."
+        labels = "labels" if max_flips is None else f"at most {_counted(max_flips, 'label')}"
+        return f"{predicted}. No change of {labels} overturns it."
     if unit == "annotators":
-        return f"{predicted}. It takes {_counted(needed, 'annotator')}, and {_counted(n_labels, 'label')} of theirs."
+        changed = _counted(n_labels, "changed label")
+        return f"{predicted}. It takes {_counted(needed, 'annotator')} with {changed} to overturn it."
     return f"{predicted}. It takes {_counted(needed, 'changed label')} to overturn it."
 
 
@@ -208,4 +216,4 @@ def _print_lines(table: pa.Table, sentences: list[str]) -> None:
     console.print()
     print_table(console, TextTable(tuple(name.replace("_", " ") for name in table.column_names), tuple(lines)))
     if table.num_rows > MOST_LINES:
-        console.print(f"... and {table.num_rows - MOST_LINES:,} more; -o FILE has them all.")
+        console.print(f"... and {table.num_rows - MOST_LINES:,} more. Use -o FILE to write all.")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import sys
-import time
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,40 +11,18 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flipproof.cli import EXIT_REQUIREMENT, requirement
-from flipproof.cli.blocks import (
-    WITHOUT_ATTACKS,
-    FittedInBlocks,
-    check_choices,
-    fit_in_blocks,
-    stands_for_files,
-    training_files,
-)
-from flipproof.cli.data import DataChoice, checksum, data_options
-from flipproof.cli.model import (
-    FIT_STEPS,
-    LEARNERS,
-    Fitted,
-    FittedInMemory,
-    ModelChoice,
-    fit,
-    learner_options,
-    parameters_of,
-)
+from flipproof.cli.data import DataOptions, data_options
+from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import MODEL, REQUIREMENT, GroupedCommand, common_options, option
-from flipproof.cli.requirement import Requirement
 from flipproof.cli.workers import ClusterChoice, cluster_options
+from flipproof.learners.names import LEARNERS
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from flipproof.attacks.result import AttackResult
-    from flipproof.attacks.worst import LabelAudit
+    from flipproof.auditing import Audit
     from flipproof.certificates import Certificates
+    from flipproof.requirements import Requirement
 
 METHODS = ("exact", "tight", "kl")
-
-#: Most fragile predictions whose attacks a report shows, and of which it says which labels to audit.
-ATTACKED_IN_REPORT = 1000
 
 EXAMPLES = """\b
 Examples:
@@ -135,200 +112,90 @@ def certify(
 
     Exit codes: 0 success; 1 a requirement is not met; 2 wrong usage or input.
     """
-    from flipproof.cli.output import REPORT_ENDINGS, TABLE_ENDINGS, check_file
+    from flipproof.auditing import audit
+    from flipproof.cli.output import TABLE_ENDINGS, check_file
     from flipproof.cli.talk import print_data, progress, say, warnings_in_a_line
     from flipproof.files import write_whole
+    from flipproof.fitting import FIT_STEPS, comes_in_blocks, training_files
+    from flipproof.report.rendering import REPORT_ENDINGS, rendered
 
-    data, model = DataChoice.taken_from(options), ModelChoice.taken_from(options)
+    data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     cluster = ClusterChoice.taken_from(options)
     if min_radius and min_certified_accuracy:
         raise click.UsageError("Give either --min-radius or --min-certified-accuracy.")
-    in_blocks = cluster.is_given or stands_for_files(data.train)
+    in_blocks = comes_in_blocks(data.train, cluster.is_given)
     if in_blocks:
-        check_choices(data, model, cluster.is_given)
-    inputs = (*training_files(data), data.test) if in_blocks else data.files
+        _check_blocks(data, model, cluster)
+    else:
+        data.check_test_rows()
+    inputs = (*training_files(data.train, data.test), data.test) if in_blocks else data.files
     check_file(out, TABLE_ENDINGS, inputs)
     check_file(report, REPORT_ENDINGS, (*inputs, out))
-    chosen = tuple(dict.fromkeys(methods)) or (None,)
-    began = time.perf_counter()
+    chosen = tuple(dict.fromkeys(methods))
+    required = min_radius or min_certified_accuracy
     with ExitStack() as opened:
         opened.enter_context(warnings_in_a_line(quiet))
-        fitted: Fitted
-        if in_blocks:  # each pass over the rows has a bar of its own: steps are lines between those
+        if in_blocks:  # each pass over the rows has its own progress bar; steps are lines between them
             step = (lambda text: None) if quiet else say
-            fitted = fit_in_blocks(
-                data, model, noise, step, lambda: opened.enter_context(cluster.client(step)), int(not quiet)
-            )
         else:
-            step = opened.enter_context(progress(FIT_STEPS + len(chosen) + bool(report), quiet))
-            fitted = fit(data, model, noise, step)
-        certificates = {}
-        for method in chosen:
-            step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
-            found = fitted.learner.certify(fitted.X_test, method=method, adversary=fitted.adversary)
-            certificates[found.method] = found
-        main = next(iter(certificates.values()))
-        required = min_radius or min_certified_accuracy
-        outcome = required.outcome(main, fitted.test.labels) if required else None
-        attack, audit = None, None
-        if report and isinstance(fitted, FittedInMemory) and model.learner != "partition" and main.method == "exact":
-            step("Attacking the most fragile predictions")
-            attack, audit = attacks_for_report(fitted, main)
-        summary = _summary(fitted, certificates, attack, audit, _facts(data, model, fitted, began), outcome)
-        contents = [(out, _table_file(fitted, certificates, out)), (report, _report_file(summary, report))]
+            step = opened.enter_context(progress(FIT_STEPS + max(len(chosen), 1) + bool(report), quiet))
+        result = audit(
+            **data.arguments(),
+            **model.arguments(in_blocks),
+            methods=chosen,
+            noise=noise,
+            requirements=[required] if required else [],
+            attack=report is not None,
+            client=(lambda: opened.enter_context(cluster.client(step))) if cluster.is_given else None,
+            verbose=int(not quiet),
+            progress=step,
+        )
+        summary = result.summary(command=shlex.join(["flipproof", *sys.argv[1:]]))
+        contents = [
+            (out, _table_file(result, out)),
+            (report, rendered(summary, report.suffix.lower()).encode() if report else b""),
+        ]
     for path, content in contents:
         if path is not None:
             write_whole(path, content)
     if as_json:
-        from flipproof.report.summary import to_json
-
-        print_data(to_json(summary).rstrip("\n"))
+        print_data(rendered(summary, ".json").rstrip("\n"))
     else:
         from flipproof.cli.printing import print_summary
 
-        print_summary(summary, fitted.encoding, [path for path in (out, report) if path])
-    if outcome is None or outcome["met"]:
+        print_summary(summary, result.provenance.encoding, [path for path in (out, report) if path])
+    if result.passed:
         return 0
-    print(f"flipproof: not met: {requirement.found_words(outcome)}.", file=sys.stderr)
+    print(f"flipproof: not met: {requirement.found_words(result.requirements[0].facts)}.", file=sys.stderr)
     return EXIT_REQUIREMENT
 
 
-def certificate_table(fitted: Fitted, certificates: dict[str, Certificates]) -> pa.Table:
-    """Return a line for each test row, and for each method."""
-    import pyarrow as pa
-
-    return pa.concat_tables([_method_table(fitted, one) for one in certificates.values()])
-
-
-def attacks_for_report(fitted: FittedInMemory, main: Certificates) -> tuple[AttackResult, LabelAudit]:
-    """Attack the most fragile predictions, for all of which a report has no room, and say which labels matter to them.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If it was interrupted: what had been found by then would pass for all there is.
-    """
-    import numpy as np
-
-    from flipproof.attacks import labels_to_audit, worst_flips
-    from flipproof.attacks.result import NO_ATTACK, AttackResult
-
-    fragile = np.lexsort((main.margin, main.radius))[:ATTACKED_IN_REPORT]
-    found = worst_flips(fitted.learner, fitted.X_test[fragile], fitted.adversary)
-    if not found.attempted.all():
-        raise KeyboardInterrupt
-    audit = labels_to_audit(fitted.learner, fitted.X_test[fragile], fitted.adversary)
-    nothing, no_labels = np.zeros(0, dtype=np.int64), main.prediction[:0]
-    rows, new_labels = [nothing] * len(main), [no_labels] * len(main)
-    needed, attempted = np.full(len(main), NO_ATTACK), np.zeros(len(main), dtype=bool)
-    needed[fragile], attempted[fragile] = found.flips_needed, True
-    for position, row in enumerate(fragile):
-        rows[row], new_labels[row] = found.rows[position], found.new_labels[position]
-    attack = AttackResult(
-        flips_needed=needed,
-        rows=tuple(rows),
-        new_labels=tuple(new_labels),
-        success=needed != NO_ATTACK,
-        prediction=main.prediction.copy(),
-        unit=found.unit,
-        attack=found.attack,
-        attempted=attempted,
-    )
-    return attack, audit
+def _check_blocks(data: DataOptions, model: ModelOptions, cluster: ClusterChoice) -> None:
+    """Raise UsageError for options that cannot be combined with rows in blocks."""
+    if data.holdout is not None or data.test is None:
+        raise click.UsageError("Training rows in blocks require --test FILE; --holdout requires a single file.")
+    if cluster.is_given and model.jobs is not None:
+        raise click.UsageError("--jobs cannot be combined with --workers or --scheduler.")
 
 
-def _method_table(fitted: Fitted, one: Certificates) -> pa.Table:
-    import pyarrow as pa
-
-    from flipproof.cli.output import column_of
-
-    columns: dict[str, Any] = {
-        "id": column_of(fitted.test.ids),
-        "prediction": one.prediction,
-        "radius": one.radius,
-        "rival": one.rival,
-        "margin": one.margin,
-    }
-    if fitted.test.labels is not None:
-        columns["label"] = fitted.test.labels
-        columns["correct"] = one.prediction == fitted.test.labels
-    columns["method"], columns["unit"] = [one.method] * len(one), [one.unit] * len(one)
-    return pa.table(columns)
-
-
-def _table_file(fitted: Fitted, certificates: dict[str, Certificates], path: Path | None) -> bytes:
+def _table_file(result: Audit, path: Path | None) -> bytes:
     from flipproof.cli.output import table_content
 
     if path is None:
         return b""
-    main = next(iter(certificates.values()))
+    main = result.main
     about = {
         "n_train": main.n_train,
         "n_touchable": main.n_touchable,
         "classes": main.classes.tolist(),
-        "encoding": list(fitted.encoding),
-        "methods": {name: _method_facts(one) for name, one in certificates.items()},
+        "encoding": list(result.provenance.encoding),
+        "methods": {name: _method_facts(one) for name, one in result.certificates.items()},
     }
-    return table_content(certificate_table(fitted, certificates), path.suffix.lower(), about)
+    return table_content(result.to_arrow(), path.suffix.lower(), about)
 
 
 def _method_facts(one: Certificates) -> dict[str, Any]:
-    """Return the noise of a method, and what its certificates rest on."""
+    """Return the noise and the assumptions of a method."""
     from flipproof.report.summary import plain_noise
 
     return {"noise": plain_noise(one), "assumptions": [assumption.to_dict() for assumption in one.assumptions]}
-
-
-def _report_file(summary: dict[str, Any], path: Path | None) -> bytes:
-    from flipproof.cli.report import rendered
-
-    return b"" if path is None else rendered(summary, path.suffix.lower()).encode()
-
-
-def _summary(
-    fitted: Fitted,
-    certificates: dict[str, Certificates],
-    attack: AttackResult | None,
-    audit: LabelAudit | None,
-    facts: dict[str, Any],
-    outcome: dict[str, Any] | None,
-) -> dict[str, Any]:
-    from flipproof.report.summary import summarize
-
-    train = fitted.train if isinstance(fitted, FittedInMemory) else None
-    return summarize(
-        certificates,
-        y_true=fitted.test.labels,
-        test_ids=fitted.test.ids,
-        train_ids=None if train is None else train.ids,
-        y_train=None if train is None else train.labels,
-        attack=attack,
-        audit=audit,
-        without_attack=WITHOUT_ATTACKS if train is None else None,
-        facts=facts,
-        requirement=outcome,
-    )
-
-
-def _facts(data: DataChoice, model: ModelChoice, fitted: Fitted, began: float) -> dict[str, Any]:
-    test = data.test if data.test is not None else f"{data.holdout:g} of {data.train.name}, seed {data.seed}"
-    if isinstance(fitted, FittedInBlocks):
-        files, checksums = fitted.file_facts(), fitted.checksums(data.train)
-    else:
-        files, checksums = {}, {str(data.train): checksum(data.train)}
-    if data.test is not None:
-        checksums[str(data.test)] = checksum(data.test)
-    return {
-        "training_file": str(data.train),
-        **files,
-        "training_rows": fitted.n_train,
-        "test_file": str(test),
-        "test_rows": len(fitted.test),
-        "label_column": data.label,
-        "columns_used": list(fitted.columns),
-        "encoding": list(fitted.encoding),
-        "learner": {"name": model.learner, **parameters_of(fitted.learner)},
-        "sha256": checksums,
-        "command": shlex.join(["flipproof", *sys.argv[1:]]),
-        "seconds": round(time.perf_counter() - began, 1),
-    }

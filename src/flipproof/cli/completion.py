@@ -1,4 +1,4 @@
-"""`flipproof completion`: the Tab key in a shell."""
+"""`flipproof completion`: Tab completion in a shell."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Examples:
 @click.argument("shell", type=click.Choice(SHELLS))
 @click.pass_context
 def completion(context: click.Context, shell: str) -> None:
-    """Print the script that lets a shell complete commands and options with Tab."""
+    """Print a script that completes commands and options with Tab."""
     from click.shell_completion import get_completion_class
 
     complete = get_completion_class(shell)

@@ -1,4 +1,4 @@
-"""`flipproof demo`: certificates on data that everybody has, in a few seconds."""
+"""`flipproof demo`: certificates for scikit-learn's digits, in a few seconds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from flipproof.cli.options import GroupedCommand, common_options, option
 
 FIGURE_NAME = "certified-accuracy.png"
 
-#: What scikit-learn takes as a seed.
+#: Largest seed that scikit-learn accepts.
 LARGEST_SEED = 2**32 - 1
 
 #: Loading, three methods on each of two problems, drawing.
@@ -18,9 +18,9 @@ N_STEPS = 8
 
 
 def check_seed(_context: click.Context, _parameter: click.Parameter, seed: int) -> int:
-    """Refuse a seed that scikit-learn does."""
+    """Raise BadParameter for a seed that scikit-learn does not accept."""
     if not 0 <= seed <= LARGEST_SEED:
-        raise click.BadParameter(f"{seed} is not between 0 and {LARGEST_SEED}.")
+        raise click.BadParameter(f"{seed} must be between 0 and {LARGEST_SEED}.")
     return seed
 
 
@@ -86,9 +86,9 @@ def demo(folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
         console.print()
     print_paragraph(console, digits.legend(), indent="")
     sentence, assumptions = digits.typical_certificate(outcomes[0])
-    console.print(f"\nOne certificate of {outcomes[0].problem.title}, read aloud", style="bold")
+    console.print(f"\nA typical certificate ({outcomes[0].problem.title})", style="bold")
     print_paragraph(console, sentence)
-    print_paragraph(console, "It rests on:")
+    print_paragraph(console, "Assumptions:")
     for assumption in assumptions:
         print_paragraph(console, str(assumption), indent="  - ")
     console.print(f"\nCurves: {figure}", soft_wrap=True)

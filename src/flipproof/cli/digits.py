@@ -1,4 +1,4 @@
-"""What `flipproof demo` computes: scikit-learn's digits, certified by every method."""
+"""Computations of `flipproof demo`: scikit-learn's digits, certified by every method."""
 
 from __future__ import annotations
 
@@ -19,19 +19,20 @@ from flipproof.assumptions import Assumption
 from flipproof.certificates import METHODS, Certificates, certificate_sentence
 from flipproof.displays import Panel, panels_figure
 from flipproof.learners.ridge import CertifiedRidgeClassifier
-from flipproof.report.text import AccuracySummary, TextTable, accuracy_table, percent, summarize
+from flipproof.readable import percent
+from flipproof.report.text import AccuracySummary, TextTable, accuracy_table, summarize
 
-#: Share of the rows that is kept for testing.
+#: Share of test rows.
 TEST_SHARE = 0.25
 
-#: Noise q of "tight" and "kl": the least that the paper could compute with. Less noise certifies more.
+#: Noise q of "tight" and "kl": the smallest value in the paper. Less noise certifies more.
 NOISE = 1e-4
 
 #: Numbers of changed labels in the tables.
 FLIPS = (0, 5, 10, 20, 30, 40)
 
-#: Kernel principal components per class: a rule that reads no label, as is that for the kernel's width. To tune them
-#: to the labels of a split would void its certificates; that they are not is among the assumptions printed.
+#: Kernel principal components per class. Neither this rule nor the one for the kernel width uses labels: tuning them to
+#: the labels of a split would void its certificates.
 COMPONENTS_PER_CLASS = 2
 
 FIGURE_DPI = 160
@@ -39,7 +40,7 @@ FIGURE_DPI = 160
 
 @dataclass(frozen=True)
 class Problem:
-    """Digits to tell apart."""
+    """A set of digits to classify."""
 
     title: str
     digits: tuple[int, ...]
@@ -50,7 +51,7 @@ PROBLEMS = (Problem("1 against 7", (1, 7)), Problem("all ten classes", tuple(ran
 
 @dataclass(frozen=True)
 class Outcome:
-    """A problem's certificates, one set per method, with the true classes."""
+    """Certificates of a problem, by method, with the true classes."""
 
     problem: Problem
     y_true: NDArray[Any]
@@ -59,12 +60,12 @@ class Outcome:
 
     @property
     def summary(self) -> AccuracySummary:
-        """The table's figures."""
+        """The values of the table."""
         return summarize(self.y_true, self.certificates, FLIPS)
 
 
 def certify_digits(seed: int, announce: Callable[[str], None]) -> list[Outcome]:
-    """Fit and certify both problems; `announce` is told each step before it begins."""
+    """Fit and certify both problems; `announce` is called with the name of each step before it begins."""
     X, y = load_digits(return_X_y=True)
     return [_certify_problem(problem, X, y, seed, announce) for problem in PROBLEMS]
 
@@ -84,7 +85,7 @@ def _certify_problem(
 
 
 def _features(X_train: NDArray[Any], problem: Problem) -> KernelPCA:
-    """Return kernel PCA with the width that scikit-learn's SVC calls "scale"; the learner fits it without labels."""
+    """Return kernel PCA with gamma="scale" of scikit-learn's SVC; the learner fits it without labels."""
     gamma = 1 / (X_train.shape[1] * X_train.var())
     return KernelPCA(
         COMPONENTS_PER_CLASS * len(problem.digits), kernel="rbf", gamma=gamma, eigen_solver="dense", random_state=0
@@ -92,20 +93,20 @@ def _features(X_train: NDArray[Any], problem: Problem) -> KernelPCA:
 
 
 def title(outcome: Outcome) -> str:
-    """Name the problem."""
+    """Return the title of a problem."""
     return f"Digits: {outcome.problem.title}"
 
 
 def headline(outcome: Outcome) -> list[str]:
-    """Describe the problem and the classifier in a few lines."""
+    """Return a few lines about the problem and the classifier."""
     summary = outcome.summary
     components = COMPONENTS_PER_CLASS * summary.n_classes
     return [
         f"n = {summary.n_train} training labels, {summary.n_test} test rows, K = {summary.n_classes} classes",
         f"clean accuracy {percent(summary.methods[0].clean_accuracy)} "
-        f"(a constant classifier: {percent(summary.constant_accuracy)})",
-        f"ridge on {components} kernel principal components, fitted without labels;",
-        f"lambda = {outcome.regularization:.3g}, the mean eigenvalue, also without labels",
+        f"(constant classifier: {percent(summary.constant_accuracy)})",
+        f"ridge on {components} kernel principal components, fitted without labels",
+        f"lambda = {outcome.regularization:.3g}, the mean eigenvalue, computed without labels",
     ]
 
 
@@ -115,16 +116,16 @@ def table(outcome: Outcome) -> TextTable:
 
 
 def legend() -> str:
-    """Say what the tables show."""
+    """Return an explanation of the tables."""
     return (
-        "The tables: share of test rows that are predicted correctly and stay so whichever labels are changed. "
-        "exact: the true share, no noise needed; tight and kl: what noise on the labels proves, as in the paper, "
-        f"here with each label changed at random with probability q = {NOISE:g}."
+        "The tables show certified accuracy: the share of test rows that are predicted correctly and guaranteed "
+        "unchanged, no matter which labels are changed. exact: the true share, without noise; tight and kl: proved "
+        f"with noise on the labels, as in the paper; each label is changed at random with probability q = {NOISE:g}."
     )
 
 
 def typical_certificate(outcome: Outcome) -> tuple[str, tuple[Assumption, ...]]:
-    """Read one exact certificate aloud, of median radius and correct, and say what it rests on."""
+    """Return a sentence about a correct prediction of median radius, and the assumptions of its certificate."""
     exact = outcome.certificates[METHODS.index("exact")]
     correct = np.flatnonzero(exact.prediction == outcome.y_true)
     by_radius = correct[np.argsort(exact.radius[correct], kind="stable")]
@@ -134,7 +135,7 @@ def typical_certificate(outcome: Outcome) -> tuple[str, tuple[Assumption, ...]]:
 
 
 def outcomes_json(outcomes: list[Outcome], figure: Path) -> str:
-    """Return the tables' figures, and where the curves are, as JSON."""
+    """Return the values of the tables and the path of the curves as JSON."""
     problems = [{"title": title(outcome), **asdict(outcome.summary)} for outcome in outcomes]
     return json.dumps({"problems": problems, "curves": str(figure)}, indent=1)
 

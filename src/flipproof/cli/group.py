@@ -1,4 +1,4 @@
-"""The group of all subcommands, and what becomes of their errors."""
+"""The group of all subcommands, and the handling of their errors."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ from flipproof.cli.attack import attack
 from flipproof.cli.certify import certify
 from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
+from flipproof.cli.options import in_words_of_options
 from flipproof.cli.report import report
 from flipproof.cli.reproduce import reproduce
+from flipproof.errors import InputError
 
 EXAMPLES = """\b
 Start with: flipproof demo
@@ -24,7 +26,7 @@ Your data:  flipproof certify --train train.csv --test test.csv --label y
 
 
 class InOrder(click.Group):
-    """A group that lists its commands as they were added."""
+    """A group that lists its commands in the order in which they were added."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of the commands."""
@@ -42,7 +44,7 @@ class InOrder(click.Group):
 def commands(context: click.Context) -> None:
     """Certify predictions against changed training labels.
 
-    A certificate says: this prediction would be the same even if an adversary had changed any r of the training labels.
+    A certificate says: this prediction is guaranteed unchanged even if an adversary changes any r training labels.
     """
     if context.invoked_subcommand is None:
         click.echo(context.get_help())
@@ -67,13 +69,15 @@ def run(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_BROKEN_PIPE
     except MemoryError:
-        return _stop("error: there is not enough memory.", EXIT_USAGE)
+        return _stop("error: not enough memory.", EXIT_USAGE)
     except RuntimeError as error:
-        from flipproof.core.invariants import InvariantError  # loads NumPy, as whatever raised it has done
+        from flipproof.core.invariants import InvariantError  # NumPy is loaded already if this was raised
 
         if not isinstance(error, InvariantError):
             raise
         return _stop(f"error: {error}", EXIT_BUG)
+    except InputError as error:
+        return _stop(f"error: {in_words_of_options(error)}", EXIT_USAGE)
     except (ValueError, ImportError, OSError) as error:
         return _stop(f"error: {error}", EXIT_USAGE)
     return outcome if isinstance(outcome, int) else 0

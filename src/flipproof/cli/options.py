@@ -1,14 +1,15 @@
-"""Options that several commands share: help in groups, lists, and a file that holds them."""
+"""Options shared by several commands: groups in the help, comma-separated lists, and a configuration file."""
 
 from __future__ import annotations
 
-import difflib
 import tomllib
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 import click
+
+from flipproof.errors import InputError, Parameter, nearest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -17,8 +18,24 @@ DATA, MODEL, ADVERSARY, CLUSTER = "Data", "Learner", "Adversary", "Cluster"
 REQUIREMENT, OUTPUT = "Requirement", "Output"
 
 
+#: Options whose names differ from the parameters of the library.
+OPTIONS = {"allowed": "--allow", "methods": "--method", "n_jobs": "--jobs", "parameters": "--set"}
+
+
+def in_words_of_options(error: InputError) -> str:
+    """Return the message of an error, with options in place of parameters."""
+
+    def option_of(parameter: Parameter) -> str:
+        if parameter.of_learner:
+            return f"--set {parameter}"
+        name = OPTIONS.get(parameter.name, f"--{parameter.name.replace('_', '-')}")
+        return f"{name} {parameter.value}" if parameter.value else name
+
+    return error.worded(option_of)
+
+
 class GroupedOption(click.Option):
-    """An option that is shown in a group of the help."""
+    """An option that belongs to a group in the help."""
 
     def __init__(self, *arguments: Any, group: str = OUTPUT, **settings: Any) -> None:
         super().__init__(*arguments, **settings)
@@ -29,7 +46,7 @@ class GroupedCommand(click.Command):
     """A command whose help shows its options in groups."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options, a section for each group."""
+        """Write the options, one section per group."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
@@ -46,7 +63,7 @@ def option(*names: str, group: str = OUTPUT, **settings: Any) -> Callable[[Comma
 
 
 def together(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
-    """Return one decorator for several, the first of which is the outermost."""
+    """Combine several decorators into one; the first is the outermost."""
 
     def decorate(command: Command) -> Command:
         for decorator in reversed(decorators):
@@ -57,20 +74,12 @@ def together(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
 
 
 def split_at_commas(_context: click.Context, _parameter: click.Parameter, given: Sequence[str]) -> tuple[str, ...]:
-    """Return the parts of all values, which commas separate."""
+    """Split all values at commas."""
     return tuple(part.strip() for value in given for part in value.split(",") if part.strip())
 
 
-def nearest(name: str, names: Iterable[str]) -> str:
-    """Return a question that names what may have been meant, or nothing."""
-    close = difflib.get_close_matches(name, list(names), n=1, cutoff=0.5)
-    if not close:  # letters of other case are farther away than other letters
-        close = [one for one in names if one.lower() == name.lower()][:1]
-    return f" Did you mean {close[0]!r}?" if close else ""
-
-
 def read_config(context: click.Context, _parameter: click.Parameter, path: Path | None) -> Path | None:
-    """Make what a TOML file holds the defaults of a command: its own table, and what is above all tables."""
+    """Read the defaults of a command from a TOML file: from the top level and from the table of the command."""
     if path is None:
         return None
     try:
@@ -78,7 +87,7 @@ def read_config(context: click.Context, _parameter: click.Parameter, path: Path 
     except OSError as error:
         raise click.BadParameter(f"cannot read {str(path)!r}: {error.strerror}.") from error
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise click.BadParameter(f"{str(path)!r} is no TOML file: {error}.") from error
+        raise click.BadParameter(f"{str(path)!r} is not a TOML file: {error}.") from error
     command = context.info_name or ""
     own = stored.get(command, {})
     if not isinstance(own, dict):
@@ -99,7 +108,7 @@ def _defaults(context: click.Context, path: Path, given: dict[str, Any]) -> Iter
         name = key.replace("_", "-")
         if name not in parameters:
             raise click.BadParameter(
-                f"{str(path)!r} holds {key!r}, which is no option of {context.command_path!r}."
+                f"{str(path)!r} contains {key!r}, which is not an option of {context.command_path!r}."
                 f"{nearest(name, parameters)}"
             )
         parameter = parameters[name]

@@ -1,10 +1,10 @@
-"""Files and folders that a command writes to: checked before the work, written whole after it."""
+"""Output files and folders: checked before the computation, written whole after it."""
 
 from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,16 +12,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TABLE_ENDINGS = (".parquet", ".csv", ".tsv", ".json", ".arrow", ".feather")
-REPORT_ENDINGS = (".html", ".md", ".json")
 
 
 def prepare_folder(folder: Path) -> Path:
-    """Create the folder if needed, and make sure now that files can be written there later.
+    """Create the folder if needed, and check that files can be written to it.
 
     Raises
     ------
     OSError
-        If it is a file, or cannot be created or written to.
+        If the folder is a file, or cannot be created or written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -36,12 +35,12 @@ def prepare_folder(folder: Path) -> Path:
 
 
 def check_file(path: Path | None, endings: Iterable[str], inputs: Iterable[Path | None] = ()) -> None:
-    """Make sure now that a file can be written later, and that its ending says how.
+    """Check that a file can be written and that its ending names a known format.
 
     Raises
     ------
     ValueError, OSError
-        If its ending is not one of `endings`, its folder does not exist or cannot be written to, or it is an input.
+        If the ending is not one of `endings`, the folder does not exist or is not writable, or the file is an input.
     """
     if path is None:
         return
@@ -52,7 +51,7 @@ def check_file(path: Path | None, endings: Iterable[str], inputs: Iterable[Path 
     if not path.parent.is_dir():
         raise OSError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}.")
     if any(one is not None and one.resolve() == path.resolve() for one in inputs):
-        raise ValueError(f"cannot write {str(path)!r}: it is read as well.")
+        raise ValueError(f"cannot write {str(path)!r}: it is also an input file.")
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass
@@ -60,22 +59,8 @@ def check_file(path: Path | None, endings: Iterable[str], inputs: Iterable[Path 
         raise OSError(f"cannot write {str(path)!r}: {error.strerror}.") from error
 
 
-def column_of(values: Sequence[Any]) -> pa.Array:
-    """Return ids or labels as a column: integers beyond int64 as uint64, and as words beyond that."""
-    import pyarrow as pa
-
-    try:
-        return pa.array(values)
-    except OverflowError:
-        pass
-    try:
-        return pa.array(values, pa.uint64())
-    except (OverflowError, pa.ArrowException):
-        return pa.array([None if one is None else str(one) for one in values])
-
-
 def table_content(table: pa.Table, ending: str, about: Mapping[str, Any]) -> bytes:
-    """Return a table as the content of a file; `about` goes into those kinds of files that have a place for it."""
+    """Return a table as the content of a file; `about` becomes metadata in formats that support it."""
     import pyarrow as pa
     from pyarrow import csv, feather, parquet
 

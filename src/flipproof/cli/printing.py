@@ -1,4 +1,4 @@
-"""A summary on the terminal: the headline first, then the figures, then what they rest on."""
+"""A summary on the terminal: the headline, then the figures, then the assumptions."""
 
 from __future__ import annotations
 
@@ -8,22 +8,22 @@ from typing import Any
 
 from flipproof.cli.requirement import found_words
 from flipproof.cli.talk import data_console, print_paragraph, print_table
+from flipproof.readable import percent, share_of
 from flipproof.report.facts import own_assumptions
-from flipproof.report.text import TextTable, percent
-from flipproof.report.words import share_of
+from flipproof.report.text import TextTable
 
-#: Columns of figures that a terminal of 80 columns has room for.
+#: Largest number of columns with figures on a terminal of 80 columns.
 MOST_FIGURES = 6
 
-#: Most fragile predictions that are named.
+#: Number of most fragile predictions to list.
 MOST_FRAGILE = 5
 
-#: Classes whose recall is shown; of more, nobody reads it.
+#: With more classes, recall per class is not shown.
 MOST_CLASSES = 5
 
 
 def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Sequence[Path]) -> None:
-    """Print what the certificates of a test set come to."""
+    """Print the summary of an audit."""
     console, facts, problem = data_console(), summary["facts"], summary["problem"]
     print_paragraph(console, summary["headline"]["text"], indent="", style="bold")
     console.print()
@@ -44,11 +44,11 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
         met = "Met" if requirement["met"] else "NOT MET"
         print_paragraph(console, f"{met}: {found_words(requirement)}", indent="")
         console.print()
-    console.print("It rests on:")
+    console.print("Assumptions:")
     for assumption in summary["assumptions"]:
         print_paragraph(console, assumption["sentence"], indent="  - ")
     for name, sentences in own_assumptions(summary):
-        print_paragraph(console, f"Only {name} also rests on:", indent="")
+        print_paragraph(console, f"Additional assumptions of {name}:", indent="")
         for sentence in sentences:
             print_paragraph(console, sentence, indent="  - ")
     for path in files:
@@ -56,7 +56,7 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
 
 
 def standing_table(summary: Mapping[str, Any]) -> TextTable:
-    """Return the shares of predictions that stand at a few numbers of flips."""
+    """Return the certified shares at a few numbers of flips."""
     problem, main, total = summary["problem"], summary["methods"][0], summary["problem"]["n_test"]
     places = _spread(len(summary["table_flips"]), MOST_FIGURES)
     flips = [summary["table_flips"][place] for place in places]
@@ -71,7 +71,7 @@ def standing_table(summary: Mapping[str, Any]) -> TextTable:
         named = f" ({method['method']})" if len(summary["methods"]) > 1 else ""
         if method["table_correct_standing"] is not None:
             rows.append((f"certified accuracy{named}", *shares(method["table_correct_standing"])))
-        rows.append((f"predictions that stand{named}", *shares(method["table_standing"])))
+        rows.append((f"certified predictions{named}", *shares(method["table_standing"])))
         if method is main and problem["truth_known"]:
             for row in _few_classes(summary):
                 rows.append((f"  recall of {_short(row['class'])}", *shares(row["table_standing"], row["n"])))
@@ -88,13 +88,13 @@ def _print_fragile(summary: Mapping[str, Any], console: Any) -> None:
 
 
 def _few_classes(summary: Mapping[str, Any]) -> list[Any]:
-    """Return the classes that test rows have, if they are few."""
+    """Return the classes of the test rows, or none if there are too many."""
     rows = [row for row in summary["by_class"]["rows"] if row["n"]]
     return rows if len(rows) <= MOST_CLASSES else []
 
 
 def _spread(n: int, most: int) -> list[int]:
-    """Return at most so many places of n, the first and the last among them."""
+    """Return at most `most` positions out of n, evenly spread, including the first and the last."""
     if n <= most:
         return list(range(n))
     return sorted({round(k * (n - 1) / (most - 1)) for k in range(most)})

@@ -1,9 +1,8 @@
-"""`flipproof report`: another form of a report that was saved."""
+"""`flipproof report`: convert a saved report to another format."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -28,10 +27,11 @@ Examples:
 )
 @common_options
 def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
-    """Convert a report that `flipproof certify --report saved.json` has saved."""
-    from flipproof.cli.output import REPORT_ENDINGS, check_file
+    """Convert a report saved by `flipproof certify --report saved.json`."""
+    from flipproof.cli.output import check_file
     from flipproof.cli.talk import print_data
     from flipproof.files import write_whole
+    from flipproof.report.rendering import REPORT_ENDINGS, rendered
     from flipproof.report.summary import from_json
     from flipproof.tables.reading import read_content
 
@@ -39,7 +39,7 @@ def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
     try:
         text = read_content(saved).decode("utf-8")
     except UnicodeDecodeError as error:
-        raise ValueError(f"{str(saved)!r} is no saved report: it is not text.") from error
+        raise ValueError(f"{str(saved)!r} is not a saved report: it is not text.") from error
     summary = from_json(text)
     if out is not None:
         write_whole(out, rendered(summary, out.suffix.lower()).encode())
@@ -47,18 +47,3 @@ def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
         print_data(rendered(summary, ".json" if as_json else ".md").rstrip("\n"))
     elif not quiet:
         print_data(f"Written: {out}")
-
-
-def rendered(summary: dict[str, Any], ending: str) -> str:
-    """Return a report in the form that a file's ending names."""
-    if ending == ".html":
-        from flipproof.report.html import render_html
-
-        return render_html(summary)
-    if ending == ".md":
-        from flipproof.report.markdown import render_markdown
-
-        return render_markdown(summary)
-    from flipproof.report.summary import to_json
-
-    return to_json(summary)

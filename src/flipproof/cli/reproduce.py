@@ -1,4 +1,4 @@
-"""`flipproof reproduce`: the paper's tables and figures, from data to Markdown and pictures."""
+"""`flipproof reproduce`: the tables and figures of the paper, computed from the data."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from flipproof.cli.options import GroupedCommand, common_options, option
 if TYPE_CHECKING:
     from flipproof.experiments.spec import Experiment
 
-#: The data sets of the paper, and what else can be asked for.
+#: The data sets of the paper, and further choices.
 DATA_SETS = ("mnist17", "mnist", "cifar10", "dogfish", "imdb")
 CHOICES = (*DATA_SETS, "figures", "all")
 
@@ -46,17 +46,17 @@ CHOICES = (*DATA_SETS, "figures", "all")
 @option(
     "--quick",
     is_flag=True,
-    help="Try it on a few rows, in about a minute. The numbers, in the folder WHAT-quick, are not results.",
+    help="Test run on a few rows, in about a minute. The numbers, in the folder WHAT-quick, are not results.",
 )
 @common_options
 def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: bool, as_json: bool, quiet: bool) -> None:
     """Repeat an experiment of the paper, with further certificates and features.
 
-    WHAT is mnist17, mnist, cifar10, dogfish or imdb; "all" for all five; or "figures", which only draws the results in
-    the output folder again. Writes one row per test row, tables beside the paper's figures, and curves. An interrupted
-    run continues where it stopped.
+    WHAT is mnist17, mnist, cifar10, dogfish or imdb; "all" for all five; or "figures" to redraw existing results.
+    Writes one row per test row, tables with the paper's values for comparison, and curves. An interrupted run continues
+    where it stopped.
 
-    Install everything it needs: pip install 'flipproof[reproduce]'
+    Requires: pip install 'flipproof[reproduce]'
     """
     from flipproof.processor import use_same_kernels
 
@@ -92,7 +92,7 @@ def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: boo
 
 
 def _with_results(folders: dict[str, Path], out: Path) -> dict[str, Path]:
-    """Return those folders that hold results, complete or not."""
+    """Return the folders that contain results, complete or not."""
     from flipproof.experiments.manifest import MANIFEST
     from flipproof.experiments.row_files import FINISHED, GROWING
 
@@ -105,7 +105,7 @@ def _with_results(folders: dict[str, Path], out: Path) -> dict[str, Path]:
 
 
 def _draw(todo: list[tuple[Experiment, Path]]) -> None:
-    """Make tables and figures again, of all experiments or of none."""
+    """Create tables and figures again, for all experiments or for none."""
     from flipproof.cli.output import prepare_folder
     from flipproof.experiments.runner import present, results
 
@@ -123,7 +123,7 @@ def _compute(
     say: Callable[[str], None],
     verbose: int,
 ) -> None:
-    """Run experiments, if the data of all is there, and every package that one of them needs."""
+    """Run experiments, after checking that all data and packages are available."""
     from flipproof.cli.output import prepare_folder
     from flipproof.experiments import reproduce as run_experiment
     from flipproof.experiments.runner import prepare

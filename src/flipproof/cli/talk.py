@@ -1,4 +1,4 @@
-"""Data on stdout, talk and progress on stderr."""
+"""Data on stdout; messages and progress on stderr."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from flipproof.cli import EXIT_BROKEN_PIPE
 if TYPE_CHECKING:
     from flipproof.report.text import TextTable
 
-#: Columns of text: fewer would cut tables off, more are hard to read. When piped, the fewest.
+#: Limits of the text width: tables need at least 80 columns, and longer lines are hard to read. Piped text has 80.
 FEWEST_COLUMNS = 80
 MOST_COLUMNS = 100
 
@@ -28,28 +28,28 @@ Step = Callable[[str], None]
 
 
 class DataConsole(Console):
-    """A console whose reader may leave, as in `flipproof demo | head -1`."""
+    """A console whose reader may close the pipe, as in `flipproof demo | head -1`."""
 
     def on_broken_pipe(self) -> None:
-        """Stop quietly, with the code that a shell gives to a broken pipe; 1 means that a requirement failed."""
+        """Stop silently with the exit code for a broken pipe; code 1 is reserved for requirements."""
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         raise SystemExit(EXIT_BROKEN_PIPE)
 
 
 def data_console() -> Console:
-    """Return the console for data: plain text of 80 columns when piped."""
+    """Return the console for data; when piped, it prints plain text of 80 columns."""
     available = Console().width if sys.stdout.isatty() else FEWEST_COLUMNS
     width = max(FEWEST_COLUMNS, min(available, MOST_COLUMNS))
     return DataConsole(width=width, highlight=False, markup=False, emoji=False)
 
 
 def print_data(text: str) -> None:
-    """Print text to stdout as it is, whatever the width."""
+    """Print text to stdout without wrapping."""
     data_console().print(text, soft_wrap=True)
 
 
 def print_table(console: Console, table: TextTable) -> None:
-    """Print a table whose first column is words and whose others are figures."""
+    """Print a table: the first column is text, the others are numbers."""
     grid = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for position, title in enumerate(table.header):
         grid.add_column(title, justify="right" if position else "left", no_wrap=True)
@@ -59,7 +59,7 @@ def print_table(console: Console, table: TextTable) -> None:
 
 
 def print_paragraph(console: Console, text: str, indent: str = "  ", style: str | None = None) -> None:
-    """Print text with an indent, the following lines as far in as the first."""
+    """Print a wrapped paragraph; all lines have the same indent."""
     lines = textwrap.wrap(
         text, console.width, initial_indent=indent, subsequent_indent=" " * len(indent), break_on_hyphens=False
     )
@@ -68,7 +68,7 @@ def print_paragraph(console: Console, text: str, indent: str = "  ", style: str 
 
 @contextmanager
 def progress(total: int, quiet: bool = False) -> Iterator[Step]:
-    """Yield a function that announces the next of `total` steps: by a bar on a terminal, elsewhere by nothing."""
+    """Yield a function that announces the next of `total` steps in a progress bar; silent if stderr is no terminal."""
     if quiet or not sys.stderr.isatty():
         yield lambda text: None
         return
@@ -92,20 +92,20 @@ def progress(total: int, quiet: bool = False) -> Iterator[Step]:
 
 
 def say(text: str) -> None:
-    """Say something in a line of talk."""
+    """Print a message to stderr."""
     print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager
 def warnings_in_a_line(quiet: bool) -> Iterator[None]:
-    """Show each warning as one line of talk, or not at all, and never the code that it came from."""
+    """Show each warning as one line on stderr, without source code; show none if quiet."""
 
     def show(message: Warning | str, *_where: Any) -> None:
         print(f"flipproof: warning: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
 
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for kind in () if quiet else (UserWarning, RuntimeWarning):  # those for developers are not for users
+        for kind in () if quiet else (UserWarning, RuntimeWarning):  # warnings for developers stay hidden
             warnings.simplefilter("default", kind)
         warnings.showwarning = show  # type: ignore[assignment]
         yield

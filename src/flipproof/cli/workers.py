@@ -1,4 +1,4 @@
-"""The options that say which Dask cluster visits the rows, and the connection to it."""
+"""Options that select a Dask cluster, and the connection to it."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 #: Seconds to wait for a scheduler to answer.
 PATIENCE = 10
 
-#: Bytes that a process needs to have all imported, and a block of rows in memory: with less, Dask would let it wait.
+#: Bytes that a worker needs for its imports and one block of rows. With less, Dask would pause it.
 LEAST_MEMORY = 512 * 2**20
 
-#: Where a cluster of this machine listens: nobody else is to send it work.
+#: Address of a local cluster: it accepts no outside connections.
 THIS_MACHINE = "127.0.0.1"
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -41,13 +41,13 @@ cluster_options = together(
         "--memory-limit",
         group=CLUSTER,
         metavar="SIZE",
-        help="With --workers: memory of each, such as 2GiB. Default: an equal share.",
+        help="With --workers: memory per worker, for example 2GiB. Default: an equal share.",
     ),
     option(
         "--scheduler",
         group=CLUSTER,
         metavar="ADDRESS",
-        help="Use the workers of a running Dask scheduler, such as tcp://host:8786.",
+        help="Use the workers of a running Dask scheduler, for example tcp://host:8786.",
     ),
     option("--tls-ca", group=CLUSTER, type=FILE, metavar="FILE", help="With --scheduler: certificate authority (PEM)."),
     option("--tls-cert", group=CLUSTER, type=FILE, metavar="FILE", help="With --scheduler: client certificate (PEM)."),
@@ -59,7 +59,7 @@ cluster_options = together(
 
 @dataclass(frozen=True)
 class ClusterChoice:
-    """What the options of clusters say."""
+    """Values of the cluster options."""
 
     workers: int | None
     memory_limit: str | None
@@ -70,39 +70,39 @@ class ClusterChoice:
 
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> ClusterChoice:
-        """Take what belongs here out of a command's options, and refuse what does not go together."""
+        """Remove these options from a command's options, check their combination, and return them."""
         choice = cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
         if choice.workers is not None and choice.scheduler is not None:
             raise click.UsageError("Give either --workers N or --scheduler ADDRESS.")
         if choice.memory_limit is not None and choice.workers is None:
-            raise click.UsageError("--memory-limit is of --workers N: others have their own.")
+            raise click.UsageError("--memory-limit requires --workers.")
         if any(choice.tls_files.values()) and choice.scheduler is None:
-            raise click.UsageError("--tls-ca, --tls-cert and --tls-key are for --scheduler ADDRESS.")
+            raise click.UsageError("--tls-ca, --tls-cert and --tls-key require --scheduler.")
         return choice
 
     @property
     def tls_files(self) -> dict[str, Path | None]:
-        """The files of TLS by their options."""
+        """The TLS files by option."""
         return {"--tls-ca": self.tls_ca, "--tls-cert": self.tls_cert, "--tls-key": self.tls_key}
 
     @property
     def is_given(self) -> bool:
-        """Whether a cluster is to visit the rows."""
+        """Whether a cluster was selected."""
         return self.workers is not None or self.scheduler is not None
 
     @contextmanager
     def client(self, say: Callable[[str], None]) -> Iterator[Client | None]:
-        """Yield the client of a cluster, or None if this process does all the work; what was started is stopped.
+        """Yield the client of a cluster, or None if none was selected. A cluster that was started here is stopped.
 
         Raises
         ------
         ValueError, OSError, ImportError
-            In one line, if there is no such cluster.
+            If the cluster cannot be started or reached. The message is one line.
         """
         if not self.is_given:
             yield None
             return
-        with _silence():  # what happens to a cluster comes as an error, in one line
+        with _silence():  # errors of a cluster are raised, in one line
             try:
                 import distributed  # noqa: F401
             except ImportError as error:
@@ -157,13 +157,13 @@ class ClusterChoice:
             limit = 0
         if limit < LEAST_MEMORY:
             raise ValueError(
-                f"--memory-limit: {self.memory_limit!r} must be a size such as 2GiB, and at least "
-                f"{LEAST_MEMORY // 2**20}MiB: with less, a process would never begin."
+                f"--memory-limit: {self.memory_limit!r} must be a size of at least {LEAST_MEMORY // 2**20}MiB, "
+                "for example 2GiB: with less, a worker would never start."
             )
         return limit
 
     def _checked_address(self) -> str:
-        """Return the address, if Dask can make something of it: for other protocols, it would wait forever."""
+        """Return the address if Dask supports its protocol; otherwise, connecting would wait forever."""
         from distributed.comm.addressing import parse_address, parse_host_port
         from distributed.comm.registry import backends
 
@@ -177,9 +177,9 @@ class ClusterChoice:
         except ValueError:
             host, port, protocol = "", 0, ""
         if protocol not in backends or not host or not 0 < port < 2**16:
-            raise ValueError(f"--scheduler: {address!r} must be an address such as tcp://host:8786 or host:8786.")
+            raise ValueError(f"--scheduler: {address!r} must be an address, for example tcp://host:8786 or host:8786.")
         if protocol == "tls" and not secured:
-            raise ValueError(f"--scheduler: {address!r} needs --tls-ca, --tls-cert and --tls-key.")
+            raise ValueError(f"--scheduler: {address!r} requires --tls-ca, --tls-cert and --tls-key.")
         return f"{protocol}://{place}"
 
     def _security(self) -> Security | None:
@@ -190,7 +190,7 @@ class ClusterChoice:
             raise ValueError("--tls-ca, --tls-cert and --tls-key must be given together.")
         for name, path in given.items():
             if not path.is_file():
-                raise OSError(f"{name}: cannot read {str(path)!r}: there is no such file.")
+                raise OSError(f"{name}: cannot read {str(path)!r}: no such file.")
         from distributed import Security
 
         security = Security(
@@ -203,13 +203,13 @@ class ClusterChoice:
             security.get_connection_args("client")
         except OSError as error:
             files = ", ".join(repr(str(path)) for path in given.values())
-            raise OSError(f"--tls-ca, --tls-cert and --tls-key: {files} are no such files of TLS: {error}.") from error
+            raise OSError(f"--tls-ca, --tls-cert and --tls-key: {files} are not valid TLS files: {error}.") from error
         return security
 
 
 @contextmanager
 def _silence() -> Iterator[None]:
-    """Keep the logs of this process from the terminal."""
+    """Keep logs of this process off the terminal."""
     before = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
@@ -220,10 +220,10 @@ def _silence() -> Iterator[None]:
 
 @contextmanager
 def no_worker_is_given_up() -> Iterator[None]:
-    """Let clusters of this process start workers that die again, however often and however long that takes.
+    """Let clusters of this process restart dead workers without limit.
 
-    Dask looks once, some seconds after it has lost a worker, and closes it for good if it is away at that very moment.
-    With no worker left, work would wait for ever.
+    Dask checks once, some seconds after it has lost a worker, and closes the worker for good if it is not back by then.
+    Without workers, tasks would wait forever.
     """
     import dask
 
@@ -233,14 +233,14 @@ def no_worker_is_given_up() -> Iterator[None]:
 
 @contextmanager
 def _interrupts_held_back() -> Iterator[None]:
-    """Hold Ctrl-C back from this thread until the end of this; threads and processes that it starts never get it.
+    """Block Ctrl-C in this thread for now, and for good in the threads and processes that it starts.
 
-    A terminal sends it to all processes. The workers are to be stopped by this one, not to die with a traceback.
+    A terminal sends Ctrl-C to all processes. This process stops the workers; they must not die with a traceback.
     """
     if not hasattr(signal, "pthread_sigmask"):
         yield
         return
-    resource_tracker.ensure_running()  # which would let signals through again if the cluster had to start it
+    resource_tracker.ensure_running()  # if the cluster started it, signals would be unblocked again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield

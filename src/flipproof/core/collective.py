@@ -1,20 +1,20 @@
-"""Bounds on how many of many predictions one set of changed labels can change at all (M11).
+"""Bounds on how many predictions a single set of changed labels can change (M11).
 
-Counting the radii below r answers a harder question than is asked: each prediction is then attacked with r changes of
-its own. An adversary has one set of changes for all predictions, and what serves against one of them does little
-against others, or harms.
+Counting the radii below r is too pessimistic: it assumes a separate attack of r changes on each prediction. An
+adversary has one set of changes for all predictions, and the changes that help against one of them help little against
+others, or even hinder.
 
-This module finds good multipliers for the inequalities of :mod:`flipproof.core.inequalities`, which is where
-the proof is: a linear program of the first kind of inequalities, then again with those of the other kinds that its
-solution violates.
+This module finds good multipliers for the inequalities of :mod:`flipproof.core.inequalities`, which contains the
+proof. It solves a linear program with the first kind of inequalities, then again with those of the other kinds that
+its solution violates.
 
-Soundness: nothing here is trusted with anything. A solver that errs or gives up can only make the bound larger than
-need be. Test rows whose radius is at least r cannot be changed and do not enter. Where the rest is too much for one
-linear program it is cut into parts: their bounds add up, and none exceeds the number of its rows. So the result is
-never above what counting radii gives.
+Soundness: the proof trusts nothing that is computed here. A solver that errs or gives up can only make the bound larger
+than necessary. Test rows whose radius is at least r cannot be changed and are left out. If the rest is too large for
+one linear program, it is split into parts: their bounds add up, and none exceeds the number of its rows. So the result
+is never above what counting radii gives.
 
-The method ``"exact"`` finds an attack, which is counted in whole numbers. That no attack is better is proved where the
-bound says so too; else it is the word of the solver (HiGHS), and `assumptions` says that.
+The method ``"exact"`` finds an attack, whose effect is counted in integers. That no attack is better is proved where
+the bound equals this count; otherwise it is a claim of the solver (HiGHS), which `assumptions` states.
 """
 
 from __future__ import annotations
@@ -37,17 +37,17 @@ from flipproof.core.inequalities import (
 )
 from flipproof.core.rounding import Floats, Integers
 
-#: Times that the linear program is solved, after the first with sharper inequalities each time. More gain little.
+#: How often the linear program is solved, each time with sharper inequalities. More rounds gain little.
 ROUNDS = 5
 
 
-#: The status of a mixed-integer program that was solved to the end.
+#: The status of a mixed-integer program that was solved to optimality.
 SOLVED = 0
 
-#: What counts as zero in a solver's solution.
+#: Values up to this count as zero in a solver's solution.
 TOLERANCE = 1e-7
 
-#: What a solver may fall short of a whole number.
+#: How far a solver may be below an integer.
 INTEGER_TOLERANCE = 1e-3
 
 
@@ -61,7 +61,7 @@ class FractionalAttack:
 
 
 def most_by_linear_programs(problem: CollectiveAttack, deadline: float) -> int:
-    """Return the best bound that is proved while the inequalities get sharper and sharper."""
+    """Return the best proved bound over rounds with increasingly sharp inequalities."""
     most = problem.n_points
     if most == 1:
         return most
@@ -83,7 +83,7 @@ def most_by_linear_programs(problem: CollectiveAttack, deadline: float) -> int:
 
 
 def solve(problem: CollectiveAttack, inequalities: Inequalities, deadline: float) -> FractionalAttack | None:
-    """Solve the linear program; None if the solver does not."""
+    """Solve the linear program; return None if the solver fails or there is no time left."""
     seconds = deadline - time.monotonic()
     n_pairs = len(problem.leads)
     if n_pairs == 0 or seconds <= 0:
@@ -98,9 +98,9 @@ def solve(problem: CollectiveAttack, inequalities: Inequalities, deadline: float
 
 
 def promising(problem: CollectiveAttack, found: FractionalAttack, with_free_units: bool) -> Inequalities:
-    """Return inequalities of gains beyond theta that a solution may well violate.
+    """Return inequalities of gains beyond theta that a solution probably violates.
 
-    For a pair with b = 1 the changes in use number r; for a fraction b, r b of them matter: those of the largest gains.
+    For a pair with b = 1, r changes are in use; for a fraction b, r b of them matter: those with the largest gains.
     The smallest of these is a good theta. Units that are in use by more than b are good members of F.
     """
     changes, n_changes = problem.changes, len(problem.changes.label)
@@ -111,7 +111,7 @@ def promising(problem: CollectiveAttack, found: FractionalAttack, with_free_unit
     amounts, b = in_use[used][order], found.b[:, None]
     filled = np.cumsum(np.minimum(amounts, b) if with_free_units else amounts, axis=1)
     position = np.count_nonzero(filled < problem.budget * b - TOLERANCE, axis=1)
-    # beyond the last: all that is in use matters
+    # beyond the last: all changes in use matter
     falling = np.pad(np.take_along_axis(gains[:, used], order, axis=1), ((0, 0), (0, 1)))
     theta = np.maximum(falling[np.arange(len(falling)), position], 0)
     of_units = in_use if problem.grouped else np.bincount(changes.unit, in_use, changes.n_units)
@@ -128,8 +128,8 @@ def _slack(inequalities: Inequalities, found: FractionalAttack) -> Floats:
 def _program(problem: CollectiveAttack, inequalities: Inequalities, relaxed_by: float) -> tuple[csr_array, Floats]:
     """Return the matrix and the right side of the program, ``matrix @ (x, b) <= upper``; the inequalities come first.
 
-    They are divided by their reach. `relaxed_by` is taken off it first, which is nothing to whole numbers if it is less
-    than 1: so no tolerance of a solver can turn an attack away.
+    They are divided by their reach, after `relaxed_by` is subtracted from it. A value below 1 makes no difference to
+    integers, but prevents the tolerance of a solver from excluding an attack.
     """
     changes, n_pairs, n_changes = problem.changes, len(problem.leads), len(problem.changes.label)
     n_first, n_labels, n_units = len(inequalities.pair), len(changes.first_of_label), changes.n_units
@@ -138,7 +138,7 @@ def _program(problem: CollectiveAttack, inequalities: Inequalities, relaxed_by: 
     units = np.arange(n_units) + n_changes
     label_of_change = np.repeat(np.arange(n_labels), np.diff(changes.first_of_label, append=n_changes))
     n_columns = n_pairs + int(pairs[0])
-    # every unit that is in use is paid for; a label has one new class at most, and none if its unit is not in use
+    # each unit in use counts towards the budget; a label has at most one new class, and none if its unit is not in use
     paid = units if problem.grouped else np.arange(n_changes)
     one_class = _entries(label_of_change, np.arange(n_changes), 1.0, n_labels, n_columns)
     if problem.grouped:
@@ -165,9 +165,9 @@ def _entries(rows: Integers, columns: Integers, values: Floats | float, n_rows: 
 
 
 def branch_and_bound(problem: CollectiveAttack, deadline: float) -> tuple[int, NDArray[np.bool_], bool]:
-    """Return how many predictions the solver says can be changed, its best attack, and whether it ran out of time."""
+    """Return how many predictions the solver claims can be changed, its best attack, and whether it stopped early."""
     n_pairs, nothing = len(problem.leads), np.zeros(len(problem.changes.label), dtype=bool)
-    # in whole numbers those with losses say it all; with sharper ones HiGHS is mostly slower
+    # with integers, the inequalities with losses are complete; sharper ones mostly slow HiGHS down
     matrix, upper = _program(problem, gains_and_losses(problem), relaxed_by=0.5)
     result = milp(
         _aim(matrix, n_pairs),
@@ -184,5 +184,5 @@ def branch_and_bound(problem: CollectiveAttack, deadline: float) -> tuple[int, N
 
 
 def _aim(matrix: csr_array, n_pairs: int) -> Floats:
-    """Return what the solver minimises: minus the sum of b."""
+    """Return the objective that the solver minimises: minus the sum of b."""
     return np.where(np.arange(matrix.shape[1]) < matrix.shape[1] - n_pairs, 0.0, -1.0)

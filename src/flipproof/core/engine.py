@@ -1,4 +1,4 @@
-"""From a histogram of votes to a certificate: the steps that all label-linear learners share."""
+"""From a histogram of votes to certificates: the steps shared by all label-linear learners."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.core.tails import find_witness, log_failures_upper, mean_offset_lower
 from flipproof.core.votes import EstimatedScores, GroupVotes
 
-#: Test rows whose scores are estimated at a time.
+#: Number of test rows whose scores are estimated at a time.
 ESTIMATED_ROWS = 4096
 
 
@@ -51,7 +51,7 @@ class CertifiedBlock:
 def check_blocks(
     blocks: Sequence[CertifiedBlock], n_touchable: int, predicted: Integers, is_decided: NDArray[np.bool_]
 ) -> None:
-    """Make sure that certificates do not contradict themselves, nor what is predicted where that is decided."""
+    """Check that certificates are consistent, and agree with the predictions where the estimate decides them."""
     for block in blocks:
         block.found.check(n_touchable)
     certified = np.concatenate([block.found.winner for block in blocks])
@@ -61,7 +61,7 @@ def check_blocks(
 def estimated_winners(
     Z: NDArray[Any], estimate: Callable[[NDArray[Any]], EstimatedScores | None]
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the class that the estimated scores name for each row, and whether the votes can name no other."""
+    """Return each row's class by the estimated scores, and whether the votes provably name the same class."""
     winner, is_decided = np.zeros(len(Z), dtype=np.int64), np.zeros(len(Z), dtype=bool)
     for start in range(0, len(Z), ESTIMATED_ROWS):
         rows = np.arange(start, min(start + ESTIMATED_ROWS, len(Z)))
@@ -76,7 +76,7 @@ def predicted_codes(
     estimate: Callable[[NDArray[Any]], EstimatedScores | None],
     count: Callable[[NDArray[Any]], tuple[Integers, Integers]],
 ) -> Integers:
-    """Return the predicted class codes: by the estimate where that decides, else by the scores that `count` returns."""
+    """Return the predicted class codes: by the estimate where it is decisive, otherwise by the scores from `count`."""
     winner, is_decided = estimated_winners(Z, estimate)
     open_rows = np.flatnonzero(~is_decided)
     if open_rows.size:
@@ -85,9 +85,9 @@ def predicted_codes(
 
 
 def grid_offsets(offsets: Floats | None, shape: tuple[int, int], n_train: int, precision: int) -> Integers:
-    """Return the offsets of the deployed rule, which are in grid units, as integers of shape (rows, classes).
+    """Return the offsets of the deployed rule, given in grid units, as integers of shape (rows, classes).
 
-    The highest becomes 0, and a class that could not even draw level with it is cut off there: nothing overflows.
+    The highest becomes 0. The offset of a class that could never tie with it is clipped, so that nothing overflows.
     """
     if offsets is None:
         return np.zeros(shape, dtype=np.int64)
@@ -105,7 +105,7 @@ def winners(scores: Integers) -> Integers:
 def certify_counted(
     free: VoteHistogram, offsets: Integers, method: str, noises: Sequence[LabelFlip], scope: Scope
 ) -> BlockCertificates:
-    """Certify a block by any method from the counted votes of changeable labels; all others are in the `offsets`."""
+    """Certify a block by any method from the counted votes of changeable labels; `offsets` contain the other votes."""
     check_counts(free.counts.sum(axis=2), scope.n_changeable)
     return (
         certify_exact(free, offsets, scope)
@@ -128,7 +128,7 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> 
 
 
 def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) -> BlockCertificates:
-    """Certify a block against whole groups of labels, by the exact radius (M10); `scores` count all labels."""
+    """Certify a block against whole groups of labels by the exact radius (M10); `scores` include all labels."""
     return _exact_certificates(
         scores,
         lambda winner, lead: groups_to_overturn(votes, winner, lead, scope.transitions),
@@ -206,7 +206,7 @@ def _certify_with_noise(
 def log_failures(
     histogram: VoteHistogram, offsets: Integers, winner: Integers, noise: LabelFlip
 ) -> tuple[Floats, Floats]:
-    """Bound log P(the noise lets a rival draw level) for every rival; return the bounds and the t of each.
+    """Bound log P(the noise lets a rival class tie) for every rival class; return the bounds and the t of each.
 
     The search finds a witness t for the closest rival and evaluates it for all others. If another rival then has the
     largest bound, its witness is searched too, until the rival with the largest bound has a witness found for it. The
@@ -234,7 +234,7 @@ def log_failures(
 
 
 def _most_dangerous(danger: Floats, winner: Integers) -> Integers:
-    """Return the rival class with the largest danger; never the winner, even if no rival is dangerous."""
+    """Return the class with the largest danger other than the winner, even if no rival class is dangerous."""
     is_winner = np.arange(danger.shape[1]) == winner[:, None]
     bounded = np.maximum(danger, np.finfo(np.float64).min)
     return np.asarray(np.argmax(np.where(is_winner, -np.inf, bounded), axis=1), dtype=np.int64)

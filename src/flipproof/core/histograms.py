@@ -12,10 +12,12 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.core.invariants import check_votes
 from flipproof.core.rounding import SHIFT_BITS, SUM_RUN, Floats, Integers, round_and_add, whole_runs
 from flipproof.core.votes import (
     LARGEST_PRECISION,
     TILE_ROWS,
+    DenseVotes,
     ProductVotes,
     SparseVotes,
     VoteSource,
@@ -176,7 +178,13 @@ def possible_levels(precision: int, n_train: int) -> int:
 
 
 def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
-    """Count the votes of a block of test rows by level and label; sparse votes stay sparse."""
+    """Count the votes of a block of test rows by level and label; sparse votes stay sparse.
+
+    Soundness: a vote of more than `precision` bits would be counted as another class's, so these are refused. Products
+    have as many bits as their makers prove.
+    """
+    if isinstance(source, DenseVotes | SparseVotes):
+        check_votes(source.votes if isinstance(source, DenseVotes) else source.votes.data, precision)
     n_votes = source.most_per_row + 1 if isinstance(source, SparseVotes) else source.n_train
     levels = possible_levels(precision, n_votes)
     if isinstance(source, SparseVotes):

@@ -35,7 +35,11 @@ def check_finite(weights: NDArray[Any]) -> None:
     ValueError
         If there is NaN or infinity: some features are too large or too small to compute weights.
     """
-    if not np.isfinite(_largest(weights)):
+    _refuse_unless_finite(_largest(weights))
+
+
+def _refuse_unless_finite(largest: float) -> None:
+    if not np.isfinite(largest):
         raise ValueError(
             "The weights of training rows must be finite. Got NaN or infinity instead: some features are too large or "
             "too small. Rescale the features, for example with features=StandardScaler()."
@@ -44,8 +48,9 @@ def check_finite(weights: NDArray[Any]) -> None:
 
 def check_votes(votes: NDArray[Any], bits: int) -> None:
     """Raise an error if votes are not finite or have more than `bits` bits."""
-    check_finite(votes)
-    require(_largest(votes) < 2.0**bits, f"a vote has more than {bits} bits")
+    largest = _largest(votes)
+    _refuse_unless_finite(largest)
+    require(largest < 2.0**bits, f"a vote has more than {bits} bits")
 
 
 def _largest(numbers: NDArray[Any]) -> float:

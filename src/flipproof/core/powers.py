@@ -1,4 +1,9 @@
-"""What an adversary can do to training labels, in class codes (M10)."""
+"""Which training labels an adversary can change, and to what, in class codes (M10).
+
+`Rights` are general rules: how a label can be changed, given its class and whether it is trusted. `Powers` apply these
+rules to the labels of given rows, a block or all of them. A `Scope` summarises powers over all labels by counts. The
+same rules hold for rows in memory and for rows in blocks.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +17,48 @@ from flipproof.core.rounding import Integers
 
 
 @dataclass(frozen=True)
+class Rights:
+    """How an adversary can change a label, given its class and whether it is trusted.
+
+    Attributes
+    ----------
+    transitions : booleans of shape (K, K)
+        Whether a label can be changed from one class (row) to another (column); False on the diagonal.
+    """
+
+    transitions: NDArray[np.bool_]
+
+    @cached_property
+    def can_leave(self) -> NDArray[np.bool_]:
+        """Whether labels of each class can be changed, shape (K,)."""
+        return np.asarray(self.transitions.any(axis=1))
+
+    def over(self, codes: Integers, fixed: NDArray[np.bool_] | None = None, groups: Integers | None = None) -> Powers:
+        """Return the powers over the labels of some rows; `fixed` labels are trusted or missing."""
+        changeable = self.can_leave[codes]
+        return Powers(changeable if fixed is None else changeable & ~fixed, self.transitions, groups)
+
+    def scope(self, counts: Integers) -> Scope:
+        """Return the scope over the labels that are not trusted, counted by class, or by group and class."""
+        changeable = np.where(self.can_leave, counts, 0)
+        if counts.ndim == 1:
+            return Scope(self.transitions, int(changeable.sum()))
+        sizes = changeable.sum(axis=1)
+        return Scope(self.transitions, int(sizes.sum()), sizes[sizes > 0])
+
+
+@dataclass(frozen=True)
 class Powers:
-    """What an adversary can do to the training labels, in class codes.
+    """How an adversary can change the training labels of some rows, in class codes.
 
     Attributes
     ----------
     changeable : booleans of shape (n,)
-        Whether a label can be changed at all.
+        Whether a label can be changed.
     transitions : booleans of shape (K, K)
         Whether a label can be changed from one class (row) to another (column); False on the diagonal.
     groups : integers of shape (n,) or None
-        The group that a label belongs to, where an adversary takes whole groups.
+        The group of each label, if the adversary controls whole groups.
     """
 
     changeable: NDArray[np.bool_]
@@ -31,7 +67,7 @@ class Powers:
 
     @cached_property
     def scope(self) -> Scope:
-        """What these powers come to, without naming a label."""
+        """The summary of these powers by counts."""
         if self.groups is None:
             return Scope(self.transitions, int(np.count_nonzero(self.changeable)))
         sizes = np.bincount(self.groups[self.changeable])
@@ -40,16 +76,16 @@ class Powers:
 
 @dataclass(frozen=True)
 class Scope:
-    """What an adversary's powers come to: how many labels can be changed, and to what, but not which ones.
+    """Summary of an adversary's powers: how many labels can be changed, and to what, but not which ones.
 
     Attributes
     ----------
     transitions : booleans of shape (K, K)
         Whether a label can be changed from one class (row) to another (column); False on the diagonal.
     n_changeable : int
-        How many labels can be changed.
+        Number of labels that can be changed.
     group_sizes : integers or None
-        How many each group has of them, where an adversary takes whole groups; those that have some.
+        Number of changeable labels of each group that has any, if the adversary controls whole groups.
     """
 
     transitions: NDArray[np.bool_]
@@ -63,18 +99,18 @@ class Scope:
 
     @property
     def can_change_to_anything(self) -> bool:
-        """Whether a label that can be changed can be changed to every other class."""
+        """Whether every changeable label can be changed to every other class."""
         return bool((self.transitions | np.eye(len(self.transitions), dtype=bool)).all())
 
     @property
     def n_touchable(self) -> int:
-        """How many labels, or groups, can be changed."""
+        """Number of labels, or groups, that can be changed."""
         return self.n_changeable if self.group_sizes is None else len(self.group_sizes)
 
     def groups_within(self, n_labels: Integers) -> Integers:
-        """Return how many groups have no more than so many changeable labels, even if they are the largest ones.
+        """Return how many groups have at most `n_labels` changeable labels in total, even if they are the largest.
 
-        A certificate against any `n_labels` changed labels is one against that many groups.
+        A certificate against any `n_labels` changed labels is also a certificate against that many groups.
         """
         if self.group_sizes is None:
             return n_labels

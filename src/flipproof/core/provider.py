@@ -1,4 +1,4 @@
-"""The provider of votes: all that attacks and collective certificates may ask a fitted learner for."""
+"""The provider of votes: the interface of a fitted learner for attacks and collective certificates."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from flipproof.core.powers import Powers
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import VoteSource
 
-#: What a learner must have, fitted or not, to provide votes.
-METHODS = ("test_features", "votes", "offsets", "powers", "blocks", "rule_depends_on_noise")
+#: Methods that a learner must have, fitted or not, to provide votes.
+METHODS = ("test_features", "votes_on", "offsets_on", "powers", "blocks", "rule_depends_on_noise")
 
 
 class VoteProvider(Protocol):
-    """A fitted label-linear learner, as seen by all that needs the votes of single training rows.
+    """A fitted label-linear learner that provides the votes of single training rows.
 
-    :class:`flipproof.LabelLinearClassifier` is one, and so is every learner that derives from it; it may define `votes`
-    anew. A learner that does not hold its training rows has no `votes`; its `holds_training_rows` is False.
+    :class:`flipproof.LabelLinearClassifier` and all learners derived from it implement it; they may override
+    `votes_on`. A learner that does not hold its training rows has no `votes_on`; its `holds_training_rows` is False.
 
-    Soundness: votes and offsets must not depend on any label, nor on which test rows come together.
+    Soundness: votes and offsets must not depend on any label, nor on which test rows are processed together.
 
     Attributes
     ----------
@@ -31,9 +31,9 @@ class VoteProvider(Protocol):
     label_codes_ : integers of shape (n,)
         The training labels, as positions in `classes_`; 0 for rows without a label.
     precision_ : int
-        The bits of a vote.
+        Number of bits of a vote.
     noise_ : LabelFlip or None
-        The noise of the learner; None if each test row has its own.
+        The noise of the learner; None if each test row has a different noise.
     """
 
     classes_: NDArray[Any]
@@ -42,19 +42,19 @@ class VoteProvider(Protocol):
     noise_: LabelFlip | None
 
     def test_features(self, X: Any) -> Any:
-        """Return what the votes on test rows depend on, one line for each row."""
+        """Return the features of test rows that their votes depend on, one row each."""
         ...
 
-    def votes(self, Z: Any) -> VoteSource:
-        """Return the votes of all training rows on a block of test rows, which `test_features` returned."""
+    def votes_on(self, Z: Any) -> VoteSource:
+        """Return the votes of all training rows on a block of test rows, given as `test_features` returns them."""
         ...
 
-    def offsets(self, source: VoteSource, sums: Integers) -> Integers:
+    def offsets_on(self, source: VoteSource, sums: Integers) -> Integers:
         """Return the offsets of the deployed rule, shape (rows, K), given the sum of all votes on each test row."""
         ...
 
     def powers(self, adversary: Any) -> Powers:
-        """Return what an adversary can do to the training labels; None stands for any change of any label."""
+        """Return how an adversary can change the training labels; None: any label to any class."""
         ...
 
     def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
@@ -72,9 +72,9 @@ def provides_votes(learner: Any) -> bool:
 
 
 def check_rows_in_memory(learner: Any, what: str) -> None:
-    """Refuse a learner that does not hold its training rows; `what` needs them."""
+    """Refuse a learner that does not hold its training rows, which `what` needs."""
     if not getattr(learner, "holds_training_rows", True):
         raise ValueError(
-            f"{what} needs the training rows in memory, and {type(learner).__name__} does not hold them: fit the "
+            f"{what} needs the training rows in memory, but {type(learner).__name__} does not hold them: use the "
             "learner for rows in memory."
         )

@@ -11,7 +11,6 @@ import zipfile
 import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -21,7 +20,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.files import write_whole
+from flipproof.files import digest_of, write_whole
 
 #: Timeout of a server, in seconds.
 TIMEOUT = 30.0
@@ -43,11 +42,6 @@ def fetch(url: str, member: str | None = None) -> bytes:
             return archive.read(member)
     except (zipfile.BadZipFile, KeyError) as error:
         raise OSError(f"no {member} in the archive: {error}") from error
-
-
-def checksum(content: bytes) -> str:
-    """Return the SHA-256 of a file's content."""
-    return sha256(content).hexdigest()
 
 
 def wrong_checksum(where: str, expected: Iterable[str], actual: str) -> OSError:
@@ -159,7 +153,7 @@ class Shelf:
 
     def note(self, file: PublicFile, where: str, content: bytes) -> bytes:
         """Check the content of a file and remember its checksum; `where` says where the content was found."""
-        actual = checksum(content)
+        actual = digest_of(content)
         if self.check and file.known and actual not in file.known:
             raise OSError(f"{wrong_checksum(where, file.known, actual)} To read it anyway, use check=False.")
         unknown = "not checked: another content" if file.known else "not checked: no checksum of it was published"
@@ -189,7 +183,7 @@ class Shelf:
             unpacked = UNPACK[file.saved_name.removeprefix(file.name)](content)
         except (OSError, ValueError, EOFError, zlib.error) as error:
             raise self.missing(file.saved_name, file.source, f" Downloading it failed: {error}") from error
-        actual = checksum(unpacked)
+        actual = digest_of(unpacked)
         if actual not in file.known:
             raise wrong_checksum(f"What {file.source} gives for {file.name}", file.known, actual)
         try:

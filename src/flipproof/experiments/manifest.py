@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import platform
 from collections.abc import Collection, Mapping
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from flipproof.experiments.spec import Experiment, Run
-from flipproof.files import write_whole
+from flipproof.files import digest_of, write_whole
 from flipproof.processor import kernels
 
 MANIFEST = "manifest.json"
@@ -153,11 +152,6 @@ def settings_of(experiment: Experiment, run: Run) -> str:
         settings["radii"] = RADII
     maps = [asdict(spec) for spec in experiment.chain(run.features)]
     return digest_of(json.dumps([dict(experiment.data), settings, maps], sort_keys=True, default=str))
-
-
-def digest_of(text: str) -> str:
-    """Return the SHA-256 of a text."""
-    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def _read(path: Path) -> dict[str, Any]:

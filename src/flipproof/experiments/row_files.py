@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.attacks.result import NO_ATTACK, standing_share
+from flipproof.attacks.result import NO_ATTACK, unbroken_share
 from flipproof.core.rounding import Floats, Integers
 from flipproof.files import write_whole
 
@@ -171,13 +171,13 @@ def worst_recall(rows: RunRows) -> float:
 def certified(rows: RunRows, method: str, flips: ArrayLike) -> Floats:
     """Share of test rows that are correct and certified at each number of flips."""
     # a row with radius r needs more than r flips to be lost
-    return standing_share(rows.label, rows["prediction"], rows[method].astype(np.float64) + 1, flips)
+    return unbroken_share(rows.label, rows["prediction"], rows[method].astype(np.float64) + 1, flips)
 
 
 def attacked(rows: RunRows, column: str, flips: ArrayLike) -> Floats:
     """Share of test rows that are still predicted correctly after an attack with each number of flips."""
     needed = np.where(rows[column] == NO_ATTACK, np.inf, rows[column])
-    return standing_share(rows.label, rows["prediction"], needed, flips)
+    return unbroken_share(rows.label, rows["prediction"], needed, flips)
 
 
 def median_radius(rows: RunRows, method: str) -> int:

@@ -20,12 +20,12 @@ from flipproof.attacks import smoothed_attack, undefended_attack
 from flipproof.core.rounding import Integers
 from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
-from flipproof.experiments.manifest import Manifest, digest_of, settings_of
+from flipproof.experiments.manifest import Manifest, settings_of
 from flipproof.experiments.row_files import COLUMNS, NOTHING, REMEDY, RowFile, RunRows
 from flipproof.experiments.sources import FeatureStore, Say, Slice, check_installed, load, slice_of
 from flipproof.experiments.spec import Experiment, Run
 from flipproof.experiments.tables_and_figures import draw, duality_gap, tables
-from flipproof.files import write_whole
+from flipproof.files import digest_of, write_whole
 from flipproof.learners.cluster import CertifiedClusterClassifier
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning

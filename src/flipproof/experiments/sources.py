@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import json
 import lzma
@@ -22,15 +21,15 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
-from threadpoolctl import threadpool_limits
 
 from flipproof import datasets
 from flipproof.datasets import Dataset
 from flipproof.datasets.shelf import Shelf
+from flipproof.determinism import single_threaded
 from flipproof.experiments.manifest import MADE_WITH, environment, misfit
 from flipproof.experiments.spec import Experiment, FeatureSpec
 from flipproof.features.training import TRAINER, torch_for
-from flipproof.files import write_whole
+from flipproof.files import digest_of_file, write_whole
 
 #: Errors that reading a damaged archive may raise.
 UNREADABLE = (
@@ -92,12 +91,6 @@ def _check(file: FeatureFile) -> None:
         raise ValueError("training and test rows have different numbers of columns")
     if wrong := misfit(file.made_with, MADE_WITH, "its record"):
         raise ValueError(wrong)
-
-
-def digest(path: Path) -> str:
-    """Return the SHA-256 of a file."""
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 #: Where the word vectors that specs name can be downloaded.
@@ -340,7 +333,7 @@ class FeatureStore:
         """Return the checksum of the file of word vectors that the features use, if any."""
         files = [spec.parameters["files"] for spec in self.experiment.chain(name) if spec.kind == "words"]
         paths = (word_vectors(self._setting.data_dir, names) for names in files)
-        return {path.name: digest(path) for path in paths}
+        return {path.name: digest_of_file(path) for path in paths}
 
     def kept(self, name: str) -> FeatureFile | None:
         """Return the stored features; None if there are none, or if they have another recipe."""
@@ -382,7 +375,7 @@ class FeatureStore:
     def checksum(self, name: str) -> str:
         """Return the checksum of the file of features; empty if they are not stored."""
         is_there = self.experiment.features[name].keep and self.path(name).exists()
-        return digest(self.path(name)) if is_there else ""
+        return digest_of_file(self.path(name)) if is_there else ""
 
     def _for_this_run(self, spec: FeatureSpec) -> FeatureSpec:
         changed = self.experiment.quick.get("features", {}).get(spec.name, {}) if self.part.is_quick else {}
@@ -452,5 +445,5 @@ def _one_thread(kind: str) -> Iterator[None]:
     """Compute features on one thread: with several, the last bits of sums differ, and training amplifies this."""
     if kind in NETWORKS:
         torch_for(f"The feature map {kind!r}")  # imported first: the limit does not apply to later imports
-    with threadpool_limits(limits=1):
+    with single_threaded():
         yield

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
+
+from flipproof.files import digest_of
 
 #: Purposes of a run: a row of the paper's table, a line for comparison in figures only, or beyond the paper.
 GROUPS = ("paper", "reference", "beyond")
@@ -185,7 +186,7 @@ def parse_experiment(name: str, content: bytes) -> Experiment:
             peers=tuple(table.get("peers", ())),
             caption=table.get("caption", ""),
             quick=table.get("quick", {}),
-            fingerprint=hashlib.sha256(content).hexdigest(),
+            fingerprint=digest_of(content),
         )
     except (KeyError, TypeError, tomllib.TOMLDecodeError) as error:
         raise ValueError(f"The spec of the experiment {name!r} is invalid: {error!r}.") from error

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
 from flipproof.assumptions import Assumption
+from flipproof.determinism import own_randomness
 from flipproof.features.images import Images, ImageTransformer, image_shape_of
 from flipproof.features.training import (
     TRAINING_CONSTRAINTS,
@@ -17,7 +18,6 @@ from flipproof.features.training import (
     apply_in_batches,
     device_of,
     fingerprint,
-    own_randomness,
     set_weights,
     torch_for,
     train,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.assumptions import Assumption
+from flipproof.determinism import own_randomness
 from flipproof.features.images import Images, ImageTransformer
 from flipproof.features.training import (
     TRAINING_CONSTRAINTS,
@@ -19,7 +20,6 @@ from flipproof.features.training import (
     device_of,
     fingerprint,
     load_tensors,
-    own_randomness,
     torch_for,
     train,
     weights_of,

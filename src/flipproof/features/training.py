@@ -12,9 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable
-from contextlib import contextmanager
 from dataclasses import dataclass
-from hashlib import sha256
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -22,7 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.files import write_whole
+from flipproof.determinism import own_randomness
+from flipproof.files import digest_of_pieces, write_whole
 from flipproof.parameters import NONE, VERBOSE, Constraints, instance, integer, number
 
 #: Version of the training procedure; it changes whenever the same data and settings would give another network.
@@ -74,21 +73,12 @@ def device_of(torch: Any, device: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-@contextmanager
-def own_randomness(torch: Any, seed: int) -> Any:
-    """Use this seed inside the context and leave PyTorch's global random state unchanged."""
-    with torch.random.fork_rng():
-        torch.manual_seed(seed)
-        yield
-
-
 def fingerprint(arrays: list[NDArray[Any]], settings: dict[str, Any]) -> str:
     """Return a digest of the data, the settings and the trainer; a checkpoint is resumed only if it matches."""
-    digest = sha256(repr([TRAINER, *sorted(settings.items())]).encode())
+    pieces: list[str | memoryview] = [repr([TRAINER, *sorted(settings.items())])]
     for array in arrays:
-        digest.update(f"{array.dtype} {array.shape}".encode())
-        digest.update(np.ascontiguousarray(array).data)
-    return digest.hexdigest()
+        pieces += [f"{array.dtype} {array.shape}", np.ascontiguousarray(array).data]
+    return digest_of_pieces(pieces)
 
 
 def train(torch: Any, network: Any, loss_of: Callable[[Any], Any], n_rows: int, how: Training, made_from: str) -> None:

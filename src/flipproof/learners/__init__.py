@@ -1,1 +1,1 @@
-"""Certified learners: one file each, all on the same engine."""
+"""Certified learners: one module each, all on the same engine."""

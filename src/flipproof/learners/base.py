@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from threadpoolctl import threadpool_limits
 
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.assumptions import Assumption, as_assumption
@@ -28,6 +27,7 @@ from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers, scale
 from flipproof.core.votes import LARGEST_PRECISION, EstimatedScores, VoteSource, all_votes, class_scores, group_votes
+from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory
 from flipproof.learners.row_by_row import votes_row_by_row
 from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of
@@ -35,19 +35,19 @@ from flipproof.parameters import NONE, Constraints, check_parameters, instance, 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
 
-#: Noises that ``noise="auto"`` tries, as parts of the largest valid q, (K - 1) / K. The smallest is mostly the best.
+#: Noises that ``noise="auto"`` tries, as fractions of the largest valid q, (K - 1) / K. The smallest is usually best.
 AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
 
 SMALLEST_PRECISION = 2
 
 
 class LabelLinearParameters(CertifiedClassifier):
-    """A certified classifier with the parameters that all label-linear learners have, wherever their rows are."""
+    """A certified classifier with the parameters of all label-linear learners, in memory and in blocks."""
 
     parameter_constraints: ClassVar[Constraints] = {
         "noise": number(closed="both") | instance(LabelFlip, "a LabelFlip") | one_of("auto"),
         "method": one_of(*METHODS),
-        "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits of a vote"),
+        "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits per vote"),
         "block_size": NONE | integer(1),
     }
 
@@ -72,34 +72,33 @@ class LabelLinearParameters(CertifiedClassifier):
 
 
 class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
-    """A classifier whose class scores are sums of label-free votes over the training labels; subclass it for your own.
+    """A classifier whose class scores are sums of label-free votes of the training labels; subclass it to add one.
 
-    A subclass says how much every training row weighs for a test row: `fit_without_labels` sees the training features,
-    `label_free_weights` the test features, and neither ever sees a label. That is all: predictions, certificates and
-    attacks follow. :func:`flipproof.checks.check_certifier` tries every attack on small problems.
+    A subclass defines the weight of every training row for a test row: `fit_without_labels` gets the training features,
+    `label_free_weights` the test features, and neither gets a label. Predictions, certificates and attacks are derived
+    from these weights. :func:`flipproof.checks.check_certifier` tries every attack on small problems.
 
-    `label_free_weights` is asked about one test row at a time. A subclass that knows a faster way overrides
-    :meth:`votes` instead, as flipproof's own learners do. Every learner provides its votes to attacks and collective
-    certificates by the methods of :class:`flipproof.core.provider.VoteProvider`, whichever of the two it defines.
+    `label_free_weights` is called with one test row at a time. For speed, override :meth:`votes_on` instead, as the
+    learners in flipproof do. In both cases, attacks and collective certificates get the votes through the methods of
+    :class:`flipproof.core.provider.VoteProvider`.
 
     Parameters
     ----------
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
-        Bits of a vote, 2 to 24. Weights are rounded to votes: the certificate is about the rounded classifier, which is
-        the one that predicts.
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0.
+        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over blocks of test rows, as in joblib. No result depends on it.
+        Threads over blocks of test rows, as in joblib. It does not affect results.
 
     Examples
     --------
@@ -115,35 +114,36 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     array([1])
     """
 
-    #: Whether `fit_without_labels` gets a copy of the rows, for learners that keep them: what their owner does to the
-    #: original later must not change any vote.
+    #: Whether `fit_without_labels` gets a copy of the rows. Needed by learners that keep the rows: later changes to the
+    #: original array must not change any vote.
     _gets_a_copy = True
 
     def fit_without_labels(self, X: Floats) -> None:
-        """Learn whatever the weights need from the training features alone."""
-        raise NotImplementedError(f"{type(self).__name__} must say what it learns from X in fit_without_labels(X).")
+        """Learn what the weights need from the training features alone."""
+        raise NotImplementedError(f"{type(self).__name__} must define fit_without_labels(X).")
 
     def label_free_weights(self, Z: Floats) -> Any:
-        """Return the weights of all training rows for test rows: an array, dense or sparse, of shape (m, n).
+        """Return the weights of all training rows for test rows: a dense or sparse array of shape (m, n).
 
-        Or a pair of those and offsets of shape (m, K), which are added to the scores. Called with one row at a time and
-        on one thread, so that the weights for a row never depend on the rows that come with it, down to the last bit.
+        It may also return a pair: the weights, and offsets of shape (m, K) that are added to the scores. It is called
+        with one row at a time and on one thread, so that the weights for a row are bit-identical in any batch.
         """
-        raise NotImplementedError(f"{type(self).__name__} must return weights (m, n) from label_free_weights(Z).")
+        raise NotImplementedError(
+            f"{type(self).__name__} must define label_free_weights(Z), which returns weights of shape (m, n)."
+        )
 
-    def votes(self, Z: Floats) -> VoteSource:
-        """Return the votes of all training rows on a block of test rows, as `test_features` returned them.
+    def votes_on(self, Z: Floats) -> VoteSource:
+        """Return the votes of all training rows on a block of test rows, given as `test_features` returned them.
 
-        This asks `label_free_weights` about one row at a time. Override it to be faster: return weights as
-        :func:`~flipproof.core.votes.dense_votes` or :func:`~flipproof.core.votes.sparse_votes` round them to
-        `precision_` bits. The votes on a row must not depend on the other rows of the block, down to the last bit, nor
-        on any label.
+        This calls `label_free_weights` with one row at a time. Override it for speed: round the weights to `precision_`
+        bits by :func:`~flipproof.core.votes.dense_votes` or :func:`~flipproof.core.votes.sparse_votes`. The votes on a
+        row must be bit-identical in any block, and must not depend on any label.
         """
         n_train, n_classes = self.n_rows_, len(self.classes_)
         return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
 
     def _fit_with_labels(self, codes: Integers) -> None:
-        """Do what has to read labels; each such thing belongs into `_learner_assumptions`."""
+        """Compute what needs the labels. If a vote depends on it, `_learner_assumptions` must say so."""
 
     def rule_depends_on_noise(self) -> bool:
         """Tell whether the deployed rule depends on the noise (M5)."""
@@ -154,11 +154,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return None
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
-        """Return the scores without offsets, estimated cheaply and with a proven error; None if there is no way."""
+        """Return cheap estimates of the scores without offsets, with proven error bounds; None by default."""
         return None
 
     def _without_repeats(self, Z: Floats) -> tuple[Floats, Integers]:
-        """Return test rows whose votes are those of all, and for each test row the number of the one with its votes."""
+        """Return test rows with distinct votes, and for each test row the index of the one that has its votes."""
         return Z, np.arange(len(Z))
 
     def _votes_per_row(self) -> int:
@@ -166,15 +166,15 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return self.n_rows_
 
     def _numbers_per_row(self) -> int:
-        """Return how many numbers `votes` has in memory for each test row, besides the votes themselves."""
+        """Return how many numbers `votes_on` holds in memory per test row, besides the votes themselves."""
         return 3 * self.n_rows_
 
     def _learner_assumptions(self) -> Iterable[Assumption | str]:
-        """Return what certificates rest on beyond what is common to all learners, as assumptions or in words."""
+        """Return the assumptions of this learner, besides those common to all learners, as objects or as sentences."""
         return []
 
     def fit(self, X: Any, y: Any) -> LabelLinearClassifier:
-        """Fit to training features and labels; the labels are only counted, never learnt from.
+        """Fit to training features and labels; the labels enter only as votes.
 
         Parameters
         ----------
@@ -201,14 +201,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts lowest.
 
-        The learner's estimate decides every row whose lead is larger than the proven error of the estimate; the votes
-        decide the rest. The answer is always that of the votes.
+        Rows whose estimated lead exceeds the proven error of the estimate are decided by the estimate, all others by
+        counting votes. The result is always the same as by counting votes.
         """
         codes = predicted_codes(self.test_features(X), self._estimate, self._scores)
         return np.asarray(self.classes_[codes])
 
     def _estimate(self, Z: Floats) -> EstimatedScores | None:
-        """Return the estimated scores of the deployed rule, if there are any."""
+        """Return the estimated scores of the deployed rule, or None."""
         estimate = self._estimated_scores(Z)
         if estimate is None or self.noise_ is None:
             return estimate
@@ -220,14 +220,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return class_values(*self._scores(self.test_features(X)))
 
     def vote_weights(self, X: Any) -> tuple[Floats, Floats]:
-        """Return what the prediction is made of: alpha (m, n) and offsets (m, K), in the paper's notation.
+        """Return the weights alpha (m, n) and offsets (m, K) of the prediction, in the paper's notation.
 
-        ``argmax(alpha @ onehot(y) + offsets)`` is the prediction, whatever the labels y. This is the one method that
-        needs memory of m times n: call it on a few rows.
+        ``argmax(alpha @ onehot(y) + offsets)`` is the prediction for any labels y. The result is a dense array of m
+        times n numbers: call this on a few rows.
         """
-        source = self.votes(self.test_features(X))
+        source = self.votes_on(self.test_features(X))
         votes = all_votes(source)
-        offsets = self.offsets(source, votes.sum(axis=1).astype(np.int64))
+        offsets = self.offsets_on(source, votes.sum(axis=1).astype(np.int64))
         down = -source.exponent[:, None]
         return scale(votes, down), scale(offsets.astype(np.float64), down)
 
@@ -239,10 +239,10 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         X : array or data frame of shape (m, k)
             Test rows.
         method : {"exact", "tight", "kl"}, optional
-            ``"exact"``: the largest radius that is true. ``"kl"`` and ``"tight"``: by noise on the labels, as in the
-            paper. All three speak of what :meth:`predict` returns. Default: the learner's `method`.
+            ``"exact"``: the largest radius that holds. ``"kl"`` and ``"tight"``: by noise on the labels, as in the
+            paper. All three certify what :meth:`predict` returns. Default: the learner's `method`.
         adversary : Adversary, optional
-            What can be done to the labels. Default: any label may be changed to anything.
+            What an attacker can do to the labels. Default: change any label to any class.
 
         Returns
         -------
@@ -256,7 +256,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if n_jobs == 1:
             parts = [self._certify_block(Z[rows], method, powers) for rows in blocks]
         else:
-            with threadpool_limits(limits=1, user_api="blas"):
+            with single_threaded("blas"):
                 work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
         check_blocks(parts, powers.scope.n_touchable, *estimated_winners(Z, self._estimate))
@@ -273,29 +273,29 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return statement.certificates(parts, like)
 
     def _certify_block(self, Z: Floats, method: str, powers: Powers) -> CertifiedBlock:
-        source, n_classes = self.votes(Z), len(self.classes_)
+        source, n_classes = self.votes_on(Z), len(self.classes_)
         if method == "exact" and powers.groups is not None:
             votes = class_scores(source, self.label_codes_, n_classes)
-            scores = votes + self.offsets(source, votes.sum(axis=1))
+            scores = votes + self.offsets_on(source, votes.sum(axis=1))
             by_group = group_votes(source, self.label_codes_, n_classes, powers.groups, powers.changeable)
             return CertifiedBlock(certify_groups_exactly(by_group, scores, powers.scope), source.exponent)
         free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
-        offsets = fixed + self.offsets(source, (free.scores + fixed).sum(axis=1))
+        offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
         noises = noises_to_try(self.noise_, n_classes)
         return CertifiedBlock(certify_counted(free, offsets, method, noises, powers.scope), source.exponent)
 
     def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
-        """Return the scores of the deployed rule, counted vote by vote, and the grid of each row."""
+        """Return the scores of the deployed rule, counted vote by vote, and the grid exponent of each row."""
         Z, like = self._without_repeats(Z)
         scores, exponents = [], []
         for rows in self.blocks(len(Z)):
-            source = self.votes(Z[rows])
+            source = self.votes_on(Z[rows])
             votes = class_scores(source, self.label_codes_, len(self.classes_))
-            scores.append(votes + self.offsets(source, votes.sum(axis=1)))
+            scores.append(votes + self.offsets_on(source, votes.sum(axis=1)))
             exponents.append(source.exponent)
         return np.concatenate(scores)[like], np.concatenate(exponents)[like]
 
-    def offsets(self, source: VoteSource, sums: Integers) -> Integers:
+    def offsets_on(self, source: VoteSource, sums: Integers) -> Integers:
         """Return the offsets of the deployed rule on the grid, given the sum of all votes on each test row."""
         offsets = getattr(source, "offsets", None)
         if offsets is None:
@@ -307,7 +307,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         check_parameters(self, "block_size")
         n_classes, held = len(self.classes_), self._numbers_per_row()
         if powers is not None and not powers.changeable.all():
-            n_classes *= 2  # those that cannot be changed are counted apart
+            n_classes *= 2  # votes that cannot be changed are counted separately
         if powers is not None and powers.groups is not None:
             held += 8 * min(self.n_rows_, powers.scope.n_touchable * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
@@ -317,36 +317,38 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
 
 def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:
-    """Return the noise that the parameter `noise` of a learner stands for; None for ``"auto"``."""
+    """Return the noise that a learner's `noise` parameter specifies; None for ``"auto"``."""
     if isinstance(noise, str):  # "auto"
         if rule_depends_on_noise:
             raise ValueError(
-                "noise='auto' needs a prediction that does not depend on the noise, but without an intercept and "
-                "with two classes it does. Set fit_intercept=True, or give q as a number."
+                "noise='auto' needs a prediction that does not depend on the noise, but with two classes and no "
+                "intercept it does. Set fit_intercept=True, or give q as a number."
             )
         return None
     flip = noise if isinstance(noise, LabelFlip) else LabelFlip(noise)
     if flip.n_classes not in (None, n_classes):
-        raise ValueError(f"noise is for {flip.n_classes} classes, but there are {n_classes} in the training labels.")
+        raise ValueError(
+            f"noise is for {flip.n_classes} classes, but there are {n_classes}. Give q as a number instead."
+        )
     return flip.with_classes(n_classes)
 
 
 def noises_to_try(noise: LabelFlip | None, n_classes: int) -> list[LabelFlip]:
-    """Return the noises of which each test row is certified by the best; None stands for a grid of them."""
+    """Return the noises to try; each test row keeps the best one. For None, these are a grid."""
     if noise is not None:
         return [noise]
     return [LabelFlip(part * (n_classes - 1) / n_classes, n_classes) for part in AUTO_NOISES]
 
 
 def class_values(scores: Integers, exponent: Integers) -> Floats:
-    """Return scores on the grid as those of weights, shape (m, K); with two classes their difference, shape (m,)."""
+    """Return integer scores in units of weights, shape (m, K); with two classes their difference, shape (m,)."""
     values = scale(scores.astype(np.float64), -exponent[:, None])
     return values[:, 1] - values[:, 0] if scores.shape[1] == 2 else values
 
 
 @dataclass(frozen=True)
 class Statement:
-    """What the certificates of all test rows say in common.
+    """What the certificates of all test rows have in common.
 
     Attributes
     ----------
@@ -359,10 +361,11 @@ class Statement:
     n_labels : int
         Number of training labels.
     assumptions : tuple of Assumption
-        What the certificates rest on.
+        What the certificates assume.
     adversary : Adversary or None
-        Who is certified against, and `scope` what that comes to.
+        The adversary that the certificates hold against.
     scope : Scope
+        What this adversary can change in these labels.
     """
 
     method: str
@@ -374,7 +377,7 @@ class Statement:
     scope: Scope
 
     def certificates(self, blocks: Sequence[CertifiedBlock], like: Integers | slice = slice(None)) -> Certificates:
-        """Put the certificates of blocks together; `like` names, for each test row, the one with the same votes."""
+        """Join the certificates of blocks; `like` gives, for each test row, the index of one with the same votes."""
 
         def joined(name: str) -> NDArray[Any]:
             return np.asarray(np.concatenate([getattr(block.found, name) for block in blocks])[like])

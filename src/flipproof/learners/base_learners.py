@@ -1,22 +1,19 @@
-"""Fit anybody's classifiers and ask them, so that the answers depend on nothing but their own rows and labels.
+"""Fit base learners and collect their predictions, which depend only on each base learner's training rows and labels.
 
-A certificate about many small classifiers needs each of them to give the same answer whenever it is fitted to the same
-rows and asked about the same test row. Floating-point sums do not: their last bits change with the number of threads
-and with the rows that come along, and a last bit can turn a vote. So everything here runs on one thread, and a test row
-is asked about alone, unless its answer provably does not depend on its company. Random numbers are the same in each fit
-and for each test row; and since no list of their sources is complete, one classifier is fitted twice, and compared.
+A certificate about many small classifiers needs each of them to predict the same whenever it is fitted to the same rows
+and labels. Floating-point sums do not guarantee that: their last bits change with the number of threads and with the
+other rows in the batch, and a last bit can change a vote. So everything here runs on one thread, and each test row is
+predicted alone, unless its prediction provably does not depend on the batch. Random numbers are the same in each fit
+and for each test row. Since no list of their sources is complete, one classifier is fitted twice and compared.
 """
 
 from __future__ import annotations
 
-import sys
 import warnings
-from collections.abc import Callable
-from functools import lru_cache
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
-from joblib import Parallel, delayed, effective_n_jobs, parallel_backend
+from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 from sklearn.base import is_regressor
 from sklearn.dummy import DummyClassifier
@@ -26,18 +23,15 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
-from threadpoolctl import ThreadpoolController
 
 from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers
 from flipproof.core.votes import EstimatedScores
-from flipproof.determinism import on_one_thread
-from flipproof.learners.clones import own_clone, start_anew, with_seeds
+from flipproof.determinism import on_one_core, start_anew, with_seeds
+from flipproof.learners.clones import own_clone
 from flipproof.parameters import Constraint
 
-Result = TypeVar("Result")
-
-#: Predictions by comparisons, and by sums that are taken for each test row on its own and in a fixed order.
-ROWS_APART = (
+#: Classifiers that predict by comparisons, or by sums over each test row separately and in a fixed order.
+ROW_WISE_CLASSIFIERS = (
     DecisionTreeClassifier,
     ExtraTreeClassifier,
     RandomForestClassifier,
@@ -45,39 +39,24 @@ ROWS_APART = (
     HistGradientBoostingClassifier,
 )
 
-#: Strategy of the DummyClassifier that stands in where all labels are the same.
+#: Strategy of the DummyClassifier that replaces the base learner where all labels are the same.
 ONE_CLASS = "most_frequent"
 
-#: Transformers that treat every number on its own.
-NUMBERS_APART = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
+#: Transformers that transform every number separately.
+ELEMENTWISE_STEPS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
-#: Predictions by the highest of ``X @ coef_.T + intercept_``; with two classes, by its sign.
-LINEAR = (LogisticRegression, RidgeClassifier, LinearSVC, SGDClassifier, Perceptron)
+#: Classifiers that predict the highest of ``X @ coef_.T + intercept_``; with two classes, its sign.
+LINEAR_CLASSIFIERS = (LogisticRegression, RidgeClassifier, LinearSVC, SGDClassifier, Perceptron)
 
-#: Rows of its own, and as many others, that a classifier is asked about to see whether it comes out the same.
+#: To check that a base learner is reproducible, its predictions are compared on this many of its training rows, and on
+#: as many other rows.
 ROWS_COMPARED = 50
-
-
-def on_one_core(compute: Callable[[], Result]) -> Result:
-    """Return what `compute` returns without any other thread: of BLAS, of OpenMP, of joblib."""
-
-    def without_others() -> Result:
-        with _openmp_pools(len(sys.modules)).limit(limits=1), parallel_backend("sequential"):
-            return compute()
-
-    return on_one_thread(without_others)
-
-
-@lru_cache(maxsize=1)
-def _openmp_pools(n_modules: int) -> ThreadpoolController:
-    """Find the OpenMP libraries of the process: a matter of milliseconds, and only a new module can bring a new one."""
-    return ThreadpoolController().select(user_api="openmp")
 
 
 def _is_base_learner(estimator: Any) -> bool:
     needed = ("fit", "predict", "get_params")
     is_estimator = not isinstance(estimator, type) and all(hasattr(estimator, name) for name in needed)
-    # what has no tags is not scikit-learn's own, and may well be a classifier
+    # estimators without tags are not from scikit-learn, and may well be classifiers
     return is_estimator and not (hasattr(estimator, "__sklearn_tags__") and is_regressor(estimator))
 
 
@@ -88,7 +67,7 @@ BASE_LEARNER = Constraint(_is_base_learner, ("a scikit-learn classifier",))
 def fit_base_learners(
     estimator: Any, X: Floats, labels: NDArray[Any], members: list[Integers], n_jobs: int | None
 ) -> list[Any]:
-    """Fit a clone of the estimator to each set of rows, in processes if there are to be several."""
+    """Fit a clone of the estimator to each set of rows, in parallel processes if `n_jobs` says so."""
     numbered = list(enumerate(members))
     n_workers = min(effective_n_jobs(n_jobs), len(members))
     if n_workers == 1:
@@ -106,7 +85,7 @@ def _fit_each(
 ) -> list[Any]:
     def fit_one(number: int, rows: Integers) -> Any:
         present = np.unique(labels[rows])
-        if len(present) == 1:  # many classifiers refuse a single class; there is nothing to learn from it anyway
+        if len(present) == 1:  # many classifiers refuse a single class, and there is nothing to learn
             return DummyClassifier(strategy=ONE_CLASS).fit(X[rows], labels[rows])
 
         def fit() -> Any:
@@ -125,19 +104,19 @@ def _fit_each(
     return on_one_core(lambda: [fit_one(number, rows) for number, rows in members])
 
 
-def check_comes_out_the_same(
+def check_reproducible(
     estimator: Any, X: Floats, labels: NDArray[Any], members: list[Integers], models: list[Any]
 ) -> None:
-    """Fit one of the models again, and refuse an estimator that comes out otherwise, or answers otherwise when asked.
+    """Refit one of the models, and refuse the estimator if a refit or a second call of `predict` predicts differently.
 
-    The part with the most classes, and the most rows besides those of its largest class, is the one in which random
-    numbers have the most to decide. It is fitted after all others, so that what the latest fit leaves behind for the
-    next shows too; what the very first one leaves for all others does not, and is assumed away. This costs one fit
-    more, of as many as there are parts, and some three hundred answers.
+    The partition with the most classes, and then the most rows outside its largest class, is the one where random
+    numbers have the most influence. It is refitted after all others, which also detects state that the latest fit
+    leaves for the next. State that the very first fit leaves for all others is not detected: certificates assume that
+    it does not exist. The check costs one more fit and some three hundred predictions.
     """
-    telling = [_how_telling(labels[rows]) for rows in members]
-    number = max(range(len(members)), key=telling.__getitem__)
-    if telling[number][0] < 2:
+    diversity = [_label_diversity(labels[rows]) for rows in members]
+    number = max(range(len(members)), key=diversity.__getitem__)
+    if diversity[number][0] < 2:
         return
     rows, others = members[number], np.delete(np.arange(len(X)), members[number])
     Z = X[np.concatenate([_some(rows), _some(others)])].astype(np.float64, order="C")
@@ -146,39 +125,39 @@ def check_comes_out_the_same(
         return on_one_core(lambda: with_seeds(lambda: _observed(model, Z)))
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # what there is to say has been said in the first fit, or is when it predicts
+        warnings.simplefilter("ignore")  # the first fit, or predict, shows the same warnings
         [again] = _fit_each(estimator, X, labels, [(number, rows)], len(members))
-        first, refitted, asked_again = (observed(model) for model in (models[number], again, models[number]))
-    for when, then in (("fitted again to the same rows and labels", refitted), ("asked again", asked_again)):
+        first, refitted, repeated = (observed(model) for model in (models[number], again, models[number]))
+    for when, then in (("it is refitted to the same rows and labels", refitted), ("predict is called again", repeated)):
         n_different = int(np.count_nonzero((first != then).any(axis=1)))
         if n_different:
             raise ValueError(
-                f"The base learner {type(estimator).__name__} does not predict the same when it is {when}: "
-                f"{n_different} of {len(Z)} rows differ. A certificate needs one that does. Give a number as "
-                "random_state or seed to it, and to all that it is made of, wherever random numbers are drawn; what "
-                "keeps something from one fit to the next cannot be certified."
+                f"The base learner {type(estimator).__name__} must be reproducible, but predicts {n_different} of "
+                f"{len(Z)} rows differently when {when}. Set random_state or seed to an integer wherever it draws "
+                "random numbers, also in its steps. A learner that keeps state between fits cannot be certified."
             )
 
 
-def _how_telling(labels: NDArray[Any]) -> tuple[int, int]:
+def _label_diversity(labels: NDArray[Any]) -> tuple[int, int]:
+    """Return the number of classes, and the number of labels outside the largest class."""
     counts = np.unique(labels, return_counts=True)[1]
     return len(counts), int(counts.sum() - counts.max())
 
 
 def _some(rows: Integers) -> Integers:
-    """Return some of the rows, evenly spread."""
+    """Return at most `ROWS_COMPARED` of the rows, evenly spaced."""
     return rows[np.unique(np.linspace(0, len(rows) - 1, ROWS_COMPARED).astype(np.int64))] if len(rows) else rows
 
 
 def _observed(model: Any, Z: Floats) -> NDArray[Any]:
-    """Return what a model says about each row: its answer and, where there are some, its scores to the last bit."""
-    columns = [_answers(model, Z).astype(object)]
+    """Return the prediction of a model for each row and, if it has scores, their bits."""
+    columns = [_predictions(model, Z).astype(object)]
     for name in ("decision_function", "predict_proba"):
         try:
             scores = np.asarray(getattr(model, name)(Z.copy()), dtype=np.float64).reshape(len(Z), -1)
-        except Exception:  # many have none, or not with these settings
+        except Exception:  # many models have no scores, or not with these settings
             continue
-        columns += list(scores.view(np.int64).T.astype(object))  # as bits, in which NaN equals NaN
+        columns += list(scores.view(np.int64).T.astype(object))  # as bits, so that NaN equals NaN
     return np.stack(columns, axis=1)
 
 
@@ -187,57 +166,57 @@ def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats) -> ND
     Z = np.array(Z, dtype=np.float64, order="C")
     votes = np.empty((len(Z), len(models)), dtype=np.min_scalar_type(len(classes) - 1))
 
-    def ask() -> None:
+    def predict_all() -> None:
         for number, model in enumerate(models):
-            votes[:, number] = _codes(_answers(model, Z), classes, model)
+            votes[:, number] = _codes(_predictions(model, Z), classes, model)
 
-    on_one_core(lambda: with_seeds(ask))
+    on_one_core(lambda: with_seeds(predict_all))
     return votes
 
 
-def _answers(model: Any, Z: Floats) -> NDArray[Any]:
-    """Predict every row as if it came alone: those at once for which company makes no difference, the others alone."""
-    answers, settled = _settled_answers(model, Z)
-    if answers is not None and settled.all():
-        return answers
+def _predictions(model: Any, Z: Floats) -> NDArray[Any]:
+    """Predict every row as if it were alone: in one batch where the batch makes no difference, else one at a time."""
+    predictions, settled = _batch_predictions(model, Z)
+    if predictions is not None and settled.all():
+        return predictions
     alone = np.flatnonzero(~settled)
-    asked = [_answer(model, Z[row : row + 1].copy()) for row in alone]
-    if answers is None:
-        return np.concatenate(asked)
-    answers[alone] = np.concatenate(asked)
-    return answers
+    one_by_one = [_predict_alone(model, Z[row : row + 1].copy()) for row in alone]
+    if predictions is None:
+        return np.concatenate(one_by_one)
+    predictions[alone] = np.concatenate(one_by_one)
+    return predictions
 
 
-def _answer(model: Any, row: Floats) -> NDArray[Any]:
-    start_anew()  # random numbers for a row are the same, whatever rows were asked about before
+def _predict_alone(model: Any, row: Floats) -> NDArray[Any]:
+    start_anew()  # random numbers for a row must not depend on the rows predicted before
     return np.asarray(model.predict(row)).reshape(1)
 
 
-def _settled_answers(model: Any, Z: Floats) -> tuple[NDArray[Any] | None, NDArray[np.bool_]]:
-    """Predict all rows at once, where that is known to be worth while, and tell which answers are those of any company.
+def _batch_predictions(model: Any, Z: Floats) -> tuple[NDArray[Any] | None, NDArray[np.bool_]]:
+    """Predict all rows in one batch, if that is safe for some, and tell for which rows any batch gives the same.
 
-    Soundness: exact types only, since a subclass may predict as it likes.
+    Soundness: exact types only, since a subclass may predict in a different way.
     """
     is_constant = type(model) is DummyClassifier and model.strategy == ONE_CLASS
-    if is_constant or type(model) in ROWS_APART:
+    if is_constant or type(model) in ROW_WISE_CLASSIFIERS:
         return np.asarray(model.predict(Z)), np.ones(len(Z), dtype=bool)
-    if type(model) is Pipeline and len(model) > 1 and all(type(step) in NUMBERS_APART for step in model[:-1]):
-        return _settled_answers(model[-1], model[:-1].transform(Z.copy()))
-    if type(model) in LINEAR:
+    if type(model) is Pipeline and len(model) > 1 and all(type(step) in ELEMENTWISE_STEPS for step in model[:-1]):
+        return _batch_predictions(model[-1], model[:-1].transform(Z.copy()))
+    if type(model) in LINEAR_CLASSIFIERS:
         leader, settled = _linear_scores(model, Z).decided()
         return np.asarray(model.classes_[leader]), settled
     return None, np.zeros(len(Z), dtype=bool)
 
 
 def _linear_scores(model: Any, Z: Floats) -> EstimatedScores:
-    """Return the scores of a linear classifier, and how far they may be from those that another company gives.
+    """Return the scores of a linear classifier, and a bound on how far they may be from the scores in another batch.
 
-    Soundness: in whatever order its k products are added up, with or without fused operations, a score is within
-    (k + 2) u (|x|'|w| + |b|) / (1 - (k + 2) u) of the true one, plus what underflow loses; twice that lies between any
-    two of them. The bound below is as large again, for its own rounding.
+    Soundness: in any order of summation of its k products, with or without fused operations, a score is within
+    (k + 2) u (|x|'|w| + |b|) / (1 - (k + 2) u) of the true one, plus the loss by underflow; two computed scores differ
+    by at most twice that. The bound below is doubled once more to cover its own rounding.
     """
     n_terms = Z.shape[1] + 2
-    with np.errstate(over="ignore", invalid="ignore"):  # what overflows is not settled
+    with np.errstate(over="ignore", invalid="ignore"):  # rows that overflow are not settled
         scores = np.asarray(model.decision_function(Z)).reshape(len(Z), -1)
         size = np.abs(Z) @ np.abs(np.atleast_2d(model.coef_)).T + np.abs(model.intercept_)
         error = 4 * n_terms * (UNIT_ROUNDOFF * size + np.finfo(np.float64).tiny)
@@ -247,11 +226,11 @@ def _linear_scores(model: Any, Z: Floats) -> EstimatedScores:
     return EstimatedScores(scores, error, np.zeros(len(Z), dtype=np.int64))
 
 
-def _codes(answers: NDArray[Any], classes: NDArray[Any], model: Any) -> Integers:
-    known = np.isin(answers, classes)
+def _codes(predictions: NDArray[Any], classes: NDArray[Any], model: Any) -> Integers:
+    known = np.isin(predictions, classes)
     if not known.all():
         raise ValueError(
-            f"The base learner {type(model).__name__} predicts {answers[~known][0]!r}, which is none of the classes "
-            f"{classes.tolist()}."
+            f"The base learner {type(model).__name__} must predict one of the classes {classes.tolist()}. "
+            f"Got {predictions[~known][0]!r} instead."
         )
-    return np.searchsorted(classes, answers)
+    return np.searchsorted(classes, predictions)

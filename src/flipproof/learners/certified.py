@@ -18,16 +18,16 @@ from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.determinism import on_one_thread
-from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of, with_seeds
+from flipproof.determinism import on_one_thread, with_seeds
+from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of
 from flipproof.learners.row_by_row import row_tiles
 from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
-#: What features are converted to: the first, unless they are of the other already.
+#: Features are converted to the first type, unless they already have the second.
 FEATURE_TYPES = [np.float64, np.float32]
 
-#: What the features step must be.
+#: Description of a valid features step.
 LABEL_FREE_TRANSFORMER = "a transformer that can be fitted without labels"
 
 
@@ -51,14 +51,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Predict, and certify every prediction."""
 
     def _check_parameters(self) -> None:
-        """Refuse parameters that no fit could make sense of; subclasses check how they go together."""
+        """Refuse invalid parameters; subclasses also refuse combinations that are invalid."""
         check_parameters(self)
 
     def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
             raise ValueError(
-                f"{type(self).__name__} learns from rows in memory. Got {type(X).__name__} instead: read them, or use "
-                "the learners of flipproof.streaming, which visit rows in files, in blocks and in Dask."
+                f"{type(self).__name__} needs training rows in memory. Got {type(X).__name__} instead: load them, or "
+                "use the learners of flipproof.streaming, which read rows from files, blocks or Dask."
             )
         if self.features is None:
             self.features_ = None
@@ -76,7 +76,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(X), y
 
     def test_features(self, X: Any) -> Floats:
-        """Return what the votes on test rows depend on: their features, after the learner's features step."""
+        """Return the features of test rows after the learner's features step: all that their votes depend on."""
         check_is_fitted(self)
         if self.features_ is None:
             return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
@@ -86,15 +86,15 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return on_one_thread(lambda: self._transformed_in_tiles(X))
 
     def _transformed(self, X: Any) -> Any:
-        """Return what the features step makes of rows; random numbers in it are the same at every call."""
+        """Return the output of the features step for rows; it draws the same random numbers in every call."""
         step: Any = self.features_
         return with_seeds(lambda: step.transform(fresh(X)))
 
     def _transformed_in_tiles(self, X: Any) -> Floats:
-        """Return the features of test rows, to the last bit the same for a row alone and in any company.
+        """Return the features of test rows, bit-identical for a row in any batch.
 
-        A matrix product takes other paths for other numbers of rows, and adds up in another order on each. So the step
-        is always asked for tiles of one size; the last one is filled up with its last row.
+        A matrix product chooses its order of summation by the number of rows. So the step always gets tiles of the same
+        size; the last tile is padded with copies of its last row.
         """
         tiles = [
             np.asarray(check_array(self._transformed(tile), dtype=FEATURE_TYPES, estimator=self))[:n_rows]
@@ -102,14 +102,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         ]
         return np.vstack(tiles)
 
-    #: What to do with the steps of a Pipeline, which a certificate must take on trust: one of `STEP_REMEDIES`.
+    #: How users can avoid the assumption about the steps of a Pipeline: a key of `STEP_REMEDIES`.
     step_remedy = "features"
 
-    #: Whether certificates are about changed training features, too.
+    #: Whether certificates also cover changed training features.
     covers_features: Any = False
 
     def _common_assumptions(self) -> list[Assumption]:
-        """Return what certificates of any learner rest on, at the time of fitting."""
+        """Return the assumptions that all learners have in common, as of this fit."""
         found = [Assumption("labels-only")]
         if self.classes is None:
             found.append(Assumption("classes-read", {"n_classes": len(self.classes_)}))
@@ -122,8 +122,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
         return found
 
-    def _also_assume(self, assumption: Assumption | str) -> None:
-        """Add to what the certificates of this fit rest on."""
+    def also_assume(self, assumption: Assumption | str) -> None:
+        """Add an assumption to the certificates of this fit."""
         self._assumed = (*self._assumed, as_assumption(assumption))
 
 
@@ -152,7 +152,7 @@ class LabelsInMemory(CertifiedClassifier):
             self.is_labeled_ = _labeled_rows(unlabeled, len(y))
             labels = column_or_1d(label_values(_given_labels(y, self.is_labeled_)))
             assert_all_finite(labels, input_name="y")
-            # whatever stands in for the missing labels is not looked at
+            # the placeholders of missing labels are never read
             X, _ = self._training_arrays(X, np.zeros(len(self.is_labeled_)))
         check_classification_targets(labels)
         self.classes_, codes = encode_labels(labels, self.classes)
@@ -167,7 +167,7 @@ class LabelsInMemory(CertifiedClassifier):
         return np.asarray(X)
 
     def powers(self, adversary: Adversary | None) -> Powers:
-        """Return what an adversary can do to the labels of this fit; by default, change any of them to anything."""
+        """Return what an adversary can do to the labels of this fit; by default, change any label to any class."""
         return powers_of(adversary, self.label_codes_, self.classes_, self.is_labeled_)
 
 
@@ -178,13 +178,13 @@ def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:
     if len(mask) != n:
         raise ValueError(f"unlabeled must be {wanted} Got {len(mask)} instead.")
     if mask.all():
-        raise ValueError("unlabeled is True for every training row: at least one label is needed.")
+        raise ValueError("unlabeled must be False for at least one training row. Got True for every training row.")
     return np.asarray(~mask)
 
 
 def _given_labels(y: Any, labeled: NDArray[np.bool_]) -> Any:
-    """Return the labels of the rows that have one, as they would be if there were no other rows."""
-    if isinstance(y, (list, tuple)):  # before an array makes one kind of all, or None an object array
+    """Return the labels of the labelled rows, as if there were no other rows."""
+    if isinstance(y, (list, tuple)):  # an array would convert all labels to one type, or to objects
         return [label for label, is_given in zip(y, labeled, strict=True) if is_given]
     keeps_types = hasattr(y, "isna") or isinstance(y, np.ma.MaskedArray)
     return (y if keeps_types else np.asarray(y))[labeled]

@@ -1,24 +1,22 @@
-"""Clones of other people's steps: fresh, with fixed random numbers; and what they bring with them all the same.
+"""Clones of user-defined steps: unfitted, with fixed random numbers; and the assumptions about what they keep.
 
-A certificate is about what a refit on changed labels would predict. So a step that is fitted here must start from
-nothing, share nothing with other fits, and draw the same random numbers whenever it is fitted. scikit-learn's `clone`
-gives most of that. This module, the one place for it, gives the rest: random states that parameters hold, generators
-that all code of a process shares, steps whose clone is the step itself; and it says in words what must be taken on
-trust.
+A certificate is about what a refit on changed labels would predict. So a step that is fitted here must start unfitted,
+share nothing with other fits, and draw the same random numbers in every fit. scikit-learn's `clone` does most of that.
+This module does the rest: random states inside parameters, random generators that the whole process shares, steps whose
+clone is the step itself. What cannot be checked becomes an assumption.
 """
 
 from __future__ import annotations
 
-import random
 import sys
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import cached_property, partial
 from numbers import Integral, Number
 from types import BuiltinFunctionType, FunctionType, MethodType, ModuleType
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 from scipy.sparse import issparse
@@ -26,19 +24,14 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
 from flipproof.assumptions import Assumption
-from flipproof.determinism import PROCESS_LOCK
+from flipproof.determinism import FIXED_SEED, with_seeds
 
-Result = TypeVar("Result")
-
-#: Seed of everything that must come out the same again.
-FIXED_SEED = 0
-#: Seeds of the generators of NumPy, Python and torch that all code of a process shares.
-FIXED_SEEDS = tuple(np.random.SeedSequence(FIXED_SEED).generate_state(3).tolist())
-
-#: What neither holds other objects nor can have been fitted.
+#: Types that hold no other objects and cannot be fitted.
 PLAIN = (type(None), Number, str, bytes, ModuleType, np.dtype, np.generic, slice, range)
-#: Packages whose tables are data, and packages whose own functions, and objects that cannot be called, know no labels.
+#: Packages whose tables are data.
 TABLES = ("pandas", "polars", "pyarrow")
+
+#: Packages whose functions, and whose objects that are not callable, cannot contain labels.
 LIBRARIES = frozenset({*sys.stdlib_module_names, "numpy", "scipy", "sklearn", "joblib", "flipproof"})
 
 COLLECTIONS = (Mapping, list, tuple, set, frozenset, deque, np.ndarray)
@@ -46,27 +39,27 @@ COLLECTIONS = (Mapping, list, tuple, set, frozenset, deque, np.ndarray)
 
 @dataclass(frozen=True)
 class Part:
-    """An object that a step is made of, and its name as in `set_params`: ``pipeline__pca``; nothing for the step."""
+    """An object inside a step, and its name as in `set_params`: ``pipeline__pca``; empty for the step itself."""
 
     path: str
     value: Any
 
     @cached_property
     def settings(self) -> dict[str, Any] | None:
-        """Its parameters, without those of its own steps; None if it is no step."""
+        """Its parameters, without those of nested steps; None if it is not a step."""
         return _settings(self.value)
 
     @property
     def is_step(self) -> bool:
-        """Whether it has parameters, as estimators have."""
+        """Whether it has parameters, like an estimator."""
         return self.settings is not None
 
 
 def own_clone(step: Any, next_seed: Callable[[], int] = lambda: FIXED_SEED) -> Any:
-    """Return a clone that shares nothing with the step but what is frozen, and whose random states are fixed.
+    """Return a clone that shares only frozen parts with the step, and whose random states are fixed.
 
-    Random states that are not numbers are set to `next_seed()`, wherever they are: in nested steps, in the folds of a
-    search, in lists and dicts. The step itself is left as it is, even if it says that it is its own clone.
+    Random states that are not integers are set to `next_seed()`, also in nested steps, in the folds of a search, and in
+    lists and dicts. The step itself is not changed, even if it returns itself as its clone.
     """
     made, own_parts = _unshared(step)
     for part in own_parts:
@@ -75,19 +68,19 @@ def own_clone(step: Any, next_seed: Callable[[], int] = lambda: FIXED_SEED) -> A
 
 
 def unshared_clone(step: Any) -> Any:
-    """Return a clone that shares nothing with the step but what is frozen; its random states are as they are."""
+    """Return a clone that shares only frozen parts with the step; its random states are unchanged."""
     return _unshared(step)[0]
 
 
 def _unshared(step: Any) -> tuple[Any, list[Part]]:
-    """Return such a clone, and the parts of it that are its own."""
-    given = parts_of(step)  # held until the end, so that no other object gets the id of one of them
+    """Return a clone that shares only frozen parts with the step, and the parts that it does not share."""
+    given = parts_of(step)  # kept alive, so that no other object gets the id of one of them
     theirs = {id(part.value) for part in given}
     made = _cloned(step)
     parts = parts_of(made)
     shared = [part.value for part in parts if id(part.value) in theirs and part.is_step]
     frozen = [value for value in shared if _is_frozen(value)]
-    if len(frozen) < len(shared):  # a fit of one clone would be a fit of all
+    if len(frozen) < len(shared):  # fitting one clone would change all clones
         made = deepcopy(made, {id(value): value for value in frozen})
         parts = parts_of(made)
     return made, [part for part in parts if id(part.value) not in theirs]
@@ -98,18 +91,18 @@ def _cloned(step: Any) -> Any:
         return clone(step)
     except Exception as error:
         raise ValueError(
-            f"{type(step).__name__} cannot be cloned, as it must be to be fitted anew: {error}. Something among its "
-            "parameters can be used only once, perhaps: give a list instead of a generator or an open file."
+            f"{type(step).__name__} must be cloned before it is fitted, but cannot be cloned: {error}. If one of its "
+            "parameters is a generator or an open file, give a list instead."
         ) from error
 
 
 def fit_label_free(step: Any, X: Any) -> Any:
-    """Fit a step without labels, with the same random numbers whenever it is fitted; return it."""
+    """Fit a clone of a step without labels, with the same random numbers in every fit; return the clone."""
 
     def fit() -> Any:
         fitted = own_clone(step)
         if _is_frozen(fitted):
-            fitted.fit(X, None)  # wants y, and does nothing with it
+            fitted.fit(X, None)  # requires y, but does not use it
         else:
             fitted.fit(fresh(X))
         return fitted
@@ -118,46 +111,16 @@ def fit_label_free(step: Any, X: Any) -> Any:
 
 
 def fresh(X: Any) -> Any:
-    """Return a copy: whoever writes into the data, a step or their owner, must not change what others see of them.
+    """Return a copy of the data, so that writes by a step or by the caller do not affect others.
 
-    A copy of a list would have the same rows, and one of an array of objects the same objects.
+    Lists, dicts and arrays of objects are copied deeply, since a shallow copy would share their rows.
     """
     holds_others = isinstance(X, (list, dict)) or getattr(getattr(X, "dtype", None), "kind", None) == "O"
     return X.copy() if hasattr(X, "copy") and not holds_others else deepcopy(X)
 
 
-def with_seeds(compute: Callable[[], Result], seeds: Sequence[int] = FIXED_SEEDS) -> Result:
-    """Return what `compute` returns if the generators that all code of a process shares start from these seeds.
-
-    They are left as they were. One thread at a time does this: others would draw from the same generators. If `compute`
-    was the first to import torch, it is done again, since torch could not be seeded before.
-    """
-    had_torch = _torch() is not None
-    with PROCESS_LOCK:
-        restore = _restorers()
-        start_anew(seeds)
-        try:
-            result = compute()
-        finally:
-            for put_back in restore:
-                put_back()
-    return result if had_torch or _torch() is None else with_seeds(compute, seeds)
-
-
-def start_anew(seeds: Sequence[int] = FIXED_SEEDS) -> None:
-    """Seed the shared generators: inside of `with_seeds`, between answers that must not depend on each other."""
-    of_numpy, of_python, of_torch = (int(seed) for seed in seeds)
-    np.random.seed(of_numpy)  # noqa: NPY002
-    random.seed(of_python)
-    torch = _torch()
-    if torch is not None:
-        torch.default_generator.manual_seed(of_torch)
-        if torch.cuda.is_initialized():  # before that, a seed would stay for whoever uses it first
-            torch.cuda.manual_seed_all(of_torch)
-
-
 def parts_of(step: Any) -> list[Part]:
-    """List the objects that a step is made of, itself first, as far as parameters reach; each of them once."""
+    """List the step and all objects inside it that can be reached through parameters, each of them once."""
     found: dict[int, Part] = {}
     waiting = [Part("", step)]
     while waiting:
@@ -170,7 +133,7 @@ def parts_of(step: Any) -> list[Part]:
 
 
 def loose_random_states(part: Part) -> dict[str, Any]:
-    """Return the random states of a part, without those of its own parts, that are no numbers."""
+    """Return the random states of a part that are not integers, without those of nested parts."""
     settings = part.settings
     if settings is None:
         own = getattr(part.value, "__dict__", {})
@@ -180,21 +143,21 @@ def loose_random_states(part: Part) -> dict[str, Any]:
 
 
 def label_free_assumptions(step: Any, role: str) -> list[Assumption]:
-    """Return what certificates rest on if they rest on a step that was fitted without labels.
+    """Return the assumptions of certificates about a step that was fitted without labels.
 
-    That another fit gives the same result is not tried, as it is for base learners: a second fit of a network or of
-    UMAP could take as long as everything else. Its random numbers are fixed, and the rest is an assumption.
+    Unlike for base learners, there is no check that a refit gives the same result: a second fit of a network or of UMAP
+    could take as long as everything else. Random numbers are fixed, and the rest is an assumption.
     """
     kept, foreign = brought_along(step)
     found = _assumed(kept, foreign, role, step, "labels")
-    if any(part.path == "" for part in kept):  # as it is, whole
+    if any(part.path == "" for part in kept):  # the whole step is kept as it is
         return found
     values = {"role": role, "step": name_of(step), "but": tuple(part.path for part in kept)}
     return [Assumption("fitted-without-labels", values), *found]
 
 
 def assumptions_about(step: Any, role: str, data: str = "labels") -> list[Assumption]:
-    """Return what a clone of the step brings with it that must not come from these labels (or other data)."""
+    """Return assumptions about what a clone of the step keeps: it must not depend on these labels (or other data)."""
     return _assumed(*brought_along(step), role, step, data)
 
 
@@ -210,11 +173,11 @@ def _assumed(kept: list[Part], foreign: list[Part], role: str, step: Any, data: 
 
 
 def brought_along(step: Any) -> tuple[list[Part], list[Part]]:
-    """Return what a clone of the step keeps of earlier fits, and what is none of scikit-learn's and may know anything.
+    """Return the parts that a clone of the step keeps from earlier fits, and user-defined parts that may hold anything.
 
-    Kept is what the clone shares with the step, as it does a FrozenEstimator; what is fitted before the clone is; and
-    what makes its own clones, which may keep anything.
-    The rest are functions, methods and objects of one's own among the parameters, which are copied as they are.
+    A part is kept if the clone shares it with the step, as it does a FrozenEstimator; if it is already fitted in the
+    clone; or if it defines its own cloning, which may keep anything. User-defined parts are custom functions, methods
+    and objects among the parameters, which are copied as they are.
     """
     given = parts_of(step)
     theirs = {id(part.value) for part in given}
@@ -222,7 +185,7 @@ def brought_along(step: Any) -> tuple[list[Part], list[Part]]:
     foreign: list[Part] = []
     try:
         made = clone(step)
-    except Exception:  # the last word on it is then that nobody can see what it holds
+    except Exception:  # its parts cannot be inspected
         return kept, foreign
     for part in parts_of(made):
         if any(_is_below(part.path, outer.path) for outer in (*kept, *foreign)):
@@ -241,7 +204,7 @@ def keeps_all(step: Any) -> bool:
 
 
 def name_of(value: Any) -> str:
-    """Return what a step or an object is, in a word or two."""
+    """Return a short description of a step or an object."""
     if isinstance(value, FrozenEstimator):
         return f"{type(value).__name__} of {type(value.estimator).__name__}"
     if isinstance(value, (MethodType, BuiltinFunctionType)):
@@ -250,7 +213,7 @@ def name_of(value: Any) -> str:
 
 
 def _inside(part: Part) -> Iterator[tuple[str, Any]]:
-    """Yield what a part is made of, with labels."""
+    """Yield the objects inside a part, with their names."""
     value = part.value
     if _is_frozen(value):
         return
@@ -282,7 +245,7 @@ def _is_below(path: str, outer: str) -> bool:
 
 
 def _are_named_steps(setting: Any) -> bool:
-    """Tell the steps of a Pipeline, of a ColumnTransformer and of their like: tuples that begin with a name."""
+    """Tell whether these are steps as in a Pipeline or a ColumnTransformer: tuples that begin with a name."""
     is_list = isinstance(setting, (list, tuple)) and len(setting) > 0
     return is_list and all(isinstance(one, tuple) and one and isinstance(one[0], str) for one in setting)
 
@@ -296,12 +259,12 @@ def _settings(value: Any) -> dict[str, Any] | None:
         return None
     try:
         return dict(value.get_params(deep=False))
-    except Exception:  # something else that goes by this name
+    except Exception:  # an unrelated method of this name
         return None
 
 
 def _is_frozen(value: Any) -> bool:
-    """Tell steps whose fit does nothing, so that many models can share them."""
+    """Tell whether fitting the step does nothing, so that many models can share it."""
     return isinstance(value, FrozenEstimator) and type(value).fit is FrozenEstimator.fit
 
 
@@ -326,10 +289,10 @@ def _is_plain(value: Any) -> bool:
 
 
 def _is_of_a_library(value: Any) -> bool:
-    """Tell functions that a library has under their own name: none that somebody made of them or called like them."""
+    """Tell whether a library has this function under its name; wrappers and functions of the same name do not count."""
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     module = getattr(value, "__module__", None)
-    homes = [module] if isinstance(module, str) else ["numpy", "scipy.special"]  # ufuncs do not know theirs
+    homes = [module] if isinstance(module, str) else ["numpy", "scipy.special"]  # ufuncs do not name their module
     return any(
         home.partition(".")[0] in LIBRARIES and getattr(sys.modules.get(home), name, None) is value for home in homes
     )
@@ -348,34 +311,14 @@ def _package(value: Any) -> str:
 def _fix_random_states(part: Part, next_seed: Callable[[], int]) -> None:
     fixed = {name: _fixed(given, next_seed(), part.is_step) for name, given in loose_random_states(part).items()}
     if part.is_step and fixed:
-        part.value.set_params(**fixed)  # what it returns is not looked at: not all return themselves
+        part.value.set_params(**fixed)  # its return value is not used: not all steps return themselves
     elif fixed:
         vars(part.value).update(fixed)
 
 
 def _fixed(given: Any, seed: int, is_step: bool) -> Any:
-    """Return a random state that starts from the seed, of a kind that its owner can use."""
+    """Return a random state that starts from the seed, of a type that the part can use."""
     if isinstance(given, np.random.Generator):
         return np.random.default_rng(seed)
-    # a step takes a number for it, and does not move on when it is asked twice; others may call its methods
+    # an integer gives a step the same numbers in every call; objects that are not steps may call methods of the state
     return seed if is_step or not isinstance(given, np.random.RandomState) else np.random.RandomState(seed)
-
-
-def _torch() -> Any:
-    """Return torch if somebody uses it."""
-    torch = sys.modules.get("torch")
-    return torch if hasattr(torch, "default_generator") else None
-
-
-def _restorers() -> list[Callable[[], None]]:
-    """Return what puts all generators back to where they are now."""
-    restore: list[Callable[[], None]] = [
-        partial(np.random.set_state, np.random.get_state()),  # noqa: NPY002 - learners use it
-        partial(random.setstate, random.getstate()),
-    ]
-    torch = _torch()
-    if torch is not None:
-        restore.append(partial(torch.set_rng_state, torch.get_rng_state()))
-        if torch.cuda.is_initialized():
-            restore.append(partial(torch.cuda.set_rng_state_all, torch.cuda.get_rng_state_all()))
-    return restore

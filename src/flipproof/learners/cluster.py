@@ -1,4 +1,4 @@
-"""Certified votes of clusters: training rows that lie together vote together."""
+"""Certified clustering: the training labels of a cluster vote on the class of its test rows."""
 
 from __future__ import annotations
 
@@ -10,79 +10,78 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array, vstack
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
-from threadpoolctl import threadpool_limits
 
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import SparseVotes, tiles
-from flipproof.determinism import on_one_thread
+from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.clones import assumptions_about, own_clone, start_anew, with_seeds
+from flipproof.learners.clones import assumptions_about, own_clone
 from flipproof.parameters import NONE, Constraints, one_of, parameter_error, with_methods
 
 VOTES = ("cluster", "joint")
 
-#: What the clusterer must be.
+#: Description of a valid clusterer.
 CLUSTERER = "a clusterer with fit_predict, as KMeans() is"
 
-#: Clusters of the default clusterer: this many for each class, but no more than there are training rows.
+#: Clusters per class of the default clusterer; in total at most one per training row.
 CLUSTERS_PER_CLASS = 4
 
 #: Votes are -1, 0 and 1.
 VOTE_PRECISION = 1
 
-#: Distances to centres that are added up at a time: 512 KiB, which a cache holds.
+#: Distances to centres that are summed at a time: 512 KiB, which fits in a cache.
 DISTANCES_AT_A_TIME = 2**16
 
 
 class CertifiedClusterClassifier(LabelLinearClassifier):
-    """Rows are clustered without labels, the labels of a cluster elect its class, and every election is certified.
+    """Clusters rows without labels; the labels of a cluster vote on its class, and every prediction is certified.
 
-    Choose it where classes form clusters by themselves, on raw features or after a label-free `features` step, and
-    where the attack may be large: a cluster is lost only when half of its lead in labels is changed, so radii are as
-    large as they get, at the price of accuracy within clusters. More clusters give more accuracy and smaller radii.
-    On MNIST 1/7 two clusters of whitened principal components and the vote ``"joint"`` classify 98 % of the test rows
-    rightly, and would if any 6,300 of the 13,007 training labels were changed.
+    Choose it where classes form clusters, on raw features or after a label-free `features` step, and where the attack
+    may be large: to change the class of a cluster, an attacker must change half of its lead in labels. So radii are
+    large, at the cost of accuracy within clusters. More clusters give more accuracy and smaller radii. On MNIST 1/7,
+    two clusters of whitened principal components and the vote ``"joint"`` classify 98 % of the test rows correctly,
+    even if any 6,300 of the 13,007 training labels are changed.
 
     **Why it is label-linear.** With the clusters C fixed, the score of class c for a test row z is::
 
         s_c(z) = sum over j of alpha_j(z) [y_j = c],    alpha_j(z) = 1 if j and z are in the same cluster, else 0,
 
-    and by the vote ``"joint"`` alpha_j(z) is -1 instead of 0 in the other of two clusters: whatever a label says about
-    its own cluster, it says the opposite about the other one. Clusters are made of features alone.
+    and with the vote ``"joint"`` alpha_j(z) is -1 instead of 0 in the other of two clusters: a vote for a class in one
+    cluster is a vote against that class in the other. Clusters depend on features alone.
 
-    A test row belongs to the cluster that the clusterer's own `predict` names, asked for one row at a time; without a
-    `predict`, and for k-means, to the one with the nearest centre, that of other clusterers being the mean of the
-    cluster's training rows. Training rows that the clusterer calls noise (a negative label, as DBSCAN gives them) vote
-    for nobody. A test row in no cluster with training rows, that is noise or a cluster nobody has seen, is decided by
-    all training labels, one vote each: the most frequent class.
+    A test row belongs to the cluster that the clusterer's `predict` returns, called with one row at a time. For
+    k-means, and for clusterers without `predict`, it belongs to the cluster with the nearest centre; for the latter, a
+    centre is the mean of the cluster's training rows. Training rows that the clusterer labels as noise (a negative
+    label, as in DBSCAN) do not vote in any cluster. A test row in no cluster with training rows, that is noise or an
+    unknown cluster, gets one vote from every training label: the most frequent class.
 
     Parameters
     ----------
     clusterer : clusterer, optional
-        Any clusterer of scikit-learn, or anything else with `fit_predict`; a mixture model or a pipeline will do.
-        Cloned and fitted *without* labels, on one thread; its random states, unless numbers, are set to 0: a refit must
-        give the same clusters. Default: k-means with four clusters for each class, ``KMeans(4 * K, n_init=10)``.
+        Any clusterer of scikit-learn, or any object with `fit_predict`, also a mixture model or a pipeline. Cloned and
+        fitted *without* labels, on one thread. Random states that are not integers are set to 0, so that a refit gives
+        the same clusters. Default: k-means with four clusters per class, ``KMeans(4 * K, n_init=10)``.
     vote : {"cluster", "joint"}, default="cluster"
-        ``"cluster"``: the labels of a cluster elect its class. ``"joint"``: all labels together decide which of two
-        clusters is which of two classes, which doubles the radius. It takes exactly two clusters and two classes, and
-        suits problems where each class is a cluster.
+        ``"cluster"``: the labels of a cluster vote on its class. ``"joint"``: all labels together decide which of two
+        clusters belongs to which of two classes, which doubles the radius. It requires exactly two clusters and two
+        classes, and suits problems where each class is a cluster.
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
-        Bits of a vote, 2 to 24. Of no effect here, since votes are -1, 0 and 1 as they are.
+        Bits per vote, 2 to 24. It has no effect here: votes are -1, 0 or 1.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
-        refit must give the same features.
+        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
+        so that a refit gives the same features.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Clusters that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Clusters certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over blocks of clusters, as in joblib. No result depends on it.
+        Threads over blocks of clusters, as in joblib. It does not affect results.
 
     Attributes
     ----------
@@ -93,7 +92,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     n_clusters_ : int
         The number of clusters that have training rows.
     precision_ : int
-        The bits of a vote: 1.
+        Bits per vote: 1.
     noise_ : LabelFlip or None
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
@@ -145,7 +144,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
-        """Cluster the training rows, and list who votes in each cluster."""
+        """Cluster the training rows, and list the votes in each cluster."""
         if self.vote == "joint" and len(self.classes_) != 2:
             raise ValueError(
                 f"The vote 'joint' of {type(self).__name__} needs exactly two classes. Got {len(self.classes_)} "
@@ -162,16 +161,16 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         self._lines = _votes_by_cluster(clusters, self.n_clusters_, joint=self.vote == "joint")
 
     def _cluster(self, X: Floats) -> Integers:
-        """Fit the clusterer, and return the name of each training row's cluster; a negative one stands for noise."""
+        """Fit the clusterer, and return the cluster label of each training row; a negative label means noise."""
         if self.clusterer is None:
             given = KMeans(min(CLUSTERS_PER_CLASS * len(self.classes_), len(X)), n_init=10, random_state=0)
         else:
             given = self.clusterer
 
         def fit() -> tuple[Any, Any]:
-            # OpenMP too on one thread: k-means adds up in the order in which threads finish
-            with threadpool_limits(limits=1), warnings.catch_warnings():
-                if self.clusterer is None:  # fewer clusters, for rows that repeat, are as good
+            # one thread for OpenMP too: k-means sums in the order in which threads finish
+            with single_threaded(), warnings.catch_warnings():
+                if self.clusterer is None:  # duplicate rows give fewer clusters, which is fine
                     warnings.simplefilter("ignore", ConvergenceWarning)
                 clusterer = own_clone(given)
                 return clusterer, clusterer.fit_predict(X)
@@ -180,10 +179,10 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             clusterer, found = on_one_thread(lambda: with_seeds(fit))
             labels = np.asarray(found)
         except (TypeError, ValueError) as error:
-            wanted = f"{CLUSTERER}, that can be fitted without labels to these rows"
+            wanted = f"{CLUSTERER}, that can be fitted to these rows without labels"
             raise parameter_error(type(self).__name__, "clusterer", wanted, given, f"{error}") from error
         if labels.shape != (len(X),) or labels.dtype.kind not in "iu":
-            wanted = f"{CLUSTERER}, that returns a whole number per training row, shape ({len(X)},)"
+            wanted = f"{CLUSTERER}, that returns an integer per training row, shape ({len(X)},)"
             found_instead = f"it returned {labels.dtype} of shape {labels.shape}."
             raise parameter_error(type(self).__name__, "clusterer", wanted, given, found_instead)
         self.clusterer_ = clusterer
@@ -193,7 +192,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         name = type(self.clusterer_).__name__
         if self.n_clusters_ == 0:
             raise ValueError(
-                f"The clusterer {name} found no cluster: it calls all {n} training rows noise. Change its settings."
+                f"The clusterer {name} must find a cluster, but labels all {n} training rows as noise: change its "
+                "parameters."
             )
         if self.vote == "joint" and self.n_clusters_ != 2:
             raise ValueError(
@@ -202,9 +202,9 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             )
 
     def _nearest_decides(self, X: Floats, clusters: Integers) -> Floats | None:
-        """Return the centres if the nearest one decides about a test row; None if the clusterer's `predict` does."""
+        """Return the centres if test rows go to the nearest one; None if the clusterer's `predict` assigns them."""
         if getattr(type(self.clusterer_), "predict", None) is KMeans.predict:
-            # the same answer as predict gives, but for all rows at once and still for each on its own
+            # assigns the same clusters as predict, but all rows in one batch, with the same bits in any batch
             return np.asarray(self.clusterer_.cluster_centers_[self._names], dtype=np.float64)
         if hasattr(self.clusterer_, "predict"):
             return None
@@ -212,7 +212,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         return np.asarray((members @ X) / members.sum(axis=1)[:, None])
 
     def test_features(self, X: Any) -> Any:
-        """Return the number of each test row's cluster: all that its votes depend on."""
+        """Return the cluster number of each test row: all that its votes depend on."""
         Z = np.asarray(super().test_features(X), dtype=np.float64)
         if self._centres is not None:
             return _nearest(Z, self._centres)
@@ -220,20 +220,20 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         return _known_clusters(np.array(labels, dtype=np.int64), self._names)
 
     def _predict_one_by_one(self, Z: Floats) -> list[Any]:
-        """Ask the clusterer for one row after the other: its answers might depend on company."""
+        """Call the clusterer with one row at a time: its predictions might depend on the batch."""
 
-        def ask(row: Floats) -> Any:
+        def predict(row: Floats) -> Any:
             start_anew()
             return np.asarray(self.clusterer_.predict(row)).item()
 
-        with threadpool_limits(limits=1):
-            return [ask(Z[i : i + 1]) for i in range(len(Z))]
+        with single_threaded():
+            return [predict(Z[i : i + 1]) for i in range(len(Z))]
 
     def _without_repeats(self, Z: Any) -> tuple[Any, Integers]:
         """All test rows of a cluster have the same votes."""
         return np.unique(Z, return_inverse=True)
 
-    def votes(self, Z: Any) -> SparseVotes:
+    def votes_on(self, Z: Any) -> SparseVotes:
         """Return the votes on test rows, given by their clusters."""
         return SparseVotes(self._lines[Z], np.zeros(len(Z), dtype=np.int64), self.n_rows_)
 
@@ -247,18 +247,18 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
 
 
 def _known_clusters(labels: Integers, names: Integers) -> Integers:
-    """Number the clusters in the order of their names; one that has no name there gets the number after the last."""
+    """Number the clusters in the order of their labels; unknown labels get the number after the last."""
     return np.where(np.isin(labels, names), np.searchsorted(names, labels), len(names)).astype(np.int64)
 
 
 def _members(clusters: Integers, n_clusters: int) -> csr_array:
-    """Return who is in each cluster, as ones in a line per cluster; noise is nowhere."""
+    """Return an indicator row per cluster, with ones at its training rows; noise is in no cluster."""
     rows = np.flatnonzero(clusters < n_clusters)
     return csr_array((np.ones(len(rows)), (clusters[rows], rows)), shape=(n_clusters, len(clusters)))
 
 
 def _votes_by_cluster(clusters: Integers, n_clusters: int, joint: bool) -> csr_array:
-    """Return everybody's vote on the test rows of each cluster, and in the last line on those of none."""
+    """Return the votes of all training rows on each cluster, and in the last line on test rows in no cluster."""
     lines = _members(clusters, n_clusters)
     if joint:
         lines = lines - lines[[1, 0]]
@@ -266,10 +266,10 @@ def _votes_by_cluster(clusters: Integers, n_clusters: int, joint: bool) -> csr_a
 
 
 def _nearest(Z: Floats, centres: Floats) -> Integers:
-    """Return the number of the nearest centre, the first of several.
+    """Return the number of the nearest centre; ties go to the first.
 
-    Soundness: differences, squares and sums are made number by number and column by column, so that no result depends
-    on the rows that come with a row, nor on threads.
+    Soundness: differences, squares and sums are computed element by element and column by column, so that no result
+    depends on the other rows of the batch, nor on threads.
     """
     nearest = np.empty(len(Z), dtype=np.int64)
     for start, stop in tiles(len(Z), max(DISTANCES_AT_A_TIME // len(centres), 1)):

@@ -1,4 +1,4 @@
-"""Collective certificates: how many of many predictions one set of changed labels can change at all (M11)."""
+"""Collective certificates: how many of many predictions one set of changed labels can change (M11)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ CONSTRAINTS = {
 }
 
 
-#: Predictions in danger times possible changes: more are cut into parts.
+#: Attackable predictions times possible label changes; larger problems are split into parts.
 MOST_GAINS = 2**22
 
 
@@ -39,28 +39,28 @@ NOTHING_MORE: tuple[Assumption, ...] = ()
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CollectiveCertificate:
-    """At most `most_changed` of these predictions are others, whichever `flips` training labels are changed.
+    """At most `most_changed` of these predictions change if any `flips` training labels are changed.
 
     Attributes
     ----------
     flips : int
-        How many labels are changed, to any classes and by somebody who aims at all of these predictions at once; or
-        how many annotators change their labels.
+        Number of labels that one attack on all of these predictions changes, to any classes; or number of annotators
+        who change their labels.
     n_predictions : int
-        How many predictions the certificate is about.
+        Number of predictions.
     most_changed : int
-        No attack changes more of them.
+        No attack changes more of these predictions.
     pointwise_changed : int
-        What follows from the radii alone: how many predictions an attack of their own could change.
+        The bound that follows from the radii alone: how many predictions separate attacks could change.
     method : {"bound", "exact"}
-        ``"bound"``: `most_changed` is an upper bound. ``"exact"``: the attack in `rows` changes so many, unless
-        `assumptions` says that the solver ran out of time.
+        ``"bound"``: `most_changed` is an upper bound. ``"exact"``: the attack in `rows` changes exactly that many,
+        unless `assumptions` says that the solver ran out of time.
     unit : {"labels", "annotators"}
         What `flips` counts.
     assumptions : tuple of Assumption
-        What the certificate rests on; ``str`` words each.
+        What the certificate assumes; ``str`` gives a sentence for each.
     adversary : Adversary or None
-        Who is certified against; None: somebody who may change any label to anything.
+        The adversary that the certificate holds against. None: any label may be changed to any class.
     rows : integers, or None
         Method ``"exact"``: the training rows that the best attack changes.
     new_labels : array, or None
@@ -112,14 +112,14 @@ def collective_certify(
     X : array or data frame of shape (m, k)
         Test rows.
     flips : int
-        How many training labels may be changed; with ``Adversary(groups=...)``, how many annotators are malicious.
+        Number of training labels that may be changed; with ``Adversary(groups=...)``, number of malicious annotators.
     adversary : Adversary, optional
-        What can be done to the labels. Default: any label may be changed to anything.
+        What an attacker can do to the labels. Default: change any label to any class.
     method : {"bound", "exact"}, default="bound"
-        ``"bound"``: by linear programs, and proved in whole numbers. ``"exact"``: by branch and bound, the largest
-        number itself and an attack; for some dozens of predictions that can be changed at all.
+        ``"bound"``: an upper bound by linear programs, proved in integer arithmetic. ``"exact"``: the largest number
+        and an attack that attains it, by branch and bound; for a few dozen predictions that can be changed.
     time_limit : float, default=60.0
-        Seconds after which no further program is solved: the best bound so far is returned.
+        Seconds after which no further linear program is solved; the best bound so far is returned.
 
     Returns
     -------
@@ -127,10 +127,10 @@ def collective_certify(
 
     Notes
     -----
-    The work grows with the predictions whose radius is below `flips`, their rivals, and the changes that are possible,
+    The work grows with the predictions whose radius is below `flips`, their rival classes, and the possible changes,
     n (K - 1). On one core, two classes, n = 2,000 and m = 200 take up to 5 seconds, n = 13,000 up to 15; ten classes,
-    n = 1,000 and m = 100 take 5 seconds at 10 flips, and at 20 all that the time limit allows. Where rivals times
-    changes exceed four million, the predictions are treated in parts, each with an attack of its own.
+    n = 1,000 and m = 100 take 5 seconds at 10 flips, and the whole time limit at 20. If rivals times changes exceed
+    four million, the predictions are split into parts, each with a separate attack.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def collective_certify(
     _check_parameters(model, flips, method, time_limit)
     deadline = time.monotonic() + time_limit
     certificates = model.certify(X, method="exact", adversary=adversary)
-    # whoever may change more than there is to change changes it all
+    # an attacker cannot change more than everything
     budget = min(int(flips), certificates.n_touchable)
     in_danger = np.flatnonzero(certificates.radius < budget)
     problems = _problems(model, X, in_danger, adversary, budget)
@@ -173,7 +173,7 @@ def collective_certify(
 def _problems(
     model: VoteProvider, X: Any, in_danger: Integers, adversary: Adversary | None, budget: int
 ) -> Iterator[CollectiveAttack]:
-    """Cut the attack on all predictions in danger into parts, as large as memory and the solver take them."""
+    """Split the attack on all attackable predictions into parts, as large as memory and the solver allow."""
     Z, powers = model.test_features(X)[in_danger], model.powers(adversary)
     n_changes = len(model.label_codes_) * (len(model.classes_) - 1)
     block = max(1, MOST_GAINS // max(1, n_changes))
@@ -187,29 +187,29 @@ def _problems(
 
 def vote_table(model: VoteProvider, Z: Any, powers: Powers) -> VoteTable:
     """Return all votes on a few test rows."""
-    source = model.votes(Z)
+    source = model.votes_on(Z)
     votes = all_votes(source)
-    offsets = model.offsets(source, votes.sum(axis=1).astype(np.int64))
+    offsets = model.offsets_on(source, votes.sum(axis=1).astype(np.int64))
     return VoteTable(votes, offsets, model.label_codes_, powers)
 
 
 def _check_parameters(model: Any, flips: Any, method: Any, time_limit: Any) -> None:
     check_rows_in_memory(model, "collective_certify")
     if not provides_votes(model):
-        remedy = "give its last step, and rows that the others have transformed." if hasattr(model, "steps") else ""
+        remedy = "give its last step, and rows transformed by the steps before." if hasattr(model, "steps") else ""
         raise parameter_error("collective_certify", "model", "a label-linear learner of flipproof", model, remedy)
     check_arguments("collective_certify", CONSTRAINTS, flips=flips, method=method, time_limit=time_limit)
 
 
 def _exactly(problems: Iterator[CollectiveAttack], deadline: float) -> tuple[int, Integers, tuple[Assumption, ...]]:
-    """Return the most predictions that an attack can change, such an attack (rows, new class codes), and caveats."""
+    """Return the most predictions that an attack can change, that attack (rows, new class codes), and assumptions."""
     problem = next(problems, None)
     if problem is None:
         return 0, NO_ATTACK, NOTHING_MORE
     if next(problems, None) is not None:
         raise ValueError(
-            "The method 'exact' of collective_certify is for small cases. Got too many predictions that can be changed "
-            f"(more than {problem.n_points}) for these training labels: use 'bound'."
+            "The method 'exact' of collective_certify is for small cases. Got more than "
+            f"{problem.n_points} predictions that can be changed, too many for these training labels: use 'bound'."
         )
     proved = most_by_linear_programs(problem, deadline)
     claimed, chosen, ran_out_of_time = branch_and_bound(problem, deadline)

@@ -1,4 +1,4 @@
-"""Certified forests: trees that are grown without labels, so that the labels of a leaf are nothing but votes."""
+"""Certified forests: trees are grown without labels, so that labels enter only as votes of a leaf."""
 
 from __future__ import annotations
 
@@ -17,77 +17,76 @@ from flipproof.core.votes import EstimatedScores, SparseVotes, one_hot, tiles
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, share
 
-#: Values of a column that ranks are counted by: all of them, or this many in even steps.
+#: Most values of a column that define its ranks; longer columns are subsampled evenly.
 MOST_LEVELS = 2**12
 
-#: Random directions in which the rows of a leaf should agree, for each tree.
+#: Random directions per tree in which the rows of a leaf should agree.
 DIRECTIONS = 4
 
-#: A training row's share in a leaf is a whole number of steps of 2**-48: sums over trees and rows are exact.
+#: A training row's share in a leaf is an integer multiple of 2**-48: sums over trees and rows are exact.
 SHARE_BITS = 48
 
 
 class CertifiedForestClassifier(LabelLinearClassifier):
     """A forest whose trees never see a label, with a certificate against changed training labels.
 
-    Trees split the training rows into leaves of rows that are alike, and in each tree the labels of the leaf that a
-    test row falls into vote on its class. Choose it for tables: columns of all kinds, many of them useless, heavy
-    tails, many zeros. Splits compare ranks, so the shape of a column's distribution does not matter. Leaves with more
-    rows (`min_samples_leaf`) give larger radii and less accuracy. On standardised spambase (3,450 training rows) leaves
-    of at least a tenth of the rows classify 78 % of the test rows rightly and against 69 flips, and 61 % against 172,
-    where ridge certifies 50 % and 17 %.
+    Trees split the training rows into leaves of similar rows, and in each tree the labels of the leaf that a test row
+    falls into vote on its class. Choose it for tables with columns of all kinds, many uninformative columns, heavy
+    tails or many zeros. Splits compare ranks, so the shape of a column's distribution does not matter. Leaves with more
+    rows (`min_samples_leaf`) give larger radii and less accuracy. On standardised spambase (3,450 training rows),
+    leaves of at least a tenth of the rows give a certified accuracy of 78 % at 69 flips and 61 % at 172, where ridge
+    has 50 % and 17 %.
 
     **Why it is label-linear.** With the trees fixed, the average over T trees of the shares of class c in the leaves
     of a test row z is::
 
         s_c(z) = sum over j of alpha_j(z) [y_j = c],    alpha_j(z) = 1/T sum over t of [j in leaf_t(z)] / |leaf_t(z)|.
 
-    **How trees grow without labels.** As extremely randomised trees do: a node draws some columns, one random threshold
-    for each, and keeps the split after which rows agree best; not in their label, but in their own features. Each tree
-    looks at a few random directions of its own, weighted sums of all columns with signs for weights, and keeps the
-    split that leaves least variance in them. Columns with larger numbers hence count for more: scale the columns if
-    they are not alike, for instance by ``features=StandardScaler()``.
+    **How trees grow without labels.** They are extremely randomised trees: a node draws some columns and one random
+    threshold for each, and keeps the best split. Splits are compared by features, not labels: each tree draws a few
+    random directions, sums of all columns with random signs, and keeps the split that leaves the least variance in
+    them. Columns with larger numbers therefore count more: scale columns that have different units, for instance by
+    ``features=StandardScaler()``.
 
     Parameters
     ----------
     n_estimators : int, default=100
-        Number of trees T. Fitting takes memory of 12 bytes times T times the number of training rows.
+        Number of trees T. Fitting needs 12 bytes of memory per tree and training row.
     max_depth : int, optional
-        The most splits between the root of a tree and a leaf. Default: no limit but `min_samples_leaf`.
+        Maximal depth of a tree. Default: limited only by `min_samples_leaf`.
     min_samples_leaf : int or float, default=0.02
-        The fewest training rows in a leaf: a number, or a share of all training rows between 0 and 1. The more classes
-        there are, the smaller leaves must be, and the larger the radius to certify, the larger.
+        Minimal number of training rows in a leaf, or share of all training rows between 0 and 1. More classes need
+        smaller leaves; larger radii need larger leaves.
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
-        How many columns a node draws: the root or logarithm of their number, a number, a share of all, or None for all.
-        With 1 trees are totally random; more make leaves more alike.
+        Number of columns a node draws: the square root or logarithm of their number, an integer, a share of all, or
+        None for all. With 1, trees are totally random; with more, the rows of a leaf are more similar.
     random_state : int, default=0
-        Seed of the trees: a whole number, since a refit must grow the same trees.
+        Seed of the trees; an integer, since a refit must grow the same trees.
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
-        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
-        that predicts.
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
-        refit must give the same features.
+        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
+        so that a refit gives the same features.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over trees in fitting, and over blocks of test rows, as in joblib. No result depends on it.
+        Threads over trees in `fit`, and over blocks of test rows, as in joblib. It does not affect results.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
         The classes.
     estimators_ : list of ExtraTreeRegressor
-        The trees, which see ranks of features in place of features.
+        The trees, which are fitted to ranks of features.
     precision_ : int
-        The bits of a vote that were used.
+        Bits per vote that were used.
     noise_ : LabelFlip or None
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
@@ -147,7 +146,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
-        """Grow the trees, and list who is in each leaf."""
+        """Grow the trees, and list the training rows in each leaf."""
         self._levels = _levels(X)
         ranks, integers = _ranks(X, self._levels), _on_grid(X)
         seeds = np.random.SeedSequence(int(self.random_state)).generate_state(int(self.n_estimators)).tolist()
@@ -164,7 +163,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self._most_votes = min(len(X), int(np.maximum.reduceat(sizes, self._first_node[:-1]).sum()))
 
     def _grow(self, ranks: NDArray[np.float32], integers: Floats, seed: int) -> ExtraTreeRegressor:
-        """Grow one tree; all that it learns from is the features."""
+        """Grow one tree from features alone."""
         n_features = ranks.shape[1]
         directions = np.random.default_rng(seed).choice([-1.0, 1.0], size=(n_features, DIRECTIONS))
         tree = ExtraTreeRegressor(
@@ -176,7 +175,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         return tree.fit(ranks, integers @ directions)
 
     def _fit_with_labels(self, codes: Integers) -> None:
-        """Count the labels of each leaf, for quick predictions."""
+        """Count the labels of each leaf, for fast predictions."""
         self._class_counts = np.bincount(codes, minlength=len(self.classes_))
         self._leaf_counts = self._members @ csr_array(one_hot(codes, len(self.classes_)))
 
@@ -189,14 +188,14 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         return leaves
 
     def _leaves(self, ranks: NDArray[np.float32]) -> Integers:
-        """Return the leaves of rows; each node of the forest has its own number."""
+        """Return the leaves of rows; nodes are numbered across all trees."""
         leaves = np.stack([tree.apply(ranks) for tree in self.estimators_], axis=1)
         return np.asarray(leaves + self._first_node[:-1])
 
     def _grid(self, leaves: Integers) -> tuple[Floats, Integers]:
-        """Return a share in each leaf, and the exponent that makes votes of sums of shares.
+        """Return the share of a training row in each leaf, and the exponent that scales sums of shares to votes.
 
-        No training row has more than a share in every leaf: no vote needs more than `precision` bits.
+        No training row has more than one share in each leaf: no vote needs more than `precision` bits.
         """
         shares = self._shares[leaves]
         most = shares.sum(axis=1)
@@ -204,10 +203,10 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         exponent -= scale(most, exponent) > 2.0**self.precision_ - 1
         return shares, exponent
 
-    def votes(self, Z: Any) -> SparseVotes:
+    def votes_on(self, Z: Any) -> SparseVotes:
         """Return the votes on a block of test rows, given by their leaves.
 
-        Sums of shares are exact, in any order, and each is rounded once.
+        Sums of shares are exact in any order, and each is rounded once.
         """
         shares, exponent = self._grid(Z)
         weights = _incidence(Z, len(self._shares), shares) @ self._members
@@ -215,10 +214,10 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         return SparseVotes(weights, exponent + SHARE_BITS, self._most_votes)
 
     def _estimated_scores(self, Z: Any) -> EstimatedScores:
-        """Add up the shares of each class without a look at the rows.
+        """Sum the shares of each class from the label counts of the leaves, without visiting training rows.
 
-        Soundness: these sums are exact, and each vote is within 1/2 of what it rounds; a class has no more votes than
-        labels, nor than labels in the leaves.
+        Soundness: these sums are exact, and each vote is within 1/2 of the sum that it rounds; a class has no more
+        votes than labels, and no more than labels in the leaves.
         """
         shares, exponent = self._grid(Z)
         scores = (_incidence(Z, len(self._shares), shares) @ self._leaf_counts).toarray()
@@ -238,16 +237,16 @@ class CertifiedForestClassifier(LabelLinearClassifier):
 
 
 def _levels(X: Floats) -> Floats:
-    """Return values of each column in rising order, one line per column, that tell how its values are distributed."""
+    """Return sorted values of each column, one line per column, that represent its distribution."""
     n = len(X)
     kept = np.arange(n) if n <= MOST_LEVELS else np.linspace(0, n - 1, MOST_LEVELS).astype(np.int64)
     return np.array([np.sort(column)[kept] for column in X.T])
 
 
 def _ranks(X: Floats, levels: Floats) -> NDArray[np.float32]:
-    """Return how many levels each number is above, plus how many it is not below: its rank, twice.
+    """Return twice the rank of each number: the number of levels below it, plus the number of levels not above it.
 
-    Trees compare numbers in float32, which holds these exactly, however large or small the features are.
+    Trees compare numbers in float32, which represents these ranks exactly for features of any size.
     """
     ranks = np.empty(X.shape, dtype=np.float32)
     for i, line in enumerate(levels):
@@ -256,7 +255,7 @@ def _ranks(X: Floats, levels: Floats) -> NDArray[np.float32]:
 
 
 def _on_grid(X: Floats) -> Floats:
-    """Return the features as whole numbers, all in the same unit, whose sums over columns are exact."""
+    """Return the features as integers in the same unit, whose sums over columns are exact."""
     low, high = X.min(axis=0).astype(np.float64), X.max(axis=0).astype(np.float64)
     bits = bits_left(X.shape[1])
     exponent = grid_exponent((high / 2 - low / 2).max(), bits)
@@ -264,7 +263,7 @@ def _on_grid(X: Floats) -> Floats:
 
 
 def _incidence(leaves: Integers, n_nodes: int, shares: Floats | None = None) -> csr_array:
-    """Return a line per row, with ones (or shares) at its leaves."""
+    """Return a sparse line per row, with ones (or shares) at its leaves."""
     rows, n_trees = leaves.shape
     values = np.ones(leaves.size) if shares is None else shares.ravel()
     return csr_array((values, leaves.ravel(), n_trees * np.arange(rows + 1)), shape=(rows, n_nodes))

@@ -1,8 +1,8 @@
 """Certified kernel ridge regression on class indicators: exact, or on landmarks (Nystroem).
 
-Kernel values have the same bits for a test row alone and in any company: distances are computed pair by pair, dot
-products are exact (:mod:`flipproof.core.linalg`), and the rest is done number by number. A kernel function given by the
-user is called for one test row at a time, on one thread.
+Kernel values of a test row are bit-identical in any batch: distances are computed pair by pair, dot products are exact
+(:mod:`flipproof.core.linalg`), and the rest is computed element by element. A custom kernel function is called with one
+test row at a time, on one thread.
 """
 
 from __future__ import annotations
@@ -46,42 +46,42 @@ from flipproof.parameters import BOOLEAN, NONE, Constraints, function, integer, 
 
 Kernel = str | Callable[[Floats, Floats], Floats]
 
-#: The kernels that go by a name, as in scikit-learn.
+#: Names of kernels, as in scikit-learn.
 KERNELS = ("rbf", "laplacian", "poly", "polynomial", "linear", "cosine")
 
-#: Those that are functions of a dot product.
+#: Kernels that are functions of a dot product.
 PRODUCTS = ("poly", "polynomial", "linear", "cosine")
 
-#: Features and kernel values of training rows beyond this are refused, and kernel values of test rows are moved here:
-#: squares, and sums of them, stay finite.
+#: Larger features and kernel values of training rows are refused, and kernel values of test rows are clipped to this:
+#: sums of squares stay finite.
 LARGEST_NUMBER = 1e100
 
-#: Kernel values that are all below this are scaled up: reciprocals of their eigenvalues stay finite.
+#: If all kernel values are below this, they are scaled up, so that reciprocals of eigenvalues stay finite.
 SMALLEST_NUMBER = 1e-100
 
 #: The largest default of gamma.
 LARGEST_GAMMA = float(np.finfo(np.float64).max)
 
-#: Training rows whose kernel values are computed at a time.
+#: Number of training rows whose kernel values are computed at a time.
 ROWS_AT_A_TIME = 512
 
 
 @dataclass(frozen=True)
 class KernelValues:
-    """Makes the kernel values of any rows with the landmarks.
+    """Computes the kernel values of rows with the landmarks.
 
     Attributes
     ----------
     kernel : str or callable
         One of KERNELS, or a function of two matrices of rows.
     gamma, degree, coef0 : numbers
-        Settings of the named kernels.
+        Parameters of the named kernels.
     landmarks : floats of shape (m, k)
         The rows that all others are compared with.
     factor : Rotation or None
         The landmarks (of length 1 for the cosine) as columns, for kernels that need dot products.
     shift : int
-        Kernel values are multiplied by ``2**shift``, which changes no vote if lambda is, too.
+        Kernel values are multiplied by ``2**shift``; if lambda is too, no vote changes.
     """
 
     kernel: Kernel
@@ -93,23 +93,23 @@ class KernelValues:
     shift: int = 0
 
     def rows(self, Z: Floats) -> Floats:
-        """Return the kernel values of each row with all landmarks, shape (len(Z), m), in any company the same."""
+        """Return the kernel values of each row with all landmarks, shape (len(Z), m), bit-identical in any batch."""
         if callable(self.kernel):
-            Z, ask = _contiguous(Z), self._ask
-            return np.vstack(on_one_thread(lambda: [ask(Z[row : row + 1]) for row in range(len(Z))]))
+            Z, compute = _contiguous(Z), self._custom
+            return np.vstack(on_one_thread(lambda: [compute(Z[row : row + 1]) for row in range(len(Z))]))
         return self._named(_contiguous(Z))
 
     def matrix(self, X: Floats) -> Floats:
-        """Return the same for training rows: many at a time, which anybody's own kernel may take into account."""
+        """Return the kernel values of training rows, many at a time, on which a custom kernel may depend."""
         values = np.empty((len(X), len(self.landmarks)))
-        compute = self._ask_on_one_thread if callable(self.kernel) else self._named
+        compute = self._custom_on_one_thread if callable(self.kernel) else self._named
         for start, stop in tiles(len(X), ROWS_AT_A_TIME):
             values[start:stop] = compute(_contiguous(X[start:stop]))
         return values
 
     def _named(self, Z: Floats) -> Floats:
         if len(Z) == len(self.landmarks) == 1:
-            # NumPy computes functions of a new, contiguous array in one way, but those of a single number in another
+            # NumPy computes functions of a contiguous array and of a single number in different ways
             return self._named(np.vstack([Z, Z]))[:1]
         with np.errstate(over="ignore"):
             if self.kernel == "rbf":
@@ -131,21 +131,23 @@ class KernelValues:
         products = exact_product(Z, self.factor)
         return products if self.kernel == "linear" else (self.gamma * products + self.coef0) ** self.degree
 
-    def _ask_on_one_thread(self, rows: Floats) -> Floats:
-        return on_one_thread(lambda: self._ask(rows))
+    def _custom_on_one_thread(self, rows: Floats) -> Floats:
+        return on_one_thread(lambda: self._custom(rows))
 
-    def _ask(self, rows: Floats) -> Floats:
+    def _custom(self, rows: Floats) -> Floats:
         assert callable(self.kernel)
-        values = np.asarray(self.kernel(rows.copy(), self.landmarks), dtype=np.float64)  # should it write into rows
+        values = np.asarray(
+            self.kernel(rows.copy(), self.landmarks), dtype=np.float64
+        )  # a copy: it may write into rows
         expected = len(rows), len(self.landmarks)
         if values.shape != expected:
             raise ValueError(
-                "The 'kernel' parameter of CertifiedKernelClassifier, if a function, must take two matrices of rows "
-                f"and return a value for every pair, shape {expected} here. Got shape {values.shape} instead."
+                "The 'kernel' function of CertifiedKernelClassifier must take two matrices of rows and return a value "
+                f"for every pair, shape {expected} here. Got shape {values.shape} instead."
             )
         if not np.all(np.isfinite(values)):
             raise ValueError(
-                "The 'kernel' parameter of CertifiedKernelClassifier must give finite values. Got NaN or infinity."
+                "The 'kernel' function of CertifiedKernelClassifier must return finite values. Got NaN or infinity."
             )
         return self._in_range(values)
 
@@ -160,10 +162,10 @@ def kernel_values(kernel: Kernel, gamma: float, degree: int, coef0: float, landm
 
 
 def default_gamma(kernel: Kernel, X: Floats) -> float:
-    """Return 1 / (2 d), d being typical of what gamma multiplies; it reads no label.
+    """Return 1 / (2 d), where d is a typical value of what gamma multiplies; it reads no label.
 
-    That is the mean, over all pairs of rows, of their squared distance (rbf) or their city-block distance (laplacian),
-    and the mean squared length of a row for kernels of dot products.
+    For rbf, d is the mean squared distance over all pairs of rows; for laplacian, their mean city-block distance; for
+    kernels of dot products, the mean squared length of a row.
     """
     n = len(X)
     if kernel == "laplacian":  # of sorted numbers, the step after the i-th lies between the two of i (n - i) pairs
@@ -173,9 +175,9 @@ def default_gamma(kernel: Kernel, X: Floats) -> float:
 
 
 def gamma_in_passes(kernel: Kernel, total: Total, ranges: ColumnRanges | None = None) -> float:
-    """Return the same for training rows anywhere, from sums that do not depend on how these are cut up.
+    """Return the default gamma for training rows in memory or in blocks, from sums that do not depend on the blocks.
 
-    Not for the kernel "laplacian", which would have to sort them.
+    The kernel "laplacian" is not supported: it would need sorted rows.
     """
     grid, moments = column_grid(total, center=kernel == "rbf", ranges=ranges)
     squares = 2 * moments.spread if kernel == "rbf" else moments.squares.astype(np.float64)
@@ -183,12 +185,12 @@ def gamma_in_passes(kernel: Kernel, total: Total, ranges: ColumnRanges | None = 
 
 
 def _gamma(typical: float) -> float:
-    """Return ``1 / (2 typical)``, but a finite number: infinity times a distance of 0 would be no number at all."""
+    """Return ``1 / (2 typical)``, limited to finite numbers: infinity times a distance of 0 would be NaN."""
     return min(0.5 / typical, LARGEST_GAMMA) if typical > 0 else 1.0
 
 
 def exact_product(rows: Floats, matrix: Rotation) -> Floats:
-    """Return ``rows @ matrix``, each row on a grid of its own: the same bits in any order of summation."""
+    """Return ``rows @ matrix``, each row on a separate grid: the same bits in any order of summation."""
     exponent = grid_exponent(np.abs(rows).max(axis=1, initial=0.0), FEATURE_BITS)[:, None]
     return scale(matrix.apply(to_grid(rows, exponent, FEATURE_BITS)), -exponent)
 
@@ -199,32 +201,32 @@ def _contiguous(X: Floats) -> Floats:
 
 def _of_length_one(X: Floats) -> Floats:
     """Divide each row by its length, unless that is 0."""
-    X = scale(X, -exponent_above(np.abs(X).max(axis=1))[:, None])  # squares are finite then, and not all 0
+    X = scale(X, -exponent_above(np.abs(X).max(axis=1))[:, None])  # so that squares are finite, and not all 0
     length = cdist(X, np.zeros((1, X.shape[1])))
     return np.asarray(np.divide(X, length, out=np.zeros_like(X), where=length > 0))
 
 
-#: Up to this many training rows, n x n matrices are made: at most three at a time, of 0.8 GB each.
+#: Up to this many training rows, the fit is exact and uses n x n matrices: at most three at a time, of 0.8 GB each.
 LARGEST_EXACT = 10_000
 
-#: Landmarks beyond that.
+#: Default number of landmarks for more training rows.
 DEFAULT_COMPONENTS = 1_000
 
-#: Landmarks are drawn with this seed, so that a refit draws the same.
+#: Seed of the landmarks, so that a refit draws the same ones.
 SEED = 0
 
-#: A lambda beyond which nothing but the intercept votes, and one below which it might as well be 0: within these
-#: limits neither lambda nor its reciprocal, times a kernel value, leaves the range of float64.
+#: Limits of lambda: above, only the intercept has an effect; below, lambda is treated as 0. Within them, neither lambda
+#: nor its reciprocal, times a kernel value, leaves the range of float64.
 LARGEST_LAMBDA = 1e200
 SMALLEST_LAMBDA = 1e-200
 
-#: Eigenvalues below this part of the largest one, times the number of rows, are rounding error: kernel values are on a
-#: grid of FEATURE_BITS bits.
+#: Eigenvalues below this fraction of the largest one, times the number of rows, are rounding error: kernel values are
+#: on a grid of FEATURE_BITS bits.
 SMALLEST_EIGENVALUE = 2.0**-FEATURE_BITS
 
 
 class KernelParameters(LabelLinearParameters):
-    """The parameters of kernel learners, in memory and in blocks, and what certificates assume of them."""
+    """The parameters of kernel learners, in memory and in blocks, and the assumptions about them."""
 
     gamma_: float
     regularization_: float
@@ -282,64 +284,64 @@ class KernelParameters(LabelLinearParameters):
 
 
 class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
-    """Kernel ridge classifier whose every prediction comes with a certificate against changed training labels.
+    """Kernel ridge classifier with a certificate against changed training labels for every prediction.
 
     Kernel ridge regression on class indicators is label-linear: with G the matrix of kernel values of the training
     rows, g(z) those of a test row, m the mean of the columns of G and H the matrix that subtracts the mean,
 
         alpha(z) = 1/n + H (H G H + lambda I)^-1 H (g(z) - m),
 
-    which no label enters. This is ridge regression in the kernel's feature space, with an unpenalised intercept. What H
-    returns adds up to 0, hence the weights add up to 1, and so do the scores of all classes: the largest wins, and
-    there are no offsets. Without an intercept, ``alpha(z) = (G + lambda I)^-1 g(z)``, which is scikit-learn's
+    which does not depend on labels. This is ridge regression in the kernel's feature space, with an unpenalised
+    intercept. The output of H sums to 0, hence the weights sum to 1, and so do the scores of all classes: the largest
+    wins, and there are no offsets. Without an intercept, ``alpha(z) = (G + lambda I)^-1 g(z)``, which is scikit-learn's
     `KernelRidge` on class indicators, and again the largest score wins.
 
-    Choose it over :class:`CertifiedRidgeClassifier` where a plane does not separate the classes, or where features have
-    heavy tails, so that a few rows vote too loudly: with a bounded kernel (rbf, laplacian, cosine) none can.
+    Choose it over :class:`CertifiedRidgeClassifier` where classes are not linearly separable, or where features have
+    heavy tails, so that a few rows would get too much weight: a bounded kernel (rbf, laplacian, cosine) prevents that.
 
     Parameters
     ----------
     kernel : str or callable, default="rbf"
         ``"rbf"``, ``"laplacian"``, ``"poly"`` (or ``"polynomial"``), ``"linear"`` or ``"cosine"``, as in
         :func:`sklearn.metrics.pairwise.pairwise_kernels`. Or a function of two matrices of rows that returns the matrix
-        of values, such as ``sklearn.metrics.pairwise.chi2_kernel`` or ``sklearn.gaussian_process.kernels.Matern()``.
-        Where G + lambda I is not positive definite, directions in which G is not positive are left out.
+        of values, for example ``sklearn.metrics.pairwise.chi2_kernel`` or
+        ``sklearn.gaussian_process.kernels.Matern()``. If G + lambda I is not positive definite, directions in which G
+        is not positive are left out.
     gamma : float, optional
         Factor of the distance or the dot product in ``"rbf"``, ``"laplacian"`` and ``"poly"``. By default
-        ``1 / (2 d)``, d being the mean squared distance of two training rows for ``"rbf"``, their mean city-block
+        ``1 / (2 d)``, where d is the mean squared distance of two training rows for ``"rbf"``, their mean city-block
         distance for ``"laplacian"``, and the mean squared length of a row for ``"poly"``.
     degree : int, default=3
-        Of ``"poly"``.
+        Degree of ``"poly"``.
     coef0 : float, default=1.0
         Constant in ``"poly"``.
     regularization : "label-free" or float, default="label-free"
         The ridge parameter lambda. ``"label-free"``: the mean of the eigenvalues of the centred kernel matrix, each
-        weighted by itself, ``sum(w^2) / sum(w)``, which reads no label. Smaller values mostly give higher accuracy and
-        lower radii.
+        weighted by itself, ``sum(w^2) / sum(w)``, which reads no label. Smaller values usually give higher accuracy and
+        smaller radii.
     n_components : int, optional
-        Number of landmarks: training rows, drawn at random but always the same ones, with which all others
-        are compared (Nystroem's approximation). By default all rows are landmarks up to 10,000 rows, which is exact,
-        and 1,000 beyond. Fewer are quicker, to predict with above all, and even a hundred mostly certify more, at a
+        Number of landmarks: training rows, drawn at random with a fixed seed, with which all rows are compared
+        (Nystroem's approximation). By default all rows are landmarks up to 10,000 rows, which is exact, and 1,000
+        beyond. Fewer landmarks are faster, especially for prediction; even a hundred usually give larger radii, at a
         slightly lower accuracy.
     fit_intercept : bool, default=True
-        Whether to centre the kernel and let every label vote 1/n on top.
+        Whether to centre the kernel and add a vote of 1/n for every label.
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
-        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
-        that predicts.
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
-        refit must give the same features. Distances depend on the units of features: think of a scaler.
+        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
+        so that a refit gives the same features. Distances depend on the units of features: consider a scaler.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over blocks of test rows, as in joblib. No result depends on it.
+        Threads over blocks of test rows, as in joblib. It does not affect results.
 
     Attributes
     ----------
@@ -350,9 +352,9 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     regularization_ : float
         The lambda that was used.
     component_indices_ : integers of shape (landmarks,) or None
-        Which training rows are landmarks; None: all, and kernel ridge is exact.
+        Training rows that are landmarks; None if all are, and kernel ridge is exact.
     precision_ : int
-        The bits of a vote that were used.
+        Bits per vote that were used.
     noise_ : LabelFlip or None
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
@@ -393,7 +395,7 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         self._inverse = rotation_of(inverse)
 
     def _solve_exactly(self, K: Floats, regularization: float) -> Floats:
-        """Return the inverse that takes kernel values, less their means, to weights; K is not needed afterwards."""
+        """Return the inverse that maps kernel values, minus their means, to weights; K may be overwritten."""
         self._mean, self._intercept = np.zeros(len(K)), 0.0
         if self.fit_intercept:
             self._mean, self._intercept = K.mean(axis=0), 1 / len(K)
@@ -412,12 +414,12 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         self._whitening, self._basis = whiten(mapped, center=bool(self.fit_intercept))
 
     def _fit_with_labels(self, codes: Integers) -> None:
-        """Sum up each class, for quick predictions."""
+        """Sum the basis over each class, for fast predictions."""
         if self.component_indices_ is not None:
             labels = LabelSums.of(self._basis, codes, len(self.classes_))
             self._rule = landmark_rule(self._kernel, self._map, self._whitening, self._lambda, labels, self.precision_)
 
-    def votes(self, Z: Floats) -> VoteSource:
+    def votes_on(self, Z: Floats) -> VoteSource:
         """Return the votes of all training rows on a block of test rows, compared to all rows or to landmarks."""
         if self.component_indices_ is not None:
             return self._rule.products(Z).of(self._basis)
@@ -435,7 +437,7 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
 
 @dataclass(frozen=True)
 class ComparedLandmarks:
-    """Landmarks that were compared with each other, and the lambda that follows.
+    """Kernel values of the landmarks with each other, and the resulting lambda.
 
     Attributes
     ----------
@@ -444,7 +446,7 @@ class ComparedLandmarks:
     matrix : floats of shape (landmarks, landmarks)
         The kernel values.
     regularization : float
-        Lambda, in the same scale.
+        Lambda, scaled like the kernel values.
     """
 
     kernel: KernelValues
@@ -453,12 +455,12 @@ class ComparedLandmarks:
 
     @property
     def in_units_of_the_kernel(self) -> float:
-        """Lambda for kernel values that are not scaled."""
+        """Lambda for unscaled kernel values."""
         return float(scale(self.regularization, -self.kernel.shift))
 
 
 def compare_landmarks(kernel: KernelValues, regularization: str | float, n: int) -> ComparedLandmarks:
-    """Compare the landmarks of a kernel with each other, and settle lambda for `n` rows."""
+    """Compute the kernel values of the landmarks with each other, and lambda for `n` rows."""
     K = kernel.matrix(kernel.landmarks)
     check_size(K, "Kernel values of training rows")
     largest = max(float(K.max()), -float(K.min()))
@@ -475,16 +477,16 @@ def compare_landmarks(kernel: KernelValues, regularization: str | float, n: int)
 
 @dataclass(frozen=True)
 class LandmarkRule:
-    """The deployed rule of kernel ridge regression on landmarks: all of a fit but the training rows themselves.
+    """The deployed rule of kernel ridge regression on landmarks: the whole fit, except the training rows.
 
     Attributes
     ----------
     kernel : KernelValues
         Compares rows with the landmarks.
     map : Rotation
-        Takes kernel values to features whose dot products are Nystroem's kernel.
+        Maps kernel values to features whose dot products are Nystroem's kernel.
     ridge : RidgeRule
-        Ridge regression on those.
+        Ridge regression on these features.
     """
 
     kernel: KernelValues
@@ -492,7 +494,7 @@ class LandmarkRule:
     ridge: RidgeRule
 
     def products(self, Z: Floats) -> ProductVotes:
-        """Return what the votes on test rows are made of."""
+        """Return the factor of the votes that depends on test rows."""
         return self.ridge.products(exact_product(self.kernel.rows(Z), self.map))
 
     def estimated_scores(self, Z: Floats) -> EstimatedScores:
@@ -519,29 +521,29 @@ def landmark_rule(
     labels: LabelSums,
     precision: int,
 ) -> LandmarkRule:
-    """Return the rule of ridge regression on the features of rows, for a lambda in the units of these."""
+    """Return the rule of ridge regression on the features of rows, for a lambda in the units of these features."""
     ridge = RidgeRule(whitening, whitening.in_grid_units(regularization), labels, precision)
     return LandmarkRule(kernel, to_features, ridge)
 
 
 def landmark_map(K: Floats) -> Rotation:
-    """Return ``K^-1/2``, which takes kernel values to features whose dot products are Nystroem's kernel."""
+    """Return ``K^-1/2``, which maps kernel values to features whose dot products are Nystroem's kernel."""
     eigenvalues, vectors = on_one_thread(lambda: _positive_part(K))
     return rotation_of(vectors / np.sqrt(eigenvalues))
 
 
 def check_size(values: Floats, what: str) -> None:
-    """Refuse numbers whose squares, and sums of them, might not be finite."""
+    """Refuse numbers whose sums of squares might not be finite."""
     largest = max(float(values.max()), -float(values.min()))
-    if not largest < LARGEST_NUMBER:  # NaN is not, either
+    if not largest < LARGEST_NUMBER:  # also refuses NaN
         raise ValueError(
             f"{what} must be between -{LARGEST_NUMBER:g} and {LARGEST_NUMBER:g}. Got {largest:g} instead: rescale the "
-            "features, or see what is wrong with them."
+            "features, or check them for wrong values."
         )
 
 
 def landmark_rows(n: int, n_components: int | None) -> Integers | None:
-    """Return which rows are landmarks, None where all are by default; no label is looked at."""
+    """Return the rows that are landmarks, or None if all are by default; no label is read."""
     if n_components is None:
         if n <= LARGEST_EXACT:
             return None
@@ -557,7 +559,7 @@ def _center(K: Floats) -> None:
 
 
 def _self_weighted_mean_eigenvalue(K: Floats) -> float:
-    """Return ``sum(w^2) / sum(w)`` over the eigenvalues of H K H, without making that matrix; 0 where H K H is."""
+    """Return ``sum(w^2) / sum(w)`` over the eigenvalues of H K H, without computing that matrix; 0 if H K H is 0."""
     n, mean = len(K), K.mean(axis=0)
     total = float(np.trace(K))
     trace = total - n * float(mean.mean())
@@ -569,12 +571,12 @@ def _inverse(K: Floats, regularization: float) -> Floats:
     """Return ``(K + regularization I)^-1`` on the directions in which K is positive."""
     n = len(K)
     if regularization > n * SMALLEST_EIGENVALUE * float(np.linalg.norm(K)):
-        inverse = K.copy().T  # in LAPACK's order, so that it works in this memory
+        inverse = K.copy().T  # in LAPACK's memory order, so that it works in place
         inverse[np.diag_indices(n)] += regularization
         inverse, failed = dpotrf(inverse, lower=1, overwrite_a=1)
         if not failed:
             inverse, _ = dpotri(inverse, lower=1, overwrite_c=1)
-            for start, stop in tiles(n, ROWS_AT_A_TIME):  # only one half is there
+            for start, stop in tiles(n, ROWS_AT_A_TIME):  # only one triangle is computed
                 corner = inverse[start:stop, start:stop]
                 corner[:] = np.tril(corner) + np.tril(corner, -1).T
                 inverse[start:stop, stop:] = inverse[stop:, start:stop].T
@@ -584,7 +586,7 @@ def _inverse(K: Floats, regularization: float) -> Floats:
 
 
 def _positive_part(K: Floats) -> tuple[Floats, Floats]:
-    """Return the eigenvalues that are not rounding error, and their vectors; if there is none, 1 and a vector of 0."""
+    """Return the eigenvalues above rounding error, and their vectors; if there are none, 1 and a zero vector."""
     eigenvalues, vectors = eigh(K, check_finite=False)
     kept = eigenvalues > len(K) * SMALLEST_EIGENVALUE * np.abs(eigenvalues).max()
     if not kept.any():

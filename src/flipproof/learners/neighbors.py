@@ -1,9 +1,9 @@
 """Certified nearest neighbours: the labels of the k nearest training rows vote.
 
-A search finds the same rows at the same distances for a test row alone and in any company. Euclidean and cosine
-distances are exact: all rows are put on one grid with so few bits that ``|x|^2 + |z|^2 - 2 x'z`` is an integer that
-float64 holds, hence the same for any number of threads and any block of test rows. All other distances are computed
-for one test row at a time. Where distances are equal, the lower row number counts as nearer.
+A search finds the same rows at the same distances for a test row in any batch. Euclidean and cosine distances are
+exact: all rows are put on one grid, with few enough bits that ``|x|^2 + |z|^2 - 2 x'z`` is an integer that float64
+represents exactly, hence the same for any number of threads and any block of test rows. All other distances are
+computed for one test row at a time. Ties in distance go to the lower row number.
 """
 
 from __future__ import annotations
@@ -17,15 +17,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
-from threadpoolctl import threadpool_limits
 
 from flipproof.assumptions import Assumption
 from flipproof.core.linalg import LARGEST_TRAINING_FEATURE
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import SparseVotes, sparse_votes, tiles
-from flipproof.determinism import on_one_thread
+from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of, start_anew, with_seeds
+from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
 from flipproof.parameters import (
     NONE,
     Constraints,
@@ -39,18 +38,18 @@ from flipproof.parameters import (
     with_methods,
 )
 
-#: Integers of this many bits are exact in float32, which the training rows are kept in.
+#: Integers of this many bits are exact in float32, the type that training rows are stored in.
 FLOAT32_BITS = 24
 
-#: The box that rows are moved into, in times the farthest training row and in times the median one, whichever is less:
-#: without the second, a single absurd number would take all bits and leave none for the other rows.
+#: Rows are clipped to a box of BOX times the farthest training row or OUTLYING times the median one, the smaller of the
+#: two: without the second limit, a single huge number would use up all bits and leave none for the other rows.
 BOX = 4.0
 OUTLYING = 2.0**10
 
-#: Features of training rows that are converted at a time: 8 MiB.
+#: Number of training features converted at a time: 8 MiB.
 FEATURES_AT_A_TIME = 2**20
 
-#: Distances that are selected from at a time: 2 MiB, which a cache holds.
+#: Number of distances to select from at a time: 2 MiB, which fits in a cache.
 NUMBERS_TO_SELECT_FROM = 2**18
 
 
@@ -61,7 +60,7 @@ class Neighbors:
     Attributes
     ----------
     rows : integers of shape (m, k)
-        Their row numbers, in rising order.
+        Their row numbers, in ascending order.
     distances : floats of shape (m, k)
         Their distances, in the same order.
     """
@@ -82,7 +81,7 @@ class NeighborSearch(Protocol):
 class Grid:
     """All columns as integers of `bits` bits on one grid, ``rint((x - center) * 2**exponent)``.
 
-    What is farther than `box` from the centre, in any column, is moved there.
+    Values farther than `box` from the centre are clipped, in each column.
     """
 
     center: Floats
@@ -103,11 +102,11 @@ class ExactSearch:
     Attributes
     ----------
     grid : Grid
-        Of the rows; in the case of the cosine, of rows of length 1.
+        The grid of the rows; for the cosine, of rows scaled to length 1.
     columns : integers in float32 of shape (k, n)
         The training rows on the grid, one column each.
     squares : floats of shape (n,)
-        Their squared lengths: integers.
+        Their squared lengths, which are integers.
     by_angle : bool
         Whether this is the cosine distance, ``1 - cos``.
     """
@@ -123,7 +122,7 @@ class ExactSearch:
         Soundness: all numbers up to the square root are integers below 2**53, and so are all partial sums.
         """
         integers, own_squares = _on_grid(Z, self.grid, self.by_angle)
-        # squared distances, but for the squared length of the test row, which they have in common
+        # squared distances, without the squared length of the test row, which they have in common
         relative = self._products(-2 * integers)
         relative += self.squares
         rows = smallest(relative, k)
@@ -157,7 +156,7 @@ def _check_size(X: Floats) -> None:
     if max(-low, high) > LARGEST_TRAINING_FEATURE:
         raise ValueError(
             f"Training features must be between -{LARGEST_TRAINING_FEATURE:g} and {LARGEST_TRAINING_FEATURE:g}. "
-            f"Got values from {low:g} to {high:g} instead: rescale them, or see what is wrong with them."
+            f"Got values from {low:g} to {high:g} instead: rescale them, or check them for wrong values."
         )
 
 
@@ -175,7 +174,7 @@ def _on_grid(X: Floats, grid: Grid, by_angle: bool) -> tuple[Floats, Floats]:
 
 
 def _unit_rows(X: Floats) -> Floats:
-    """Divide rows by their lengths, sums of exact squares that are the same in any order; rows of zeros stay."""
+    """Divide rows by their lengths, computed from exact squares in any order; rows of zeros are unchanged."""
     bits = bits_left(X.shape[1]) // 2
     exponent = grid_exponent(np.abs(X).max(axis=1), bits)
     integers = to_grid(X, exponent[:, None], bits)
@@ -184,7 +183,7 @@ def _unit_rows(X: Floats) -> Floats:
 
 
 def _angle_grid(n_features: int) -> Grid:
-    """Return the grid of rows of length 1: twice that, squared, has 50 bits whatever the number of columns."""
+    """Return the grid of rows of length 1: twice that, squared, has 50 bits for any number of columns."""
     return Grid(np.zeros(n_features), 1.0, int(grid_exponent(1.0, FLOAT32_BITS)), FLOAT32_BITS)
 
 
@@ -197,13 +196,13 @@ def _box_grid(X: Floats) -> Grid:
         reach[start:stop] = np.abs(np.subtract(X[start:stop], center, dtype=np.float64)).max(axis=1)
     apart = np.sort(reach[reach > 0])
     box = min(BOX * apart[-1], OUTLYING * apart[(len(apart) - 1) // 2]) if apart.size else 1.0
-    # the squared distance of two rows in the box, 4 * columns * 2**(2 bits) at most, has to be exact
+    # the squared distance of two rows in the box, at most 4 * columns * 2**(2 bits), must be exact
     bits = min(bits_left(4 * X.shape[1]) // 2, FLOAT32_BITS)
     return Grid(center, float(box), int(grid_exponent(box, bits)), bits)
 
 
 def smallest(values: Floats, k: int) -> Integers:
-    """Return the columns of the k smallest values of each row, in rising order; of equal values, the first ones."""
+    """Return the columns of the k smallest values of each row, in ascending order; of equal values, the first ones."""
     m, n = values.shape
     if k == n:
         return np.tile(np.arange(n), (m, 1))
@@ -217,7 +216,7 @@ def _smallest_of_few(values: Floats, k: int) -> Integers:
     m, n = values.shape
     threshold = np.partition(values, k - 1, axis=1)[:, k - 1 : k]
     cells = np.flatnonzero(values <= threshold)
-    if len(cells) > m * k:  # more than k are not above the threshold: the last of those that equal it have to go
+    if len(cells) > m * k:  # more than k are at or below the threshold: drop the last of those equal to it
         row = cells // n
         equal = np.flatnonzero(values.ravel()[cells] == threshold[row, 0])
         n_equal = np.bincount(row[equal], minlength=m)
@@ -231,7 +230,7 @@ def _smallest_of_few(values: Floats, k: int) -> Integers:
 class MeasuredSearch:
     """Distances by any metric of :func:`scipy.spatial.distance.cdist`, or by a function of two rows.
 
-    One test row at a time; a function, which may use BLAS, on one thread.
+    Computed for one test row at a time; for a function, which may use BLAS, on one thread.
     """
 
     training_rows: Floats
@@ -245,52 +244,52 @@ class MeasuredSearch:
 
     def _distances(self, Z: Floats) -> Floats:
         measure = self.metric
-        # scipy would take a function that is called like one of its own metrics for that one
+        # scipy would replace a function that has the name of a scipy metric by that metric
         metric = (lambda u, v: measure(u, v)) if callable(measure) else measure
         distances = np.empty((len(Z), len(self.training_rows)))
         for i in range(len(Z)):
             distances[i] = cdist(Z[i : i + 1].copy(), self.training_rows, metric)[0]
         if not np.all(np.isfinite(distances)):
             raise ValueError(
-                f"The metric {self.metric!r} must give finite distances. Got NaN or infinity for some pair of a test "
-                "row and a training row: it is not defined for all rows."
+                f"The metric {self.metric!r} must give finite distances. Got NaN or infinity for a pair of rows: use a "
+                "metric that is defined for all rows."
             )
         return distances
 
 
 def measured_search(X: Floats, metric: str | Callable[[Floats, Floats], float]) -> MeasuredSearch:
-    """Prepare distances to the training rows X by a metric; raises what scipy raises if it does not know it."""
-    # a copy: what somebody does to the rows later must not move them
+    """Prepare distances to the training rows X by a metric; raises the error of scipy if the metric is unknown."""
+    # a copy: later changes to the rows must not change distances
     search = MeasuredSearch(np.array(X, dtype=np.float64, order="C"), metric)
-    search.training_rows.setflags(write=False)  # nor must a metric that writes into them
+    search.training_rows.setflags(write=False)  # a metric that writes into its input must not change them either
     MeasuredSearch(search.training_rows[:2], metric).nearest(search.training_rows[:1], 1)
     return search
 
 
 @dataclass(frozen=True)
 class IndexedSearch:
-    """Whatever neighbours an index finds: a fitted transformer to sparse matrices of distances.
+    """Neighbours found by an index: a fitted transformer to sparse matrices of distances.
 
-    Asked for one test row at a time and on one thread, since its answers may depend on company.
+    Called with one test row at a time and on one thread, since its output may depend on the batch.
     """
 
     index: Any
     n_train: int
 
     def nearest(self, Z: Floats, k: int) -> Neighbors:
-        """Return the k nearest of the training rows that the index names for each row of Z."""
-        found = on_one_thread(lambda: with_seeds(lambda: self._ask(Z, k)))
+        """Return the k nearest of the training rows that the index finds for each row of Z."""
+        found = on_one_thread(lambda: with_seeds(lambda: self._search(Z, k)))
         return Neighbors(np.array([rows for rows, _ in found]), np.array([distances for _, distances in found]))
 
-    def _ask(self, Z: Floats, k: int) -> list[tuple[Integers, Floats]]:
-        def ask(row: Floats) -> Any:
+    def _search(self, Z: Floats, k: int) -> list[tuple[Integers, Floats]]:
+        def search(row: Floats) -> Any:
             start_anew()
             return self.index.transform(row)
 
-        with threadpool_limits(limits=1):  # of OpenMP as well, which decides between equals
-            return [self._nearest_of_named(ask(Z[i : i + 1]), k) for i in range(len(Z))]
+        with single_threaded():  # also for OpenMP, on which the order of ties may depend
+            return [self._nearest_found(search(Z[i : i + 1]), k) for i in range(len(Z))]
 
-    def _nearest_of_named(self, answer: Any, k: int) -> tuple[Integers, Floats]:
+    def _nearest_found(self, answer: Any, k: int) -> tuple[Integers, Floats]:
         answer = csr_array(answer, dtype=np.float64)
         if answer.shape != (1, self.n_train):
             raise ValueError(
@@ -300,29 +299,31 @@ class IndexedSearch:
         answer.sort_indices()
         rows, distances = answer.indices.astype(np.int64), answer.data
         if len(np.unique(rows)) != len(rows) or not np.all(np.isfinite(distances)):
-            raise ValueError("The index must return finite distances, one per neighbour. Got others instead.")
+            raise ValueError(
+                "The index must return finite distances, one per neighbour. Got repeated rows, NaN or infinity."
+            )
         if len(rows) < k:
             raise ValueError(
-                f"The index must return at least {k} neighbours for each row. Got {len(rows)} instead: let it look for "
-                "more of them."
+                f"The index must return at least {k} neighbours for each row. Got {len(rows)} instead: increase its "
+                "number of neighbours."
             )
         chosen = smallest(distances[None, :], k)[0]
         return rows[chosen], distances[chosen]
 
 
-#: What ``n_neighbors=None`` stands for, where there are as many training rows.
+#: Number of neighbours for ``n_neighbors=None``, if there are that many training rows.
 DEFAULT_NEIGHBORS = 15
 
-#: What the index must be.
+#: Description of a valid index.
 INDEX = "a transformer to sparse matrices of distances that can be fitted without labels, as KNeighborsTransformer is"
 
-#: Bits of a vote if every neighbour votes 1.
+#: Bits per vote if every neighbour votes 1.
 UNIFORM_PRECISION = 1
 
-#: Names of metrics in scikit-learn that scipy does not know.
+#: Names of metrics in scikit-learn that scipy lacks, and their names in scipy.
 OTHER_NAMES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
 
-#: Metrics that scipy would scale by the test rows too, and what to use instead.
+#: Metrics that scipy scales by the test rows too, and what to use instead.
 SCALED_METRICS = {
     **dict.fromkeys(("seuclidean", "se", "s"), "features=StandardScaler()"),
     **dict.fromkeys(("mahalanobis", "mahal", "mah"), "features=PCA(whiten=True)"),
@@ -330,68 +331,68 @@ SCALED_METRICS = {
 
 
 class CertifiedNeighborsClassifier(LabelLinearClassifier):
-    """Nearest neighbours whose every prediction comes with a certificate against changed training labels.
+    """Nearest neighbours with a certificate against changed training labels for every prediction.
 
-    The score of class c is the sum of ``w(distance_j) [y_j = c]`` over the k nearest training rows j. Which rows these
-    are, and what each of them weighs, is a matter of features alone: alpha_j is w(distance_j) for the k nearest rows
-    and 0 for all others, and there is no offset. With uniform weights no label counts more than any other, and the
-    radius is half the winner's lead in votes: up to k / 2.
+    The score of class c is the sum of ``w(distance_j) [y_j = c]`` over the k nearest training rows j. These rows and
+    their weights depend on features alone: alpha_j is w(distance_j) for the k nearest rows and 0 for all others, and
+    there is no offset. With uniform weights all labels count the same, and the radius is half the winner's lead in
+    votes: up to k / 2.
 
-    Choose it for large radii: of the mails of spambase 0.69 are told right and certified against 172 changed labels,
-    5 % of all (cosine, 30 % of the rows), where ridge has 0.17. It asks for features in which near rows are alike:
-    principal components, embeddings, standardised columns. More neighbours trade accuracy for radius, and a few per
-    cent of the rows are a start; choose the number without the labels that are to be protected. Ridge is more accurate
-    where few changed labels are feared and a linear rule is good, and predicts much faster.
+    Choose it for large radii: on spambase, certified accuracy at 172 changed labels, 5 % of all, is 0.69 (cosine, 30 %
+    of the rows), where ridge has 0.17. It needs features in which near rows are similar: principal components,
+    embeddings, standardised columns. More neighbours trade accuracy for radius; start with a few per cent of the rows,
+    and choose the number without the labels that are to be protected. If you expect few changed labels and a linear
+    rule fits, ridge is more accurate, and it predicts much faster.
 
     Parameters
     ----------
     n_neighbors : int or float, optional
-        How many rows vote: an integer from 1 to n, or a share of the training rows between 0 and 1, rounded up.
-        Default: 15, or all rows if there are fewer. A number that is larger than n is an error when fitting; to tune on
-        folds of any size use shares.
+        Number of rows that vote: an integer from 1 to n, or a share of the training rows between 0 and 1, rounded up.
+        Default: 15, or all rows if there are fewer. An integer above n is an error in `fit`; to tune on folds of any
+        size, use shares.
     weights : {"uniform", "distance"} or callable, default="uniform"
-        What each of them weighs. ``"uniform"``: 1. ``"distance"``: one over its distance; if some are at distance 0,
-        these weigh 1 and all others nothing. A function gets the distances of one test row, shape (1, k), in rising
+        Weight of each neighbour. ``"uniform"``: 1. ``"distance"``: one over its distance; if some are at distance 0,
+        these have weight 1 and all others 0. A function gets the distances of one test row, shape (1, k), in ascending
         order, and returns weights of the same shape; they may be negative.
     metric : str or callable, default="euclidean"
-        ``"euclidean"`` and ``"cosine"`` are fast. Any other metric that :func:`scipy.spatial.distance.cdist` needs no
-        parameters for, or a function of two rows. Features are kept with 20 bits or so, so that distances are exact
-        (cosine: of rows of length 1). What is farther from the columns' medians than four times the farthest training
-        row, or than 1024 times the median one, in any column, counts as no farther.
+        ``"euclidean"`` and ``"cosine"`` are fast. Also any other metric of :func:`scipy.spatial.distance.cdist` that
+        needs no parameters, or a function of two rows. For the fast metrics, features are rounded to about 20 bits, so
+        that distances are exact (cosine: of rows of length 1). Values are clipped, in each column, at a distance from
+        the columns' medians of four times the farthest training row, or 1024 times the median one if that is less.
     index : transformer, optional
-        Finds neighbours by itself, perhaps approximately, as :class:`sklearn.neighbors.KNeighborsTransformer` with
-        ``mode="distance"`` does: ``fit(X)``, then ``transform(Z)`` gives a sparse matrix of distances with at least
-        n_neighbors entries per row. Cloned, fitted without labels, its random states set to 0 where they are None, and
-        asked for one row at a time on one thread. That it would come out the same if fitted again is an assumption of
-        the certificates. It measures distances in its own way: `metric` is left alone.
+        Finds neighbours, perhaps approximately, in the way of :class:`sklearn.neighbors.KNeighborsTransformer` with
+        ``mode="distance"``: ``fit(X)``, then ``transform(Z)`` returns a sparse matrix of distances with at least
+        n_neighbors entries per row. Cloned and fitted without labels, with random states that are not integers set to
+        0, and called with one row at a time on one thread. Certificates assume that a refit gives the same index. The
+        index measures distances: `metric` must keep its default.
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
-        Bits of a vote, 2 to 24. Weights are rounded to votes: the certificate is about the rounded classifier, which is
-        the one that predicts. Uniform votes need no rounding: they are 1 whatever the precision.
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
+        Uniform votes are 1 at any precision.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
-        refit must give the same features.
+        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
+        so that a refit gives the same features.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over blocks of test rows, as in joblib. No result depends on it.
+        Threads over blocks of test rows, as in joblib. It does not affect results.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
         The classes.
     n_neighbors_ : int
-        How many rows vote.
+        Number of rows that vote.
     index_ : transformer or None
         The fitted `index`.
     precision_ : int
-        The bits of a vote that were used; 1 if all votes are 1.
+        Bits per vote that were used; 1 if all votes are 1.
     noise_ : LabelFlip or None
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
@@ -449,7 +450,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         super()._check_parameters()
         owner, metric = type(self).__name__, self.metric
         if self.index is not None and not (isinstance(metric, str) and metric == "euclidean"):
-            remedy = "it has no effect on an index. Leave it out, and set the metric of the index."
+            remedy = "it has no effect on an index. Omit it, and set the metric of the index."
             raise parameter_error(owner, "metric", "'euclidean' where an index measures distances", metric, remedy)
         if isinstance(metric, str) and metric.lower() in SCALED_METRICS:
             remedy = f"use {SCALED_METRICS[metric.lower()]} and the Euclidean metric."
@@ -460,7 +461,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     def fit_without_labels(self, X: Floats) -> None:
         """Keep the training features, on a grid or in an index."""
         self.n_neighbors_ = self._resolve_n_neighbors(len(X))
-        self._weights = self.weights  # as the votes are; set_params may change the other before the next fit
+        self._weights = self.weights  # as fitted; set_params may change the parameter before the next fit
         if self._weights == "uniform":
             self.precision_ = UNIFORM_PRECISION
         self.index_: Any = None
@@ -494,14 +495,16 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         if any(name.endswith("mode") and value == "connectivity" for name, value in settings.items()):
             raise parameter_error(owner, "index", INDEX, self.index, "set its mode to 'distance'.")
         try:
-            self.index_ = fit_label_free(self.index, X.copy())  # a copy: it may keep the rows, and somebody change them
+            self.index_ = fit_label_free(
+                self.index, X.copy()
+            )  # a copy: it may keep the rows, and the caller may change them
         except (TypeError, ValueError) as error:
             raise parameter_error(owner, "index", f"{INDEX}, to these rows", self.index, f"{error}") from error
         search = IndexedSearch(self.index_, len(X))
-        search.nearest(X[:1], self.n_neighbors_)  # what is wrong with its answers shows now
+        search.nearest(X[:1], self.n_neighbors_)  # raises now if its output is invalid
         return search
 
-    def votes(self, Z: Floats) -> SparseVotes:
+    def votes_on(self, Z: Floats) -> SparseVotes:
         """Return the votes of the nearest training rows on each test row."""
         k, n = self.n_neighbors_, self.n_rows_
         neighbors = self._search.nearest(Z, k)
@@ -520,7 +523,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         return self.n_neighbors_
 
     def _numbers_per_row(self) -> int:
-        """Return the distances to all rows (an index has none of them), and the neighbours with their weights."""
+        """Count the distances to all rows (none for an index), and the neighbours with their weights."""
         return (0 if self.index_ is not None else self.n_rows_) + 5 * self.n_neighbors_
 
     def _learner_assumptions(self) -> list[Assumption]:
@@ -535,7 +538,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
 
 
 def _inverse(distances: Floats) -> Floats:
-    """Return one over each distance; in rows with a distance of 0 (or next to it) only those count, 1 each."""
+    """Return one over each distance; if that is infinite somewhere in a row, 1 there and 0 elsewhere in the row."""
     with np.errstate(divide="ignore", over="ignore"):
         weights = 1 / distances
     hits = np.isinf(weights)
@@ -543,7 +546,7 @@ def _inverse(distances: Floats) -> Floats:
 
 
 def _weigh_row_by_row(weigh: Callable[[Floats], Any], distances: Floats) -> Floats:
-    """Return what the function gives for the distances of each row, in rising order as in scikit-learn."""
+    """Return the function's weights; it gets the distances of each row in ascending order, as in scikit-learn."""
     order = np.argsort(distances, axis=1, kind="stable")
     in_order = np.take_along_axis(distances, order, axis=1)
 
@@ -558,7 +561,7 @@ def _weigh_row_by_row(weigh: Callable[[Floats], Any], distances: Floats) -> Floa
 def _checked_weights(answer: Any, k: int) -> Floats:
     weights = np.asarray(answer, dtype=np.float64)
     if weights.shape != (1, k) or not np.all(np.isfinite(weights)):
-        what = f"shape {weights.shape}" if weights.shape != (1, k) else "NaN or infinity among them"
+        what = f"shape {weights.shape}" if weights.shape != (1, k) else "NaN or infinity"
         raise ValueError(
             f"The 'weights' function must return finite weights, one per distance, shape (1, {k}) for one test row. "
             f"Got {what} instead."

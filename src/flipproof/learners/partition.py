@@ -1,4 +1,4 @@
-"""Deep partition aggregation: any classifier, fitted to many small parts of the training rows that then vote."""
+"""Deep partition aggregation: base learners are fitted to disjoint parts of the training rows, and vote."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from flipproof.core.histograms import NUMBERS_AT_A_TIME, VoteHistogram
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import GroupVotes, tiles
+from flipproof.determinism import on_one_core
 from flipproof.learners.base_learners import (
     BASE_LEARNER,
     ask_base_learners,
-    check_comes_out_the_same,
+    check_reproducible,
     fit_base_learners,
-    on_one_core,
 )
 from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about
@@ -33,59 +33,59 @@ from flipproof.parameters import NONE, Constraints, check_parameter, integer, on
 
 METHOD = "gap"
 
-#: What `certify` takes.
+#: Methods that `certify` accepts.
 ONLY_METHOD = (NONE | one_of(METHOD)).explained(
-    "other methods need a label-linear learner, such as CertifiedRidgeClassifier."
+    "other methods need a label-linear learner, for example CertifiedRidgeClassifier."
 )
 
-#: Numbers in memory for each annotator and class of a test row, while it is certified.
+#: Numbers in memory per annotator, class and test row during certification.
 HELD_PER_CELL = 8
 
 
 class CertifiedPartitionClassifier(LabelsInMemory):
-    """Any classifier, certified: fitted to many small parts of the training rows, which then vote.
+    """Certifies any classifier: clones are fitted to disjoint parts of the training rows, and vote.
 
-    Deep partition aggregation (Levine and Feizi 2021, there SS-DPA for changed labels). The training rows are dealt to
-    `n_partitions` parts by their features alone, a clone of `estimator` is fitted to each part, and the class that most
-    of them predict wins, ties going to the class that sorts lowest. A changed label changes a single base learner, and
-    with it at most one vote: from the predicted class to a rival it moves the lead by 2. So with two classes and a lead
-    of `gap` votes, any ``floor(gap / 2)`` labels may be changed if the predicted class sorts first and wins ties, and
-    ``ceil(gap / 2) - 1`` if it does not.
+    Deep partition aggregation (Levine and Feizi 2021, there SS-DPA for changed labels). The training rows are assigned
+    to `n_partitions` partitions by their features alone, a clone of `estimator` is fitted to each partition, and the
+    class that most of them predict wins; ties go to the class that sorts lowest. A changed label changes a single base
+    learner, and thus at most one vote; a vote that moves from the predicted class to a rival class changes the lead by
+    2. So with two classes and a lead of `gap` votes, any ``floor(gap / 2)`` labels may be changed if the predicted
+    class sorts first and wins ties, and ``ceil(gap / 2) - 1`` if it does not.
 
-    Nothing is asked of the base learner but that it always comes out the same from the same rows and labels. It may
-    read labels as it likes, even tune itself on its part (GridSearchCV), so this learner is often the most accurate
-    one, and pays with radii that cannot exceed ``n_partitions / 2``. Choose it where a label-linear learner is not
-    accurate enough and a few dozen changed labels are what you fear, with `n_partitions` some five times the radius
-    that you want, as long as a part still has rows enough to learn from. `docs/learners.md` compares it with the other
-    learners on real data.
+    The base learner must be reproducible: the same rows and labels must always give the same predictions. It may use
+    labels in any way, even tune itself on its partition (GridSearchCV). So this learner is often the most accurate one,
+    but its radii cannot exceed ``n_partitions / 2``. Choose it where a label-linear learner is not accurate enough and
+    you expect at most a few dozen changed labels. Set `n_partitions` to about five times the radius that you want, as
+    long as each partition still has enough rows to learn from. `docs/learners.md` compares it with the other learners
+    on real data.
 
     Parameters
     ----------
     estimator : classifier, optional
-        The base learner; it is cloned. By default logistic regression on standardised features. Its random states are
-        set to 0 unless they are numbers, also those of steps, folds and lists among its parameters, and so are the
-        generators that all code of a process shares, for the time of a fit. One of the `n_partitions` parts is fitted
-        twice, and a base learner that does not come out the same is refused. Trees, forests and linear models of
-        scikit-learn (also behind its scalers) predict all test rows at once; any other is asked about one row at a
-        time, which takes a quarter of a millisecond or more for each of its `n_partitions` clones.
+        The base learner; it is cloned. Default: logistic regression on standardised features. Random states that are
+        not integers are set to 0, also those of steps, folds and lists among its parameters; global random generators
+        are seeded during each fit. One of the partitions is fitted twice, and a base learner that is not reproducible
+        is refused. Trees, forests and linear models of scikit-learn (also behind its scalers) predict all test rows in
+        one batch; any other base learner predicts one row at a time, which takes a quarter of a millisecond or more for
+        each of its `n_partitions` clones.
     n_partitions : int, default=50
-        Number of parts, at most that of the training rows. More of them allow larger radii, but learn from fewer rows.
+        Number of partitions, at most the number of training rows. More partitions allow larger radii, but each base
+        learner has fewer rows to learn from.
     features : transformer, optional
-        Cloned and fitted on *all* training features, *without* labels. Its random states are set to 0 unless they are
-        numbers.
+        Cloned and fitted on *all* training features *without* labels. Random states that are not integers are set to 0.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     n_jobs : int, optional
-        Processes over partitions while fitting, as in joblib. No result depends on it.
+        Processes over partitions in `fit`, as in joblib. It does not affect results.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
         The classes.
     partition_ : integers of shape (n,)
-        The part, from 0 on, that each training row was dealt to.
+        The partition of each training row, from 0 on.
     estimators_ : list of n_partitions classifiers
-        The base learners; a DummyClassifier where all labels of a part are the same.
+        The base learners; a DummyClassifier where all labels of a partition are the same.
     features_ : transformer or None
         The fitted `features`.
     n_features_in_ : int
@@ -93,15 +93,16 @@ class CertifiedPartitionClassifier(LabelsInMemory):
 
     Notes
     -----
-    *Which part a row falls into.* The rows are sorted by a 64-bit hash of their features and dealt in turn, so that the
-    sizes of the parts differ by at most one. The hash reads no label, so changing labels moves no row: that is all
-    that the certificate needs. Nor does it read the place of a row, so that rows which come sorted by label do not
-    carry labels into the partition; only rows with the same features are told apart by their order, and `assumptions`
-    says so where there are any.
+    *Partitions.* The rows are sorted by a 64-bit hash of their features and assigned in turn, so that the sizes of the
+    partitions differ by at most one. The hash reads no label, so changed labels move no row: the certificate needs
+    nothing more. The hash does not read the position of a row either, so that rows sorted by label do not carry labels
+    into the partitions. Only rows with equal features are assigned by their order, and `assumptions` says so if there
+    are any.
 
-    *Annotators* (``Adversary(groups=...)``) own every part in which they have a label. The bound adds up what each
-    could move, and counts a part once for every annotator: true, but smaller than need be where they share parts. Who
-    has labels in all parts decides alone, so this is for annotators with few labels each.
+    *Annotators* (``Adversary(groups=...)``) control every partition in which they have a label. The bound adds up what
+    each of them could change, and counts a partition once for every annotator: the radius is sound, but smaller than
+    necessary where annotators share partitions. An annotator with labels in all partitions decides alone, so this is
+    for annotators with few labels each.
 
     Examples
     --------
@@ -138,7 +139,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         self.n_jobs = n_jobs
 
     def fit(self, X: Any, y: Any) -> CertifiedPartitionClassifier:
-        """Deal the training rows to partitions, and fit a base learner to each.
+        """Assign the training rows to partitions, and fit a base learner to each.
 
         Parameters
         ----------
@@ -151,7 +152,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         -------
         self
         """
-        # on one core, since the last bits of features decide which partition a row falls into
+        # on one core, since the last bits of features decide the partition of a row
         rows = on_one_core(lambda: self._read_training_rows(X, y))
         n_partitions = int(self.n_partitions)
         if len(rows) < n_partitions:
@@ -166,7 +167,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         base = base if self.estimator is None else self.estimator
         labels = self.classes_[self.label_codes_]
         self.estimators_ = fit_base_learners(base, rows, labels, members, self.n_jobs)
-        check_comes_out_the_same(base, rows, labels, members, self.estimators_)
+        check_reproducible(base, rows, labels, members, self.estimators_)
         n_alike = len(hashes) - len(np.unique(hashes))
         self._assumed = (*self._common_assumptions(), *self._learner_assumptions(n_alike))
         return self
@@ -189,14 +190,14 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         X : array or data frame of shape (m, k)
             Test rows.
         method : {"gap"}, optional
-            The only one: others need a label-linear learner.
+            The only method: others need a label-linear learner.
         adversary : Adversary, optional
-            What can be done to the labels. Default: any label may be changed to anything.
+            What an attacker can do to the labels. Default: change any label to any class.
 
         Returns
         -------
         Certificates
-            `margin` is the lead in votes. There is no noise, hence neither `log_failure` nor `witness`.
+            `margin` is the lead in votes. There is no noise, hence no `log_failure` and no `witness`.
         """
         check_parameter(type(self).__name__, "method", method, ONLY_METHOD)
         Z = self.test_features(X)
@@ -204,7 +205,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         votes = self._votes(Z)
         found = self._certify_labels(votes, powers)
         if powers.groups is not None:
-            # what holds against any R labels holds against as many annotators as cannot have more than R labels
+            # a radius of R labels also holds against annotators who together have at most R labels
             within = powers.scope.groups_within(found.radius)
             found = self._certify_groups(votes, powers, powers.groups)
             found = replace(found, radius=np.maximum(found.radius, within))
@@ -228,7 +229,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         )
 
     def _votes(self, Z: Floats) -> NDArray[Any]:
-        """Return the class code that each base learner predicts, shape (m, n_partitions), in a byte each or two."""
+        """Return the class code that each base learner predicts, shape (m, n_partitions), in one or two bytes each."""
         return ask_base_learners(self.estimators_, self.classes_, Z)
 
     def _counted(self, votes: NDArray[Any]) -> Integers:
@@ -237,20 +238,20 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         return np.stack(counts, axis=1).astype(np.int64)
 
     def _certify_labels(self, votes: NDArray[Any], powers: Powers) -> BlockCertificates:
-        """Certify against changed labels, each of which turns a base learner that has it, to whatever class.
+        """Certify against changed labels, each of which may change the vote of its base learner to any class.
 
-        Soundness: the votes are what labels are elsewhere, with a weight of 1 each (M6). To turn r of them at least r
-        labels must be changed. A base learner without a changeable label never changes: its vote is an offset.
+        Soundness: the votes take the place of labels with a weight of 1 each (M6). To change r votes, at least r labels
+        must be changed. A base learner without a changeable label never changes: its vote is an offset.
         """
-        can_turn = np.isin(np.arange(len(self.estimators_)), self.partition_[powers.changeable])
-        free, fixed = self._counted(votes[:, can_turn]), self._counted(votes[:, ~can_turn])
+        can_change = np.isin(np.arange(len(self.estimators_)), self.partition_[powers.changeable])
+        free, fixed = self._counted(votes[:, can_change]), self._counted(votes[:, ~can_change])
         histogram = VoteHistogram(np.ones((1, 1), dtype=np.int64), free[:, :, None], n_levels=1)
-        return certify_exact(histogram, fixed, _to_anything(replace(powers, groups=None)).scope)
+        return certify_exact(histogram, fixed, _to_any_class(replace(powers, groups=None)).scope)
 
     def _certify_groups(self, votes: NDArray[Any], powers: Powers, groups: Integers) -> BlockCertificates:
-        """Certify against annotators, who turn every base learner that has a changeable label of theirs.
+        """Certify against annotators, who may change every base learner that has a changeable label of theirs.
 
-        Soundness: what some annotators can take off a lead is at most what each could take off alone, added up.
+        Soundness: the most that several annotators can take off a lead is at most the sum of what each can take off.
         """
         n_partitions, n_classes = len(self.estimators_), len(self.classes_)
         owners, owner = np.unique(groups[powers.changeable], return_inverse=True)
@@ -264,7 +265,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             cells = np.stack([(owns @ (block == code).T.astype(np.int64)).T for code in range(n_classes)], axis=2)
             cells = cells.reshape(len(block), len(label))
             by_group = GroupVotes(cells, np.zeros_like(cells), label, first_cell)
-            parts.append(certify_groups_exactly(by_group, self._counted(block), _to_anything(powers).scope))
+            parts.append(certify_groups_exactly(by_group, self._counted(block), _to_any_class(powers).scope))
         names = vars(parts[0])
         return BlockCertificates(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
@@ -282,16 +283,16 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         return found if powers.groups is None else [*found, Assumption("annotators-bounded")]
 
 
-def _to_anything(powers: Powers) -> Powers:
-    """Return the powers over votes: a base learner that can be turned may predict any class."""
+def _to_any_class(powers: Powers) -> Powers:
+    """Return the powers over votes: a base learner that can change may predict any class."""
     return replace(powers, transitions=~np.eye(len(powers.transitions), dtype=bool))
 
 
 def _row_hashes(X: Floats) -> NDArray[np.uint64]:
     """Hash the numbers of each row to 64 bits, which depend on no other row; 0.0 and -0.0 are the same number.
 
-    Each number's bits are mixed with a key of its column, and the results are added up modulo 2**64, which is exact in
-    any order. Without the mixing, small whole numbers, whose lower bits are all 0, would share a handful of hashes.
+    Each number's bits are mixed with a key of its column, and the results are summed modulo 2**64, which is exact in
+    any order. Without the mixing, small integers, as floats with lower bits of 0, would share a handful of hashes.
     """
     keys = _mixed(np.arange(1, X.shape[1] + 1, dtype=np.uint64))
     hashes = np.empty(len(X), dtype=np.uint64)
@@ -302,7 +303,7 @@ def _row_hashes(X: Floats) -> NDArray[np.uint64]:
 
 
 def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return each word with its bits thoroughly mixed, one to one: a step of the generator SplitMix64."""
+    """Return each word with its bits mixed by a bijection: a step of the generator SplitMix64."""
     words = words * np.uint64(0x9E3779B97F4A7C15)
     words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -20,26 +20,26 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     Parameters
     ----------
     model : learner, Pipeline or search
-        Fitted. A Pipeline's last step must be a learner; a search, such as GridSearchCV, must have chosen a learner or
-        such a Pipeline.
+        Fitted. The last step of a Pipeline must be a learner. A search, for example GridSearchCV, must have chosen a
+        learner or a Pipeline that ends in one.
     X : array or data frame
         Test rows, as the model's `predict` takes them.
     method : {"exact", "tight", "kl"}, optional
-        Default: the learner's own.
+        Default: the learner's `method`.
     adversary : Adversary, optional
-        What can be done to the labels. Default: any label may be changed to anything.
+        What an attacker can do to the labels. Default: change any label to any class.
 
     Returns
     -------
     Certificates
-        A Pipeline hands the labels to every step, and nothing tells whether a step used them: `assumptions` names the
-        steps that must not have. A search chose parameters by the labels: `assumptions` names those too.
+        A Pipeline passes the labels to every step, and it is unknown whether a step used them: `assumptions` names the
+        steps that must not have used them. A search chooses parameters by the labels: `assumptions` names those too.
     """
     learner = learner_in(model)
     if not isinstance(learner, CertifiedClassifier):
         got = type(model).__name__ if learner is model else f"a {type(model).__name__} of {type(learner).__name__}"
         raise ValueError(
-            "model must be a flipproof learner or a scikit-learn Pipeline that ends in one, or a search for one of "
+            "model must be a flipproof learner, a scikit-learn Pipeline that ends in one, or a search for one of "
             f"those. Got {got} instead."
         )
     if _is_search(model):
@@ -52,7 +52,7 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     if steps and learner.covers_features:
         named = ", ".join(f"{name!r} ({name_of(step)})" for name, step in steps)
         raise ValueError(
-            f"Certificates against changed features cannot be had behind the pipeline's steps {named}: these were "
+            f"Certificates against changed features are impossible after the pipeline's steps {named}, which were "
             f"fitted to the features that may be changed. {STEP_REMEDIES[learner.step_remedy]}"
         )
     transformed = model[:-1].transform(X) if len(model) > 1 else X
@@ -65,14 +65,14 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
 
 
 def learner_in(model: Any) -> Any:
-    """Return what predicts in the end: the last step of a Pipeline, the best estimator of a search."""
+    """Return the learner that predicts: the last step of a Pipeline, the best estimator of a search."""
     while True:
         if isinstance(model, Pipeline):
             model = model[-1]
         elif _is_search(model):
             if not hasattr(model, "best_estimator_"):
                 raise ValueError(
-                    f"This {type(model).__name__} has no best_estimator_ to certify: fit it first, with refit=True."
+                    f"{type(model).__name__} has no best_estimator_ to certify: fit it first, with refit=True."
                 )
             model = model.best_estimator_
         else:
@@ -80,12 +80,12 @@ def learner_in(model: Any) -> Any:
 
 
 def _is_search(model: Any) -> bool:
-    """Tell searches of any make by what they found; those of scikit-learn even if they found nothing yet."""
+    """Tell whether this is a search: an object with a best estimator, or a search of scikit-learn, fitted or not."""
     if isinstance(model, CertifiedClassifier):
         return False
     if hasattr(model, "best_estimator_") and hasattr(model, "best_params_"):
         return True
-    from sklearn.model_selection._search import BaseSearchCV  # slow to import, and seldom needed
+    from sklearn.model_selection._search import BaseSearchCV  # slow to import, and rarely needed
 
     return isinstance(model, BaseSearchCV)
 

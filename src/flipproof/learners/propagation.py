@@ -1,4 +1,4 @@
-"""Certified label spreading: labels travel along a graph of neighbours, through rows that have no label."""
+"""Certified label spreading: labels spread along a graph of neighbours, through rows without a label."""
 
 from __future__ import annotations
 
@@ -19,94 +19,93 @@ from flipproof.parameters import Constraints, integer, number, one_of
 
 RULES = ("spreading", "poisson")
 
-#: Nearer to 1, a solution takes too many steps, and its numbers too many bits.
+#: Closer to 1, a solution would need too many steps, and its numbers too many bits.
 LARGEST_ALPHA = 0.9999
 
-#: Error of a solution, relative to its length: 2**-40.
+#: Target error of a solution, relative to its length: 2**-40.
 SOLUTION_BITS = 40
 
-#: What is smaller than 2**-32, relative to the longest possible solution, may be all error, and counts as 0.
+#: Values below 2**-32, relative to the longest possible solution, may be rounding error, and count as 0.
 REACH_BITS = 32
 
-#: Solutions for all labels are kept if they are no more numbers than this (128 MiB); else each test row is solved for.
+#: Solutions for all labels are kept if they have at most this many numbers (128 MiB); else each test row is solved for.
 MOST_KEPT = 2**24
 
-#: Labels that are solved for at a time, at most.
+#: Most labels that are solved for at a time.
 COLUMNS_AT_A_TIME = 32
 
 
 class CertifiedPropagationClassifier(LabelLinearClassifier):
     """Label spreading on a graph of neighbours, with a certificate against changed training labels; few labels suffice.
 
-    Training rows are joined to their nearest neighbours, and every label spreads along these edges, through rows with
-    and without labels. Choose it where labels are few, rows without a label are many, and classes form groups that hang
-    together: a label then speaks for a whole group, and an attacker has to outvote all labels there (or, by the rule
-    ``"poisson"``, all labels anywhere). Distances are Euclidean: scale the columns if they are not alike, for instance
+    Training rows are connected to their nearest neighbours, and every label spreads along these edges, through rows
+    with and without labels. Choose it where labels are few, rows without a label are many, and classes form connected
+    groups: a label then votes for a whole group, and an attacker must outvote all labels there (or, with the rule
+    ``"poisson"``, all labels anywhere). Distances are Euclidean: scale columns that have different units, for instance
     by ``features=StandardScaler()``, which is fitted on all rows, labelled or not.
 
     **Why it is label-linear.** Let W be the symmetric 0/1 matrix of the graph, D its degrees, S = D^-1/2 W D^-1/2, and
-    Y the labels as indicators of classes, with a line of zeros for each row that has none. Label spreading (Zhou et al.
-    2004) is F = (I - alpha S)^-1 Y. A test row z without a label that joined the graph would get, up to a factor, the
+    Y the labels as class indicators, with a line of zeros for each row without a label. Label spreading (Zhou et al.
+    2004) is F = (I - alpha S)^-1 Y. If an unlabelled test row z joined the graph, it would get, up to a factor, the
     line w(z)' F, where w_i(z) = 1 / sqrt(k d_i) for the k training rows i that are nearest to z, and 0 for all others.
     So the score of class c is::
 
         s_c(z) = w(z)' (I - alpha S)^-1 Y_c = sum over labelled j of alpha_j(z) [y_j = c],
         alpha_j(z) = ((I - alpha S)^-1 w(z))_j = sum over p of alpha^p (S^p w(z))_j >= 0,
 
-    and alpha_j(z) is made of features alone. (Dividing scores by their sum, as is customary, is not linear, but would
-    change no prediction.) A test row that happens to be a training row is treated like any other.
+    and alpha_j(z) depends on features alone. (Dividing scores by their sum, as is customary, is not linear, but would
+    not change any prediction.) A test row that is also a training row is treated like any other.
 
     With e(z) the indicator of the k rows, alpha_j(z) is sqrt(d_j / k) u_j(z), where u(z) = (D - alpha W)^-1 e(z).
-    Poisson learning (Calder et al. 2020, who let alpha go to 1) spreads the labels' deviations from their mean, all
-    with the same strength, and that is label-linear as well::
+    Poisson learning (Calder et al. 2020, with alpha going to 1) spreads the labels' deviations from their mean, all
+    with the same strength, and is label-linear as well::
 
         s_c(z) = sum over labelled j of u_j(z) ([y_j = c] - share of c) = sum over labelled j of alpha_j(z) [y_j = c],
         alpha_j(z) = u_j(z) - mean of u(z) over all labelled rows.
 
-    A test row that no label reaches, for want of a path or because paths are so long that next to nothing arrives (less
-    than 2^-32 / (1 - alpha)), gets no votes: the lowest class, with radius 0. More neighbours, or a larger `alpha`,
-    reach farther.
+    A test row that no label reaches gets no votes: it is assigned to the lowest class, with radius 0. That happens if
+    there is no path, or if paths are so long that less than 2^-32 / (1 - alpha) arrives. With more neighbours, or a
+    larger `alpha`, labels reach farther.
 
     Parameters
     ----------
     n_neighbors : int, default=10
-        Neighbours k that each row is joined to, or all other rows if there are fewer. Two rows are joined if one of
-        them is among the other's nearest.
+        Number k of neighbours that each row is connected to, or all other rows if there are fewer. Two rows are
+        connected if one of them is among the other's nearest.
     alpha : float, default=0.9
-        How much a row takes from its neighbours rather than from its own label, above 0 and up to 0.9999; as in
-        :class:`sklearn.semi_supervised.LabelSpreading`. The larger, the farther a label reaches, and the more of them
-        an attacker has to change. The time it takes grows with 1 / sqrt(1 - alpha).
+        Influence of the neighbours of a row relative to its own label, above 0 and up to 0.9999, as in
+        :class:`sklearn.semi_supervised.LabelSpreading`. With a larger `alpha`, labels reach farther, and an attacker
+        must change more of them. Time grows with 1 / sqrt(1 - alpha).
     rule : {"spreading", "poisson"}, default="spreading"
         ``"spreading"``: label spreading. Where all labels reach every row (often from `alpha` = 0.99 on), the class
-        with the most labels wins everywhere. ``"poisson"``: Poisson learning, which has no such bias, since labels that
-        are far away count against their class. It mostly certifies more, and most with a large `alpha`. It asks where a
-        class is more frequent than elsewhere: labels that are all of one class tell it nothing.
+        with the most labels wins everywhere. ``"poisson"``: Poisson learning, which does not have this bias, since
+        labels far away count against their class. It usually certifies more, and most with a large `alpha`. It measures
+        where a class is more frequent than elsewhere, so it learns nothing from labels that are all of one class.
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
-        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
-        that predicts.
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
-        Cloned and fitted on the features of all training rows *without* labels. Its random states, unless numbers, are
-        set to 0: a refit must give the same features.
+        Cloned and fitted on the features of all training rows *without* labels. Random states that are not integers are
+        set to 0, so that a refit gives the same features.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over blocks of test rows, as in joblib. No result depends on it.
+        Threads over blocks of test rows, as in joblib. It does not affect results.
 
     Attributes
     ----------
     classes_ : array of shape (K,)
         The classes.
     n_neighbors_ : int
-        The neighbours that were used.
+        Number of neighbours that was used.
     precision_ : int
-        The bits of a vote that were used.
+        Bits per vote that were used.
     noise_ : LabelFlip or None
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
@@ -166,14 +165,14 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self.rule = rule
 
     def fit(self, X: Any, y: Any, unlabeled: Any = None) -> CertifiedPropagationClassifier:
-        """Fit to training features, and to the labels of those rows that have one.
+        """Fit to training features, and to the labels of the labelled rows.
 
         Parameters
         ----------
         X : array or data frame of shape (n, k)
             Training features, or the input of `features`.
         y : array of shape (n,)
-            Training labels: numbers, strings or booleans. What stands in rows without a label is ignored.
+            Training labels: numbers, strings or booleans. Entries of rows without a label are ignored.
         unlabeled : booleans of shape (n,), optional
             True for rows that have no label. By default, all have one.
 
@@ -187,18 +186,18 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     _gets_a_copy = False
 
     def fit_without_labels(self, X: Floats) -> None:
-        """Join training rows to their neighbours; if labels are few, find out where each of them spreads to."""
+        """Connect training rows to their neighbours; if labels are few, compute where each of them spreads."""
         n, self.n_neighbors_ = len(X), min(int(self.n_neighbors), len(X) - 1)
-        self._rule = self.rule  # as the votes are; set_params may change the other before the next fit
+        self._rule = self.rule  # as fitted; set_params may change the parameter before the next fit
         self._search = exact_search(X)
         self._graph = Graph.of_neighbors(_nearest_others(self._search, X, self.n_neighbors_), float(self.alpha))
         self._voters = np.flatnonzero(self.is_labeled_)
         self._spread = self._graph.solutions(self._voters) if n * len(self._voters) <= MOST_KEPT else None
 
-    def votes(self, Z: Floats) -> SparseVotes:
+    def votes_on(self, Z: Floats) -> SparseVotes:
         """Return the votes of all labels on a block of test rows.
 
-        (D - alpha W)^-1 is symmetric: what a label sends to the neighbours of a test row is what they send to it.
+        (D - alpha W)^-1 is symmetric: what a label sends to the neighbours of a test row equals what they send to it.
         """
         graph, n, n_voters = self._graph, self.n_rows_, len(self._voters)
         joined = _indicator(self._search.nearest(Z, self.n_neighbors_).rows, n)
@@ -223,7 +222,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         return len(self._voters)
 
     def _numbers_per_row(self) -> int:
-        """Return the distances to all rows or, where those are solved for, what a step of a solution needs."""
+        """Count the distances to all rows or, if each test row is solved for, the numbers in a step of the solution."""
         return (1 if self._spread is not None else 4) * self.n_rows_ + 8 * len(self._voters) + 4 * self.n_neighbors_
 
 
@@ -231,16 +230,16 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
 class Graph:
     """Solves ``(D - alpha W) u = e`` for sets e of rows; D^1/2 u is then ``(I - alpha S)^-1 D^-1/2 e``.
 
-    Soundness: no result depends on the order of a sum, hence on the columns that are solved for together. W is 0 or 1
-    and iterates are integers, multiples of 2^-bits, with so few bits that their sums are exact; all else is done
-    element by element. The number of steps is fixed beforehand.
+    Soundness: results do not depend on the order of a sum, hence not on the columns that are solved for together. W is
+    0 or 1 and iterates are integers, multiples of 2^-bits, with few enough bits that their sums are exact; all else is
+    computed element by element. The number of steps is fixed in advance.
 
     Attributes
     ----------
     adjacency : sparse array of shape (n, n)
         W, in float64.
     degree : floats of shape (n,)
-        D: the sums of the lines of W, at least the number of neighbours.
+        D: the row sums of W, at least the number of neighbours.
     alpha : float
         Between 0 and 1.
     """
@@ -251,7 +250,7 @@ class Graph:
 
     @classmethod
     def of_neighbors(cls, nearest: Integers, alpha: float) -> Graph:
-        """Join two rows if one of them is among the other's nearest, given one line of those per row."""
+        """Connect two rows if one of them is among the other's nearest; `nearest` has one line per row."""
         directed = _indicator(nearest, len(nearest))
         adjacency = csr_array(directed.maximum(directed.T))
         return cls(adjacency, np.diff(adjacency.indptr).astype(np.float64), alpha)
@@ -261,7 +260,7 @@ class Graph:
         """Bits after the point of iterates.
 
         With |u|_D^2 = u' D u: e has no more members than the least degree, so the solution has
-        |u|_D <= |D^-1/2 e| / (1 - alpha) <= 1 / (1 - alpha), and iterates, which are nearer to it than 0 is, at most
+        |u|_D <= |D^-1/2 e| / (1 - alpha) <= 1 / (1 - alpha), and iterates, which are closer to it than 0 is, at most
         twice that. Sums over neighbours are at most sqrt(largest degree / least degree) |u|_D by Cauchy and Schwarz.
         One bit is left for the rounding of iterates.
         """
@@ -269,7 +268,7 @@ class Graph:
         return EXACT_BITS - 1 - int(exponent_above(largest_sum))
 
     def solve(self, sets: csr_array) -> Floats:
-        """Return ``u * 2**bits`` for each column of `sets`, which holds 0 and 1, no more ones than the least degree.
+        """Return ``u * 2**bits`` for each column of `sets`, of zeros and at most as many ones as the least degree.
 
         Chebyshev's semi-iteration (Golub and Varga 1961) for ``u = alpha D^-1 W u + D^-1 e``: D^-1 W has the
         eigenvalues of S, in [-1, 1], so the error in the norm |.|_D is below 2 r^t after t steps, relative to the
@@ -291,7 +290,7 @@ class Graph:
         return now
 
     def solutions(self, rows: Integers) -> Floats:
-        """Solve for each of the rows alone, one column per row."""
+        """Solve for each of the rows separately, one column per row."""
         n = len(self.degree)
         solved = np.empty((n, len(rows)))
         for start, stop in tiles(len(rows), max(min(NUMBERS_AT_A_TIME // n, COLUMNS_AT_A_TIME), 1)):
@@ -299,13 +298,13 @@ class Graph:
         return solved
 
     def without_error(self, solutions: Floats) -> Floats:
-        """Return solutions with 0 for what may be mere error, as all is that is negative."""
+        """Return solutions with 0 for values that may be rounding error, which includes all negative ones."""
         least = 2.0 ** (self.bits - REACH_BITS) / (1 - self.alpha)
         return np.where(solutions < least, 0.0, solutions)
 
 
 def _step_lengths(alpha: float) -> Iterator[float]:
-    """Yield the factors of all steps but the first, which has 1."""
+    """Yield the factors of all steps after the first, whose factor is 1."""
     log_rate = np.log(alpha) - np.log1p(np.sqrt(1 - alpha**2))
     n_steps = int(np.ceil((SOLUTION_BITS + 1) * np.log(2) / -log_rate))
     length = 2.0
@@ -315,16 +314,16 @@ def _step_lengths(alpha: float) -> Iterator[float]:
 
 
 def _indicator(members: Integers, n: int) -> csr_array:
-    """Return a line of zeros and ones for each line of row numbers."""
+    """Return an indicator line of zeros and ones for each line of row numbers."""
     lines, size = members.shape
     return csr_array((np.ones(members.size), members.ravel(), np.arange(lines + 1) * size), shape=(lines, n))
 
 
 def _nearest_others(search: ExactSearch, X: Floats, k: int) -> Integers:
-    """Return the k training rows that are nearest to each training row, without itself."""
+    """Return the k training rows nearest to each training row, excluding itself."""
     found = np.empty((len(X), k + 1), dtype=np.int64)
     for start, stop in tiles(len(X), max(NUMBERS_AT_A_TIME // len(X), 1)):
         found[start:stop] = search.nearest(X[start:stop], k + 1).rows
     is_other = found != np.arange(len(X))[:, None]
-    is_other[is_other.all(axis=1), -1] = False  # found k + 1 copies of the row, but not the row itself
+    is_other[is_other.all(axis=1), -1] = False  # k + 1 copies of the row were found, but not the row itself
     return np.asarray(found[is_other].reshape(len(X), k))

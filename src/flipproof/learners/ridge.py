@@ -1,4 +1,4 @@
-"""Certified ridge regression on class indicators: the paper's classifier, and a better one."""
+"""Certified ridge regression on class indicators: the paper's classifier, and one with an intercept."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ LENGTH_BITS = 16
 
 
 class LabelDependenceWarning(UserWarning):
-    """Something that a certificate takes as given was computed from the labels that it protects."""
+    """A certificate assumes something to be fixed that was computed from the labels that it protects."""
 
 
 class RidgeParameters(LabelLinearParameters):
-    """The parameters of ridge learners, in memory and in blocks, and what certificates assume of them."""
+    """The parameters of ridge learners, in memory and in blocks, and the assumptions about them."""
 
     regularization_: float
 
@@ -65,7 +65,9 @@ class RidgeParameters(LabelLinearParameters):
     def _check_parameters(self) -> None:
         super()._check_parameters()
         if self.regularization == "paper" and self.noise == "auto":
-            raise ValueError("regularization='paper' needs one noise q. Got noise='auto' instead: give q as a number.")
+            raise ValueError(
+                "regularization='paper' needs a single noise q. Got noise='auto' instead: give q as a number."
+            )
 
     def _learner_assumptions(self) -> list[Assumption]:
         if self.regularization == "paper":
@@ -74,35 +76,34 @@ class RidgeParameters(LabelLinearParameters):
 
 
 class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
-    """Ridge classifier whose every prediction comes with a certificate against changed training labels.
+    """Ridge classifier with a certificate against changed training labels for every prediction.
 
     Parameters
     ----------
     noise : float, LabelFlip or "auto", default=0.1
-        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs none.
-        ``"auto"``: the best of a grid of q for each test row, where the prediction does not depend on q (an intercept,
-        or more than two classes).
+        Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
+        ``"auto"``: the best of a grid of q for each test row; only if the prediction does not depend on q (with an
+        intercept, or more than two classes).
     regularization : {"label-free", "paper"} or float, default="label-free"
         The ridge parameter lambda. ``"label-free"``: the mean eigenvalue of the centred Gram matrix, which reads no
-        label. ``"paper"``: the rule of the paper, ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, whose sigma^2 reads the
-        labels: certificates then hold for that lambda, not for one that is estimated again after an attack.
+        label. ``"paper"``: the rule of the paper, ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, where sigma^2 is estimated
+        from the labels: certificates then hold for that lambda, not for one estimated again after an attack.
     fit_intercept : bool, default=True
-        Whether to centre the features and let every label vote 1/n on top. False with two classes is the paper's rule
-        ``alpha' y >= 1/2``.
+        Whether to centre the features and add a vote of 1/n for every label. False, with two classes, gives the paper's
+        rule ``alpha' y >= 1/2``.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
-        Bits of a vote, 2 to 24. Votes are integers: the certificate is about the rounded classifier, which is the one
-        that predicts.
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Its random states, unless numbers, are set to 0: a
-        refit must give the same features.
+        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
+        so that a refit gives the same features.
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
-        Test rows that are certified at a time; by default as many as 256 MiB hold. No result depends on it.
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
-        Threads over blocks of test rows, as in joblib. No result depends on it.
+        Threads over blocks of test rows, as in joblib. It does not affect results.
 
     Attributes
     ----------
@@ -111,7 +112,7 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     regularization_ : float
         The lambda that was used.
     precision_ : int
-        The bits of a vote that were used.
+        Bits per vote that were used.
     noise_ : LabelFlip or None
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
@@ -136,12 +137,12 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         self._whitening, self._basis = whiten(X, center=bool(self.fit_intercept))
 
     def _fit_with_labels(self, codes: Integers) -> None:
-        """Sum up each class, for quick predictions, and settle lambda."""
+        """Sum the basis over each class, for fast predictions, and compute lambda."""
         labels = LabelSums.of(self._basis, codes, len(self.classes_))
         self._rule = ridge_rule(self._whitening, labels, self.regularization, self.noise_, self.precision_)
         self.regularization_ = self._whitening.in_feature_units(self._rule.regularization)
 
-    def votes(self, Z: Floats) -> ProductVotes:
+    def votes_on(self, Z: Floats) -> ProductVotes:
         """Return the votes of all training rows on a block of test rows: one matrix product."""
         return self._rule.products(Z).of(self._basis)
 
@@ -161,14 +162,14 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
 
 @dataclass(frozen=True)
 class LabelSums:
-    """What is read of the training labels: the sums of the basis over each class, and the labels of each class.
+    """What the rule reads from the training labels: the sums of the basis over each class, and the class counts.
 
     Attributes
     ----------
     sums : floats of shape (columns, classes)
         Exact integers.
     counts : integers of shape (classes,)
-        Number of labels.
+        Number of labels of each class.
     """
 
     sums: Floats
@@ -176,26 +177,26 @@ class LabelSums:
 
     @classmethod
     def of(cls, basis: NDArray[np.float32], codes: Integers, n_classes: int) -> LabelSums:
-        """Sum up rows that are in memory."""
+        """Sum rows in memory."""
         return cls(class_sums(basis, codes, n_classes), np.bincount(codes, minlength=n_classes))
 
 
 @dataclass(frozen=True)
 class RidgeRule:
-    """The deployed rule of ridge regression on class indicators: all of a fit but the training rows themselves.
+    """The deployed rule of ridge regression on class indicators: the whole fit, except the training rows.
 
     Attributes
     ----------
     whitening : Whitening
-        Takes rows to coordinates.
+        Maps rows to coordinates.
     regularization : float
         Lambda, in the units of the whitening's grid.
     labels : LabelSums
-        For estimates of the scores.
+        Used to estimate scores.
     precision : int
-        Bits of a vote.
+        Bits per vote.
     noise : LabelFlip or None
-        Of the paper's binary rule; None for all others.
+        Noise of the paper's binary rule; None for all other rules.
     """
 
     whitening: Whitening
@@ -206,11 +207,11 @@ class RidgeRule:
 
     @cached_property
     def shrinkage(self) -> Floats:
-        """What ridge regression multiplies each coordinate by, shape (rank,)."""
+        """The factors by which ridge regression shrinks the coordinates, shape (rank,)."""
         return np.asarray(self.whitening.eigenvalues / (self.whitening.eigenvalues + self.regularization))
 
     def products(self, Z: Floats) -> ProductVotes:
-        """Return what the votes on test rows are made of; those of training rows are ``products(Z).of(basis)``."""
+        """Return the factor of the votes that depends on test rows; the votes are ``products(Z).of(basis)``."""
         return ridge_products(self.whitening, self.shrinkage, Z, self.precision)
 
     def estimated_scores(self, Z: Floats) -> EstimatedScores:
@@ -234,27 +235,28 @@ def is_paper_rule(whitening: Whitening, n_classes: int) -> bool:
 def ridge_rule(
     whitening: Whitening, labels: LabelSums, regularization: str | float, noise: LabelFlip | None, precision: int
 ) -> RidgeRule:
-    """Settle lambda, which reads labels only by the paper's rule: then it warns whoever called `fit`, which is to be
-    two calls above the caller.
+    """Return the rule with its lambda. Only the paper's lambda reads labels, which triggers a warning.
+
+    The warning points to the caller of `fit`: the frame four calls above this one, in memory and in blocks.
     """
     if regularization == "label-free":
-        settled = whitening.grid.variance / max(whitening.rank, 1)
+        chosen = whitening.grid.variance / max(whitening.rank, 1)
     elif regularization == "paper" and noise is not None:
-        settled = whitening.in_grid_units(_paper_regularization(whitening, labels, noise.q))
+        chosen = whitening.in_grid_units(_paper_regularization(whitening, labels, noise.q))
         warnings.warn(
             "regularization='paper' estimates lambda from the labels: certificates hold for this lambda, not for "
-            "one that is estimated again after an attack. Use 'label-free' or a number outside reproductions.",
+            "one estimated again after an attack. Use 'label-free' or a number, except to reproduce the paper.",
             LabelDependenceWarning,
             stacklevel=5,
         )
     else:
-        settled = whitening.in_grid_units(float(regularization))
+        chosen = whitening.in_grid_units(float(regularization))
     deployed = noise if is_paper_rule(whitening, len(labels.counts)) else None
-    return RidgeRule(whitening, settled, labels, precision, deployed)
+    return RidgeRule(whitening, chosen, labels, precision, deployed)
 
 
 def _paper_regularization(whitening: Whitening, labels: LabelSums, q: float) -> float:
-    """Return ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, k being the numerical rank.
+    """Return ``(1 + q) sigma^2 k / (2 n) kappa(X'X)``, where k is the numerical rank.
 
     sigma^2 is the residual variance of least squares over n - k; with K > 2 the mean over the class indicators.
     """
@@ -266,7 +268,7 @@ def _paper_regularization(whitening: Whitening, labels: LabelSums, q: float) -> 
         )
     if k == 0:
         return 0.0
-    # of each class indicator: its sum of squares, and how much of it least squares explains
+    # for each class indicator: its sum of squares, and its least-squares coordinates
     squares = labels.counts.astype(np.float64)
     fitted = scale(labels.sums, -whitening.basis_exponent[:, None])[:k]
     if whitening.is_centered:
@@ -281,10 +283,10 @@ def _paper_regularization(whitening: Whitening, labels: LabelSums, q: float) -> 
 
 
 def ridge_products(whitening: Whitening, shrinkage: Floats, Z: Floats, precision: int) -> ProductVotes:
-    """Return the votes alpha on test rows, on a grid that is known before any training row is visited; of no row yet.
+    """Return the votes alpha on test rows, still without training rows, on a grid that does not depend on these rows.
 
-    ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, with c the shrunken coordinates as they
-    are used, that is after rounding: no vote needs more than `precision` bits.
+    ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, where c are the shrunken coordinates
+    after rounding, as they are used: no vote needs more than `precision` bits.
     """
     c = whitening.coordinates(Z) * shrinkage
     if whitening.is_centered:
@@ -304,7 +306,7 @@ def ridge_products(whitening: Whitening, shrinkage: Floats, Z: Floats, precision
 
 
 def _length_above(c: Floats) -> Floats:
-    """Return a number that is slightly above the length of each row, the same in any order of summation."""
+    """Return an upper bound of the length of each row, slightly above it and the same in any order of summation."""
     exponent = grid_exponent(np.abs(c).max(axis=1, initial=0.0), LENGTH_BITS)
     coarse = np.ceil(scale(np.abs(c), exponent[:, None]))
     return scale(np.sqrt((coarse**2).sum(axis=1)), -exponent)

@@ -1,4 +1,4 @@
-"""Features and weights from anybody's code: the same for a test row alone and in company, and checked."""
+"""Features and weights from user-defined code: validated, and bit-identical for a test row in any batch."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import DenseVotes, SparseVotes, dense_votes, sparse_votes
 from flipproof.determinism import on_one_thread
 
-#: Test rows that a features step is given at a time: a multiple of what any matrix kernel computes at once.
+#: Test rows that a features step gets at a time: a multiple of the block size of any matrix kernel.
 TILE_ROWS = 64
 
 
 def row_tiles(X: Any) -> Iterator[tuple[Any, int]]:
-    """Yield rows of arrays, lists and data frames, `TILE_ROWS` at a time, and how many of them are no repeats.
+    """Yield rows of arrays, lists and data frames, `TILE_ROWS` at a time, and how many of them are not padding.
 
-    What cannot be taken apart, or has no rows, comes whole.
+    Data that cannot be split, or that have no rows, are yielded whole.
     """
     if issparse(X):
         X = X.tocsr()
@@ -44,12 +44,12 @@ def _rows_at(X: Any, numbers: Integers) -> Any:
 def votes_row_by_row(
     weigh: Callable[[Floats], Any], Z: Floats, n_train: int, n_classes: int, precision: int
 ) -> DenseVotes | SparseVotes:
-    """Return the votes that `weigh` gives, asked for one row after the other.
+    """Return the votes by the function `weigh`, called with one test row at a time.
 
-    Matrix products give other last bits in other company: of rows, of threads. Alone and on one thread a test row gets
-    the same weights whenever it is asked for, so that what is certified is what is predicted.
+    The last bits of matrix products depend on the other rows of the batch and on threads. Alone and on one thread, a
+    test row always gets the same weights, so that certificates hold for what is predicted.
     """
-    rows = [Z[row : row + 1].copy() for row in range(len(Z))]  # their own, should it write into them
+    rows = [Z[row : row + 1].copy() for row in range(len(Z))]  # copies: it may write into them
     answers = on_one_thread(lambda: [_checked(weigh(row), n_train, n_classes) for row in rows])
     alpha = [weights for weights, _ in answers]
     offsets = [row_offsets for _, row_offsets in answers if row_offsets is not None]
@@ -70,7 +70,7 @@ def _checked(answer: Any, n_train: int, n_classes: int) -> tuple[Any, Floats | N
             f"Got shape {alpha.shape} instead."
         )
     if not np.all(np.isfinite(alpha.data if issparse(alpha) else alpha)):
-        raise ValueError("label_free_weights must return finite weights. Got NaN or infinity among them.")
+        raise ValueError("label_free_weights must return finite weights. Got NaN or infinity.")
     if offsets is None:
         return alpha, None
     offsets = np.asarray(offsets, dtype=np.float64)

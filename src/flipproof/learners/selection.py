@@ -1,4 +1,4 @@
-"""Choose parameters without breaking the promise: by labels that nobody can change."""
+"""Choose parameters by trusted labels only, so that certificates remain valid."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from flipproof.certificates import Certificates
 from flipproof.core.rounding import Integers
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.pipeline import certify, learner_in
-from flipproof.metrics import certified_accuracy
+from flipproof.metrics import n_correct
 from flipproof.parameters import Constraint, check_arguments, integer, parameter_error
 from flipproof.values import as_mask, label_values
 
@@ -30,7 +30,7 @@ GRID = "a dict of parameter names and lists of values, or a list of these dicts"
 
 @dataclass(frozen=True)
 class Candidate:
-    """Parameters that were tried, and their score on the trusted rows; or NaN, and what went wrong."""
+    """Parameters that were tried, and their score on the trusted rows; NaN and the error if they failed."""
 
     params: dict[str, Any]
     score: float
@@ -39,21 +39,21 @@ class Candidate:
 
 @dataclass(frozen=True, eq=False)
 class TrustedSelection:
-    """Parameters that were chosen on trusted labels, and a model with them.
+    """Parameters chosen on trusted labels, and a model fitted with them.
 
     Attributes
     ----------
     model : learner or Pipeline
-        Fitted to all rows. Its certificates state in `assumptions` on what the choice rests.
+        Fitted to all rows. The `assumptions` of its certificates include what the choice assumes.
     best_params : dict
         The chosen parameters.
     best_score : float
-        Their certified accuracy, cross-validated within the trusted rows. If it is 0, nothing could be
-        certified at so many flips, whatever the parameters.
+        Their certified accuracy, cross-validated within the trusted rows. If it is 0, no candidate has a
+        correct prediction certified at that many flips.
     candidates : tuple of Candidate
-        Everything that was tried, in the order of the grid: ``params``, ``score`` and ``error``.
+        All candidates, in the order of the grid: ``params``, ``score`` and ``error``.
     adversary : Adversary
-        Who cannot change the choice: somebody who cannot change the trusted labels.
+        The adversary that the choice is safe from: it cannot change the trusted labels.
     """
 
     model: Any
@@ -63,14 +63,14 @@ class TrustedSelection:
     adversary: Adversary
 
     def certify(self, X: Any, method: str | None = None, *, groups: Any = None, allowed: Any = None) -> Certificates:
-        """Predict and certify with `model`, against an adversary who cannot change the trusted labels.
+        """Predict and certify with `model`, against an adversary that cannot change the trusted labels.
 
         Parameters
         ----------
         X : array or data frame of shape (m, k)
             Test rows.
         method : {"exact", "tight", "kl"}, optional
-            Default: the learner's own.
+            Default: the learner's `method`.
         groups, allowed : optional
             Further limits, as in :class:`flipproof.Adversary`.
 
@@ -96,45 +96,45 @@ def select_on_trusted(
 ) -> TrustedSelection:
     """Choose parameters by certified accuracy on trusted rows only, and fit the best ones to all rows.
 
-    Parameters that are tuned on labels which an attacker can change are changed by the attack, and no certificate knows
-    of it. Labels of trusted rows cannot be changed: whatever was chosen by them alone, with the features of those rows,
-    would have been chosen after any attack on the others.
+    If parameters are tuned on labels that an attacker can change, the attack can change the parameters, which no
+    certificate covers. Labels of trusted rows cannot be changed: parameters chosen by trusted rows alone are the same
+    after any attack on the other labels.
 
     Parameters
     ----------
     estimator : learner of flipproof, or Pipeline that ends in one
-        Cloned. If its `classes` are not given, those of the trusted labels are used for the choice.
+        Cloned. If its `classes` are omitted, the choice uses the classes of the trusted labels.
     grid : dict or list of dicts
         Parameter names and the values to try, as in scikit-learn's ParameterGrid.
     X : array or data frame of shape (n, k)
         Features of all training rows.
     y : array of shape (n,)
-        Labels of all training rows. Those that are not trusted are used in the last fit only.
+        Labels of all training rows. Labels that are not trusted are used only in the final fit.
     trusted : booleans of shape (n,)
-        True for rows whose labels nobody can change.
+        True for rows whose labels an attacker cannot change.
     flips : int
-        How many of all n labels an attack may change. Each fold has fewer labels, and is scored at the same share of
-        them: its certified accuracy at ``ceil(flips * n_fold / n)`` changed labels, as if none of them were trusted.
+        Number of labels, of all n, that an attack may change. Each fold has fewer labels, and is scored at the same
+        share of them: its certified accuracy at ``ceil(flips * n_fold / n)`` flips, as if no label were trusted.
     cv : int, default=5
         Number of folds within the trusted rows; stratified if every class has that many trusted rows.
     method : {"exact", "tight", "kl"}, optional
-        How to certify the folds. Default: each candidate's own `method`.
+        How to certify the folds. Default: the `method` of each candidate.
     random_state : int, default=0
         Seed of the folds.
 
     Returns
     -------
     TrustedSelection
-        Of equal scores the first wins: put simpler values first. A candidate that cannot be fitted to a fold has the
+        Ties go to the first candidate: put simpler values first. A candidate that cannot be fitted to a fold has the
         score NaN and is never chosen.
 
     Notes
     -----
-    The folds have fewer rows than the last fit. A number of neighbours or a fixed lambda that is best for them is the
-    best for as many rows; for many more rows give parameters that are relative to their number, where there are such.
+    The folds have fewer rows than the final fit, and the best number of neighbours or the best lambda depends on the
+    number of rows. If there are many more rows, prefer parameters relative to their number, for example shares.
 
-    At many flips the highest certified accuracy can be that of a model which predicts the same class for nearly all
-    rows: see :func:`flipproof.certified_recall` of the result, and choose at fewer flips if it is 0 for some class.
+    At many flips, the highest certified accuracy may belong to a model that predicts the same class for nearly all
+    rows: check :func:`flipproof.certified_recall` of the result, and choose at fewer flips if it is 0 for some class.
 
     Examples
     --------
@@ -167,13 +167,13 @@ def select_on_trusted(
     scores = np.array([candidate.score for candidate in candidates])
     if np.isnan(scores).all():
         raise ValueError(
-            f"None of the {len(candidates)} candidates could be fitted to folds of the trusted rows. The first one, "
-            f"{candidates[0].params}: {candidates[0].error}"
+            f"None of the {len(candidates)} candidates could be fitted to folds of the trusted rows. The first "
+            f"one, {candidates[0].params}, failed: {candidates[0].error}"
         )
     best = candidates[int(np.nanargmax(scores))]
     model = _with_params(estimator, best.params).fit(X, y)
     values = {"parameters": parameter_values(best.params), "n_trusted": int(np.count_nonzero(mask))}
-    learner_in(model)._also_assume(Assumption("chosen-on-trusted", values))
+    learner_in(model).also_assume(Assumption("chosen-on-trusted", values))
     return TrustedSelection(model, best.params, best.score, tuple(candidates), Adversary(trusted=mask))
 
 
@@ -191,7 +191,7 @@ CONSTRAINTS = {
 def _checked(
     estimator: Any, y: ArrayLike, trusted: ArrayLike, flips: int, cv: int
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-    """Return labels and mask as arrays, or say what is wrong."""
+    """Return labels and mask as arrays; refuse invalid input."""
     check_arguments("select_on_trusted", CONSTRAINTS, estimator=estimator, flips=flips, cv=cv)
     labels, wanted = np.asarray(label_values(y)), "a mask of booleans, one for each label."
     mask = as_mask(trusted, "The 'trusted' parameter of select_on_trusted", wanted)
@@ -201,11 +201,12 @@ def _checked(
             f"for labels of shape {labels.shape} instead."
         )
     if flips > len(labels):
-        raise ValueError(f"flips={flips} is more than all {len(labels)} labels.")
+        wanted = f"at most the number of labels, {len(labels)}"
+        raise parameter_error("select_on_trusted", "flips", wanted, flips)
     if np.count_nonzero(mask) < cv:
         raise ValueError(
             f"select_on_trusted needs at least as many trusted rows as folds, {cv}. "
-            f"Got {np.count_nonzero(mask)} trusted rows."
+            f"Got {np.count_nonzero(mask)} instead: trust more rows, or use fewer folds."
         )
     return labels, mask
 
@@ -221,16 +222,16 @@ def _last_step(estimator: Any) -> Any:
 
 
 def _with_classes(estimator: Any, labels: NDArray[Any], trusted: NDArray[np.bool_]) -> Any:
-    """Return a clone that knows all classes, so that folds may lack some of them."""
+    """Return a clone with all classes set, so that folds may lack some of them."""
     model = clone(estimator)
     if _last_step(model).classes is None:
         known = np.unique(labels[trusted])
-        # the other labels are looked at to refuse them, and never to choose
+        # the other labels are read only to refuse them, never for the choice
         unknown = np.setdiff1d(labels, known)
         if len(unknown):
             raise ValueError(
-                f"No trusted row has a label {', '.join(map(repr, unknown[:3].tolist()))}, but other rows of y have: "
-                "trust some rows of every class, or name all classes with the learner's classes=[...]."
+                f"No trusted row has a label {', '.join(map(repr, unknown[:3].tolist()))}, but other rows of y do: "
+                "trust some rows of every class, or list all classes in the learner's classes=[...]."
             )
         _last_step(model).set_params(classes=known)
     return model
@@ -242,7 +243,7 @@ def _parameters(grid: Any) -> list[dict[str, Any]]:
     except (TypeError, ValueError) as error:
         raise parameter_error("select_on_trusted", "grid", GRID, grid) from error
     if not parameters or not any(parameters):
-        raise parameter_error("select_on_trusted", "grid", GRID, grid, "it names nothing to try.")
+        raise parameter_error("select_on_trusted", "grid", GRID, grid, "it has no parameters to try.")
     return parameters
 
 
@@ -255,11 +256,11 @@ def _with_params(estimator: Any, params: dict[str, Any]) -> Any:
 
 
 def _certified_share(model: Any, X: Any, y: NDArray[Any], folds: Folds, flips: list[int], method: str | None) -> float:
-    """Return the share of rows that are predicted correctly, and certified, when they are left out of the fit."""
+    """Return the share of rows that are predicted correctly and certified when they are held out of the fit."""
     n_certified = 0
     for (train, test), n_flips in zip(folds, flips, strict=True):
         fitted = clone(model).fit(rows_of(X, train), y[train])
         certificates = certify(fitted, rows_of(X, test), method)
-        # counted, so that equal candidates have equal scores
-        n_certified += round(certified_accuracy(y[test], certificates, [n_flips])[0] * len(test))
+        # integer counts, so that equal candidates have equal scores
+        n_certified += int(n_correct(y[test], certificates, [n_flips])[0])
     return n_certified / len(y)

@@ -1,1 +1,1 @@
-"""Reports: from certificates to plain summaries, text and plots."""
+"""Reports: summaries of certificates as JSON, HTML, Markdown and text."""

@@ -1,4 +1,4 @@
-"""Charts as plain geometry: lines and bars in a square of 1000 by 1000 that the page stretches, labels in percent."""
+"""Charts as geometry: lines and bars in a 1000 by 1000 square that the page stretches; tick positions in percent."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from flipproof.metrics import round_number
-from flipproof.report.words import share_of
+from flipproof.readable import share_of
 
 SIDE = 1000
 X_TICKS = 6
@@ -16,7 +16,7 @@ Y_TICKS = 5
 
 @dataclass(frozen=True)
 class Tick:
-    """A mark on an axis: where (in percent of its length), and what it says; `below` is a second line."""
+    """A mark on an axis: its position in percent of the axis, its text, and an optional second line `below`."""
 
     at: float
     says: str
@@ -25,7 +25,7 @@ class Tick:
 
 @dataclass(frozen=True)
 class Line:
-    """A curve: the path of an SVG, and its name in the legend."""
+    """A curve: its name in the legend, its SVG path and its CSS class."""
 
     name: str
     path: str
@@ -34,7 +34,7 @@ class Line:
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a histogram, in parts of which the first is at the bottom."""
+    """A bar of a histogram: its parts from bottom to top, and its tooltip."""
 
     x: float
     width: float
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """What a page needs to draw one."""
+    """Everything that the page needs to draw one chart."""
 
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
@@ -53,7 +53,7 @@ class Chart:
 
 
 def curve_chart(summary: Mapping[str, Any]) -> Chart:
-    """Draw what stands against the number of flips: a line per method, and all predictions of the main one."""
+    """Draw the certified share by number of flips: a line per method; for the first, also correct or not."""
     problem, flips = summary["problem"], summary["flips"]
     total, known = max(problem["n_test"], 1), problem["truth_known"]
     lines = []
@@ -72,12 +72,12 @@ def curve_chart(summary: Mapping[str, Any]) -> Chart:
 
 
 def histogram_chart(summary: Mapping[str, Any]) -> Chart:
-    """Draw the number of predictions by radius, right and wrong ones stacked; the last bar: beyond any attack."""
+    """Draw the number of predictions by radius, correct and wrong ones stacked; unlimited radii are the last bar."""
     problem, radii = summary["problem"], summary["radii"]
     kinds = [kind for kind in ("all", "right", "wrong") if kind in radii]
     edges = radii["edges"]
     beyond = sum(radii[kind]["unlimited"] for kind in kinds)
-    n_bars = len(edges) - 1 + (2 if beyond else 0)  # a gap sets the last one apart
+    n_bars = len(edges) - 1 + (2 if beyond else 0)  # a gap before the last bar
     heights = [[radii[kind]["counts"][k] for kind in kinds] for k in range(len(edges) - 1)]
     tallest = max([1, beyond, *map(sum, heights)])
     step = max(1, int(round_number(tallest / Y_TICKS)))
@@ -88,14 +88,14 @@ def histogram_chart(summary: Mapping[str, Any]) -> Chart:
     ticks = [Tick(100 * k / n_bars, f"{edges[k]:,g}") for k in range(0, len(edges) - (1 if beyond else 0), every)]
     if beyond:
         last = [radii[kind]["unlimited"] for kind in kinds]
-        bars.append(_bar((n_bars - 1) * width, width, last, kinds, top, "no number of changes overturns them"))
-        ticks.append(Tick(100 * (n_bars - 0.5) / n_bars, "never"))
+        bars.append(_bar((n_bars - 1) * width, width, last, kinds, top, "radius unlimited"))
+        ticks.append(Tick(100 * (n_bars - 0.5) / n_bars, "unlimited"))
     y_ticks = tuple(Tick(100 * count / top, f"{count:,}") for count in range(0, top + 1, step))
     return Chart(tuple(ticks), y_ticks, bars=tuple(bars))
 
 
 def _steps(flips: list[Any], counts: list[int], total: int) -> str:
-    """Draw a curve that has at each number of flips its value, and just before it the same: never too high."""
+    """Draw a step curve that takes each value already before its number of flips, so that it is never too high."""
     last = flips[-1] or 1
     path = [f"M0,{SIDE * (1 - counts[0] / total):.1f}"]
     for number, count, before in zip(flips[1:], counts[1:], counts, strict=False):
@@ -128,7 +128,6 @@ def _bar(x: float, width: float, counts: list[int], kinds: list[str], top: int, 
     for kind, count in zip(kinds, counts, strict=True):
         parts.append((kind, SIDE * (1 - (below + count) / top), SIDE * count / top))
         below += count
-    told = ", ".join(
-        f"{count:,} {kind}" if kind != "all" else f"{count:,}" for kind, count in zip(kinds, counts, strict=True)
-    )
+    names = {"all": "", "right": " correct", "wrong": " wrong"}
+    told = ", ".join(f"{count:,}{names[kind]}" for kind, count in zip(kinds, counts, strict=True))
     return Bar(x + 0.08 * width, 0.84 * width, tuple(parts), f"{name}: {told}")

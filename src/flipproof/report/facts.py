@@ -1,4 +1,4 @@
-"""Tables of a report, from its summary: accuracy, classes, methods, data, learner and software."""
+"""Tables and key figures of a report, from its summary."""
 
 from __future__ import annotations
 
@@ -7,43 +7,44 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from flipproof.report.text import TextTable, percent
-from flipproof.report.words import share_of, significant
+from flipproof.readable import percent, share_of, significant
+from flipproof.report.text import TextTable
 
-#: Methods that prove their radii without noise.
+#: Methods whose proofs need no noise.
 NOISELESS = ("exact", "gap")
 
 
 @dataclass(frozen=True)
 class KeyFigure:
-    """One number, and what it says."""
+    """A number and its caption."""
 
     value: str
     says: str
 
 
 def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
-    """Return the few numbers that a reader should take home."""
+    """Return the most important numbers of a report."""
     problem, main, total = summary["problem"], summary["methods"][0], summary["problem"]["n_test"]
     if total == 0:
         return []
     found = []
     flips = summary["headline"]["flips"]
     if problem["truth_known"]:
-        found.append(KeyFigure(percent(main["n_correct"] / total), "correct, if nobody changed anything"))
+        unchanged = "correct if no label is changed" if problem["counted"] else "correct if nothing is changed"
+        found.append(KeyFigure(percent(main["n_correct"] / total), unchanged))
         at_headline = summary["headline"].get("n_correct_standing")
         if at_headline is not None and flips:
-            says = f"correct, and proved to stay so under any {flips_words(flips, problem)}"
+            says = f"correct and certified at {flips_words(flips, problem)}"
             found.append(KeyFigure(percent(at_headline / total), says))
-    half = f"{problem['flips_name']}: what half of the predictions withstand (median radius)"
+    half = f"median radius ({problem['flips_name']}): half of the predictions are certified at this radius or more"
     found.append(KeyFigure(main["median_radius"], half))
     one = {"labels": "one changed label", "annotators": "one malicious annotator"}.get(problem["unit"], "any change")
-    found.append(KeyFigure(f"{main['n_fragile']:,}", f"predictions that are not certain to withstand {one}"))
+    found.append(KeyFigure(f"{main['n_fragile']:,}", f"predictions not certified against {one}"))
     return found
 
 
 def flips_words(flips: Any, problem: Mapping[str, Any]) -> str:
-    """Write so many flips with their unit."""
+    """Return a number of flips with its unit."""
     if not problem["counted"]:
         return f"{problem['flips_name']} of {significant(flips)}"
     name = problem["flips_name"]
@@ -51,7 +52,7 @@ def flips_words(flips: Any, problem: Mapping[str, Any]) -> str:
 
 
 def flips_heads(summary: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return numbers of flips, with their share of all labels or annotators in a second line."""
+    """Return column heads: numbers of flips, with their share of all labels or annotators on a second line."""
     problem = summary["problem"]
     if not problem["counted"]:
         return tuple(f"{flips:g}" for flips in summary["table_flips"])
@@ -61,7 +62,7 @@ def flips_heads(summary: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def accuracy_table(summary: Mapping[str, Any]) -> TextTable:
-    """Return which share of all test rows stands: a row per number of flips, a column per method."""
+    """Return the certified share of all test rows: a row per number of flips, a column per method."""
     problem, methods = summary["problem"], summary["methods"]
     if problem["truth_known"]:
         columns = {f"{one['name']}\n(correct and certified)": one["table_correct_standing"] for one in methods}
@@ -75,7 +76,7 @@ def accuracy_table(summary: Mapping[str, Any]) -> TextTable:
 
 
 def class_table(summary: Mapping[str, Any]) -> TextTable:
-    """Return the same for each class, by the main method: certified recall if the true classes are known."""
+    """Return the certified share per class for the first method: recall if the true classes are known."""
     by_class = summary["by_class"]
     rows = tuple(
         (
@@ -90,9 +91,9 @@ def class_table(summary: Mapping[str, Any]) -> TextTable:
 
 
 def method_table(summary: Mapping[str, Any]) -> TextTable:
-    """Return the methods side by side."""
+    """Return a comparison of the methods."""
     problem, total = summary["problem"], summary["problem"]["n_test"]
-    heads = ["method", "noise", "median radius", "not certified", "beyond any attack"]
+    heads = ["method", "noise", "median radius", "not certified", "radius unlimited"]
     if problem["truth_known"]:
         heads.append("clean accuracy")
     rows = []
@@ -106,7 +107,7 @@ def method_table(summary: Mapping[str, Any]) -> TextTable:
 
 
 def own_assumptions(summary: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
-    """Return the names of methods that rest on more than all of them do, each with those sentences."""
+    """Return the methods with assumptions that not all methods share, each with those assumptions as sentences."""
     methods = summary["methods"]
     own = [[one for one in method["assumptions"] if one not in summary["assumptions"]] for method in methods]
     return [
@@ -117,7 +118,7 @@ def own_assumptions(summary: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
 
 
 def noise_words(method: Mapping[str, Any]) -> str:
-    """Write the noise that a method's proof needs."""
+    """Return the noise that a method's proof needs, as text."""
     noise = method["noise"]
     if noise is None or method["method"] in NOISELESS:
         return "none"
@@ -127,9 +128,9 @@ def noise_words(method: Mapping[str, Any]) -> str:
 
 
 def changes_words(attack: Mapping[str, Any], unit: str) -> str:
-    """Say how much an attack changes."""
+    """Return the number of labels that an attack changes, as text."""
     if attack["needed"] is None:
-        return "not searched for"
+        return "not attacked"
     labels = f"{attack['n_labels']:,} label{'' if attack['n_labels'] == 1 else 's'}"
     if unit == "annotators":
         return f"{attack['needed']:,} annotator{'' if attack['needed'] == 1 else 's'}, {labels}"
@@ -137,13 +138,18 @@ def changes_words(attack: Mapping[str, Any], unit: str) -> str:
 
 
 def change_words(change: Mapping[str, Any]) -> str:
-    """Say which label would be changed, and how."""
+    """Return a label change as text: training row, old and new label."""
     old = "" if change["old"] is None else f"{change['old']} "
     return f"{change['row']}: {old}→ {change['new']}"
 
 
+def single_requirements(requirement: Mapping[str, Any] | None) -> list[Mapping[str, Any]]:
+    """Return the parts of a combined requirement, or the single requirement itself."""
+    return [] if requirement is None else list(requirement.get("parts") or [requirement])
+
+
 def requirement_words(requirement: Mapping[str, Any]) -> str:
-    """Say what was found where something was required."""
+    """Return the value that was found for a requirement, as text."""
     found = requirement.get("found")
     if found is None:
         return ""
@@ -155,7 +161,7 @@ def _shares(counts: list[int], problem: Mapping[str, Any]) -> list[str]:
     return [percent(count / total) if total else "none" for count in counts]
 
 
-#: Facts whose name has one of these words are about how the report came to be, not about what it is about.
+#: Facts whose names contain one of these words describe how the report was made; all others describe its subject.
 PROVENANCE = ("sha256", "checksum", "version", "command", "second", "time", "date", "seed", "memory", "software")
 
 LONGEST_LIST = 12  # entries
@@ -163,19 +169,19 @@ LONGEST_LIST = 12  # entries
 
 @dataclass(frozen=True)
 class FactTable:
-    """Names and texts under a title; without one, facts that stand alone."""
+    """Facts as pairs of name and text, under a title if they belong together."""
 
     title: str
     rows: tuple[tuple[str, str], ...]
 
     @property
     def heading(self) -> str:
-        """The title, with the name of what the facts are about if they have one."""
+        """The title, followed by the fact called "name" if there is one."""
         return next((f"{self.title}: {text}" for key, text in self.rows if key == "name"), self.title)
 
 
 def data_facts(summary: Mapping[str, Any]) -> list[FactTable]:
-    """Return the facts about data and learner that a report does not show anyway."""
+    """Return the facts about data and learner that are not shown elsewhere in the report."""
     shown = {"training_rows": summary["problem"]["n_train"], "test_rows": summary["problem"]["n_test"]}
     known = {name: value for name, value in summary["facts"].items() if not _is_provenance(name)}
     return _tables({name: value for name, value in known.items() if name not in shown or shown[name] != value})
@@ -184,7 +190,7 @@ def data_facts(summary: Mapping[str, Any]) -> list[FactTable]:
 def provenance_facts(summary: Mapping[str, Any]) -> list[FactTable]:
     """Return the facts about commands, times, checksums and software."""
     known = {name: value for name, value in summary["facts"].items() if _is_provenance(name)}
-    return _tables({"Made": summary["created"], **known, "Software": summary["software"]})
+    return _tables({"Created": summary["created"], **known, "Software": summary["software"]})
 
 
 def _is_provenance(name: str) -> bool:
@@ -202,7 +208,7 @@ def _tables(facts: Mapping[str, Any]) -> list[FactTable]:
 
 
 def _spoken(name: str) -> str:
-    """Write an identifier as words: n_rows becomes "N rows"."""
+    """Return an identifier as a caption: "test_rows" becomes "Test rows"."""
     if not re.fullmatch(r"[a-z][a-z0-9_]*", name):
         return name
     words = name.replace("_", " ")

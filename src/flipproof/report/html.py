@@ -1,22 +1,22 @@
-"""A report as one HTML file that needs nothing else: no network, no fonts, no pictures.
+"""A report as one self-contained HTML file: no network, no fonts, no images.
 
-Whatever comes from data is escaped: by Jinja's autoescape in the page, and as JSON without ``<`` in the one block of
-data that the script reads. As a second wall, the page's own security policy lets no other script run.
+All data is escaped: by Jinja's autoescape in the page, and as JSON without ``<`` in the one block that the script
+reads. As a second line of defence, the page's content security policy allows no other script to run.
 """
 
 from __future__ import annotations
 
 import base64
-import hashlib
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from flipproof.files import digest_of
+from flipproof.readable import percent
 from flipproof.report import charts, facts
 from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
-from flipproof.report.text import percent
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -30,12 +30,12 @@ def render_html(summary: Mapping[str, Any]) -> str:
     Parameters
     ----------
     summary : mapping
-        What :func:`flipproof.report.summary.summarize` returned.
+        The result of :func:`flipproof.report.summary.summarize`.
 
     Returns
     -------
     str
-        It loads nothing, can be read without scripts, and prints to A4.
+        The page. It loads no other resource, is readable without scripts, and prints on A4.
     """
     environment = _environment()
     from markupsafe import Markup
@@ -45,7 +45,9 @@ def render_html(summary: Mapping[str, Any]) -> str:
         summary=summary,
         problem=summary["problem"],
         main=summary["methods"][0],
-        found=figures.requirement_words(summary["requirement"] or {}),
+        requirements=[
+            (one, figures.requirement_words(one)) for one in figures.single_requirements(summary["requirement"])
+        ],
         key_figures=figures.key_figures(summary),
         accuracy=figures.accuracy_table(summary),
         by_class=figures.class_table(summary),
@@ -57,9 +59,9 @@ def render_html(summary: Mapping[str, Any]) -> str:
         provenance=facts.provenance_facts(summary),
         checksum=checksum(summary),
         slider=_slider_data(summary),
-        style=Markup(style),  # our own files: not to be escaped
+        style=Markup(style),  # files of this package, not data: no escaping
         script=Markup(script),
-        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        script_hash=base64.b64encode(bytes.fromhex(digest_of(script))).decode(),
     )
 
 
@@ -67,7 +69,7 @@ _ASSETS = ("report.css", "report.js")
 
 
 def _slider_data(summary: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the slider needs: counts at each number of flips."""
+    """Return the data of the slider: counts at each number of flips."""
     classes = [
         {"name": str(row["class"]), "n": row["n"], "standing": row["standing"]}
         for row in summary["by_class"]["rows"]

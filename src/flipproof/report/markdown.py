@@ -1,6 +1,6 @@
 """A report as Markdown, for pull requests, wikis and tickets.
 
-Whatever comes from data is escaped, so that it is shown as it is: neither HTML nor Markdown of its own.
+All data is escaped, so that readers see it literally and never as HTML or Markdown.
 """
 
 from __future__ import annotations
@@ -9,17 +9,18 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from flipproof.readable import percent
 from flipproof.report import facts
 from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
-from flipproof.report.text import TextTable, percent
+from flipproof.report.text import TextTable
 
-#: Rows of the longest tables: a page that is read from top to bottom.
+#: Largest numbers of rows in tables, and of changes per attack: Markdown has no filters or paging.
 MOST_PREDICTIONS = 20
 MOST_AUDITED = 20
 MOST_CHANGES = 5
 
-#: What means something to Markdown or HTML: anywhere, and at the beginning of a line.
+#: Characters with a meaning in Markdown or HTML: anywhere, and at the beginning of a line.
 SPECIAL = re.compile(r"([\\`*_\[\]<>|~$&])")
 SPECIAL_AT_FIRST = re.compile(r"^(\d+(?=[.)](?: |$))|(?=[-+#=]))")
 
@@ -30,41 +31,40 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
     Parameters
     ----------
     summary : mapping
-        What :func:`flipproof.report.summary.summarize` returned.
+        The result of :func:`flipproof.report.summary.summarize`.
 
     Returns
     -------
     str
-        The tables of the HTML report, with fewer rows of the long ones.
+        The same tables as in the HTML report; long ones are cut.
     """
     problem, main = summary["problem"], summary["methods"][0]
     blocks = [f"# {escaped(summary['title'])}"]
-    if summary["requirement"]:
-        blocks.append(_requirement(summary["requirement"]))
+    blocks += [_requirement(one) for one in figures.single_requirements(summary["requirement"])]
     blocks += [
         f"**{escaped(summary['headline']['text'])}**",
         _bullets(f"{figure.value} {figure.says}" for figure in figures.key_figures(summary)),
-        "## What was tested, and against whom",
+        "## What was tested",
         _bullets(summary["threat"]),
-        "The data and the classifier:",
+        "Data and classifier:",
         _facts([facts.FactTable("", _sizes(summary)), *facts.data_facts(summary)]),
-        "## How much poison do the predictions withstand?",
+        f"## Certified {'accuracy' if problem['truth_known'] else 'predictions'}",
         _table(figures.accuracy_table(summary)),
         "Shares of all test rows, rounded down.",
-        "## Class by class",
+        "## By class",
         f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
         f"{escaped(problem['flips_name'])}.",
         _table(figures.class_table(summary)),
-        "## The most fragile predictions",
+        "## Most fragile predictions",
         *_predictions(summary),
         *_audit(summary),
         "## Methods",
         _table(figures.method_table(summary)),
         _bullets(method["meaning"] for method in summary["methods"]),
-        "## What this rests on",
+        "## Assumptions",
         _bullets(assumption["sentence"] for assumption in summary["assumptions"]),
         *_own_assumptions(summary),
-        "What would void it:",
+        "What voids the certificates:",
         _bullets(summary["voids"]),
         "## Versions and checksums",
         _facts(facts.provenance_facts(summary)),
@@ -74,9 +74,9 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
 
 
 def escaped(text: Any) -> str:
-    """Return a text on one line that Markdown and HTML show as it is."""
+    """Return a text on one line, escaped so that Markdown and HTML show it literally."""
     line = SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
-    # not every reader of Markdown knows \< for what it is
+    # some Markdown renderers do not support \<
     return SPECIAL_AT_FIRST.sub(r"\1\\", line.replace("\\<", "&lt;").replace("\\>", "&gt;"))
 
 
@@ -94,15 +94,15 @@ def _sizes(summary: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("Classes", f"{problem['n_classes']}"),
     ]
     if problem["constant_accuracy"] is not None:
-        sizes.append(("Always the commonest class", f"would be correct for {percent(problem['constant_accuracy'])}"))
+        sizes.append(("Accuracy of always predicting the most common class", percent(problem["constant_accuracy"])))
     return tuple(sizes)
 
 
 def _predictions(summary: Mapping[str, Any]) -> list[str]:
     problem, listed = summary["problem"], summary["predictions"]
-    heads = ["test row", "prediction", *(["truth"] if problem["truth_known"] else []), "radius", "class to watch"]
+    heads = ["test row", "prediction", *(["truth"] if problem["truth_known"] else []), "radius", "rival class"]
     if summary["attack"]:
-        heads.append("labels an attacker would change (training row: old → new)")
+        heads.append("smallest attack (training row: old → new label)")
     rows = []
     for row in listed["rows"][:MOST_PREDICTIONS]:
         cells = [row["id"], f"{row['prediction']}{' (abstained)' if row['abstained'] else ''}"]
@@ -118,9 +118,9 @@ def _predictions(summary: Mapping[str, Any]) -> list[str]:
         attack = summary["attack"]
         blocks.append(
             f"{attack['n_found']:,} attacks were found on {attack['n_attempted']:,} predictions; "
-            f"{attack['n_contradictions']:,} of them with so few changes that a certificate rules them out."
+            f"{attack['n_contradictions']:,} of them contradict a certificate (this must be 0)."
         )
-    elif summary.get("without_attack"):  # older reports do not have it
+    elif summary.get("without_attack"):  # missing in older reports
         blocks.append(escaped(summary["without_attack"]))
     return blocks
 
@@ -138,7 +138,7 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
     if audit is None:
         return []
     if not audit["rows"]:
-        return ["## Labels to check first", "No label could help to overturn any prediction."]
+        return ["## Labels to check first", "No change of labels can overturn any prediction."]
     rows = tuple(
         (
             str(row["row"]),
@@ -148,14 +148,14 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
         )
         for row in audit["rows"][:MOST_AUDITED]
     )
-    heads = ("training row", "label", "predictions it could help to overturn", "combined weight")
+    heads = ("training row", "label", "attacks it is part of", "combined weight")
     return ["## Labels to check first", _table(TextTable(heads, rows))]
 
 
 def _own_assumptions(summary: Mapping[str, Any]) -> list[str]:
     blocks = []
     for name, sentences in figures.own_assumptions(summary):
-        blocks += [f"Only {escaped(name)} also rests on:", _bullets(sentences)]
+        blocks += [f"Additional assumptions of {escaped(name)}:", _bullets(sentences)]
     return blocks
 
 

@@ -1,9 +1,8 @@
-"""From certificates to a plain summary: everything that a report shows, as JSON types only."""
+"""Summary of certificates: everything that a report shows, as JSON types only."""
 
 from __future__ import annotations
 
 import datetime
-import hashlib
 import json
 import math
 import platform
@@ -19,16 +18,17 @@ from flipproof.assumptions import Assumption
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import LabelAudit
 from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
+from flipproof.files import digest_of
 from flipproof.metrics import certified_accuracy, constant_accuracy
 from flipproof.report import words
 
-#: Longest text that a report keeps of a name, a cell or a column: a cell can hold a whole mail.
+#: Texts from data are cut to these lengths: a cell can hold a whole mail.
 LONGEST_NAME = 80  # characters
 LONGEST_FACT = 2000  # characters
 
 
 def plain_label(label: Any) -> Any:
-    """Return a class or the name of a row as a JSON scalar; long texts are cut."""
+    """Return a class or a row name as a JSON scalar; long texts are cut."""
     value = label.item() if isinstance(label, np.generic) else label
     if value is None or isinstance(value, (bool, int)):
         return value
@@ -38,7 +38,7 @@ def plain_label(label: Any) -> Any:
 
 
 def plain_value(value: Any) -> Any:
-    """Return anything as JSON types: arrays as lists, what is neither a number nor a collection as text."""
+    """Return any value as JSON types: arrays become lists; other objects become text."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or isinstance(value, (bool, int)):
@@ -55,26 +55,26 @@ def plain_value(value: Any) -> Any:
 
 
 def cut(text: str, longest: int) -> str:
-    """Shorten a text that is too long, and show that it was; what is no text (lone surrogates) is replaced."""
+    """Cut a long text and mark the cut with an ellipsis; invalid characters (lone surrogates) are replaced."""
     text = text.encode("utf-8", "replace").decode("utf-8")
     return text if len(text) <= longest else text[: longest - 1] + "…"
 
 
 def _number(value: float) -> float | str:
-    """JSON knows neither infinity nor NaN."""
+    """Return a float, or text for infinity and NaN, which JSON does not have."""
     return value if math.isfinite(value) else str(value)
 
 
 FORMAT = "flipproof-report"
 VERSION = 2
 
-#: What one report lists at most; each list says how many there are in all.
+#: Largest numbers of entries in lists; each list also gives the total.
 MOST_PREDICTIONS = 1000
 MOST_CHANGES = 20  # labels of one attack
 MOST_AUDITED = 100
 MOST_CLASSES = 100
 
-#: With more classes, the slider moves the table of totals only.
+#: With more classes, the slider shows no curves per class.
 MOST_CLASS_CURVES = 20
 
 
@@ -90,6 +90,7 @@ def summarize(
     without_attack: str | None = None,
     facts: Mapping[str, Any] | None = None,
     requirement: Mapping[str, Any] | None = None,
+    flips: Sequence[int] | None = None,
     title: str = "Label-flip report",
 ) -> dict[str, Any]:
     """Summarize the certificates of one test set for a report.
@@ -97,46 +98,48 @@ def summarize(
     Parameters
     ----------
     certificates : mapping of str to Certificates
-        By the name of the method or the learner. The first is the main one, that tables of predictions, classes and
-        radii are about; all are of the same test rows and training labels.
+        Certificates by the name of the method or learner. Tables of predictions, classes and radii show the first. All
+        must be for the same test rows and training labels.
     y_true : array of shape (m,), optional
-        The true classes of the test rows.
+        True classes of the test rows.
     test_ids, train_ids : sequences of m and n names, optional
-        How test and training rows are called; by default by their number.
+        Names of test and training rows. Default: row numbers.
     y_train : array of shape (n,), optional
-        The training labels, to say from what to what a label would be changed.
+        Training labels, to show the old label of each change.
     attack : AttackResult, optional
-        The attacks on the same test rows, as :func:`flipproof.attacks.worst_flips` finds them.
+        Attacks on the same test rows, from :func:`flipproof.attacks.worst_flips`.
     audit : LabelAudit, optional
-        The labels to look at, as :func:`flipproof.attacks.labels_to_audit` ranks them.
+        Labels to check first, from :func:`flipproof.attacks.labels_to_audit`.
     without_attack : str, optional
-        Why there are no attacks, where a reader would miss them.
+        Why there are no attacks, shown in their place.
     facts : mapping, optional
-        What else is known: files, columns, checksums, learner, versions, times. Anything that is not of JSON becomes
-        text.
+        Further facts: files, columns, checksums, learner, versions, times. Values that JSON does not have become text.
     requirement : mapping, optional
-        What was asked for, as ``{"text": "...", "met": True, "found": 0.93}``.
+        A requirement as ``{"text": "...", "met": True, "found": 0.93}``. If there are several, `parts` lists them.
+    flips : sequence of int, optional
+        Numbers of flips in the tables. Default: 0, 1 and a few round numbers.
     title : str
-        What the report is called.
+        Title of the report.
 
     Returns
     -------
     dict
-        Of JSON types only; lists are cut to what a report has room for, and say so.
+        The summary, in JSON types only. Long lists are cut and give their total.
     """
     check_comparable(certificates)
     each = list(certificates.values())
     main = each[0]
     truth = None if y_true is None else _one_each(y_true, "y_true", len(main))
     if truth is not None and len(truth):
-        certified_accuracy(truth, main, [0])  # refuses labels of another type than the classes
+        certified_accuracy(truth, main, [0])  # raises if labels and classes differ in type
     names = None if test_ids is None else _one_each(test_ids, "test_ids", len(main))
     train_names = None if train_ids is None else _one_each(train_ids, "train_ids", main.n_train)
     labels = None if y_train is None else _one_each(y_train, "y_train", main.n_train)
     training = _Training(train_names, labels)
     if attack is not None:
         _check_attack(attack, main)
-    flips, columns = metrics.curve_flips(each), metrics.table_flips(each)
+    curve = metrics.curve_flips(each)
+    columns = metrics.table_flips(each) if flips is None else [plain_value(one) for one in flips]
     correct = None if truth is None else np.asarray(truth == main.prediction)
     return {
         "format": FORMAT,
@@ -147,10 +150,10 @@ def summarize(
         "problem": _problem(main, truth),
         "threat": words.threat(main),
         "requirement": None if requirement is None else plain_value(requirement),
-        "flips": flips,
+        "flips": curve,
         "table_flips": columns,
-        "methods": [_method(name, one, truth, flips, columns) for name, one in certificates.items()],
-        "by_class": _by_class(main, truth, flips, columns),
+        "methods": [_method(name, one, truth, curve, columns) for name, one in certificates.items()],
+        "by_class": _by_class(main, truth, curve, columns),
         "radii": metrics.histogram(main, correct),
         "predictions": _predictions(main, truth, names, attack, training),
         "attack": None if attack is None else _attack(attack, main),
@@ -159,12 +162,12 @@ def summarize(
         "assumptions": [_assumption(one) for one in common_assumptions(each)],
         "voids": words.voids(main),
         "facts": plain_value(facts or {}),
-        "software": _software(),
+        "software": software(),
     }
 
 
 def to_json(summary: Mapping[str, Any]) -> str:
-    """Return a summary as the text of a JSON file, with a checksum of all the rest of it."""
+    """Return a summary as the text of a JSON file, with a checksum of all other entries."""
     marked = {"format": FORMAT, "version": VERSION, "checksum": checksum(summary), **summary}
     return json.dumps(marked, ensure_ascii=False, allow_nan=False) + "\n"
 
@@ -175,7 +178,7 @@ def from_json(text: str) -> dict[str, Any]:
     Raises
     ------
     ValueError
-        If it is not one, or was changed since it was written.
+        If the text is not a summary, or was changed after it was written.
     """
     try:
         summary = json.loads(text)
@@ -187,36 +190,37 @@ def from_json(text: str) -> dict[str, Any]:
         )
     if summary.get("version") != VERSION:
         raise ValueError(
-            f"A saved report must have version {VERSION}. Got {summary.get('version')!r} instead: make it again."
+            f"A saved report must have version {VERSION}. Got {summary.get('version')!r} instead. Create the report "
+            "again."
         )
     if summary.pop("checksum", None) != checksum(summary):
-        raise ValueError("A saved report must be as it was written: this one's checksum does not fit. Make it again.")
+        raise ValueError("A saved report must not be changed: the checksum does not match. Create the report again.")
     return summary
 
 
 def checksum(summary: Mapping[str, Any]) -> str:
-    """Return the SHA-256 of a summary, by which reports in all forms can be matched.
+    """Return the SHA-256 of a summary. It identifies the same report in all formats.
 
-    It is of the summary as JSON with sorted keys, without spaces: how a file is laid out does not matter.
+    It covers the summary as JSON with sorted keys and without spaces, so the layout of a file does not matter.
     """
     canonical = json.dumps(summary, ensure_ascii=False, allow_nan=False, sort_keys=True, separators=(",", ":"))
-    return hashlib.sha256(canonical.encode()).hexdigest()
+    return digest_of(canonical)
 
 
 def check_comparable(certificates: Mapping[str, Certificates]) -> None:
-    """Refuse certificates that are not about the same rows in the same unit."""
+    """Raise ValueError unless all certificates are for the same rows, in the same unit."""
     if not certificates:
         raise ValueError("There are no certificates to summarize.")
     sizes = {name: (len(one), one.n_train, one.n_units, one.unit) for name, one in certificates.items()}
     if len(set(sizes.values())) > 1:
         raise ValueError(
-            "Certificates in one report must be of the same test rows and training labels, in the same unit. Got "
+            "Certificates in one report must be for the same test rows and training labels, in the same unit. Got "
             f"(test rows, training labels, number of units, unit) = {sizes}."
         )
 
 
 class _Training:
-    """How training rows are called, and what their labels are."""
+    """Names and labels of the training rows."""
 
     def __init__(self, names: NDArray[Any] | None, labels: NDArray[Any] | None):
         self.names, self.labels = names, labels
@@ -231,7 +235,7 @@ class _Training:
 def _headline(main: Certificates, correct: NDArray[np.bool_] | None) -> dict[str, Any]:
     said = words.headline(main)
     flips = np.inf if said["flips"] is None else said["flips"]
-    certain = None if correct is None else metrics.n_standing(main, [flips], correct)[0]
+    certain = None if correct is None else metrics.n_certified(main, [flips], correct)[0]
     return {**said, "n_correct_standing": certain}
 
 
@@ -265,17 +269,17 @@ def _method(
         "median_radius": words.median_words(one),
         "n_abstained": int(np.count_nonzero(one.abstained)),
         "n_unlimited": int(np.count_nonzero(unlimited)),
-        "n_fragile": len(one) - metrics.n_standing(one, [metrics.least_change(one)])[0],
+        "n_fragile": len(one) - metrics.n_certified(one, [metrics.least_change(one)])[0],
         "n_correct": None if correct is None else int(np.count_nonzero(correct)),
-        "standing": metrics.n_standing(one, flips),
-        "correct_standing": None if correct is None else metrics.n_standing(one, flips, correct),
-        "table_standing": metrics.n_standing(one, columns),
-        "table_correct_standing": None if correct is None else metrics.n_standing(one, columns, correct),
+        "standing": metrics.n_certified(one, flips),
+        "correct_standing": None if correct is None else metrics.n_certified(one, flips, correct),
+        "table_standing": metrics.n_certified(one, columns),
+        "table_correct_standing": None if correct is None else metrics.n_certified(one, columns, correct),
     }
 
 
 def common_assumptions(certificates: Sequence[Certificates]) -> list[Assumption]:
-    """Return what all certificates rest on, in the order of the first ones."""
+    """Return the assumptions that all certificates share, in the order of the first."""
     first, *others = certificates
     return [one for one in first.assumptions if all(one in other.assumptions for other in others)]
 
@@ -286,7 +290,7 @@ def _assumption(assumption: Assumption) -> dict[str, Any]:
 
 
 def plain_noise(certificates: Certificates) -> float | dict[str, float] | None:
-    """Return the noise of a method; where rows differ in it, the smallest and the largest; None where there is none."""
+    """Return the noise of a method: a number, its smallest and largest value if rows differ, or None."""
     levels = np.asarray(certificates.noise, dtype=np.float64)
     if levels.size == 0 or np.isnan(levels).all():
         return None
@@ -296,7 +300,7 @@ def plain_noise(certificates: Certificates) -> float | dict[str, float] | None:
 
 
 def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], columns: list[Any]) -> dict[str, Any]:
-    """Count by true class (recall), or by predicted class if nobody knows the true ones."""
+    """Count by true class (recall), or by predicted class if the true classes are unknown."""
     of_class = main.prediction if truth is None else truth
     rows = []
     for label in main.classes[:MOST_CLASSES]:
@@ -307,10 +311,10 @@ def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], 
                 "class": plain_label(label),
                 "n": int(np.count_nonzero(members)),
                 "n_correct": int(np.count_nonzero(standing)),
-                "standing": metrics.n_standing(main, flips, standing)
+                "standing": metrics.n_certified(main, flips, standing)
                 if len(main.classes) <= MOST_CLASS_CURVES
                 else None,
-                "table_standing": metrics.n_standing(main, columns, standing),
+                "table_standing": metrics.n_certified(main, columns, standing),
             }
         )
     return {"kind": "prediction" if truth is None else "recall", "total": len(main.classes), "rows": rows}
@@ -344,7 +348,7 @@ def _predictions(
 
 
 def _attack_on(attack: AttackResult, row: int, training: _Training) -> dict[str, Any] | None:
-    """Return the first labels that an attack on a test row changes; None where none was found."""
+    """Return the first labels that an attack on a test row changes; None if no attack was found."""
     if not attack.attempted[row]:
         return {"needed": None, "n_labels": 0, "changes": []}
     if not attack.success[row]:
@@ -358,7 +362,7 @@ def _attack_on(attack: AttackResult, row: int, training: _Training) -> dict[str,
 
 
 def _attack(attack: AttackResult, main: Certificates) -> dict[str, Any]:
-    """Count the attacks that were found, and those that a certificate rules out: there must be none."""
+    """Count the attacks found, and those that contradict a certificate: these must be zero."""
     contradicted = attack.success & (attack.flips_needed <= main.radius) & ~main.abstained
     return {
         "name": attack.attack,
@@ -387,7 +391,8 @@ def _one_each(values: Any, name: str, wanted: int) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (wanted,):
         raise ValueError(
-            f"The {name!r} of a report must be {wanted} values, one per row. Got shape {array.shape} instead."
+            f"The {name!r} parameter of summarize must have {wanted} values, one per row. Got shape {array.shape} "
+            "instead."
         )
     return array
 
@@ -395,11 +400,12 @@ def _one_each(values: Any, name: str, wanted: int) -> NDArray[Any]:
 def _check_attack(attack: AttackResult, main: Certificates) -> None:
     if len(attack) != len(main) or attack.unit != main.unit or not np.array_equal(attack.prediction, main.prediction):
         raise ValueError(
-            "The 'attack' of a report must be on the same classifier and test rows as the certificates, in the same "
-            f"unit. Got {attack!r} for {main!r}."
+            "The 'attack' parameter of summarize must be for the same classifier and test rows as the certificates, in "
+            f"the same unit. Got {attack!r} for {main!r} instead."
         )
 
 
-def _software() -> dict[str, str]:
+def software() -> dict[str, str]:
+    """Return the versions of Python and of the libraries that affect the results."""
     libraries = ("flipproof", "numpy", "scipy", "scikit-learn")
     return {"Python": platform.python_version(), **{name: metadata.version(name) for name in libraries}}

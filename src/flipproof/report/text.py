@@ -1,8 +1,7 @@
-"""Certificates in figures: plain summaries, and tables of text that somebody else prints."""
+"""Certified accuracy of several methods as a short summary and as a text table."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,11 +11,12 @@ from numpy.typing import ArrayLike
 from flipproof.certificates import COUNTED_UNITS, Certificates, method_name
 from flipproof.core.rounding import Floats
 from flipproof.metrics import certified_accuracy, certified_recall, constant_accuracy
+from flipproof.readable import percent
 
 
 @dataclass(frozen=True)
 class MethodAccuracy:
-    """How accurate the predictions are under attack, by one method of certification.
+    """Certified accuracy by one method.
 
     Attributes
     ----------
@@ -25,11 +25,11 @@ class MethodAccuracy:
     method : str
         "exact", "tight", "kl", "gap" or "gaussian".
     clean_accuracy : float
-        Share of test rows predicted correctly, nobody having changed a label.
+        Share of test rows predicted correctly if no label is changed.
     certified : tuple of float
         Certified accuracy at each number of flips.
     worst_recall : tuple of float
-        Certified recall of the class that has the lowest, at each number of flips.
+        Lowest certified recall of any class, at each number of flips.
     """
 
     name: str
@@ -41,20 +41,20 @@ class MethodAccuracy:
 
 @dataclass(frozen=True)
 class AccuracySummary:
-    """What the certificates of one test set come to.
+    """Certified accuracy on one test set, by several methods.
 
     Attributes
     ----------
     n_train, n_test, n_classes : int
         Sizes of the problem.
     unit : {"labels", "annotators", "l2", "divergence"}
-        What `flips` counts or measures.
+        Unit of `flips`.
     n_units : int
-        How many labels, or annotators, there are.
+        Number of labels or annotators.
     constant_accuracy : float
-        Accuracy of the best constant classifier, which no changed label can move.
+        Accuracy of the best constant classifier, which does not depend on labels.
     flips : tuple of int, or of float
-        The numbers of changed labels, or the radii, that `methods` speak of.
+        Numbers of changed labels, or radii, that the tuples in `methods` refer to.
     methods : tuple of MethodAccuracy
         One per method.
     """
@@ -76,7 +76,7 @@ class AccuracySummary:
 
 @dataclass(frozen=True)
 class TextTable:
-    """Cells of text; those of the header may have two lines."""
+    """A table of text; header cells may have two lines."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -103,7 +103,7 @@ def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Se
     sizes = {(one.n_train, len(one.classes), one.n_units, one.unit) for one in certificates}
     if len(sizes) > 1:
         raise ValueError(
-            "Certificates can only be compared on the same training labels and in the same unit. "
+            "Certificates in one table must be for the same training labels, in the same unit. "
             f"Got (labels, classes, number of units, unit) = {sorted(sizes)}."
         )
     n_train, n_classes, n_units, unit = sizes.pop()
@@ -122,27 +122,21 @@ def summarize(y_true: ArrayLike, certificates: Sequence[Certificates], flips: Se
 def accuracy_table(summary: AccuracySummary) -> TextTable:
     """Return certified accuracy as a table: a column per number of flips, a row per method.
 
-    Methods without noise have a second row, for the class that fares worst: accuracy can hide that a class is lost.
+    Methods without noise have a second row for the worst class: accuracy can hide the loss of one class.
     """
     if summary.unit in COUNTED_UNITS:
-        counted = "labels changed" if summary.unit == "labels" else f"malicious {summary.unit}"
+        counted = "changed labels" if summary.unit == "labels" else f"malicious {summary.unit}"
         header = [f"{counted}\nof {summary.n_units}"]
-        header += [f"{flips}\n= {share:.1%}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
+        header += [f"{flips}\n= {percent(share)}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
     else:
-        header = ["features moved\n(l2 norm)" if summary.unit == "l2" else "noise moved\n(divergence)"]
+        header = ["features changed\n(l2 norm)" if summary.unit == "l2" else "noise changed\n(divergence)"]
         header += [f"{radius:g}" for radius in summary.flips]
     rows = []
     for method in summary.methods:
         rows.append((method.name, *map(percent, method.certified)))
         if method.method in ("exact", "gap"):
-            rows.append(("  its worst class", *map(percent, method.worst_recall)))
+            rows.append(("  worst class", *map(percent, method.worst_recall)))
     return TextTable(tuple(header), tuple(rows))
-
-
-def percent(share: float) -> str:
-    """Write a share in percent, rounded down: what is claimed is never more than what was proved."""
-    tenths = math.floor(round(share * 1000, 6))  # 0.29 * 1000 is slightly below 290
-    return f"{tenths // 10}.{tenths % 10}%"
 
 
 def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Sequence[float]) -> MethodAccuracy:
@@ -156,7 +150,7 @@ def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Seque
 
 
 def _worst_recall(y_true: ArrayLike, certificates: Certificates, flips: Sequence[float]) -> Floats:
-    """Return the lowest certified recall over the true classes; a class that the learner does not know has none."""
+    """Return the lowest certified recall of any true class; it is 0 for a class unknown to the learner."""
     if not np.isin(np.asarray(y_true), certificates.classes).all():
         return np.zeros(len(flips))
     recall = certified_recall(y_true, certificates, list(flips))

@@ -1,4 +1,4 @@
-"""What certificates say, in plain words and figures; each figure is rounded to the side that claims less."""
+"""Sentences about certificates: headline, adversary, methods. Numbers are rounded so that they never overclaim."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from typing import Any
 import numpy as np
 
 from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.metrics import least_change, n_standing
-from flipproof.report.text import percent
+from flipproof.metrics import least_change, n_certified
+from flipproof.readable import percent, share_of, significant
 
-#: Shares of the predictions that the headline speaks of: the first of which something can be said.
+#: Shares of predictions for the headline: the first with a positive radius is used.
 HEADLINE_LEVELS = (0.9, 0.75, 0.5)
 
 
 VOIDS = {
     "labels": (
-        "Something else than labels was changed: training features, added or removed training rows, a new class, or a "
-        "pattern planted in the row that is predicted. None of that is covered.",
-        "The labels were read by more than the classifier: to choose features, settings or rows, to tune, to clean. "
-        "What is fitted with labels moves when labels move.",
-        "Another model is in use than the one described here, or it was trained on other files: compare the checksums.",
-        "The rows that matter are unlike the test rows. Each certificate is about its own row; shares are about these "
-        "test rows, and say as much about other rows as the test set does.",
+        "Anything other than labels is changed: training features, the number of training rows, the set of classes, or "
+        "the test row itself.",
+        "Labels are used outside the classifier, for example to select features, parameters or rows. Every step that "
+        "uses labels can change when labels change.",
+        "The deployed model differs from the one described here, or was trained on other files: compare the checksums.",
+        "The rows in production differ from the test rows. Each certificate holds for its own test row; shares "
+        "describe this test set only.",
     ),
     "features": (
-        "Something else than the training features was changed: labels, added or removed training rows, a new class, "
-        "or the row that is predicted. None of that is covered.",
-        "Another model is in use than the one described here, or it was trained on other files: compare the checksums.",
-        "The rows that matter are unlike the test rows: shares are about these test rows.",
+        "Anything other than training features is changed: labels, the number of training rows, the set of classes, or "
+        "the test row itself.",
+        "The deployed model differs from the one described here, or was trained on other files: compare the checksums.",
+        "The rows in production differ from the test rows: shares describe this test set only.",
     ),
 }
 
@@ -37,133 +37,128 @@ VOIDS = {
 LIMITS = ("trusted-labels", "changes-allowed", "annotators")
 
 METHOD_WORDS = {
-    "exact": "exact: the true radius of the classifier; one flip more, and an attack exists",
-    "tight": "tight: what noise on the labels proves, by the best possible bound",
-    "kl": "kl: what noise on the labels proves, by the bound of Rosenfeld et al. (2020)",
-    "gap": "gap: by counting the votes of models trained on disjoint parts of the data",
-    "gaussian": "gaussian: what noise on the training features proves",
+    "exact": "exact: the true radius; with one more flip, an attack exists",
+    "tight": "tight: proved with noise on the labels, by the best possible bound",
+    "kl": "kl: proved with noise on the labels, by the bound of Rosenfeld et al. (2020)",
+    "gap": "gap: proved by counting the votes of models that were trained on disjoint parts of the data",
+    "gaussian": "gaussian: proved with noise on the training features",
 }
 
 
 def headline(certificates: Certificates) -> dict[str, Any]:
-    """Say how much may be poisoned and how many predictions still stand."""
+    """Return the headline: how much can be poisoned, and the share of predictions guaranteed unchanged."""
     total, counted = len(certificates), certificates.unit in COUNTED_UNITS
     if total == 0:
         return {"text": "There are no predictions to certify.", "flips": 0, "n_standing": 0}
     if counted and certificates.n_touchable == 0:
-        (standing,) = n_standing(certificates, [0])
-        return {"text": "There is no label that this adversary can change.", "flips": 0, "n_standing": standing}
+        (standing,) = n_certified(certificates, [0])
+        return {"text": "This adversary cannot change any label.", "flips": 0, "n_standing": standing}
     descending = -np.sort(-np.where(certificates.abstained, -1, certificates.radius))
     for level in HEADLINE_LEVELS:
         flips = descending[math.ceil(level * total) - 1]
         if flips > 0:
-            (standing,) = n_standing(certificates, [flips])
-            text = f"{_poisoned(certificates, flips)}, and {level:.0%} of the predictions still stand."
+            (standing,) = n_certified(certificates, [flips])
+            text = (
+                f"Even if {_poisoned(certificates, flips)}, {level:.0%} of predictions are {_guaranteed(certificates)}."
+            )
             return {"text": text, "flips": _plain_flips(certificates, flips), "n_standing": standing}
-    (standing,) = n_standing(certificates, [least_change(certificates)])
+    (standing,) = n_certified(certificates, [least_change(certificates)])
     least = {"labels": "one changed label", "annotators": "one malicious annotator"}
     text = (
-        f"Only {percent(standing / total)} of the predictions are certain to withstand "
+        f"Only {percent(standing / total)} of predictions are certified against "
         f"{least.get(certificates.unit, 'the slightest change')}."
     )
     return {"text": text, "flips": 1 if counted else 0, "n_standing": standing}
 
 
+def _is_proved(certificates: Certificates) -> bool:
+    """Whether certificates hold with certainty, not only with the probability in their assumptions."""
+    return certificates.method in ("exact", "gap") or not np.isnan(certificates.witness).all()
+
+
+def _guaranteed(certificates: Certificates) -> str:
+    proved = certificates.unit in COUNTED_UNITS and _is_proved(certificates)
+    return "guaranteed unchanged" if proved else "certified unchanged"
+
+
 def _poisoned(certificates: Certificates, flips: Any) -> str:
-    """Begin the headline: how much may be changed."""
+    """Return the condition of the headline: what is poisoned."""
     unit, touchable = certificates.unit, certificates.n_touchable
     if unit == "l2":
-        return f"All training features together may move by {significant(flips)} (l2 norm)"
+        return f"the training features change by {significant(flips)} in total (l2 norm)"
     if unit not in COUNTED_UNITS:
-        return f"The training data may move by a divergence of {significant(flips)} nats"
+        return f"the training data change by a divergence of {significant(flips)} nats"
     flips = int(flips)
-    who = "training labels" if unit == "labels" else "annotators"
+    who, verb = ("training labels", "are poisoned") if unit == "labels" else ("annotators", "are malicious")
+    can_be_changed = "that can be changed" if unit == "labels" else "whose labels can be changed"
+    if flips == 1 < touchable:
+        verb = verb.replace("are", "is")
     if flips >= touchable:
-        return f"All {touchable:,} {who} that an adversary can touch may be poisoned"
-    verb = "be poisoned" if unit == "labels" else "be malicious"
+        return f"all {touchable:,} {who} {can_be_changed} {verb}"
     if touchable < certificates.n_units:
         return (
-            f"Any {flips:,} of the {touchable:,} {who} that an adversary can change "
-            f"({share_of(flips, certificates.n_units)} of all {certificates.n_units:,}) may {verb}"
+            f"any {flips:,} of the {touchable:,} {who} {can_be_changed} "
+            f"({share_of(flips, certificates.n_units)} of all {certificates.n_units:,}) {verb}"
         )
-    return f"Any {flips:,} of {touchable:,} {who} ({share_of(flips, touchable)}) may {verb}"
+    return f"any {flips:,} of {touchable:,} {who} ({share_of(flips, touchable)}) {verb}"
 
 
 def threat(certificates: Certificates) -> list[str]:
-    """Describe the adversary whom the certificates are about."""
+    """Describe the adversary that the certificates cover."""
     n, unit, adversary = certificates.n_train, certificates.unit, certificates.adversary
     if unit not in COUNTED_UNITS:
         return [
-            "Somebody changes training features, all of them together by at most the radius, after having seen "
-            "everything: the data, the classifier and the row that is to be predicted.",
-            "A certified prediction would be the same whatever they had changed within the radius, with the "
-            "probability that the assumptions state.",
+            "An adversary changes training features, in total by at most the radius. The adversary knows the data, the "
+            "classifier and the test row.",
+            "A certified prediction is unchanged under any change within its radius, with the probability stated in "
+            "the assumptions.",
         ]
     if unit == "labels":
-        who = f"Somebody changes some of the {n:,} training labels before the classifier is trained. They know"
+        who = f"An adversary changes some of the {n:,} training labels before the classifier is trained."
     else:
         who = (
-            f"Some of the annotators are malicious, and change as many of their labels as they like, before the "
-            f"classifier is trained on the {n:,} labels. Together they know"
+            "Some annotators are malicious: they cooperate and change any number of their labels before the classifier "
+            f"is trained on the {n:,} labels."
         )
     said = [
-        f"{who} the data, the classifier and the row that is to be predicted, and choose the worst labels for that "
-        "very row.",
-        "A certified prediction would be the same whichever labels they had chosen, up to its radius. This is proved, "
-        "not sampled: no attack, known or unknown, does better."
-        if certificates.method in ("exact", "gap") or not np.isnan(certificates.witness).all()
-        else "A certified prediction would be the same whichever labels they had chosen, up to its radius, with the "
-        "probability that the assumptions state.",
+        f"{who} They know the data, the classifier and the test row, and choose the worst changes for this test row.",
+        "A certified prediction is unchanged under any changes up to its radius. This is proved, not sampled: it holds "
+        "for every attack, known or unknown."
+        if _is_proved(certificates)
+        else "A certified prediction is unchanged under any changes up to its radius, with the probability stated in "
+        "the assumptions.",
     ]
     if adversary is None and certificates.n_touchable == certificates.n_units and unit == "labels":
         said.append("Any label may be changed to any class.")
         return said
-    # rows in blocks say themselves who is trusted: the assumptions know it, the adversary need not
+    # rows in blocks carry their own trust column, so read limits from the assumptions, not from the adversary
     limits = [one for one in certificates.assumptions if one.code in LIMITS]
     said += map(str, limits)
     if all(one.code != "changes-allowed" for one in limits):
-        said.append("Labels that can be changed may be changed to any class.")
+        said.append("Every label that can be changed may be changed to any class.")
     return said
 
 
 def voids(certificates: Certificates) -> list[str]:
-    """Say what would make the certificates worthless."""
+    """Return what would void the certificates."""
     return list(VOIDS["labels" if certificates.unit in COUNTED_UNITS else "features"])
 
 
 def radius_words(radius: Any, unlimited: bool, unit: str) -> str:
-    """Write a radius for people."""
+    """Return a radius as text."""
     if unlimited:
         return "unlimited"
     return f"{radius:,}" if unit in COUNTED_UNITS else significant(radius)
 
 
 def median_words(certificates: Certificates) -> str:
-    """Write the median radius, rounded down: at least half of the predictions reach it."""
+    """Return the median radius as text, rounded down: at least half of the predictions reach it."""
     if not len(certificates):
         return "none"
     median = float(np.median(certificates.radius))
     if certificates.unit not in COUNTED_UNITS:
         return radius_words(median, math.isinf(median), certificates.unit)
     return radius_words(int(median), median >= certificates.n_touchable, certificates.unit)
-
-
-def share_of(part: float, whole: float) -> str:
-    """Write a share in percent with two digits that count, rounded down."""
-    if part <= 0 or whole <= 0:
-        return "0%"
-    if part >= whole:
-        return "100%"
-    return f"{significant(100 * part / whole, 2)}%"
-
-
-def significant(value: float, digits: int = 3) -> str:
-    """Write a positive number with so many digits that count, rounded down."""
-    if value <= 0 or not math.isfinite(value):
-        return f"{value:g}"
-    places = digits - 1 - math.floor(math.log10(value))
-    shortened = math.floor(round(value * 10.0**places, 6)) / 10.0**places
-    return f"{shortened:.{max(places, 0)}f}".rstrip("0").rstrip(".") if places > 0 else f"{shortened:,.0f}"
 
 
 def _plain_flips(certificates: Certificates, flips: Any) -> int | float | None:

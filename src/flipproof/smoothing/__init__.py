@@ -1,4 +1,4 @@
-"""Randomized smoothing over any learner, and over any function at all."""
+"""Randomized smoothing of any learner, and of any function."""
 
 from flipproof.smoothing.bounds import largest_certifiable
 from flipproof.smoothing.classifier import SmoothedClassifier

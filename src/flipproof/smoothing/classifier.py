@@ -1,4 +1,4 @@
-"""SmoothedClassifier: any classifier, voted over noisy copies of its training data."""
+"""SmoothedClassifier: a vote of any classifier over noisy copies of its training data."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base_learners import BASE_LEARNER
 from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
-from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, integer, one_of
+from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, instance, integer, one_of
 from flipproof.progress import FitProgress
 from flipproof.smoothing.bounds import (
     CONFIDENCE,
@@ -57,55 +57,57 @@ from flipproof.smoothing.smoothed_certificates import (
 )
 from flipproof.values import check_nothing_masked, encode_labels, label_values
 
-#: What the confidence may be about.
+#: What the confidence may apply to.
 SCOPES = ("prediction", "batch")
 
 
 class SmoothedClassifier(LabelsInMemory):
-    """Any classifier, certified: fitted to many noisy copies of the training data, which then vote.
+    """Certify any classifier: fit it to many noisy copies of the training data, and let these models vote.
 
     The paper's Algorithm 2, with a training procedure as the function that is smoothed. The *smoothed decision* g is
     the class that the base learner predicts most often when it is fitted to noisy training data. A sample of
     `n_select` models selects a class, which is the prediction; a separate sample of `n_samples` models bounds how often
-    it is predicted (Clopper and Pearson), and the larger the bound, the more of the training data may be changed
-    without changing g. Where the bounds do not decide that the prediction is g, the row is marked as abstained.
+    it is predicted (Clopper and Pearson). The larger the bound, the more of the training data may be changed without
+    changing g. Where the bounds do not prove that the prediction is g, the row is marked as abstained.
 
-    Nothing at all is asked of the base learner: trees, networks, pipelines with steps that read labels, searches. The
-    price is `n_select + n_samples` fits for each batch of test rows, and a certificate that is true with a confidence
-    instead of always. For label-linear learners the certificates of flipproof's own classifiers are free and larger.
+    The base learner may be anything: trees, networks, pipelines with steps that use labels, searches. The price is
+    `n_select + n_samples` fits for each batch of test rows, and a certificate that holds with a stated confidence
+    instead of always. For label-linear learners, flipproof's other classifiers give larger certificates without this
+    cost.
 
     Parameters
     ----------
     estimator : classifier, optional
         The base learner; it is cloned. By default logistic regression on standardised features. Random states that are
-        not numbers, also in its steps and folds, are set by the seed of each draw.
+        not numbers, including those of its steps and folds, are set from the seed of each draw.
     noise : float, LabelFlip, FeatureNoise, JointNoise or Measure, default=0.3
-        What is noised. A number q is ``LabelFlip(q)``; samples certify little below 0.2.
-        `FeatureNoise` and `JointNoise` take dense numbers only.
+        The noise. A number q means ``LabelFlip(q)``; below 0.2, samples certify little. `FeatureNoise` and
+        `JointNoise` need dense numeric features.
     n_select : int, default=100
-        Models that vote on the prediction.
+        Number of models that vote on the prediction.
     n_samples : int, default=1000
-        Models that the certificate rests on. :func:`flipproof.smoothing.largest_certifiable` says how far they reach.
+        Number of models for the certificate. :func:`flipproof.smoothing.largest_certifiable` returns the largest
+        radius they can certify.
     confidence : float, default=0.999
-        Chance that a certificate is true.
+        Probability that a certificate is true.
     method : {"tight", "kl", "gaussian"}, default="tight"
-        How a vote becomes a radius. ``"tight"``: the best possible for label noise and for feature noise, where it is
-        the same as ``"gaussian"``. ``"kl"``: the paper's generic bound, for any measure.
+        How votes become a radius. ``"tight"``: the best possible for label noise and for feature noise, where it
+        equals ``"gaussian"``. ``"kl"``: the paper's generic bound, for any measure.
     confidence_over : {"prediction", "batch"}, default="prediction"
         ``"prediction"``: each certificate is true with `confidence`. ``"batch"``: all certificates of one call of
         :meth:`certify` are true at once (union bound).
     classes : array of shape (K,), optional
-        The class set. Without it, it is read from the labels, and that it is fixed becomes an assumption.
+        The class set. By default it is read from the labels and assumed to be fixed.
     keep_models : bool, default=False
-        Whether to fit all models in :meth:`fit` and keep them. Otherwise :meth:`fit` only remembers the data, and
-        :meth:`predict` and :meth:`certify` fit models, let them vote on the test rows, and drop them.
+        Whether to fit all models in :meth:`fit` and keep them. Otherwise :meth:`fit` only stores the data, and
+        :meth:`predict` and :meth:`certify` fit models, let them vote on the test rows, and discard them.
     n_jobs : int, optional
-        Processes over fits, as in joblib, whose ``parallel_config`` chooses threads, Dask or Ray. No result depends on
-        it.
+        Number of parallel processes, as in joblib, whose ``parallel_config`` chooses threads, Dask or Ray. Results do
+        not depend on it.
     random_state : int, RandomState or None, default=None
-        Seed of all draws. None: another one for each :meth:`fit`. Should not be known to whoever may change the data.
+        Seed of all draws. None: a new seed for each :meth:`fit`. An attacker should not know it.
     verbose : int, default=0
-        Above 0, says on stderr how many fits there will be, what they can certify at best, and how long they take.
+        Above 0, report on stderr the number of fits, the largest radius they can certify, and progress.
 
     Attributes
     ----------
@@ -116,26 +118,27 @@ class SmoothedClassifier(LabelsInMemory):
     models_ : list of classifiers or None
         With `keep_models`, the models of the selection sample, then those of the estimation sample.
     seed_ : int
-        What all draws follow from.
+        The seed of all draws.
     n_features_in_ : int
-        Number of features seen in `fit`, where the data has columns.
+        Number of features seen in `fit`, if the data has columns.
 
     Notes
     -----
-    *What is certified.* With probability `confidence` over the draws: the prediction is g, and g stays the same under
-    any change of the training data within `radius`. `predict` is an estimate of g from `n_select` models: another seed,
-    or changed data within the radius, can make it err where the vote is close. No adversary changes g there.
+    *What is certified.* With probability `confidence` over the draws: the prediction is g, and g is unchanged under any
+    change of the training data within `radius`. `predict` estimates g from `n_select` models: with another seed, or
+    with changed data within the radius, the estimate may be wrong where the vote is close. No adversary can change g
+    itself within the radius.
 
-    *Randomised learners.* The learner's own random numbers are drawn independently of the data. Averaged over them, its
-    vote for a class is a function of the noisy data with values in [0, 1], and all bounds hold for such functions:
-    those of Neyman and Pearson are about randomised tests, and no divergence grows by independent randomness.
+    *Randomised learners.* The learner's random numbers are drawn independently of the data. Averaged over them, its
+    vote for a class is a function of the noisy data with values in [0, 1], and all bounds hold for these functions:
+    those of Neyman and Pearson cover randomised tests, and independent randomness increases no divergence.
 
-    *Classes that go missing.* Where all labels of a draw are the same, the model predicts that class, without a fit.
-    Where only some classes are left, the learner is fitted to those. Any other failure of the base learner is an error
-    that names the draw: leaving draws out would bias the votes.
+    *Missing classes.* If all labels of a draw are equal, the model predicts that class, without a fit. If only some
+    classes remain, the learner is fitted to those. Any other failure of the base learner raises an error that names the
+    draw: leaving draws out would bias the votes.
 
-    *Reproducibility.* Each draw has a seed of its own, so the votes are the same whatever `n_jobs`. The learner runs on
-    one BLAS and OpenMP thread. `predict` and `certify` agree on the same test rows.
+    *Reproducibility.* Each draw has its own seed, so the votes do not depend on `n_jobs`. The learner runs on one BLAS
+    and OpenMP thread. `predict` and `certify` agree on the same test rows.
 
     *Interrupts.* A KeyboardInterrupt ends the run. There is no partial result: the sample sizes are fixed in advance.
 
@@ -166,16 +169,17 @@ class SmoothedClassifier(LabelsInMemory):
         "method": one_of(*GUARANTEES),
         "confidence_over": one_of(*SCOPES),
         "keep_models": BOOLEAN,
+        "random_state": NONE | integer(0) | instance(np.random.RandomState, "a RandomState"),
         "verbose": VERBOSE,
     }
 
-    features: Any = None  # a Pipeline does this better: whatever reads labels in it is smoothed too
+    features: Any = None  # use a Pipeline instead: its steps that use labels are smoothed too
 
     step_remedy = "smoothing"
 
     @property
     def covers_features(self) -> bool:
-        """Whether certificates are about changed training features, or may be."""
+        """Whether certificates cover, or may cover, changed training features."""
         check_is_fitted(self)
         return getattr(self.noise_, "part", "both") != "labels"
 
@@ -209,14 +213,14 @@ class SmoothedClassifier(LabelsInMemory):
         self.verbose = verbose
 
     def fit(self, X: Any, y: Any) -> SmoothedClassifier:
-        """Remember the training data; with `keep_models`, fit all models.
+        """Store the training data; with `keep_models`, fit all models.
 
-        The base learner is fitted once to the data as they are, and dropped: what it cannot take is said at once.
+        The base learner is first fitted once to the data without noise, so that unsuitable data fail immediately.
 
         Parameters
         ----------
-        X : array, data frame, sparse matrix or whatever the base learner takes
-            Training features; dense numbers if they are noised.
+        X : array, data frame, sparse matrix or any other input of the base learner
+            Training features; dense numbers if the noise is on features.
         y : array of shape (n,)
             Training labels: numbers, strings or booleans.
 
@@ -229,7 +233,7 @@ class SmoothedClassifier(LabelsInMemory):
         X, labels = self._read_features(X, label_values(y))
         self.classes_, self.label_codes_ = encode_labels(labels, self.classes)
         self.is_labeled_ = np.ones(len(self.label_codes_), dtype=bool)
-        # copies: what somebody does to the data, the noise or the learner later must not change the draws
+        # copies: later changes of the data, the noise or the learner must not change the draws
         self.noise_ = deepcopy(resolved_noise(self.noise, len(self.classes_), type(self).__name__))
         resolved_guarantee(self.method, self.noise_, type(self).__name__)
         self.seed_ = seed_from(self.random_state)
@@ -246,7 +250,7 @@ class SmoothedClassifier(LabelsInMemory):
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the classes that the selection sample votes for; ties go to the class that sorts lowest."""
+        """Return the classes with the most votes in the selection sample; ties go to the class that sorts first."""
         selected = selected_classes(self._selection(X))
         return np.asarray(self.classes_[selected])
 
@@ -265,8 +269,8 @@ class SmoothedClassifier(LabelsInMemory):
         method : {"tight", "kl", "gaussian"}, optional
             Default: the parameter `method`. The votes do not depend on it.
         adversary : Adversary, optional
-            What can be done to the labels. The noise is on all of them, so this certifies no more labels, but a radius
-            can count annotators.
+            Which labels can be changed, and to what. The noise is on all labels, so limits on the adversary do not
+            increase the radius, but it can count annotators.
 
         Returns
         -------
@@ -291,7 +295,7 @@ class SmoothedClassifier(LabelsInMemory):
         n_train, unit = len(self.label_codes_), radius_unit(self.noise_)
         decided = found.decided
         radius = certified_radius(found.log_failure, found.log_rival, self.noise_, guarantee, n_train)
-        if unit == "labels":  # what holds against any changed labels holds against those that somebody can change
+        if unit == "labels":  # a guarantee against any changed labels covers those that this adversary can change
             radius = np.minimum(powers.scope.groups_within(radius), powers.scope.n_touchable)
         return SmoothedCertificates(
             prediction=self.classes_[found.winner],
@@ -323,11 +327,11 @@ class SmoothedClassifier(LabelsInMemory):
         votes, _ = self._votes(self._test_rows(X), n_samples=0)
         return votes
 
-    def _votes(self, Z: Any, n_samples: int, said_reach: str = "") -> tuple[Integers, Integers]:
+    def _votes(self, Z: Any, n_samples: int, reach_text: str = "") -> tuple[Integers, Integers]:
         """Return the votes of both samples on test rows, without an estimation sample if `n_samples` is 0."""
         draws = draws_of(self._n_select, n_samples)
         if self.models_ is None:
-            return count_votes(self._fits, draws, Z, self.n_jobs, self._announced(n_samples, said_reach))
+            return count_votes(self._fits, draws, Z, self.n_jobs, self._announced(n_samples, reach_text))
         return self._fits.votes_of(self.models_, draws, Z)
 
     def _fitted_models(self) -> list[Any]:
@@ -335,14 +339,14 @@ class SmoothedClassifier(LabelsInMemory):
         progress = self._announced(self._n_samples, self._reach(guarantee, 1))
         return all_models(self._fits, draws_of(self._n_select, self._n_samples), self.n_jobs, progress)
 
-    def _announced(self, n_samples: int, said_reach: str) -> FitProgress:
-        """Say how many fits there will be and how far they reach; return what reports on them."""
+    def _announced(self, n_samples: int, reach_text: str) -> FitProgress:
+        """Announce the number of fits and the largest radius they can certify; return the progress reporter."""
         n_fits, n_workers = self._n_select + n_samples, effective_n_jobs(self.n_jobs)
         progress = FitProgress(n_fits, int(self.verbose))
         purpose = f"{self._n_select} to select" + (f" and {n_samples} to estimate" if n_samples else "")
         workers = f" on {n_workers} workers" if n_workers > 1 else ""
         base = type(self._fits.estimator).__name__
-        progress.announce(f"{type(self).__name__}: {n_fits} fits of {base}, {purpose}{workers}. {said_reach}".rstrip())
+        progress.announce(f"{type(self).__name__}: {n_fits} fits of {base}, {purpose}{workers}. {reach_text}".rstrip())
         return progress
 
     def _own_assumptions(self) -> list[Assumption]:
@@ -371,10 +375,10 @@ class SmoothedClassifier(LabelsInMemory):
     def _test_rows(self, X: Any) -> Any:
         if not _noises_features(self.noise_):
             if hasattr(self, "n_features_in_") and not hasattr(X, "iloc") and getattr(X, "ndim", 0) != 2:
-                X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)  # one row must be given as such
+                X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)  # a single row must be 2-D
             validate_data(self, X, skip_check_array=True, reset=False)
             if _num_samples(X) == 0:
-                raise ValueError("X must have at least one test row. Got none.")
+                raise ValueError("X must have at least one test row. Got 0 rows instead.")
             return X
         self._refuse_sparse(X)
         return validate_data(self, X, dtype=np.float64, reset=False)
@@ -382,8 +386,8 @@ class SmoothedClassifier(LabelsInMemory):
     def _refuse_sparse(self, X: Any) -> None:
         if issparse(X):
             raise TypeError(
-                "Sparse features cannot be noised: noise leaves no zero as it is. Give X.toarray(), or a Pipeline that "
-                "makes dense features of few columns."
+                "Noise cannot be added to sparse features: no zero would remain zero. Pass X.toarray(), or use a "
+                "Pipeline that produces few dense features."
             )
 
     def __sklearn_tags__(self) -> Any:

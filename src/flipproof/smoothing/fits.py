@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-import sys
 import warnings
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import partial
 from numbers import Integral
 from typing import Any, TypeVar
 
@@ -20,11 +19,11 @@ from sklearn.dummy import DummyClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
-from threadpoolctl import ThreadpoolController
 
 from flipproof.core.noise import Measure
 from flipproof.core.rounding import Integers
-from flipproof.learners.clones import fresh, own_clone, with_seeds
+from flipproof.determinism import single_threaded, with_seeds
+from flipproof.learners.clones import fresh, own_clone
 from flipproof.progress import FitProgress
 
 Result = TypeVar("Result")
@@ -93,7 +92,7 @@ class NoisyFits:
     def votes(self, draws: list[Draw], Z: Any) -> tuple[int, Integers]:
         """Fit the models of some draws of one sample and count their votes on test rows; the models are not kept."""
         counts = np.zeros((_num_samples(Z), len(self.classes)), dtype=np.int64)
-        with _one_thread():
+        with single_threaded():
             for draw in draws:
                 self._add_votes(counts, self.model(draw), Z, draw)
         return draws[0].sample, counts
@@ -101,7 +100,7 @@ class NoisyFits:
     def votes_of(self, models: list[Any], draws: list[Draw], Z: Any) -> tuple[Integers, Integers]:
         """Return the votes of stored models, for the selection and the estimation sample, each of shape (m, K)."""
         counts = np.zeros((2, _num_samples(Z), len(self.classes)), dtype=np.int64)
-        with _one_thread():
+        with single_threaded():
             for draw, model in zip(draws, models, strict=False):  # the selection sample comes first
                 self._add_votes(counts[draw.sample], model, Z, draw)
         return counts[SELECTION], counts[ESTIMATION]
@@ -113,7 +112,7 @@ class NoisyFits:
 
     def models(self, draws: list[Draw]) -> list[tuple[Draw, Any]]:
         """Fit the models of some draws, and return them."""
-        with _one_thread():
+        with single_threaded():
             return [(draw, self.model(draw)) for draw in draws]
 
     def _noisy(self, draw: Draw, rng: np.random.Generator) -> tuple[Any, Integers]:
@@ -178,8 +177,6 @@ def draws_of(n_select: int, n_samples: int) -> list[Draw]:
 def seed_from(random_state: Any) -> int:
     """Return an integer that determines all draws."""
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):
-        if random_state < 0:
-            raise ValueError(f"The 'random_state' parameter must be at least 0. Got {random_state!r} instead.")
         return int(random_state)
     if random_state is None:  # not from numpy's global generator, whose seed an adversary may know
         return secrets.randbits(128)
@@ -207,7 +204,7 @@ def run_tasks(
     n_workers = effective_n_jobs(n_jobs)
     tasks = in_tasks(draws, n_workers)
     try:
-        with _one_thread(), closing(_results(work, tasks, n_jobs, n_workers)) as results:
+        with single_threaded(), closing(_results(work, tasks, n_jobs, n_workers)) as results:
             for n_fits, result in results:
                 progress.advance(n_fits)
                 yield result
@@ -257,21 +254,6 @@ def _results(
 
 def _counted(work: Callable[[list[Draw]], Result], task: list[Draw]) -> tuple[int, Result]:
     return len(task), work(task)
-
-
-def _one_thread() -> Any:
-    """Limit BLAS and OpenMP to one thread: the last bits of a fit, and so its votes, may depend on their number.
-
-    Entered by the process that starts the workers and by each worker: threads of one process share the number of BLAS
-    threads, and a thread that leaves first must restore 1.
-    """
-    return _pools(len(sys.modules)).limit(limits=1)
-
-
-@lru_cache(maxsize=1)
-def _pools(n_modules: int) -> ThreadpoolController:
-    """Find the libraries of the process; this takes milliseconds, and only a new module can load a new library."""
-    return ThreadpoolController()
 
 
 def _failed_fit(estimator: Any, draw: Draw, codes: Integers, error: Exception) -> ValueError:

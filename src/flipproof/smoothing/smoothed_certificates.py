@@ -1,7 +1,8 @@
-"""Certificates that rest on samples: what was drawn, with what confidence, what they assume, and why a row abstains."""
+"""Certificates from random samples: sample sizes, confidence, assumptions, and reasons for abstentions."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -25,7 +26,7 @@ REACHED = {"labels": "changed labels", "l2": "in the l2 norm over the training f
 def assumptions(
     measure: Measure, base: str, confidence: float, scope: str, n_classes_read: int | None
 ) -> list[Assumption]:
-    """Return what the certificates rest on; `n_classes_read` is the number of classes if the labels told it."""
+    """Return the assumptions of the certificates; `n_classes_read`: number of classes if read from the labels."""
     found = [
         Assumption(WHAT_CHANGES[radius_unit(measure)]),
         Assumption("smoothed-decision"),
@@ -40,35 +41,35 @@ def assumptions(
 
 
 def limits_under_noise(adversary: Adversary | None, powers: Powers) -> list[Assumption]:
-    """Return what an adversary is assumed not to do, and what that is used for."""
+    """Return the limits that an adversary is assumed to have, and how they are used."""
     found = adversary_assumptions(adversary, powers.scope, "smoothed")
     return [*found, Assumption("noise-on-all-labels")] if found else []
 
 
 def reach(n_samples: int, confidence: float, measure: Measure, guarantee: str, n_train: int, n_predictions: int) -> str:
-    """Say the largest radius that a sample can ever certify; refuse one that cannot decide anything."""
+    """Describe the largest radius that a sample can certify; refuse a sample that can certify nothing."""
     largest = largest_certifiable(
         n_samples, confidence, measure, guarantee, n_train=n_train, n_predictions=n_predictions
     )
     scope = "each prediction" if n_predictions == 1 else f"{n_predictions} predictions at once"
     if largest < 0:
         raise ValueError(
-            f"n_samples={n_samples} can never decide at confidence={confidence} for {scope}: even if all models "
-            "agreed, every row would be abstained on. Give more samples or less confidence."
+            f"n_samples={n_samples} can certify nothing at confidence={confidence} for {scope}: even if all models "
+            "agree, every row is abstained. Increase n_samples or lower confidence."
         )
     counted = REACHED[radius_unit(measure)]
-    return f"At best, if all agree, they certify {largest:.6g} {counted} (confidence {confidence} for {scope})."
+    return f"If all models agree, they certify {largest:.6g} {counted} (confidence {confidence} for {scope})."
 
 
 def abstention_reasons(found: VoteBounds, decided: NDArray[np.bool_], classes: NDArray[Any]) -> NDArray[Any]:
-    """Say for each row why it is abstained on; nothing where it is not."""
+    """Return the reason for each abstention; an empty text for other rows."""
     reasons = np.full(len(decided), "", dtype=object)
     for row in np.flatnonzero(~decided):
         least = np.floor(-np.expm1(found.log_failure[row]) * 1000) / 1000
         most = np.ceil(np.exp(found.log_rival[row]) * 1000) / 1000
         reasons[row] = (
             f"the vote for {classes[found.winner[row]]} is only known to be at least {least:.3f}, "
-            f"and that for another class at most {most:.3f}"
+            f"and the vote for another class to be at most {most:.3f}"
         )
     return reasons.astype(str)
 
@@ -80,22 +81,22 @@ class SmoothedCertificates(Certificates):
     Attributes
     ----------
     prediction : array of shape (m,)
-        What `predict` returns: the class that the selection sample votes for, also where `abstained`.
+        What `predict` returns: the class with the most votes in the selection sample, even where `abstained`.
     radius : numbers of shape (m,)
-        How much of the training data may be changed without changing g: labels, or the l2 norm over the features, or
-        the divergence of a measure of one's own; see `unit`. 0 where abstained.
+        How much of the training data may be changed without changing g: a number of labels, an l2 norm over the
+        features, or the divergence of a custom measure; see `unit`. 0 where abstained.
     abstained : booleans of shape (m,)
-        True where the bounds do not even decide that the prediction is g; `abstention_reason` says in words why.
+        True where the bounds do not prove that the prediction is g; `abstention_reason` explains why.
     log_failure : floats of shape (m,)
-        Log of an upper bound on the vote that the prediction does not have.
+        Log of an upper bound on the probability, under the noise, of any class other than the prediction.
     log_rival : floats of shape (m,)
-        Log of an upper bound on the vote of any one other class.
+        Log of an upper bound on the probability, under the noise, of any single other class.
     margin : floats of shape (m,)
-        Lead of the prediction over `rival` in the estimation sample, as a share of it.
+        Lead of the prediction over `rival` in the estimation sample, as a share of the sample.
     confidence : float
-        Chance, over the draws, that a certificate is true; `confidence_over` says whether each one or all of a batch.
+        Probability over the draws that a certificate is true; `confidence_over`: of each one, or of a whole batch.
     n_select, n_samples : int
-        Sizes of the selection and of the estimation sample.
+        Sizes of the selection sample and of the estimation sample.
     measure : Measure
         The noise.
     """
@@ -110,15 +111,15 @@ class SmoothedCertificates(Certificates):
 
     @property
     def divergence_budget(self) -> Floats:
-        """The divergence that the noise may move by without changing g; 0 where abstained.
+        """The divergence of the noise up to which g is unchanged; 0 where abstained.
 
-        Whatever else is done to the training data, g is the same while
+        For any change of the training data, g is unchanged while
         ``measure.divergence(data, other_data) <= divergence_budget`` (Example 3 of the paper).
         """
         return budget_over_rivals(self.log_failure, self.log_rival)
 
     def feature_radius(self, flips: ArrayLike) -> Floats:
-        """Return how far the features may move while labels are changed too, under noise on both.
+        """Return how far the features may move while labels are also changed, under noise on both.
 
         Parameters
         ----------
@@ -128,7 +129,7 @@ class SmoothedCertificates(Certificates):
         Returns
         -------
         floats of shape (f, m)
-            The largest certified l2 norm, over the whole training matrix; NaN where not even the flips are certified.
+            The largest certified l2 norm, over the whole training matrix; NaN where the flips alone are not certified.
 
         Notes
         -----
@@ -143,15 +144,18 @@ class SmoothedCertificates(Certificates):
         spent = above(wanted * divergence_upper(labels))
         left = below(self.divergence_budget - np.where(wanted > 0, spent, 0.0)[:, None])
         certified = ~self.abstained & (left >= 0)
-        # what is left of nothing spent is slightly below the budget, and 0 for a row that is just decided
+        # with 0 flips, rounding leaves slightly less than the budget, which is 0 for a row that is just decided
         certified |= ~self.abstained & (wanted == 0)[:, None]
         return np.where(certified, feature_radius(left, self.measure.features.sigma), np.nan)
 
-    def to_arrow(self) -> Any:
-        """Return a pyarrow table, one line per test row; what belongs to all rows is in the schema's metadata."""
-        table = super().to_arrow()
-        table = table.append_column("log_rival", [self.log_rival])
-        table = table.append_column("abstention_reason", [self.abstention_reason.tolist()])
+    def to_arrow(
+        self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True
+    ) -> Any:
+        """Return a pyarrow table as :meth:`flipproof.Certificates.to_arrow` does, with the confidence in its metadata.
+
+        The details also include ``log_rival`` and ``abstention_reason``.
+        """
+        table = super().to_arrow(ids=ids, y_true=y_true, details=details)
         about = {
             "confidence": repr(self.confidence),
             "confidence_over": self.confidence_over,
@@ -160,3 +164,7 @@ class SmoothedCertificates(Certificates):
             "measure": repr(self.measure),
         }
         return table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
+
+    def _details(self) -> dict[str, Any]:
+        more = {"log_rival": self.log_rival, "abstention_reason": self.abstention_reason.tolist()}
+        return {**super()._details(), **more}

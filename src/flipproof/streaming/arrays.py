@@ -36,6 +36,11 @@ def is_pattern(path: Path) -> bool:
     return has_magic(str(path)) and not path.exists()
 
 
+def stands_for_files(path: Path) -> bool:
+    """Whether a path is a folder or a pattern."""
+    return path.is_dir() or is_pattern(path)
+
+
 def found_files(paths: Paths, endings: tuple[str, ...]) -> tuple[Path, ...]:
     """Return the files, sorted by name; of a folder, the files with one of these endings, without subfolders.
 

@@ -79,54 +79,54 @@ from flipproof.streaming.voting import (
 )
 from flipproof.values import encode_labels
 
-#: Memory of what is counted in one pass over the training rows.
+#: Memory for the counts of one pass over the training rows.
 TALLY_BYTES = 64 * 2**20
 
-#: Test rows whose scores are summed in one pass.
+#: Number of test rows whose scores are summed in one pass.
 SCORED_ROWS = 2**14
 
 
 class Engine(Protocol):
-    """Whatever visits the rows: this process, or a cluster."""
+    """Visits the rows: in this process or on a cluster."""
 
     def total(self, visit: Callable[[Part], Any], rows: RowBlocks, says: str) -> Any:
-        """Return the sum of what is found in all parts, in their order; None where there are no rows."""
+        """Return the sum of the results of all parts, in order; None if there are no rows."""
         ...
 
     def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
-        """Keep what is made of each part, `n_bytes` in all, where there is memory to spare for it; else None."""
+        """Keep the result of each part, `n_bytes` in total, if there is enough memory; otherwise return None."""
         ...
 
     def keeps(self, rows: RowBlocks) -> bool:
-        """Tell whether such rows are still there."""
+        """Tell whether kept rows are still available."""
         ...
 
 
 class Rule(Protocol):
-    """The deployed rule of a learner: all of a fit but the training rows themselves."""
+    """The deployed rule of a learner: everything fitted except the training rows."""
 
     def products(self, Z: Floats) -> ProductVotes:
-        """Return what the votes on test rows are made of."""
+        """Return the factors of the votes on test rows."""
         ...
 
     def estimated_scores(self, Z: Floats) -> EstimatedScores:
-        """Return the scores without offsets, estimated cheaply and with a proven error."""
+        """Return the scores without offsets, estimated cheaply with a proven error bound."""
         ...
 
     def offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
-        """Return the offsets in grid units, given the sum of all votes on each test row; None if there are none."""
+        """Return the offsets in grid units, given the sum of all votes on each test row; None if all are zero."""
         ...
 
 
 class RowsInBlocks(LabelLinearParameters):
-    """A label-linear learner whose training rows stay where they are, and are visited a block at a time.
+    """A label-linear learner that reads its training rows one block at a time, without holding them.
 
-    All that is kept of them is of the size of a few columns by columns matrices. Votes of single rows are not to be
-    had: it has no `votes` for attacks, and no `vote_weights`.
+    It keeps only a few matrices of shape (columns, columns). Votes of single rows are not available: there is no
+    `votes_on` for attacks and no `vote_weights`.
     """
 
     parameter_constraints: ClassVar[Constraints] = {
-        "features": NONE.explained("transform the rows first, by RowBlocks.map(f) or map_blocks of a Dask array."),
+        "features": NONE.explained("transform the rows first, with RowBlocks.map(f) or map_blocks of a Dask array."),
         "verbose": VERBOSE,
     }
 
@@ -141,24 +141,24 @@ class RowsInBlocks(LabelLinearParameters):
     def fit(
         self, X: Any, y: Any = None, *, trusted: Any = None, groups: Any = None, client: Any = None
     ) -> RowsInBlocks:
-        """Fit to training rows in blocks, in a few passes over them; the labels are only counted, never learnt from.
+        """Fit to training rows in blocks, in a few passes over them; labels are only counted, never learned from.
 
         Parameters
         ----------
         X : rows
-            `numpy.memmap` or array; path of a folder of NPY or Parquet files, or a pattern of such files; list of
-            tuples (X, y), or function that returns a new iterator of them at every call;
+            `numpy.memmap` or array; path of a folder of NPY or Parquet files, or a pattern of file names; list of
+            tuples (X, y), or function that returns a new iterator of them on every call;
             :class:`~flipproof.streaming.RowBlocks`; `dask.array` or `dask.dataframe`.
         y : labels
             Array of n labels; path of NPY files; column of the Parquet files or of the data frame; `dask.array` or
-            series. None where the rows come with their labels.
+            series. None if the rows include their labels.
         trusted : like `y`, optional
-            Whose labels nobody can change: booleans.
+            Booleans: True for rows whose labels cannot be changed.
         groups : like `y`, optional
-            Who labelled each row. Radii then count annotators.
+            The annotator of each row. Radii then count annotators.
         client : distributed.Client, optional
-            The cluster that visits the rows. By default rows in Dask are visited by the client that is active, or by
-            Dask's threads, and all others by this process.
+            The cluster that visits the rows. By default, rows in Dask are visited by the active client, or by Dask's
+            threads, and all other rows by this process.
 
         Returns
         -------
@@ -166,7 +166,7 @@ class RowsInBlocks(LabelLinearParameters):
         """
         self._check_parameters()
         for name in [name for name in vars(self) if name == "_assumed" or (name[0] != "_" and name[-1] == "_")]:
-            delattr(self, name)  # whatever goes wrong from here on, the model is not fitted
+            delattr(self, name)  # if anything fails from here on, the model is not fitted
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
         self._begin()
         found = self._survey()
@@ -182,7 +182,7 @@ class RowsInBlocks(LabelLinearParameters):
         return self
 
     def _name_features(self) -> None:
-        """Keep the names of the columns, if they have any, so that test rows in another order are refused."""
+        """Keep the column names, if any, so that test rows with columns in another order are refused."""
         if self._rows.feature_names is not None:
             self.feature_names_in_ = np.array(self._rows.feature_names, dtype=object)
 
@@ -194,7 +194,7 @@ class RowsInBlocks(LabelLinearParameters):
         return as_row_blocks(X, y, trusted, groups)
 
     def _survey(self) -> SurveyedRows:
-        visited = self._engine.total(Visit(survey), self._rows, "Looking at the rows") or Visited(None, ())
+        visited = self._engine.total(Visit(survey), self._rows, "Surveying the rows") or Visited(None, ())
         self._seen = visited.seen
         self._rows_per_part = tuple(part.n_rows for part in visited.seen)
         self.n_rows_ = self.n_labels_ = sum(self._rows_per_part)
@@ -206,11 +206,11 @@ class RowsInBlocks(LabelLinearParameters):
 
     @abstractmethod
     def _decompose(self, found: SurveyedRows) -> Whitening:
-        """Return the coordinates of the training rows, before their leverage is known; settle `_mapping`, if any."""
+        """Return the coordinates of the training rows, before their leverage is known; set `_mapping`, if any."""
 
     @abstractmethod
     def _settle(self, labels: LabelSums) -> Rule:
-        """Return the deployed rule, now that the sums of each class are known."""
+        """Return the deployed rule, given the sums of each class."""
 
     def _rule_depends_on_noise(self) -> bool:
         """Tell whether the deployed rule depends on the noise (M5)."""
@@ -221,48 +221,47 @@ class RowsInBlocks(LabelLinearParameters):
         keep = Keep(self._whitening, self.classes_, self._mapping)
         self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
         summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
-        sums: LabelledSums = self._total(summary, "Summing up the labels", self._basis_rows)
+        sums: LabelledSums = self._total(summary, "Summing the labels", self._basis_rows)
         self._whitening = self._whitening.with_leverage(sums.leverage)
         self._sums = sums
         self._rule = self._settle(LabelSums(sums.class_sums, sums.census.counts))
 
     def _feature_passes(self, says: str) -> Total:
-        """Return how to do a pass over the features of the training rows."""
+        """Return a function that makes one pass over the features of the training rows."""
         return lambda summary: self._total(OfFeatures(summary), says)
 
     def _total(self, summary: Any, says: str, rows: RowBlocks | None = None) -> Any:
         return self._found(Visit(summary, self._mapping), self._rows if rows is None else rows, says)
 
     def _found(self, visit: Visit, rows: RowBlocks, says: str) -> Any:
-        """Return what is found in all rows, which must be those that were seen when they were first looked at."""
+        """Return the results of all rows, which must be the same rows as on the first visit."""
         visited: Visited = self._engine.total(visit, rows, says)
         for part, before, now in zip(self._rows.parts, self._seen, visited.seen, strict=True):
             if now != before:
                 raise ValueError(
-                    f"{part.name}: the rows have changed since they were first looked at, and must be the same at "
-                    "every visit."
+                    f"{part.name}: the rows have changed since the first visit. They must be the same on every visit."
                 )
         return visited.found
 
     @property
     def _basis_rows(self) -> RowBlocks:
-        """The rows that are visited for their votes: those whose basis the workers keep, or else all as they are."""
+        """The rows to visit for votes: those whose basis the workers keep, otherwise the original rows."""
         return self._rows if self._kept is None else self._kept
 
     def _count_votes(self, summary: Any, says: str, rows: RowBlocks, counted: Census) -> Any:
-        """Visit the rows for their votes, and make sure that they are still those of the fit, as `counted`."""
+        """Visit the rows for their votes, and check that they are still the rows of the fit, as `counted`."""
         voted: Voted = self._total(summary, says, rows)
         if not voted.sums.is_of_the_rows_of(replace(self._sums, census=counted)):
             raise ValueError("The training rows have changed since the model was fitted: fit it again.")
         return voted.counted
 
     def _begin(self) -> None:
-        """Make sure that the rows can be visited, before a method starts to."""
+        """Prepare to visit the rows."""
         if self._client is not None or self._rows.is_in_dask:
             try:
                 from flipproof.streaming.dask_cluster import on_cluster
             except ModuleNotFoundError as error:
-                raise ImportError("a client needs Dask: pip install 'flipproof[dask]'") from error
+                raise ImportError("A client needs Dask: pip install 'flipproof[dask]'") from error
             self._engine: Engine = on_cluster(self._client, self.verbose)
         else:
             self._engine = InThisProcess(self.n_jobs, self.verbose)
@@ -270,7 +269,7 @@ class RowsInBlocks(LabelLinearParameters):
             self._kept = None
 
     def __sklearn_is_fitted__(self) -> bool:
-        """Tell whether a fit has come to its end."""
+        """Tell whether a fit has been completed."""
         return hasattr(self, "_assumed")
 
     def test_features(self, X: Any) -> Floats:
@@ -282,10 +281,10 @@ class RowsInBlocks(LabelLinearParameters):
         return super().test_features(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
-        """Return the predicted classes; ties go to the class that sorts lowest.
+        """Return the predicted classes; ties go to the class that sorts first.
 
-        An estimate decides every row whose lead is larger than the proven error of the estimate; for the rest, the
-        training rows are visited.
+        An estimate decides every row whose lead exceeds the proven error of the estimate; the training rows are
+        visited only for the others.
         """
         codes = predicted_codes(self.test_features(X), self._estimate, self._scores)
         return np.asarray(self.classes_[codes])
@@ -313,24 +312,24 @@ class RowsInBlocks(LabelLinearParameters):
         for start, stop in tiles(len(Z), SCORED_ROWS):
             products = self._rule.products(Z[start:stop])
             votes = self._count_votes(
-                Scores(self._voters(products)), "Summing up votes", self._basis_rows, self._sums.census
+                Scores(self._voters(products)), "Summing votes", self._basis_rows, self._sums.census
             )
             scores.append(votes + self._offsets(products, votes.sum(axis=1)))
             exponents.append(products.exponent)
         return np.concatenate(scores), np.concatenate(exponents)
 
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
-        """Predict, and certify every prediction, in one pass over the training rows for a few thousand test rows.
+        """Predict, and certify every prediction; one pass over the training rows serves a few thousand test rows.
 
         Parameters
         ----------
         X : array, data frame, or either in Dask, of shape (m, k)
             Test rows.
         method : {"exact", "tight", "kl"}, optional
-            As of the learner in memory. Default: the learner's `method`.
+            As for the learner in memory. Default: the learner's `method`.
         adversary : Adversary, optional
-            What can be done to the labels. What it does not say of trusted labels and annotators is as the fit was
-            told. By default any label that is not trusted may be changed to anything.
+            Which labels can be changed, and to what. Trusted labels and annotators that it does not give are those of
+            `fit`. By default any label that is not trusted may be changed to any class.
 
         Returns
         -------
@@ -357,7 +356,7 @@ class RowsInBlocks(LabelLinearParameters):
         return statement.certificates(parts)
 
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
-        """Return the rows with what an adversary says of each, and what that comes to."""
+        """Return the rows with the trust and annotators of an adversary, and the powers of that adversary."""
         counted, rows = self._sums.census, self._basis_rows
         check_adversary(adversary, self.n_rows_)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
@@ -367,15 +366,15 @@ class RowsInBlocks(LabelLinearParameters):
 
     def _rows_per_pass(self, known: BlockAdversary, method: str) -> int:
         check_parameters(self, "block_size")
-        if known.powers.cells is not None and method == "exact":
-            bytes_per_row = 16 * len(known.powers.cells)
+        if known.rights.cells is not None and method == "exact":
+            bytes_per_row = 16 * len(known.rights.cells.numbers)
         else:
             bytes_per_row = self._count(known).bytes_per_row
         held = 8 * len(self._whitening.basis_exponent)
         return self.block_size or max(1, TALLY_BYTES // max(1, bytes_per_row + held))
 
     def _count(self, known: BlockAdversary) -> VoteCount:
-        n_classes = len(self.classes_) * (2 if known.powers.is_limited else 1)
+        n_classes = len(self.classes_) * (2 if known.rights.is_limited else 1)
         return VoteCount(n_classes, self.precision_, self.n_rows_)
 
     def _voters(self, products: ProductVotes) -> Voters:
@@ -385,13 +384,13 @@ class RowsInBlocks(LabelLinearParameters):
         self, products: ProductVotes, method: str, known: BlockAdversary, rows: RowBlocks
     ) -> list[CertifiedBlock]:
         voters, n_rows = self._voters(products), len(products.exponent)
-        if method == "exact" and known.powers.cells is not None:
-            work = GroupTally(voters, known.powers)
-            sums: GroupSums = self._count_votes(work, "Summing up votes", rows, known.census)
+        if method == "exact" and known.rights.cells is not None:
+            work = GroupTally(voters, known.rights)
+            sums: GroupSums = self._count_votes(work, "Summing votes", rows, known.census)
             return [self._certify_groups(products, sums, known)]
         count = self._count(known)
         tally: LevelTally | CellTally = self._count_votes(
-            Tally(voters, count, known.powers), "Counting votes", rows, known.census
+            Tally(voters, count, known.rights), "Counting votes", rows, known.census
         )
         size = block_rows(self.n_rows_, count.n_classes, self.precision_, MEMORY_BUDGET)
         parts = []
@@ -405,37 +404,37 @@ class RowsInBlocks(LabelLinearParameters):
         return parts
 
     def _certify_groups(self, products: ProductVotes, sums: GroupSums, known: BlockAdversary) -> CertifiedBlock:
-        assert known.powers.cells is not None
+        assert known.rights.cells is not None
         scores = sums.scores + self._offsets(products, sums.scores.sum(axis=1))
-        by_group = grouped(sums.by_cell, known.powers.cells, len(self.classes_))
+        by_group = grouped(sums.by_cell, known.rights.cells.numbers, len(self.classes_))
         return CertifiedBlock(certify_groups_exactly(by_group, scores, known.scope), products.exponent)
 
     def __getstate__(self) -> dict[str, Any]:
-        """Leave the cluster out: it belongs to this process."""
+        """Leave out the cluster, which belongs to this process."""
         state = dict(super().__getstate__())
         return {**state, "_client": None, "_kept": None, "_engine": InThisProcess()} if "_client" in state else state
 
 
 class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
-    """Certified ridge classifier for more rows than memory holds: in files, in blocks, or in Dask.
+    """Certified ridge classifier for training rows that do not fit in memory: in files, blocks or Dask.
 
-    The same learner as :class:`flipproof.CertifiedRidgeClassifier`, with the same votes and hence the same predictions
-    and certificates, to the last bit, however the rows are cut up and whoever visits them. What is kept of the training
-    rows are matrices of columns by columns; rows are visited five times to fit, and once more for a few thousand
-    certificates. There are no attacks and no `vote_weights`: these need the rows in memory.
+    The same learner as :class:`flipproof.CertifiedRidgeClassifier`: votes, predictions and certificates are identical
+    to the last bit, for any division into blocks and any workers. It keeps only matrices of shape (columns, columns). A
+    fit visits the rows five times, and every few thousand certificates need one more visit. There are no attacks and
+    no `vote_weights`: these need the rows in memory.
 
     Parameters
     ----------
     noise, regularization, fit_intercept, method, precision, classes
-        As of :class:`flipproof.CertifiedRidgeClassifier`.
+        As in :class:`flipproof.CertifiedRidgeClassifier`.
     features : None
         Must be None: transform the rows first, with :meth:`flipproof.streaming.RowBlocks.map` or Dask's `map_blocks`.
     block_size : int, optional
-        Test rows that are certified in one pass; by default as many as 64 MiB of counts hold.
+        Number of test rows certified in one pass; by default as many as fit into 64 MiB of counts.
     n_jobs : int, optional
-        Threads that visit rows in this process; on a cluster, its workers do. No result depends on it.
+        Number of threads that visit rows in this process; unused on a cluster. Results do not depend on it.
     verbose : int, default=0
-        1 shows on stderr how far each pass over the rows has come.
+        1: report the progress of each pass over the rows on stderr.
 
     Examples
     --------
@@ -489,31 +488,31 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
 
 
 class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
-    """Certified kernel classifier on landmarks for more rows than memory holds: in files, in blocks, or in Dask.
+    """Certified kernel classifier on landmarks for rows that do not fit in memory: in files, blocks or Dask.
 
     The same learner as :class:`flipproof.CertifiedKernelClassifier` with `n_components`, to the last bit: ridge
-    regression on comparisons with landmarks, which each pass over the rows makes anew.
+    regression on comparisons with landmarks, which each pass over the rows recomputes.
 
     Parameters
     ----------
     kernel : str, default="rbf"
-        A kernel that goes by a name; functions are asked about many rows at once, and what they answer might depend on
-        how the rows are cut up.
+        Name of a kernel. Functions are refused: they receive many rows at once, so their values might depend on the
+        division into blocks.
     gamma, degree, coef0, regularization, n_components, fit_intercept, noise, method, precision, classes
-        As of :class:`flipproof.CertifiedKernelClassifier`. Up to 10,000 rows, `n_components` must be given; the kernel
+        As in :class:`flipproof.CertifiedKernelClassifier`. Up to 10,000 rows, `n_components` must be given; the kernel
         ``"laplacian"`` needs `gamma`.
     features : None
         Must be None: transform the rows first.
     block_size : int, optional
-        Test rows that are certified in one pass; by default as many as 64 MiB of counts hold.
+        Number of test rows certified in one pass; by default as many as fit into 64 MiB of counts.
     n_jobs : int, optional
-        Threads that visit rows in this process; on a cluster, its workers do. No result depends on it.
+        Number of threads that visit rows in this process; unused on a cluster. Results do not depend on it.
     verbose : int, default=0
-        1 shows on stderr how far each pass over the rows has come.
+        1: report the progress of each pass over the rows on stderr.
     """
 
     parameter_constraints: ClassVar[Constraints] = {
-        "kernel": one_of(*kernel.KERNELS).explained("kernel functions are for rows in memory.")
+        "kernel": one_of(*kernel.KERNELS).explained("kernel functions need rows in memory.")
     }
 
     def __init__(
@@ -565,7 +564,7 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         n = self.n_rows_
         self.component_indices_ = landmark_rows(n, self.n_components)
         if self.component_indices_ is None:
-            wanted, remedy = f"an integer for {n} rows in blocks", "kernel ridge on all rows is for rows in memory."
+            wanted, remedy = f"an integer for {n} rows in blocks", "kernel ridge on all rows needs rows in memory."
             raise parameter_error(type(self).__name__, "n_components", wanted, self.n_components, remedy)
         self.gamma_ = (
             float(self.gamma) if self.gamma is not None else gamma_in_passes(self.kernel, passes, found.ranges)
@@ -578,7 +577,7 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         return whiten_in_passes(passes, bool(self.fit_intercept))
 
     def _rows_at(self, indices: Integers) -> Floats:
-        """Return some of the training rows."""
+        """Return the training rows with these indices."""
         numbered = self._rows.with_columns(self._rows_per_part)
         found: list[Floats] = self._total(partial(_rows_among, indices=indices), "Fetching landmarks", numbered)
         return np.ascontiguousarray(np.vstack(found), dtype=np.float64)
@@ -590,13 +589,13 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
 
 @dataclass(frozen=True)
 class LandmarkFeatures:
-    """Takes rows to features whose dot products are Nystroem's kernel."""
+    """Maps rows to features whose dot products are Nystroem's kernel."""
 
     kernel: KernelValues
     map: Rotation
 
     def pieces(self, n_rows: int) -> Iterator[slice]:
-        """Yield runs of rows whose features a block can hold."""
+        """Yield slices of rows whose features fit into a block."""
         for start, stop in tiles(n_rows, rows_at_a_time(len(self.kernel.landmarks))):
             yield slice(start, stop)
 
@@ -609,6 +608,6 @@ class LandmarkFeatures:
 
 
 def _rows_among(block: Block, indices: Integers) -> list[Floats]:
-    """Return those rows of a block whose numbers are among the indices."""
+    """Return the rows of a block whose row numbers are among the indices."""
     within = indices[(indices >= block.first_row) & (indices < block.first_row + len(block))]
     return [block.X[within - block.first_row]]

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
-from threadpoolctl import threadpool_limits
 
 from flipproof.core.linalg import ColumnRanges, Whitening
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import class_sums, tiles
+from flipproof.determinism import single_threaded
 from flipproof.progress import ProgressLine
 from flipproof.streaming.blocks import Block, Part
 from flipproof.streaming.rows import RowBlocks
@@ -390,6 +390,6 @@ class InThisProcess:
         if effective_n_jobs(self.n_jobs) == 1:
             yield from map(visit, parts)
             return
-        with threadpool_limits(limits=1, user_api="blas"):
+        with single_threaded("blas"):
             work = Parallel(n_jobs=self.n_jobs, require="sharedmem", return_as="generator")
             yield from work(delayed(visit)(part) for part in parts)

@@ -1,4 +1,4 @@
-"""Votes of a block of training rows on test rows, counted where the rows are: only counts travel."""
+"""Votes of a block of training rows on test rows, counted where the rows are: only counts are transferred."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.adversary import Adversary, assumed_limits, possible_changes
+from flipproof.adversary import Adversary, assumed_limits, rights_of
 from flipproof.assumptions import Assumption
 from flipproof.core.histograms import VoteCount
 from flipproof.core.linalg import Whitening
-from flipproof.core.powers import Scope
+from flipproof.core.powers import Powers, Rights, Scope
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import ProductVotes, class_scores, votes_by_cell
 from flipproof.streaming.blocks import Block
@@ -21,53 +21,61 @@ from flipproof.values import as_names, positions
 
 
 @dataclass(frozen=True)
-class BlockPowers:
-    """Which labels of a block can be changed, and to whose cell each of them belongs.
-
-    A cell is a group and a class that changeable labels of it name.
+class BlockRights:
+    """An adversary's rights over labels in blocks.
 
     Attributes
     ----------
-    transitions : booleans of shape (K, K)
-        Whether a label can be changed from one class (row) to another (column).
+    rights : Rights
+        How a label can be changed, by its class.
     by_trust : bool
-        Whether labels that are trusted cannot be changed.
-    names : array or None
-        The groups that have changeable labels, in rising order.
-    cells : integers or None
-        Numbers of the cells, in rising order: the position of the group in `names` times K, plus the class.
+        Whether some labels are trusted, and so cannot be changed.
+    cells : GroupCells or None
+        The cells of all groups, if the adversary controls whole groups.
     """
 
-    transitions: NDArray[np.bool_]
+    rights: Rights
     by_trust: bool
-    names: NDArray[Any] | None = None
-    cells: Integers | None = None
+    cells: GroupCells | None = None
 
     @property
     def is_limited(self) -> bool:
-        """Whether there can be labels that cannot be changed."""
-        return self.by_trust or not bool(self.transitions.any(axis=1).all())
+        """Whether some labels may be unchangeable."""
+        return self.by_trust or not bool(self.rights.can_leave.all())
 
-    def changeable(self, block: Block, codes: Integers) -> NDArray[np.bool_]:
-        """Tell which labels of a block can be changed."""
-        changeable = np.asarray(self.transitions.any(axis=1))[codes]
-        return changeable & ~block.trusted if self.by_trust and block.trusted is not None else changeable
+    def over(self, block: Block, codes: Integers) -> Powers:
+        """Return the powers over the labels of a block; `cells` know the groups."""
+        return self.rights.over(codes, block.trusted if self.by_trust else None)
 
-    def cells_of(self, block: Block, codes: Integers) -> tuple[Integers, Integers]:
-        """Return the rows of a block whose labels can be changed, and the position of each one's cell in `cells`.
+
+@dataclass(frozen=True)
+class GroupCells:
+    """The groups with changeable labels, and the classes of these labels: a cell is a group and a class.
+
+    Attributes
+    ----------
+    names : array
+        The groups, in ascending order.
+    numbers : integers
+        The cells, in ascending order: the position of the group in `names` times K, plus the class.
+    """
+
+    names: NDArray[Any]
+    numbers: Integers
+
+    def members(self, block: Block, codes: Integers, powers: Powers) -> tuple[Integers, Integers]:
+        """Return the rows of a block whose labels can be changed, and the position of their cells in `numbers`.
 
         Raises
         ------
         ValueError
-            If somebody has labelled rows of a class who had no such labels when they were counted.
+            If a group has labels of a class that it did not have when the labels were counted.
         """
-        assert self.names is not None
-        assert self.cells is not None
         assert block.groups is not None
-        members = np.flatnonzero(self.changeable(block, codes))
+        members = np.flatnonzero(powers.changeable)
         names = as_names(block.groups, f"The annotators of {block.name}")[members]
         group, is_known = positions(self.names, names)
-        cells, is_counted = positions(self.cells, group * len(self.transitions) + codes[members])
+        cells, is_counted = positions(self.numbers, group * len(powers.transitions) + codes[members])
         if not (is_known & is_counted).all():
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
         return members, cells
@@ -75,58 +83,55 @@ class BlockPowers:
 
 @dataclass(frozen=True)
 class BlockAdversary:
-    """An adversary's powers over rows in blocks, what these come to, and that in words.
+    """An adversary's rights over rows in blocks, their scope, and the resulting assumptions.
 
     Attributes
     ----------
-    powers : BlockPowers
-        Block by block.
+    rights : BlockRights
+        The rights over the labels of each block.
     scope : Scope
-        What they come to.
+        The rights over all labels, summarised by counts.
     census : Census
         All labels by class, trust and annotator.
     allowed : pairs of classes or None
-        The changes that are possible at all.
+        The only possible changes; None: any.
     """
 
-    powers: BlockPowers
+    rights: BlockRights
     scope: Scope
     census: Census
     allowed: tuple[tuple[Any, Any], ...] | None
 
     def assumptions(self, method: str) -> list[Assumption]:
-        """Return what the adversary is assumed not to do, and what the radius counts."""
+        """Return the limits that the adversary is assumed to have, and what the radius counts."""
         trusted = self.census.trusted
         counts = None if trusted is None else (int(trusted.sum()), int(self.census.counts.sum()))
         return assumed_limits(counts, self.allowed, self.scope, method)
 
 
 def block_adversary(adversary: Adversary | None, census: Census, classes: NDArray[Any]) -> BlockAdversary:
-    """Return what an adversary can do to labels of which there is a census, with his trusted rows and annotators."""
+    """Return how an adversary can change the labels of a census, which includes its trusted rows and annotators."""
     pairs = None if adversary is None else adversary.allowed
-    transitions = ~np.eye(len(classes), dtype=bool) if pairs is None else possible_changes(pairs, classes)
-    can_leave = transitions.any(axis=1)
-    by_trust = census.trusted is not None
+    rights, by_trust = rights_of(adversary, classes), census.trusted is not None
     if census.names is None or census.of_group is None:
-        n_changeable = int((census.counts - (census.trusted if census.trusted is not None else 0))[can_leave].sum())
-        return BlockAdversary(BlockPowers(transitions, by_trust), Scope(transitions, n_changeable), census, pairs)
-    of_group = np.where(can_leave, census.of_group, 0)
-    sizes = of_group.sum(axis=1)
-    names, of_group = census.names[sizes > 0], of_group[sizes > 0]
-    powers = BlockPowers(transitions, by_trust, names, np.flatnonzero(of_group))
-    return BlockAdversary(powers, Scope(transitions, int(sizes.sum()), sizes[sizes > 0]), census, pairs)
+        scope = rights.scope(census.counts - (0 if census.trusted is None else census.trusted))
+        return BlockAdversary(BlockRights(rights, by_trust), scope, census, pairs)
+    of_group = np.where(rights.can_leave, census.of_group, 0)
+    has_some = of_group.any(axis=1)
+    cells = GroupCells(census.names[has_some], np.flatnonzero(of_group[has_some]))
+    return BlockAdversary(BlockRights(rights, by_trust, cells), rights.scope(census.of_group), census, pairs)
 
 
 @dataclass(frozen=True)
 class Voters:
-    """Makes the votes of training rows, block by block.
+    """Computes the votes of training rows, block by block.
 
     Attributes
     ----------
     whitening : Whitening
-        Takes training rows to their coordinates.
+        Maps training rows to their coordinates.
     votes : ProductVotes
-        What votes on the test rows are made of; of no training row yet.
+        The factors of the votes on the test rows, before any training rows are added.
     classes : array of shape (K,)
         The classes.
     """
@@ -136,24 +141,24 @@ class Voters:
     classes: NDArray[Any]
 
     def cast(self, block: Block) -> tuple[ProductVotes, Integers, LabelledSums]:
-        """Return the votes of a block's rows, their labels, and what fitting found in them.
+        """Return the votes of a block's rows, their labels, and their sums, to compare with those of the fit.
 
         Raises
         ------
         ValueError
-            If a row is farther out than all rows were when the model was fitted: its vote might not fit the grid.
+            If a row has a larger leverage than any row of the fit: its vote might not fit the grid.
         """
         codes = codes_of(block, self.classes)
         basis, sums = basis_and_sums(block, codes, self.whitening, self.classes)
         # the largest leverage has a margin for the rounding errors of any worker
-        if not sums.leverage <= self.whitening.largest_leverage:  # NaN is not, either
+        if not sums.leverage <= self.whitening.largest_leverage:  # `not <=` also refuses NaN
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
         return self.votes.of(basis), codes, sums
 
 
 @dataclass(frozen=True)
 class Voted:
-    """What was counted of the votes of some rows, and `sums` to tell whether they are still those of the fit."""
+    """Counts of the votes of some rows, and `sums` to check that the rows are still those of the fit."""
 
     counted: Any
     sums: LabelledSums
@@ -164,7 +169,7 @@ class Voted:
 
 @dataclass(frozen=True)
 class Scores:
-    """Sums up the votes of each class, shape (test rows, classes)."""
+    """Sums the votes for each class, shape (test rows, classes)."""
 
     voters: Voters
 
@@ -176,17 +181,18 @@ class Scores:
 
 @dataclass(frozen=True)
 class Tally:
-    """Counts votes by class; labels that cannot be changed as if they named classes of their own."""
+    """Counts votes by class; labels that cannot be changed are counted as separate classes."""
 
     voters: Voters
     count: VoteCount
-    powers: BlockPowers
+    rights: BlockRights
 
     def __call__(self, block: Block) -> Voted:
         """Return the tally of a block's rows."""
         votes, codes, sums = self.voters.cast(block)
-        if self.powers.is_limited:
-            codes = np.where(self.powers.changeable(block, codes), codes, codes + len(self.voters.classes))
+        if self.rights.is_limited:
+            changeable = self.rights.over(block, codes).changeable
+            codes = np.where(changeable, codes, codes + len(self.voters.classes))
         return Voted(self.count.tally(votes, codes), sums)
 
 
@@ -203,15 +209,16 @@ class GroupSums:
 
 @dataclass(frozen=True)
 class GroupTally:
-    """Sums up votes by class, and those of changeable labels by cell."""
+    """Sums votes by class, and the votes of changeable labels also by cell."""
 
     voters: Voters
-    powers: BlockPowers
+    rights: BlockRights
 
     def __call__(self, block: Block) -> Voted:
         """Return the sums of a block's rows."""
-        assert self.powers.cells is not None
+        cells = self.rights.cells
+        assert cells is not None
         votes, codes, voted = self.voters.cast(block)
-        members, cells = self.powers.cells_of(block, codes)
-        sums = votes_by_cell(votes, members, cells, len(self.powers.cells))
+        members, cell = cells.members(block, codes, self.rights.over(block, codes))
+        sums = votes_by_cell(votes, members, cell, len(cells.numbers))
         return Voted(GroupSums(class_scores(votes, codes, len(self.voters.classes)), sums), voted)

@@ -15,8 +15,8 @@ from sklearn.impute import SimpleImputer
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
-from threadpoolctl import threadpool_limits
 
+from flipproof.determinism import on_one_thread
 from flipproof.parameters import Constraints, check_parameters, integer, one_of
 from flipproof.tables.columns import MANY_CATEGORIES, as_numbers, as_vectors, as_words, check_categories, column_kind
 
@@ -41,12 +41,15 @@ class TextEncoder:
         Number of features of a text; fewer if there are fewer words or texts.
     """
 
+    parameter_constraints: ClassVar[Constraints] = {"n_dimensions": integer(1)}
+
     def __init__(self, name: str, n_dimensions: int) -> None:
         self.name = name
         self.n_dimensions = n_dimensions
 
     def fit_transform(self, texts: NDArray[np.object_]) -> NDArray[np.float64]:
         """Learn words and directions from the training texts, and return the texts as vectors."""
+        check_parameters(self)
         self._counts = CountVectorizer(
             max_features=MOST_WORDS,
             min_df=min(FEWEST_ROWS, len(texts)),
@@ -67,8 +70,8 @@ class TextEncoder:
         self._directions = TruncatedSVD(min(self.n_dimensions, most), random_state=0)
         # one thread: the vectors, and so the certificates, do not depend on the number of threads; the explained
         # variance, which is invalid if all texts are the same, is not used
-        with threadpool_limits(limits=1, user_api="blas"), np.errstate(invalid="ignore"):
-            return np.asarray(self._directions.fit_transform(weighted))
+        with np.errstate(invalid="ignore"):
+            return np.asarray(on_one_thread(lambda: self._directions.fit_transform(weighted)))
 
     def transform(self, texts: NDArray[np.object_]) -> NDArray[np.float64]:
         """Return texts as vectors."""

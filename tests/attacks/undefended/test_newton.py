@@ -9,7 +9,7 @@ from undefended_problems import clusters
 from flipproof.attacks.undefended.logistic import contrasts
 from flipproof.attacks.undefended.logistic_target import RowSearch, logistic_target
 from flipproof.attacks.undefended.search import fewest, fewest_from, narrowed
-from flipproof.attacks.undefended.strategies import InfluenceAttack, by_influence, change_in_rounds, choose_afresh
+from flipproof.attacks.undefended.strategies import InfluenceAttack, by_influence, change_in_rounds, choose_again
 from flipproof.attacks.undefended.victim import NO_FLIPS
 from flipproof.progress import StopSign
 
@@ -118,7 +118,7 @@ def test_labels_chosen_afresh_are_fewer(K):
         search = RowSearch(target, row, None, StopSign())
         change_in_rounds(search, search.rivals()[0])
         in_rounds.append(search.best.count)
-        choose_afresh(search)
+        choose_again(search)
         afresh.append(search.best.count)
         assert search.refit(search.best.order.first(search.best.count), None)[0] <= 0
     assert (np.array(afresh) <= in_rounds).all()

@@ -1,1 +1,1 @@
-"""Attacks on plain scikit-learn models, for comparison with what is certified."""
+"""Attacks on plain scikit-learn models, for comparison with certified learners."""

@@ -1,4 +1,4 @@
-"""Attack any classifier by the distance of training rows from the test row, within a budget of refits."""
+"""Attack any classifier, nearest training rows first, within a budget of refits."""
 
 from __future__ import annotations
 
@@ -24,26 +24,25 @@ NAME = "any-classifier attack"
 
 @dataclass(frozen=True)
 class AnyClassifierAttack:
-    """Change the labels of the nearest training rows, until a classifier of any kind predicts otherwise.
+    """Change the labels of the nearest training rows until the classifier, of any kind, predicts another class.
 
-    The model is refitted after 1, 2, 4, 8, ... flips, and a bisection over their number finds how many are needed:
-    about 2 log2(flips) refits per test row, all of the model itself. Every refit is looked at on all test rows, so what
-    is found against one may serve against another. For logistic regression :class:`InfluenceAttack` needs fewer flips,
-    and far less time.
+    The model is refitted after 1, 2, 4, 8, ... flips, and bisection finds how many are needed: about 2 log2(flips)
+    refits of the model per test row. Every refit is evaluated on all test rows, so an attack on one may also overturn
+    others. For logistic regression, :class:`InfluenceAttack` needs fewer flips and far less time.
 
     Parameters
     ----------
     max_refits : int
-        Budget for all test rows together. When it is used up, the rest is not attempted.
+        Budget for all test rows together. When it is spent, the remaining rows are not attempted.
     max_flips : int, optional
-        Give up on predictions that need more. Default: as many as there are labels that can be changed.
+        Give up on predictions that need more. Default: the number of changeable labels.
     reverse : bool
-        Also try the farthest rows first; one refit shows whether that needs fewer.
+        Also try the farthest rows first; one refit shows whether that needs fewer flips.
     metric : str or callable
-        Distance, as :func:`sklearn.metrics.pairwise_distances` knows it; between the features that the last step sees,
-        if the model is a Pipeline.
+        Distance, as in :func:`sklearn.metrics.pairwise_distances`; for a Pipeline, between the inputs of its last
+        step.
     verbose : int
-        1: say on stderr how far it is.
+        1: report progress on stderr.
 
     Examples
     --------
@@ -72,25 +71,25 @@ class AnyClassifierAttack:
     verbose: int = 0
 
     def attack(self, model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None = None) -> AttackResult:
-        """Look for few label changes that overturn each prediction.
+        """Search for a small set of label changes that overturns each prediction.
 
         Parameters
         ----------
         model : classifier
-            Fitted on X and y. Random states that are None are 0 in the refits.
+            Fitted on X and y. Random states of None become 0 in the refits.
         X, y : arrays
-            The training rows, in any form that the model takes and distances can be measured in, and their labels.
+            The training rows, in any form that the model accepts and distances are defined for, and their labels.
         X_test : array
             The test rows whose predictions are attacked.
         adversary : Adversary, optional
-            Which labels can be changed, and into what. Default: all, into anything.
+            Which labels can be changed, and to what. Default: any label to any class.
 
         Returns
         -------
         AttackResult
-            A prediction that a refit on the very same labels changes already, as that of a model with random numbers
-            may be, needs 0 flips. Ctrl-C ends the attack after the refit that is under way, a second one at once: what
-            was found by then is returned, and `attempted` is False for the rest.
+            A prediction that changes when the model is refitted to the same labels, as a randomized model's may, needs
+            0 flips. Ctrl-C ends the attack after the current refit, a second Ctrl-C at once. The attacks found so far
+            are returned, and `attempted` is False for the other rows.
         """
         check_parameters(self)
         victim = victim_of(model, X, y, X_test, adversary)
@@ -121,11 +120,11 @@ class AnyClassifierAttack:
 
 
 class NoMoreRefits(Exception):  # noqa: N818 - not an error
-    """Raised when the budget is spent, or somebody interrupts."""
+    """Raised when the budget is spent or the user interrupts."""
 
 
 class Hunt:
-    """What has been found against every test row, and how many refits are left."""
+    """The best attack found so far against every test row, and the number of refits."""
 
     def __init__(self, victim: Victim, max_refits: int, line: AttackProgress) -> None:
         self.victim, self.max_refits, self.line = victim, max_refits, line
@@ -135,14 +134,14 @@ class Hunt:
         self.stopped = StopSign()
 
     def start(self) -> None:
-        """Refit on the labels as they are."""
+        """Refit to the unchanged labels."""
         self._pay()
         changed = self.victim.overturned_by_a_refit()
         for row in np.flatnonzero(changed):
             self.best[row] = NO_FLIPS
 
     def try_order(self, row: int, order: Flips, max_flips: int | None) -> None:
-        """Look for the shortest beginning of a sequence of changes that overturns the prediction of a row."""
+        """Search for the shortest prefix of a sequence of changes that overturns the prediction of a row."""
         best = self.best[row]
         most = len(order) if max_flips is None else min(max_flips, len(order))
         most = most if best is None else min(most, len(best) - 1)
@@ -158,19 +157,19 @@ class Hunt:
             narrowed(margin, 0, most, 1.0, -1.0)
 
     def outcomes(self) -> list[Outcome]:
-        """Return what came of every test row."""
+        """Return the outcome for every test row."""
         return [
             Outcome(best, attempted=bool(done) or best is not None)
             for best, done in zip(self.best, self.attempted, strict=True)
         ]
 
     def show(self, is_last: bool = False) -> None:
-        """Tell the progress line."""
+        """Update the progress line."""
         overturned = sum(best is not None for best in self.best)
         self.line.show(int(self.attempted.sum()), overturned, self.n_refits, is_last)
 
     def _refit(self, flips: Flips, row: int) -> float:
-        """Refit, keep the flips for all test rows that they serve better than what is known, and return -1 or 1."""
+        """Refit, keep the flips for every test row where they beat the best so far, and return -1 or 1."""
         self._pay()
         after = self.victim.predictions_after(flips)
         self.show()
@@ -195,7 +194,7 @@ def _measurable(model: Any, X: Any) -> Any:
         return check_array(features_of(model, X), accept_sparse="csr", ensure_all_finite=True)
     except (TypeError, ValueError) as error:
         raise ValueError(
-            "AnyClassifierAttack measures distances between rows, which must be finite numbers, or become so in the "
+            "AnyClassifierAttack measures distances between rows, which must be finite numbers, if need be after the "
             f"steps of a Pipeline before the last: {error}"
         ) from error
 
@@ -213,7 +212,7 @@ def _scores(victim: Victim) -> Floats | None:
 
 
 def _rivals(victim: Victim, row: int, scores: Floats | None, distances: Floats) -> list[int]:
-    """Return the other classes at a test row, the best first; without scores, those with the nearest training rows."""
+    """Return the rival classes at a test row, the highest score first; without scores, the nearest row first."""
     if scores is not None:
         ranked = np.argsort(-scores[row], kind="stable")
     else:

@@ -1,13 +1,13 @@
-"""Softmax regression by Newton's method: many fits on the same rows, each close to one that is known already.
+"""Softmax regression by Newton's method: many fits on the same rows, each close to a known one.
 
 The objective is scikit-learn's: the sum of the logistic losses plus ``||W||^2 / (2 C)``, the intercepts not penalised.
 Adding the same vector to the weights of all classes changes no probability, and at the optimum the weights add up to
-zero, so they are written as ``W = Q V`` with K - 1 orthonormal columns Q that are orthogonal to the constant: no gauge
-is left. scikit-learn fits two classes with a single vector w, that is W = (-w / 2, w / 2), whose penalty is twice as
-large.
+zero, so they are written as ``W = Q V`` with K - 1 orthonormal columns Q that are orthogonal to the constant vector.
+This makes V unique. scikit-learn fits two classes with a single vector w, that is W = (-w / 2, w / 2), whose penalty is
+twice as large.
 
 The Hessian in V is ``sum over a < b of (q_a - q_b)(q_a - q_b)' x X' diag(p_a p_b) X``: K (K - 1) / 2 Gram matrices, one
-for two classes. It is the costly part, so one that is known from nearby is used for as long as its steps shorten the
+for two classes. It is the costly part, so a Hessian of a nearby fit is reused as long as its steps shorten the
 gradient.
 """
 
@@ -25,36 +25,36 @@ from flipproof.core.rounding import Floats, Integers
 #: Newton stops when the objective is about this far from its minimum, in units of one row's loss.
 CONVERGED = 1e-16
 
-#: Steps with a Hessian from elsewhere are taken while they divide the squared length of the gradient by 16 at least.
+#: A Hessian of another fit is reused while its steps reduce the squared length of the gradient at least 16-fold.
 FAST_ENOUGH = 1 / 16
 
-#: Only data that can be separated, with no or next to no penalty, needs this many steps: their minimum is at infinity.
+#: Only separable data with almost no penalty need this many steps: their minimum is at infinity.
 MOST_STEPS = 100
 
-#: A fit that is watched at a test row stops when a step moves that row's margin by less than this share of it ...
+#: A fit for one test row stops when a step changes that row's margin by less than this share of it ...
 SETTLED_MARGIN = 0.02
 #: ... and the objective is this close to its minimum.
 SETTLED_OBJECTIVE = 0.1
 
-#: Relative error of the objective, generously.
+#: Upper bound on the relative rounding error of the objective.
 ROUNDING = 1e-12
 
-#: Newton steps are halved until they lower the objective. A fit that is sure of a label, which then is changed, says
-#: nothing of the Hessian on the way to the new minimum; steps from there that must be shorter than this share are not
-#: taken, but the fit begun from zero, where the Hessian is the largest.
+#: Newton steps are halved until they lower the objective. If a label changes that the previous fit was certain of, its
+#: Hessian is no guide to the new minimum. If steps from there would have to be shorter than this share, the fit starts
+#: again from zero, where the Hessian is largest.
 SHORTEST = 2.0**-3
-#: The shortest share of a step of a fit that began at zero.
+#: The shortest share of a step in a fit that started from zero.
 SHORTEST_COLD = 2.0**-20
 
-#: Added to the Hessian, relative to its mean eigenvalue, where nothing else keeps it positive definite.
+#: Added to the Hessian, relative to its mean eigenvalue, if it is not positive definite.
 JITTER = 1e-13
-#: It grows a hundredfold each time, so by then nothing is left of the Hessian itself.
+#: The jitter grows a hundredfold each time, so by then it dominates the Hessian.
 MOST_JITTERS = 12
 
 
 @dataclass(frozen=True)
 class SoftmaxFit:
-    """Weights of the classes that have rows, and the Hessian of a fit nearby.
+    """Weights of the classes that have rows, and the Hessian of a nearby fit.
 
     Attributes
     ----------
@@ -79,8 +79,8 @@ class SoftmaxFit:
     def pulls(self, z: Floats, winner: int, rival: int, n_classes: int) -> Floats:
         """Return s of shape (K, k): a label changed from a to e moves winner minus rival at z by ``(s_e - s_a) x``.
 
-        That is to first order: the rate at which the optimum moves is the Hessian's inverse times the gradient of the
-        margin. Zero for classes that have no rows, of which nothing is known.
+        This holds to first order: the optimum moves at the rate of the inverse Hessian times the gradient of the
+        margin. Zero for classes without rows, which the fit does not cover.
         """
         Q = contrasts(len(self.present))
         c, d = np.searchsorted(self.present, (winner, rival))
@@ -92,7 +92,7 @@ class SoftmaxFit:
 
 @dataclass(frozen=True)
 class _Labels:
-    """Labels as places among the classes that occur, and the penalty that goes with so many classes."""
+    """Labels as positions among the classes that occur, and the penalty for that number of classes."""
 
     present: Integers
     places: Integers
@@ -111,7 +111,7 @@ class _Point:
 
 @dataclass(frozen=True)
 class SoftmaxRegression:
-    """Training rows and penalty, fitted to one set of labels after the other.
+    """Training rows and penalty, to be fitted to many sets of labels.
 
     Attributes
     ----------
@@ -136,8 +136,8 @@ class SoftmaxRegression:
         start : SoftmaxFit, optional
             A fit to similar labels.
         watched : (floats of shape (k,), int), optional
-            A test row and a class: stop as soon as the margin of that class over the others there is known well
-            enough. Else the fit is to full precision.
+            A test row and a class: stop as soon as the margin of that class over the others at that row is accurate
+            enough. Default: fit to full precision.
         """
         present = np.flatnonzero(np.bincount(codes))
         labels = _Labels(present, np.searchsorted(present, codes), self._penalty_for(len(present)))
@@ -174,7 +174,7 @@ class SoftmaxRegression:
         return SoftmaxFit(point.weights, present, factor)
 
     def with_own_hessian(self, fit: SoftmaxFit) -> SoftmaxFit:
-        """Return the fit with the Hessian at its weights, instead of one from nearby."""
+        """Return the fit with the Hessian at its weights, instead of that of a nearby fit."""
         probabilities = _softmax(contrasts(len(fit.present)) @ (fit.weights @ self.rows.T))[0]
         return replace(fit, factor=self._factor(probabilities))
 
@@ -251,7 +251,7 @@ def _solve(factor: Any, gradient: Floats) -> Floats:
 
 
 def _positive_factor(square: Floats, diagonal: Any) -> Any:
-    """Factorise a matrix that rounding, or separated data without a penalty, may have left singular."""
+    """Factorise a matrix that may be singular because of rounding or of separable data without a penalty."""
     jitter = JITTER * max(float(square[diagonal].mean()), JITTER)
     for _ in range(MOST_JITTERS):
         try:
@@ -267,6 +267,6 @@ def _is_settled(point: _Point, step: Floats, present: Integers, z: Floats, winne
     Q = contrasts(len(present))
     place = int(np.searchsorted(present, winner))
     if place == len(present) or present[place] != winner:
-        return True  # without rows, it has lost
+        return True  # a class without rows cannot win
     now, then = (margin_of(Q @ (weights @ z), place) for weights in (point.weights, point.weights - step))
     return abs(then - now) <= SETTLED_MARGIN * abs(then)

@@ -1,4 +1,4 @@
-"""A logistic regression under attack, and the search for the fewest flips against one of its predictions."""
+"""A logistic regression under attack, and the search for the fewest flips that overturn a prediction."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from flipproof.attacks.undefended.victim import NO_FLIPS, Flips, Victim, feature
 from flipproof.core.rounding import Floats
 from flipproof.progress import StopSign
 
-#: Classes that an attack tries to lift above the predicted one: those that seem the easiest.
+#: Number of rival classes that an attack tries: those that seem to need the fewest flips.
 MOST_RIVALS = 2
 
 #: Solvers of LogisticRegression that minimise the objective of :mod:`flipproof.attacks.undefended.logistic`.
@@ -26,7 +26,7 @@ SOLVERS = ("lbfgs", "newton-cg", "newton-cholesky", "sag", "saga")
 
 
 class Stopped(Exception):  # noqa: N818 - not an error
-    """Raised in a search that has been told to stop."""
+    """Raised in a search that was told to stop."""
 
 
 @dataclass(frozen=True)
@@ -40,11 +40,11 @@ class LogisticTarget:
     regression : SoftmaxRegression
         Fits the same objective.
     clean : SoftmaxFit
-        The fit to the labels as they are.
+        The fit to the unchanged labels.
     Z : floats of shape (m, k)
         The test rows, with the constant column if there is an intercept.
     n_features : int
-        Columns that are not the constant one.
+        Number of columns without the constant one.
     """
 
     victim: Victim
@@ -56,7 +56,7 @@ class LogisticTarget:
 
 @dataclass(frozen=True)
 class Found:
-    """The best attack so far: the first `count` of some changes, the fit after them, and the class that they lift."""
+    """The best attack so far: the first `count` changes of `order`, the fit after them, and the rival class."""
 
     order: Flips
     count: int
@@ -85,11 +85,11 @@ class RowSearch:
 
     @property
     def worth_trying(self) -> int:
-        """How many changes an attack may need to be of interest."""
+        """The largest number of changes that would improve on the best attack."""
         return self.most if self.best is None else self.best.count - 1
 
     def rivals(self) -> list[int]:
-        """Return the other classes, from the runner-up down."""
+        """Return the rival classes, highest score first."""
         ranked = np.argsort(-self.logits, kind="stable")
         return [int(d) for d in ranked if d != self.winner]
 
@@ -108,7 +108,7 @@ class RowSearch:
         return margin_of(fit.logits(self.z[None], self.n_classes)[0], self.winner), fit
 
     def try_order(self, order: Flips, rival: int) -> None:
-        """Keep the shortest beginning of a sequence of changes that overturns the prediction, if it beats the best."""
+        """Keep the shortest prefix of a sequence of changes that overturns the prediction, if it beats the best."""
         most = min(self.worth_trying, len(order))
         if most < 1:
             return
@@ -122,7 +122,7 @@ class RowSearch:
             self.best = Found(order, count, trial.fits[count], rival)
 
     def confirmed(self) -> Flips | None:
-        """Return the best attack, with as many changes more as the model itself needs to predict another class."""
+        """Return the best attack, extended until the model itself predicts another class."""
         if self.best is None:
             return None
         order, tries = self.best.order, 0
@@ -140,26 +140,26 @@ class RowSearch:
 
 
 class Trial:
-    """Margins after some changes and the first few of others; remembers the fits."""
+    """Margins after the changes `done` and the first few of `order`; keeps the fits."""
 
     def __init__(self, search: RowSearch, done: Flips, order: Flips, start: SoftmaxFit | None) -> None:
         self.search, self.done, self.order, self.start = search, done, order, start
         self.fits: dict[int, SoftmaxFit | None] = {}
 
     def __call__(self, count: int) -> float:
-        """Return the margin after the first `count` of the others."""
+        """Return the margin after the first `count` changes of `order`."""
         margin, self.fits[count] = self.search.refit(self.done.then(self.order.first(count)), self.start)
         return margin
 
 
-#: One way to look for an attack: leaves what it finds in the search.
+#: One way to search for an attack; stores the best in the search.
 Strategy = Callable[[RowSearch], None]
 
 
 def logistic_target(
     model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None, attack: str
 ) -> LogisticTarget:
-    """Check that a model is a logistic regression that was fitted on X and y, and fit it by Newton's method."""
+    """Check that a model is a logistic regression fitted on X and y, and fit it by Newton's method."""
     _check_logistic(model, attack)
     victim = victim_of(model, X, y, X_test, adversary)
     last = model[-1] if isinstance(model, Pipeline) else model
@@ -195,7 +195,7 @@ def _check_logistic(model: Any, attack: str) -> None:
 
 
 def _check_multinomial(model: LogisticRegression, attack: str) -> None:
-    """Refuse what scikit-learn before 1.8 can fit otherwise."""
+    """Refuse other objectives for several classes, which scikit-learn before 1.8 offers."""
     way = getattr(model, "multi_class", "deprecated")
     if way not in ("deprecated", "auto") and (way == "ovr") == (len(model.classes_) > 2):
         raise _refused(attack, f"Got multi_class={way!r} instead")
@@ -203,7 +203,7 @@ def _check_multinomial(model: LogisticRegression, attack: str) -> None:
 
 def _refused(attack: str, got: str) -> ValueError:
     return ValueError(
-        f"{attack} attacks a LogisticRegression with an l2 penalty or none, without class weights, by one of the "
+        f"{attack} attacks a LogisticRegression with an l2 penalty or none, without class weights, with one of the "
         f"solvers {', '.join(SOLVERS)}, or a Pipeline that ends in one. {got}: use AnyClassifierAttack, which attacks "
         "any classifier."
     )

@@ -1,4 +1,4 @@
-"""Attack many test rows at once, in threads, and keep the best of several attacks for each."""
+"""Attack many test rows in parallel threads, and keep the best of several attacks on each."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from dataclasses import dataclass
 
 import numpy as np
 from joblib import effective_n_jobs
-from threadpoolctl import threadpool_limits
 
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.undefended.logistic_target import LogisticTarget, RowSearch, Stopped, Strategy
 from flipproof.attacks.undefended.victim import NO_FLIPS, Outcome, quiet_refits
+from flipproof.determinism import single_threaded
 from flipproof.progress import AttackProgress, StopSign, set_by_interrupt
 
-#: Seconds after which the main thread looks whether it was interrupted: it may not notice while it waits.
+#: Seconds between checks for an interrupt, which the main thread may not notice while it waits.
 LOOK_UP = 0.2
 
 
 @dataclass(frozen=True)
 class RowReport:
-    """What came of one test row, and how many fits that took."""
+    """The outcome for one test row, and the number of fits it took."""
 
     outcome: Outcome
     n_refits: int
@@ -40,7 +40,7 @@ def attack_all_rows(
     verbose: int,
     name: str,
 ) -> AttackResult:
-    """Try every strategy on every test row, and keep the best of each row; what was found so far if interrupted."""
+    """Try every strategy on every test row and keep the best for each; if interrupted, those found so far."""
     victim = target.victim
     m = len(victim.prediction)
     if victim.is_untouchable:
@@ -48,15 +48,15 @@ def attack_all_rows(
     reports = [NOT_REACHED] * m
     stopped = StopSign()
     try:
-        # every thread is at work on a row of its own, so more threads inside of products only get in the way
-        with set_by_interrupt(stopped), quiet_refits(), threadpool_limits(1, user_api="blas"):
+        # each thread works on its own row, so additional BLAS threads would only slow it down
+        with set_by_interrupt(stopped), quiet_refits(), single_threaded("blas"):
             changed = victim.overturned_by_a_refit()
             reports = [NOTHING_TO_DO if known else NOT_REACHED for known in changed]
             line = AttackProgress(name, m, verbose)
             _run(target, strategies, max_flips, effective_n_jobs(n_jobs), stopped, line, reports)
     except KeyboardInterrupt:
         pass
-    # the two fits to the labels as they are come on top
+    # plus the two fits to the unchanged labels
     n_refits = 2 + sum(report.n_refits for report in reports)
     return victim.result([report.outcome for report in reports], name, n_refits)
 
@@ -70,7 +70,7 @@ def _run(
     line: AttackProgress,
     reports: list[RowReport],
 ) -> None:
-    """Fill in the reports of the rows that are left; on an interrupt, of those that were finished or all but."""
+    """Fill in the reports of the remaining rows; on an interrupt, of those that were finished or nearly finished."""
     with ThreadPoolExecutor(n_threads) as pool:
         rows: dict[Future[RowReport], int] = {}
         try:
@@ -96,7 +96,7 @@ def _run(
 def attack_row(
     target: LogisticTarget, strategies: Sequence[Strategy], row: int, max_flips: int | None, stopped: StopSign
 ) -> RowReport:
-    """Attack one test row. If stopped, what was found by then is still confirmed."""
+    """Attack one test row. If stopped, the best attack so far is still confirmed."""
     search = RowSearch(target, row, max_flips, stopped)
     was_stopped, flips = False, None
     try:

@@ -1,4 +1,4 @@
-"""How few of a sequence of changes suffice: a search over their number, a refit for each that is looked at."""
+"""Search for the smallest sufficient number of changes in a sequence, with one refit for each number tried."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from collections.abc import Callable
 
 import numpy as np
 
-#: From a number of changes to the margin of the prediction after them: zero or less where it is overturned.
+#: Maps a number of changes to the margin of the prediction after them: zero or less where it is overturned.
 Margin = Callable[[int], float]
 
 
 def fewest(margin: Margin, most: int, at_none: float) -> int | None:
-    """Return a number of changes that suffices and whose predecessor does not, or None: 1, 2, 4, ... and back.
+    """Return a number of changes that suffices while one fewer does not, or None: doubling, then narrowing.
 
-    The margin need not fall all the way, so a smaller number may suffice as well, and goes unseen.
+    The margin need not decrease monotonically, so a smaller number may also suffice and be missed.
     """
     low, at_low, high = 0, at_none, 1
     while low < most:
@@ -26,7 +26,7 @@ def fewest(margin: Margin, most: int, at_none: float) -> int | None:
 
 
 def narrowed(margin: Margin, low: int, high: int, at_low: float, at_high: float) -> int:
-    """Return a number in (low, high] that suffices and whose predecessor does not; `low` does not, `high` does."""
+    """Return a number in (low, high] that suffices while one fewer does not; `low` does not suffice, `high` does."""
     halve = False
     while high - low > 1:
         middle = (low + high) // 2
@@ -38,12 +38,12 @@ def narrowed(margin: Margin, low: int, high: int, at_low: float, at_high: float)
             high, at_high = middle, at_middle
         else:
             low, at_low = middle, at_middle
-        halve = not halve  # the line alone may creep up from one side
+        halve = not halve  # interpolation alone may converge slowly from one side
     return high
 
 
 def fewest_from(margin: Margin, start: int, most: int) -> int | None:
-    """Return a number from `start` on that suffices: start, then 1, 2, 4, ... more, and back."""
+    """Return a number of at least `start` that suffices: `start`, then 1, 2, 4, ... more, then narrowing."""
     low, high, more = start - 1, start, 1
     while high <= most:
         if margin(high) <= 0:

@@ -1,4 +1,4 @@
-"""Attack a logistic regression by the influence of every label, or by its row's distance from the test row."""
+"""Attack a logistic regression by the influence of labels, or by the distance of rows from the test row."""
 
 from __future__ import annotations
 
@@ -29,31 +29,31 @@ from flipproof.parameters import (
     instance,
 )
 
-#: What distances are measured by.
+#: Constraint on `metric`.
 METRIC = instance(str, "the name of a metric") | function("a function of two rows")
 
 
 @dataclass(frozen=True)
 class DistanceAttack:
-    """Change the labels of the training rows nearest to a test row, until a logistic regression predicts otherwise.
+    """Change the labels of the training rows nearest to a test row until a logistic regression predicts another class.
 
-    The simplest attack that the paper tries: distance in feature space stands in for influence. Labels are changed to
-    the runner-up class. The model is fitted after 1, 2, 4, 8, ... flips, by Newton's method, and a search over their
-    number finds how many are needed. In the end the model itself is refitted on the changed labels: what counts is that
-    *it* predicts another class. :class:`InfluenceAttack` needs fewer flips nearly always.
+    The paper's simplest attack: distance in feature space approximates influence. Labels are changed to the rival
+    class. The model is fitted by Newton's method after 1, 2, 4, 8, ... flips, and a search over their number finds how
+    many are needed. Finally the model itself is refitted on the changed labels: the attack counts only if *it* predicts
+    another class. :class:`InfluenceAttack` almost always needs fewer flips.
 
     Parameters
     ----------
     max_flips : int, optional
-        Give up on predictions that need more. Default: as many as there are labels that can be changed.
+        Give up on predictions that need more. Default: the number of changeable labels.
     reverse : bool
-        Also try the farthest rows first, as the paper does; one refit shows whether that needs fewer.
+        Also try the farthest rows first, as the paper does; one refit shows whether that needs fewer flips.
     metric : str or callable
-        Distance, as :func:`sklearn.metrics.pairwise_distances` knows it.
+        Distance, as in :func:`sklearn.metrics.pairwise_distances`.
     n_jobs : int, optional
-        Threads, each at work on a test row of its own. The result does not depend on it.
+        Number of threads, each working on one test row. The result does not depend on it.
     verbose : int
-        1: say on stderr how far it is.
+        1: report progress on stderr.
 
     Examples
     --------
@@ -84,7 +84,7 @@ class DistanceAttack:
     verbose: int = 0
 
     def attack(self, model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None = None) -> AttackResult:
-        """Look for few label changes that overturn each prediction.
+        """Search for a small set of label changes that overturns each prediction.
 
         Parameters and result as in :meth:`InfluenceAttack.attack`.
         """
@@ -110,10 +110,10 @@ def distances_to(rows: Any, z: Any, metric: Any) -> Floats:
 
 
 def by_distance(victim: Victim, distances: Floats, winner: int, wanted: list[int]) -> Flips:
-    """Return changes of the nearest labels first, each into the first of the `wanted` classes.
+    """Return label changes, nearest rows first, each to the first of the `wanted` classes.
 
-    A label that cannot be changed into that class is taken away from the winner, into the next of them that it can be
-    changed into, or left alone if it is not the winner's.
+    A label of the winner that cannot be changed to that class is changed to the next wanted class that is possible.
+    Other labels that cannot be changed to that class are left unchanged.
     """
     new = new_labels(victim, winner, wanted)
     useful = np.flatnonzero(victim.powers.changeable & (new[victim.codes] >= 0))
@@ -122,7 +122,7 @@ def by_distance(victim: Victim, distances: Floats, winner: int, wanted: list[int
 
 
 def new_labels(victim: Victim, winner: int, wanted: list[int]) -> Integers:
-    """Return what a label of each class is changed into, -1 where it is left alone."""
+    """Return the new label for the labels of each class, -1 where they are left unchanged."""
     possible = victim.powers.transitions
     new = np.where(possible[:, wanted[0]], wanted[0], -1)
     if new[winner] < 0:
@@ -132,28 +132,28 @@ def new_labels(victim: Victim, winner: int, wanted: list[int]) -> Integers:
 
 @dataclass(frozen=True)
 class InfluenceAttack:
-    """Change the labels with the most influence on a prediction, until a logistic regression predicts otherwise.
+    """Change the labels with the most influence on a prediction until a logistic regression predicts another class.
 
     To first order, changing the label of training row j from a to e moves the optimum by the inverse Hessian times
     ``(delta_e - delta_a) x_j``, and with it the margin at a test row, in closed form. Labels are changed in the
-    order of what they take off the margin; after 1, 2, 4, 8, ... of them the model is fitted again and the influence of
-    the others computed anew. A search over the number of flips then finds how many of the last round are needed, and
-    the labels are chosen afresh by their influence on the overturned model, as long as fewer of them do. Fits are by
-    Newton's method from the fit before. In the end the model itself is refitted on the changed labels: what counts is
-    that *it* predicts another class.
+    order of their effect on the margin; after 1, 2, 4, 8, ... of them the model is refitted and the influence of the
+    others recomputed. A search over the number of flips then finds how many of the last round are needed. The labels
+    are then chosen again by their influence on the overturned model, as long as this needs fewer of them. Fits use
+    Newton's method, starting from the previous fit. Finally the model itself is refitted on the changed labels: the
+    attack counts only if *it* predicts another class.
 
-    The number of flips found is an upper bound: fewer may do.
+    The number of flips found is an upper bound: fewer may suffice.
 
     Parameters
     ----------
     max_flips : int, optional
-        Give up on predictions that need more. Default: as many as there are labels that can be changed.
+        Give up on predictions that need more. Default: the number of changeable labels.
     reverse : bool
-        Also try the least influential labels first, as the paper does; one refit shows whether that needs fewer.
+        Also try the least influential labels first, as the paper does; one refit shows whether that needs fewer flips.
     n_jobs : int, optional
-        Threads, each at work on a test row of its own. The result does not depend on it.
+        Number of threads, each working on one test row. The result does not depend on it.
     verbose : int
-        1: say on stderr how far it is.
+        1: report progress on stderr.
 
     Examples
     --------
@@ -182,7 +182,7 @@ class InfluenceAttack:
     verbose: int = 0
 
     def attack(self, model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None = None) -> AttackResult:
-        """Look for the fewest label changes that overturn each prediction.
+        """Search for the fewest label changes that overturn each prediction.
 
         Parameters
         ----------
@@ -193,13 +193,13 @@ class InfluenceAttack:
         X_test : array
             The test rows whose predictions are attacked.
         adversary : Adversary, optional
-            Which labels can be changed, and into what. Default: all, into anything.
+            Which labels can be changed, and to what. Default: any label to any class.
 
         Returns
         -------
         AttackResult
             `n_refits` counts every fit: by Newton's method, and of the model itself. An interrupt (Ctrl-C) ends the
-            attack early: what was found by then is returned, and `attempted` is False for the rest.
+            attack early: the attacks found so far are returned, and `attempted` is False for the other rows.
         """
         check_parameters(self)
         target = logistic_target(model, X, y, X_test, adversary, type(self).__name__)
@@ -213,14 +213,14 @@ class InfluenceAttack:
         change_in_rounds(search, rivals[0][0])
         for rival, order in rivals[1:]:
             search.try_order(order, rival)
-        choose_afresh(search)
+        choose_again(search)
         if self.reverse:
             rival, order = rivals[0]
             search.try_order(order.backwards(), rival)
 
 
 def change_in_rounds(search: RowSearch, rival: int) -> None:
-    """Double the number of changed labels until the prediction is overturned, by new influences in every round."""
+    """Double the number of changed labels until the prediction is overturned; recompute influences every round."""
     done, fit, margin = NO_FLIPS, search.target.clean, search.clean_margin
     while len(done) < search.worth_trying:
         order, _ = by_influence(search, fit, rival, done)
@@ -240,8 +240,8 @@ def change_in_rounds(search: RowSearch, rival: int) -> None:
         fit = search.target.regression.with_own_hessian(changed)
 
 
-def choose_afresh(search: RowSearch) -> None:
-    """Choose all labels again by their influence on the overturned model, as long as that takes fewer of them."""
+def choose_again(search: RowSearch) -> None:
+    """Choose all labels again by their influence on the overturned model, as long as this needs fewer of them."""
     fewer, known, order = 1, None, NO_FLIPS
     while (best := search.best) is not None and best.fit is not None and best.count > 1:
         if best is not known:
@@ -263,11 +263,11 @@ def choose_afresh(search: RowSearch) -> None:
 
 
 def by_influence(search: RowSearch, fit: SoftmaxFit, rival: int, done: Flips) -> tuple[Flips, Floats]:
-    """Return the changes that lower the margin over a rival, the largest first, and by how much each does."""
+    """Return the changes that lower the margin over a rival class, largest first, and the gain of each."""
     victim = search.target.victim
     scores = search.target.regression.rows @ fit.pulls(search.z, search.winner, rival, search.n_classes).T
     everyone = np.arange(len(scores))
-    # an earlier attack may have left a class without rows: the fit knows nothing of it
+    # earlier changes may have left a class without rows, which the fit does not cover
     known = np.isin(np.arange(search.n_classes), fit.present)
     possible = victim.powers.transitions & np.outer(known, known)
     lowered = np.where(possible[victim.codes], scores[everyone, victim.codes][:, None] - scores, 0.0)
@@ -280,7 +280,7 @@ def by_influence(search: RowSearch, fit: SoftmaxFit, rival: int, done: Flips) ->
 
 
 def most_easily_lifted(search: RowSearch) -> list[tuple[int, Flips]]:
-    """Return the rivals that seem to need the fewest flips, and the order of flips for each, at the clean fit."""
+    """Return the rival classes that seem to need the fewest flips, with the order of flips for each."""
     ranked = []
     for place, rival in enumerate(search.rivals()):
         order, gains = by_influence(search, search.target.clean, rival, NO_FLIPS)
@@ -303,8 +303,8 @@ def undefended_attack(
 ) -> AttackResult:
     """Attack a logistic regression by influence and by distance, each also in reverse, and keep the best per test row.
 
-    The paper's attack on undefended classifiers. Once one order has a success at some number of flips, a single refit
-    at one flip less shows whether another order is any better, so this costs little more than :class:`InfluenceAttack`
+    The paper's attack on undefended classifiers. Once one order succeeds with some number of flips, a single refit
+    with one flip fewer shows whether another order is better, so this costs little more than :class:`InfluenceAttack`
     alone.
 
     Parameters
@@ -316,19 +316,19 @@ def undefended_attack(
     X_test : array
         The test rows whose predictions are attacked.
     adversary : Adversary, optional
-        Which labels can be changed, and into what. Default: all, into anything.
+        Which labels can be changed, and to what. Default: any label to any class.
     max_flips : int, optional
         Give up on predictions that need more.
     n_jobs : int, optional
-        Threads, each at work on a test row of its own.
+        Number of threads, each working on one test row.
     verbose : int
-        1: say on stderr how far it is.
+        1: report progress on stderr.
 
     Returns
     -------
     AttackResult
         `n_refits` counts every fit: by Newton's method, and of the model itself. An interrupt (Ctrl-C) ends the attack
-        early: what was found by then is returned, and `attempted` is False for the rest.
+        early: the attacks found so far are returned, and `attempted` is False for the other rows.
 
     Examples
     --------
@@ -350,7 +350,7 @@ def undefended_attack(
 
 
 def strongest(*results: AttackResult) -> AttackResult:
-    """Return, for each test row, the attack that needs the fewest flips; the first of several that need the same.
+    """Return, for each test row, the attack that needs the fewest flips; the first one in case of ties.
 
     Parameters
     ----------
@@ -364,7 +364,7 @@ def strongest(*results: AttackResult) -> AttackResult:
         if other.unit != first.unit or not np.array_equal(other.prediction, first.prediction):
             raise ValueError(
                 "strongest compares attacks on the same predictions, counted in the same unit. Got "
-                f"{first!r} and {other!r}, which differ in one or the other."
+                f"{first!r} and {other!r} instead."
             )
     needed = np.array([np.where(one.success, one.flips_needed, np.inf) for one in results])
     chosen = [results[i] for i in needed.argmin(axis=0)]

@@ -5,7 +5,7 @@ const byId = (id) => document.getElementById(id);
 const data = JSON.parse(byId("data").textContent);
 const whole = new Intl.NumberFormat("en");
 
-// Shares are rounded down: never more than was proved.
+// Rounded down: never claim more than was proved.
 function percent(count, total) {
   return total ? (Math.floor((count * 1000) / total) / 10).toFixed(1) + "%" : "none";
 }
@@ -16,7 +16,7 @@ function flipsText(flips) {
   return whole.format(flips) + " " + name + " of " + whole.format(data.n_units) + " (" + shareOf(flips) + ")";
 }
 
-// Two digits that count, rounded down.
+// Two significant digits, rounded down.
 function shareOf(flips) {
   const share = (100 * flips) / data.n_units;
   if (share <= 0 || share >= 100) return (share > 0 ? 100 : 0) + "%";
@@ -31,7 +31,7 @@ function element(name, className, text) {
   return made;
 }
 
-// The slider: one number of flips, and what stands then.
+// The slider: certified shares at one number of flips.
 function setUpSlider() {
   const slider = byId("flips"), chart = byId("chart"), area = chart.querySelector(".area");
   const cursor = chart.querySelector(".cursor"), last = data.flips[data.flips.length - 1] || 1;
@@ -60,9 +60,9 @@ function setUpSlider() {
     const main = data.methods[0], flips = data.flips[index];
     byId("flips-name").textContent = flipsText(flips);
     slider.setAttribute("aria-valuetext", flipsText(flips));
-    let says = percent(main.standing[index], data.n_test) + " of the predictions are certain to stand (" +
+    let says = percent(main.standing[index], data.n_test) + " of predictions are certified (" +
       whole.format(main.standing[index]) + " of " + whole.format(data.n_test) + ")";
-    if (main.correct) says += "; " + percent(main.correct[index], data.n_test) + " are correct and certain to stand";
+    if (main.correct) says += "; " + percent(main.correct[index], data.n_test) + " are correct and certified";
     byId("flips-says").textContent = says + ".";
     cursor.style.left = (100 * flips) / last + "%";
     cursor.classList.toggle("flipped", flips > last / 2);
@@ -71,7 +71,7 @@ function setUpSlider() {
     cursor.hidden = false;
     for (const update of bars) update(index);
   }
-  // The first point that is not before: what is shown is never about fewer flips than are pointed at.
+  // The first point at or after this number of flips: never show a share for fewer flips.
   function indexOf(flips) {
     const index = data.flips.findIndex((one) => one >= flips);
     return index < 0 ? data.flips.length - 1 : index;
@@ -95,7 +95,7 @@ function setUpSlider() {
   show(Number(slider.value));
 }
 
-// Tables: sorted by a click on a head, and a page at a time.
+// Tables: click a column head to sort; one page of rows at a time.
 function setUpTable(table, matches) {
   const body = table.tBodies[0], rows = Array.from(body.rows);
   const more = document.querySelector('[data-more="' + table.id + '"]');

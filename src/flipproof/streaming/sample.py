@@ -1,8 +1,7 @@
-"""Some of the training rows in Parquet files, by which columns are turned into numbers, and a checksum of the files."""
+"""A sample of the training rows in Parquet files, to fit the encoder of the columns, and a checksum of the files."""
 
 from __future__ import annotations
 
-import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from flipproof.files import digest_of_pieces
 from flipproof.progress import ProgressLine
 from flipproof.streaming.blocks import rows_in_words
 from flipproof.streaming.parquet import Footer, row_group_tables
@@ -25,28 +25,28 @@ from flipproof.tables.columns import (
 )
 from flipproof.values import joined
 
-#: Rows of a sample, at most.
+#: Largest number of rows in a sample.
 ROWS_IN_SAMPLE = 100_000
 
-#: Rows that are read at a time.
+#: Number of rows read at a time.
 ROWS_AT_A_TIME = 2**13
 
-#: Bytes at the end of a Parquet file that say how long its footer is, and that it is one.
+#: Bytes at the end of a Parquet file: the length of the footer, and the magic number.
 END_OF_PARQUET = 8
 
 
 @dataclass(frozen=True)
 class Sample:
-    """Every so many-th row.
+    """Every s-th training row.
 
     Attributes
     ----------
     features : pyarrow.Table
-        Columns to learn from.
+        Feature columns.
     labels : pyarrow.ChunkedArray
-        Their labels: only to refuse columns that are none. What turns columns into numbers does not see them.
+        Labels, used only to check the label column. The encoder never sees them.
     n_rows : int
-        Number of all rows.
+        Number of training rows.
     """
 
     features: pa.Table
@@ -55,14 +55,14 @@ class Sample:
 
     @property
     def is_everything(self) -> bool:
-        """Whether these are all rows."""
+        """Whether the sample contains all training rows."""
         return bool(self.features.num_rows == self.n_rows)
 
 
 def draw_sample(footers: Sequence[Footer], features: Sequence[str], label: str, verbose: int = 0) -> Sample:
-    """Return every s-th row in the order of the files, s as small as makes at most 100,000.
+    """Return every s-th row in the order of the files, with the smallest s that gives at most 100,000 rows.
 
-    It depends on neither the row groups nor the files that the rows are cut into.
+    The sample does not depend on how the rows are split into files and row groups.
     """
     n_rows = sum(footer.metadata.num_rows for footer in footers)
     step, names = max(1, -(-n_rows // ROWS_IN_SAMPLE)), [*features, label]
@@ -85,29 +85,31 @@ def draw_sample(footers: Sequence[Footer], features: Sequence[str], label: str, 
     finally:
         line.close()
     columns = {name: _joined(name, [table[name] for table in found], footers) for name in features}
-    # by value: as floats, large numbers of several types would be the same
+    # by value: as floats, different large integers could become equal
     labels = joined([as_labels(label, table[label], "the files") for table in found])
     return Sample(pa.table(columns), pa.chunked_array([labels]), n_rows)
 
 
 def fingerprint(files: Sequence[Path]) -> str:
-    """Return the SHA-256 of names, sizes and footers of Parquet files: to read all of them would take too long.
+    """Return the SHA-256 of the names, sizes and footers of Parquet files, which may be too large to read whole.
 
-    Footers hold the place, the size and mostly the range of each column in each row group.
+    Footers contain the offset, the size and usually the range of each column in each row group.
     """
-    digest = hashlib.sha256()
-    for path in files:
-        size = path.stat().st_size
-        with path.open("rb") as file:
-            file.seek(-END_OF_PARQUET, os.SEEK_END)
-            length = int.from_bytes(file.read(4), "little")
-            file.seek(-END_OF_PARQUET - length, os.SEEK_END)
-            digest.update(f"{path.name}\n{size}\n".encode() + file.read(length))
-    return digest.hexdigest()
+    return digest_of_pieces(map(_end_of, files))
+
+
+def _end_of(path: Path) -> bytes:
+    """Return the name, size and footer of a Parquet file."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(-END_OF_PARQUET, os.SEEK_END)
+        length = int.from_bytes(file.read(4), "little")
+        file.seek(-END_OF_PARQUET - length, os.SEEK_END)
+        return f"{path.name}\n{size}\n".encode() + file.read(length)
 
 
 def _check_values(table: pa.Table, features: Sequence[str], label: str, path: str, first_row: int) -> None:
-    """Refuse rows that cannot be encoded, by the name of their file."""
+    """Raise ValueError, with the name of the file, if rows cannot be encoded."""
     as_labels(label, table[label], repr(path), first_row)
     try:
         for name in features:
@@ -124,7 +126,7 @@ def _check_values(table: pa.Table, features: Sequence[str], label: str, path: st
 
 
 def _joined(name: str, columns: Sequence[pa.ChunkedArray], footers: Sequence[Footer]) -> pa.ChunkedArray:
-    """Return a column of all files, where it may be of several types of a kind, and has no type if it is empty."""
+    """Join a column of all files; its type may differ between files, and is null where it is empty."""
     plain = [without_dictionary(one) for one in columns]
     types = {footer.type_of(name) for footer in footers} - {pa.null()}
     if len(types) == 1:

@@ -1,0 +1,523 @@
+"""`flipproof.audit`: certificates, attacks, requirements and a report in one call.
+
+The module is not called `audit`: importing it would replace the function `flipproof.audit` by the module.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.adversary import Adversary
+from flipproof.certificates import Certificates
+from flipproof.errors import InputError, Parameter
+from flipproof.fitting import (
+    DataChoice,
+    Fitted,
+    ModelChoice,
+    as_choices,
+    comes_in_blocks,
+    fit,
+    fit_in_blocks,
+    is_path,
+    source_name,
+)
+from flipproof.metrics import certified_accuracy
+from flipproof.readable import four_decimals
+from flipproof.requirements import Judgement, Requirement, as_requirements
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flipproof.attacks.result import AttackResult
+    from flipproof.attacks.worst import LabelAudit
+    from flipproof.tables import TableEncoder, TextLayout
+    from flipproof.tables.roles import Rows
+
+#: Number of most fragile predictions that are attacked, and whose attacks rank the labels to audit.
+MOST_ATTACKED = 1000
+
+#: Shown in a report in place of attacks.
+WITHOUT_ATTACKS = (
+    "The training rows were read in blocks. Attacks and labels to check first are not available: they need all "
+    "training rows in memory."
+)
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Data, learner, checksums and versions of an audit.
+
+    Attributes
+    ----------
+    training, test : str
+        Paths, or types of the objects given.
+    n_train, n_test : int
+        Numbers of rows.
+    label : str or None
+        Label column.
+    columns, encoding : tuple of str
+        Feature columns, and descriptions of their encoding.
+    learner : mapping
+        Its name and parameters.
+    digests : mapping of str
+        SHA-256 of the files.
+    versions : mapping of str
+        Versions of Python and of the libraries that affect the results.
+    seconds : float
+        Duration of the audit.
+    n_files, n_bytes : int, optional
+        Number and total size of the training files, if there are several.
+    """
+
+    training: str
+    test: str
+    n_train: int
+    n_test: int
+    label: str | None
+    columns: tuple[str, ...]
+    encoding: tuple[str, ...]
+    learner: Mapping[str, Any]
+    digests: Mapping[str, str]
+    versions: Mapping[str, str]
+    seconds: float
+    n_files: int | None = None
+    n_bytes: int | None = None
+
+    def facts(self, **more: Any) -> dict[str, Any]:
+        """Return the facts for a report, together with `more`."""
+        files = {} if self.n_files is None else {"training_files": self.n_files, "training_bytes": self.n_bytes}
+        return {
+            "training_file": self.training,
+            **files,
+            "training_rows": self.n_train,
+            "test_file": self.test,
+            "test_rows": self.n_test,
+            "label_column": self.label,
+            "columns_used": list(self.columns),
+            "encoding": list(self.encoding),
+            "learner": dict(self.learner),
+            "sha256": dict(self.digests),
+            **more,
+            "seconds": round(self.seconds, 1),
+        }
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class Audit:
+    """Result of :func:`flipproof.audit`.
+
+    Attributes
+    ----------
+    certificates : mapping of str to Certificates
+        Certificates by method. Requirements and most tables of a report use the first.
+    requirements : tuple of Judgement
+        For each requirement, the share found and whether it `passed`.
+    model : estimator
+        The fitted learner. Its input is the output of `encoder`.
+    encoder : TableEncoder or None
+        Encoder of the columns; None if the rows were given as numbers.
+    X_test : array of shape (m, k)
+        Features of the test rows, as input of `model`.
+    train : Rows or None
+        Training rows, with `labels` and `ids`; None if they were read in blocks.
+    test : Rows
+        Test rows, with `labels` (None if they have none) and `ids`.
+    adversary : Adversary or None
+        The adversary of the certificates.
+    attacks : AttackResult or None
+        The smallest attacks on the most fragile test rows; `attempted` is False for all others. None if `attack` was
+        False or no exact attack is known.
+    labels_to_audit : LabelAudit or None
+        The training labels that are part of the most attacks.
+    provenance : Provenance
+        Data, learner, checksums and versions.
+    flips : tuple of int or None
+        Numbers of flips in the tables of a report.
+    """
+
+    certificates: Mapping[str, Certificates]
+    requirements: tuple[Judgement, ...]
+    model: Any
+    encoder: TableEncoder | None
+    X_test: NDArray[Any]
+    train: Rows | None
+    test: Rows
+    adversary: Adversary | None
+    attacks: AttackResult | None
+    labels_to_audit: LabelAudit | None
+    provenance: Provenance
+    flips: tuple[int, ...] | None = None
+    _frames: str = field(default="pandas")
+
+    @property
+    def passed(self) -> bool:
+        """Whether all requirements are met; True if there are none."""
+        return all(one.passed for one in self.requirements)
+
+    @property
+    def main(self) -> Certificates:
+        """The certificates of the first method."""
+        return next(iter(self.certificates.values()))
+
+    def __repr__(self) -> str:
+        main, source = self.main, self.provenance
+        lines = [
+            f"<Audit: {source.learner['name']}, {source.n_train:,} training rows, {source.n_test:,} test rows",
+            *(f"  {one!r}" for one in self.certificates.values()),
+        ]
+        if self.test.labels is not None:
+            accuracy = certified_accuracy(self.test.labels, main, [0])[0]
+            lines.insert(1, f"  accuracy {four_decimals(accuracy)}")
+        for one in self.requirements:
+            met = "met" if one.passed else "NOT MET"
+            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}")
+        if self.attacks is not None:
+            lines.append(f"  {self.attacks!r}")
+        return "\n".join(lines) + ">"
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with one line per test row and method."""
+        import pyarrow as pa
+
+        ids, labels = self.test.ids, self.test.labels
+        each = [one.to_arrow(ids=ids, y_true=labels, details=False) for one in self.certificates.values()]
+        return pa.concat_tables(each)
+
+    def to_frame(self) -> Any:
+        """Return a data frame with one line per test row and method.
+
+        Returns
+        -------
+        data frame
+            Of the same library as the training rows; for files and arrays, pandas, or pyarrow if pandas is missing.
+        """
+        table = self.to_arrow()
+        if self._frames == "polars":
+            import polars  # type: ignore[import-not-found, unused-ignore]
+
+            return polars.from_arrow(table)
+        if self._frames == "pyarrow" or find_spec("pandas") is None:
+            return table
+        return table.to_pandas()
+
+    def summary(self, **facts: Any) -> dict[str, Any]:
+        """Return the content of a report, in JSON types only.
+
+        Parameters
+        ----------
+        **facts
+            Further facts, for example ``command="make audit"``.
+        """
+        from flipproof.report import summary
+
+        train = self.train
+        return summary.summarize(
+            self.certificates,
+            y_true=self.test.labels,
+            test_ids=self.test.ids,
+            train_ids=None if train is None else train.ids,
+            y_train=None if train is None else train.labels,
+            attack=self.attacks,
+            audit=self.labels_to_audit,
+            without_attack=WITHOUT_ATTACKS if train is None else None,
+            facts=self.provenance.facts(**facts),
+            requirement=_all_requirements(self.requirements),
+            flips=self.flips,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a report: .html, .md, or .json (which `flipproof report` converts)."""
+        from flipproof.files import write_whole
+        from flipproof.report.rendering import REPORT_ENDINGS, rendered
+
+        file = Path(path)
+        if file.suffix.lower() not in REPORT_ENDINGS:
+            raise InputError(Parameter("path"), f": {str(file)!r} must end in {', '.join(REPORT_ENDINGS)}.")
+        write_whole(file, rendered(self.summary(), file.suffix.lower()).encode())
+
+
+def audit(
+    train: Any,
+    test: Any = None,
+    *,
+    label: str | None = None,
+    learner: Any = "ridge",
+    parameters: Mapping[str, Any] | None = None,
+    classes: Sequence[Any] = (),
+    adversary: Adversary | None = None,
+    trusted: str | None = None,
+    annotator: str | None = None,
+    allowed: Sequence[Any] = (),
+    features: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    text: Sequence[str] = (),
+    id: str | None = None,
+    scale: str = "standard",
+    text_dimensions: int = 200,
+    layout: TextLayout | None = None,
+    holdout: float | None = None,
+    seed: int = 0,
+    methods: Sequence[str] | str | None = None,
+    noise: Any = None,
+    requirements: Iterable[str | Requirement] = (),
+    attack: bool = True,
+    flips: Sequence[int] | None = None,
+    n_jobs: int | None = None,
+    client: Any = None,
+    verbose: int = 0,
+    progress: Callable[[str], None] | None = None,
+) -> Audit:
+    """Fit a learner, certify its predictions, attack the most fragile ones, and check requirements.
+
+    The command `flipproof certify` calls this function. Every test row is certified once per method.
+
+    Parameters
+    ----------
+    train : path, data frame, pair (X, y), or RowBlocks
+        Training rows. A path names a CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY file, or a folder or pattern of
+        Parquet files, which are read in blocks. Data frames may be of pandas, polars or pyarrow. Columns of files and
+        data frames are encoded without labels by :class:`~flipproof.tables.TableEncoder`; arrays and
+        :class:`~flipproof.streaming.RowBlocks` are used unchanged.
+    test : path, data frame, array, or pair (X, y), optional
+        Test rows. Labels are optional.
+    label : str
+        Label column. Not for pairs of arrays and RowBlocks.
+    learner : str or estimator, default="ridge"
+        "ridge", "neighbors", "kernel", "cluster", "forest" or "partition"; or a flipproof learner, or a Pipeline that
+        ends in one, which is cloned.
+    parameters : mapping, optional
+        Parameters of the learner, for example ``{"n_neighbors": 9}``.
+    classes : sequence, optional
+        All classes. Default: read from the labels, which is then an assumption.
+    adversary : Adversary, optional
+        Adversary for the labels of `train` as given. Default: any label may be changed to any class.
+    trusted, annotator : str, optional
+        Column that is true for labels that cannot be changed, and column with the annotator of each row. With
+        `annotator`, radii count annotators.
+    allowed : sequence, optional
+        Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
+    features, drop, text : sequences of str, optional
+        Columns to learn from, to leave out, and to treat as text; ``*`` matches anything.
+    id : str, optional
+        Column with row names. Default: row numbers.
+    scale : {"standard", "rank", "none"}, default="standard"
+        Scaling of numbers; "rank" is for heavy tails.
+    text_dimensions : int, default=200
+        Number of features per text column.
+    layout : TextLayout, optional
+        Layout of text files.
+    holdout : float, optional
+        Instead of `test`: hold out this share of the training rows, drawn at random.
+    seed : int, default=0
+        Random seed for `holdout`.
+    methods : sequence of {"exact", "tight", "kl"}, optional
+        Types of certificate; requirements use the first. Default: the method of the learner, usually "exact".
+    noise : float or "auto", optional
+        Noise q for "tight" and "kl".
+    requirements : sequence of str, optional
+        ``"accuracy >= 0.9 @ 20"``: at least 90 % of the test rows are correct and certified at 20 flips;
+        ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"radius >= 3"``: every prediction is
+        certified at 3 flips; ``"radius >= 3 @ 0.95"``: 95 % of them are.
+    attack : bool, default=True
+        Whether to attack the most fragile predictions, at most 1,000, and to rank the labels to audit. This requires
+        a label-linear learner, training rows in memory and the method "exact".
+    flips : sequence of int, optional
+        Numbers of flips in the tables of a report.
+    n_jobs : int, optional
+        Number of threads. Results do not depend on it.
+    client : distributed.Client, or function that returns one, optional
+        Dask cluster that reads the rows of Parquet files.
+    verbose : int, default=0
+        Whether to show the progress of each pass over rows in blocks on stderr.
+    progress : callable, optional
+        Called with the name of each step before it begins.
+
+    Returns
+    -------
+    Audit
+
+    Raises
+    ------
+    ValueError, OSError
+        If any input is invalid. The message is one line.
+
+    Examples
+    --------
+    >>> import flipproof
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> rows = load_breast_cancer(return_X_y=True)
+    >>> result = flipproof.audit(rows, holdout=0.2, requirements=["accuracy >= 0.85 @ 5"])
+    >>> result.passed
+    True
+    """
+    if find_spec("pyarrow") is None:
+        raise ImportError("flipproof.audit needs pyarrow: pip install 'flipproof[cli]'")
+    began = time.perf_counter()
+    step = progress or (lambda text: None)
+    wanted = as_requirements(requirements)
+    data, model = as_choices(
+        train,
+        test,
+        label=label,
+        learner=learner,
+        parameters=parameters,
+        classes=classes,
+        noise=noise,
+        n_jobs=n_jobs,
+        adversary=adversary,
+        allowed=allowed,
+        holdout=holdout,
+        seed=seed,
+        layout=layout,
+        scale=scale,
+        text_dimensions=text_dimensions,
+        features=features,
+        drop=drop,
+        text=text,
+        id=id,
+        trusted=trusted,
+        annotator=annotator,
+    )
+    in_blocks = comes_in_blocks(train, client is not None)
+    fitted = fit_in_blocks(data, model, step, client, verbose) if in_blocks else fit(data, model, step)
+    certificates = _certified(fitted, methods, step)
+    main = next(iter(certificates.values()))
+    judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
+    attacks, labels_to_audit = None, None
+    if attack and main.method == "exact" and _has_exact_attack(fitted):
+        step("Attacking the most fragile predictions")
+        attacks, labels_to_audit = _attacks_on_most_fragile(fitted, main)
+    return Audit(
+        certificates=MappingProxyType(certificates),
+        requirements=judged,
+        model=fitted.model,
+        encoder=fitted.encoder,
+        X_test=fitted.X_test,
+        train=fitted.train,
+        test=fitted.test,
+        adversary=fitted.adversary,
+        attacks=attacks,
+        labels_to_audit=labels_to_audit,
+        provenance=_provenance(data, model, fitted, main, began),
+        flips=None if flips is None else tuple(flips),
+        _frames=type(train).__module__.partition(".")[0],
+    )
+
+
+def _certified(fitted: Fitted, methods: Sequence[str] | str | None, step: Callable[[str], None]) -> dict[str, Any]:
+    """Certify the test rows, once per method."""
+    from flipproof.learners.pipeline import certify
+
+    chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ())) or (None,)
+    certificates = {}
+    for method in chosen:
+        step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
+        found = certify(fitted.model, fitted.X_test, method, fitted.adversary)
+        certificates[found.method] = found
+    return certificates
+
+
+def _has_exact_attack(fitted: Fitted) -> bool:
+    from flipproof.core.provider import provides_votes
+    from flipproof.learners.pipeline import learner_in
+
+    learner = learner_in(fitted.model)
+    return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
+
+
+def _attacks_on_most_fragile(fitted: Fitted, main: Certificates) -> tuple[AttackResult, LabelAudit]:
+    """Attack the most fragile predictions, and rank the labels by these attacks.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        If an attack was interrupted: a partial result would look complete.
+    """
+    from flipproof.attacks import labels_to_audit, worst_flips
+    from flipproof.attacks.result import NO_ATTACK, AttackResult
+
+    fragile = np.lexsort((main.margin, main.radius))[:MOST_ATTACKED]
+    known, X = main[fragile], fitted.X_test[fragile]
+    found = worst_flips(fitted.model, X, certificates=known)
+    if not found.attempted.all():
+        raise KeyboardInterrupt
+    to_audit = labels_to_audit(fitted.model, X, certificates=known)
+    nothing, no_labels = np.zeros(0, dtype=np.int64), main.prediction[:0]
+    rows, new_labels = [nothing] * len(main), [no_labels] * len(main)
+    needed, attempted = np.full(len(main), NO_ATTACK), np.zeros(len(main), dtype=bool)
+    needed[fragile], attempted[fragile] = found.flips_needed, True
+    for position, row in enumerate(fragile):
+        rows[row], new_labels[row] = found.rows[position], found.new_labels[position]
+    attack = AttackResult(
+        flips_needed=needed,
+        rows=tuple(rows),
+        new_labels=tuple(new_labels),
+        success=needed != NO_ATTACK,
+        prediction=main.prediction.copy(),
+        unit=found.unit,
+        attack=found.attack,
+        attempted=attempted,
+    )
+    return attack, to_audit
+
+
+def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
+    """Combine all requirements into one entry of a report."""
+    if len(judged) < 2:
+        return judged[0].facts if judged else None
+    return {
+        "text": " and ".join(one.text for one in judged),
+        "met": all(one.passed for one in judged),
+        "found": None,
+        "parts": [one.facts for one in judged],
+    }
+
+
+def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Certificates, began: float) -> Provenance:
+    from flipproof.files import digest_of_file
+    from flipproof.report.summary import software
+
+    training, files, digests = source_name(data.train), {}, {}
+    if fitted.files:
+        from flipproof.streaming.sample import fingerprint
+
+        files = {"n_files": len(fitted.files), "n_bytes": sum(file.stat().st_size for file in fitted.files)}
+        digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
+    elif is_path(data.train):
+        digests[training] = digest_of_file(Path(data.train))
+    if is_path(data.test):
+        digests[source_name(data.test)] = digest_of_file(Path(data.test))
+    drawn_from = Path(data.train).name if is_path(data.train) else training
+    test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    return Provenance(
+        training=training,
+        test=test,
+        n_train=main.n_train,
+        n_test=len(fitted.test),
+        label=None if data.roles is None else data.roles.label,
+        columns=fitted.columns,
+        encoding=fitted.encoding,
+        learner={"name": choice.name, **_parameters_of(fitted.model)},
+        digests=digests,
+        versions=software(),
+        seconds=time.perf_counter() - began,
+        **files,
+    )
+
+
+def _parameters_of(model: Any) -> dict[str, Any]:
+    """Return a learner's parameters as plain values."""
+    left_out = ("features", "verbose")
+    own = {name: value for name, value in model.get_params(deep=False).items() if name not in left_out}
+    return dict(json.loads(json.dumps(own, default=str)))

@@ -1,0 +1,30 @@
+"""Read training and test rows from any source, select columns, encode them without labels, and fit a learner."""
+
+from flipproof.fitting.choices import (
+    FIT_STEPS,
+    DataChoice,
+    Fitted,
+    ModelChoice,
+    as_choices,
+    comes_in_blocks,
+    is_path,
+    settable_parameters,
+    source_name,
+)
+from flipproof.fitting.in_blocks import fit_in_blocks, training_files
+from flipproof.fitting.memory import fit
+
+__all__ = [
+    "FIT_STEPS",
+    "DataChoice",
+    "Fitted",
+    "ModelChoice",
+    "as_choices",
+    "comes_in_blocks",
+    "fit",
+    "fit_in_blocks",
+    "is_path",
+    "settable_parameters",
+    "source_name",
+    "training_files",
+]

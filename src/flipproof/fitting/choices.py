@@ -1,0 +1,340 @@
+"""The data and the model to fit: the caller's choices, the learner, the adversary, and the result of a fit."""
+
+from __future__ import annotations
+
+import inspect
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from flipproof.adversary import Adversary
+from flipproof.errors import InputError, Parameter, nearest
+from flipproof.learners.names import LEARNERS, LEARNERS_IN_BLOCKS
+
+if TYPE_CHECKING:
+    from flipproof.tables import TableEncoder, TextLayout
+    from flipproof.tables.roles import Roles, Rows
+
+#: Called with the name of each step before it begins.
+Step = Callable[[str], None]
+
+#: Steps that `fit` announces: reading, encoding and fitting.
+FIT_STEPS = 3
+
+#: Parameters of learners that cannot be set through `parameters`.
+OWN_PARAMETERS = ("noise", "method", "features", "classes", "n_jobs", "block_size", "verbose")
+
+#: Name of an array of labels in errors, in place of a column name.
+ARRAY_LABEL = "y"
+
+
+@dataclass(frozen=True)
+class DataChoice:
+    """The training and test rows, and how to read them.
+
+    Attributes
+    ----------
+    train
+        A path, a data frame, a pair (X, y), or rows in blocks.
+    test
+        As `train`, except blocks; labels are optional. None with `holdout`.
+    roles : Roles, optional
+        Roles of the columns; None for arrays and rows in blocks, which have no label column.
+    holdout : float, optional
+        Share of the training rows to hold out as test rows, instead of `test`.
+    seed : int
+        Random seed for `holdout`.
+    layout : TextLayout, optional
+        Layout of text files.
+    scale : str
+        Scaling of numbers, as in TableEncoder.
+    text_dimensions : int
+        Number of features per text column.
+    """
+
+    train: Any
+    test: Any = None
+    roles: Roles | None = None
+    holdout: float | None = None
+    seed: int = 0
+    layout: TextLayout | None = None
+    scale: str = "standard"
+    text_dimensions: int = 200
+
+
+@dataclass(frozen=True)
+class ModelChoice:
+    """The learner and the adversary.
+
+    Attributes
+    ----------
+    learner : str or estimator
+        One of LEARNERS, or an estimator, which is cloned.
+    parameters : mapping
+        Parameters of the learner.
+    classes : sequence
+        All classes; strings are converted to the type of the labels. If empty, classes are read from the labels.
+    noise
+        Noise of the learner, optional.
+    n_jobs : int, optional
+        Number of threads.
+    adversary : Adversary, optional
+        Adversary for the labels of the training rows as given.
+    allowed : sequence
+        Allowed label changes: pairs (old, new), or strings "OLD:NEW".
+    """
+
+    learner: Any = "ridge"
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    classes: Sequence[Any] = ()
+    noise: Any = None
+    n_jobs: int | None = None
+    adversary: Adversary | None = None
+    allowed: Sequence[Any] = ()
+
+    @property
+    def name(self) -> str:
+        """Name of the learner."""
+        return self.learner if isinstance(self.learner, str) else type(self.learner).__name__
+
+
+def as_choices(
+    train: Any,
+    test: Any = None,
+    *,
+    label: str | None = None,
+    learner: Any = "ridge",
+    parameters: Mapping[str, Any] | None = None,
+    classes: Sequence[Any] = (),
+    noise: Any = None,
+    n_jobs: int | None = None,
+    adversary: Adversary | None = None,
+    allowed: Sequence[Any] = (),
+    holdout: float | None = None,
+    seed: int = 0,
+    layout: TextLayout | None = None,
+    scale: str = "standard",
+    text_dimensions: int = 200,
+    **columns: Any,
+) -> tuple[DataChoice, ModelChoice]:
+    """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles."""
+    roles = _roles(train, label, columns)
+    data = DataChoice(train, test, roles, holdout, seed, layout, scale, text_dimensions)
+    return data, ModelChoice(learner, parameters or {}, tuple(classes), noise, n_jobs, adversary, tuple(allowed))
+
+
+def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | None:
+    """Return the roles of the columns; None for rows that are not a table."""
+    frame = train[0] if isinstance(train, tuple) and len(train) == 2 else train
+    if not is_path(train) and not hasattr(frame, "columns"):
+        for name, value in {"label": label, **others}.items():
+            if value:
+                raise InputError(Parameter(name), ": it requires a file or a data frame with columns.")
+        return None
+    if label is None and isinstance(train, tuple):
+        label = str(getattr(train[1], "name", None) or "label")
+    if not isinstance(label, str):
+        raise InputError(Parameter("label"), f": it must name the label column. Got {label!r} instead.")
+    from flipproof.tables.roles import Roles
+
+    several = {name: others.get(name, ()) for name in ("features", "drop", "text")}
+    listed = {name: (given,) if isinstance(given, str) else tuple(given) for name, given in several.items()}
+    return Roles(label, **{**others, **listed})
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A fitted learner and its test rows.
+
+    Attributes
+    ----------
+    model : estimator
+        The fitted learner.
+    test : Rows
+        Test rows.
+    X_test : array of shape (m, k)
+        Features of the test rows, as input of the model.
+    adversary : Adversary, optional
+        Adversary for the labels that the model was fitted to.
+    encoder : TableEncoder, optional
+        Encoder of the columns; None if the rows were given as numbers.
+    train : Rows, optional
+        Training rows; None if they were read in blocks.
+    files : tuple of paths
+        Files of training rows in blocks.
+    """
+
+    model: Any
+    test: Rows
+    X_test: NDArray[Any]
+    adversary: Adversary | None
+    encoder: TableEncoder | None
+    train: Rows | None = None
+    files: tuple[Path, ...] = ()
+
+    @property
+    def encoding(self) -> tuple[str, ...]:
+        """Descriptions of how the columns were encoded."""
+        return () if self.encoder is None else tuple(self.encoder.describe())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that were encoded as features."""
+        return () if self.encoder is None else tuple(self.test.features.column_names)
+
+
+def is_path(given: Any) -> bool:
+    """Whether rows are given as a path."""
+    return isinstance(given, (str, os.PathLike))
+
+
+def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
+    """Whether training rows are read in blocks."""
+    if is_path(train):
+        from flipproof.streaming.arrays import stands_for_files
+
+        return on_cluster or stands_for_files(Path(train))
+    if isinstance(train, tuple) or hasattr(train, "columns"):
+        return False
+    from flipproof.streaming import RowBlocks
+
+    return isinstance(train, RowBlocks)
+
+
+def keeps_rows_in_blocks(learner: Any) -> bool:
+    """Whether a learner takes training rows in blocks."""
+    from flipproof.streaming.classifiers import RowsInBlocks
+
+    return isinstance(learner, RowsInBlocks)
+
+
+def source_name(given: Any) -> str:
+    """Return the name of a source of rows in errors and reports: its path or type."""
+    if is_path(given):
+        return str(Path(given))
+    if isinstance(given, tuple):
+        return "arrays"
+    kind = type(given)
+    return f"{kind.__module__.partition('.')[0]} {kind.__name__}"
+
+
+def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: bool = False) -> Any:
+    """Return the unfitted learner for rows in memory or in blocks."""
+    given = {"classes": classes, "n_jobs": choice.n_jobs, "noise": choice.noise}
+    given = {name: value for name, value in given.items() if value is not None}
+    if isinstance(choice.learner, str):
+        kind = _learner_class(choice.learner, in_blocks)
+        known = list(inspect.signature(kind.__init__).parameters)[1:]
+        _check_parameters(choice, known)
+        return kind(**given, **choice.parameters)
+    if not hasattr(choice.learner, "get_params"):
+        raise InputError(
+            Parameter("learner"),
+            f": it must be one of {', '.join(LEARNERS)}, or an estimator. Got {choice.learner!r} instead.",
+        )
+    if in_blocks and not keeps_rows_in_blocks(choice.learner):
+        raise InputError(
+            Parameter("learner"),
+            f": {choice.name} needs all training rows in memory. For rows in blocks, use "
+            f"{' or '.join(LEARNERS_IN_BLOCKS.values())}.",
+        )
+    from sklearn.base import clone
+
+    model = clone(choice.learner)
+    learner = learner_inside(model)
+    _check_parameters(choice, list(learner.get_params(deep=False)))
+    learner.set_params(**given, **choice.parameters)
+    return model
+
+
+def settable_parameters(learner: str, in_blocks: bool = False) -> list[str]:
+    """Return the names of the parameters of a learner that can be set."""
+    known = list(inspect.signature(_learner_class(learner, in_blocks).__init__).parameters)[1:]
+    return [name for name in known if name not in OWN_PARAMETERS]
+
+
+def _learner_class(name: str, in_blocks: bool) -> Any:
+    import flipproof
+
+    if name not in LEARNERS:
+        raise InputError(
+            Parameter("learner"), f": {name!r} must be one of {', '.join(LEARNERS)}.{nearest(name, LEARNERS)}"
+        )
+    if in_blocks and name not in LEARNERS_IN_BLOCKS:
+        raise InputError(
+            Parameter("learner"),
+            f": {name} needs all training rows in memory. For rows in blocks, use {' or '.join(LEARNERS_IN_BLOCKS)}.",
+        )
+    return getattr(flipproof, (LEARNERS_IN_BLOCKS if in_blocks else LEARNERS)[name])
+
+
+def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
+    if choice.noise is not None and "noise" not in known:
+        raise InputError(Parameter("noise"), f": the learner {choice.name!r} has no noise.")
+    settable = [name for name in known if name not in OWN_PARAMETERS]
+    for name in choice.parameters:
+        if name not in settable:
+            raise InputError(
+                Parameter("parameters"), f": {name!r} must be one of {', '.join(settable)}.{nearest(name, settable)}"
+            )
+
+
+def learner_inside(model: Any) -> Any:
+    """Return the flipproof learner: the model itself, or the last step of a Pipeline."""
+    from flipproof.learners.certified import CertifiedClassifier
+    from flipproof.learners.pipeline import learner_in
+
+    learner = learner_in(model)
+    if not isinstance(learner, CertifiedClassifier):
+        raise InputError(
+            Parameter("learner"),
+            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead.",
+        )
+    return learner
+
+
+def class_set(choice: ModelChoice, labels: NDArray[Any]) -> list[Any] | None:
+    """Return the given classes in the type of the labels; None if no classes were given."""
+    from flipproof.tables.labels import typed_classes
+
+    return typed_classes(choice.classes, labels) if len(choice.classes) else None
+
+
+def table_encoder(data: DataChoice, roles: Roles) -> TableEncoder:
+    """Return an unfitted encoder of the columns."""
+    from flipproof.tables import TableEncoder
+
+    return TableEncoder(roles.text, scale=data.scale, text_dimensions=data.text_dimensions)
+
+
+def refuse_encoded_features(learner: Any) -> None:
+    """Raise InputError if a learner certifies against changed features: the encoding depends on the features."""
+    if learner.covers_features:
+        raise InputError(
+            Parameter("learner"),
+            ": certificates against changed features require arrays. The encoding of a table depends on the features "
+            "that may be changed.",
+        )
+
+
+def restricted(
+    given: Adversary | None, said: dict[str, Any], choice: ModelChoice, classes: NDArray[Any]
+) -> Adversary | None:
+    """Return the given adversary, restricted by columns and allowed changes; raise if a restriction is given twice."""
+    if len(choice.allowed):
+        from flipproof.tables.labels import allowed_changes
+
+        said = {**said, "allowed": allowed_changes(choice.allowed, classes)}
+    if not said:
+        return given
+    parameters = {"trusted": "trusted", "groups": "annotator", "allowed": "allowed"}
+    for name in said:
+        if given is not None and getattr(given, name) is not None:
+            raise InputError(
+                "give ", Parameter(parameters[name]), " only once: it is also set in ", Parameter("adversary"), "."
+            )
+    return replace(given or Adversary(), **said)

@@ -1,0 +1,191 @@
+"""Fit to training rows in blocks; columns of Parquet files are encoded from a sample of rows, without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from flipproof.assumptions import Assumption
+from flipproof.errors import InputError, Parameter
+from flipproof.fitting.choices import (
+    ARRAY_LABEL,
+    DataChoice,
+    Fitted,
+    ModelChoice,
+    Step,
+    class_set,
+    is_path,
+    make_learner,
+    refuse_encoded_features,
+    restricted,
+    table_encoder,
+)
+from flipproof.fitting.memory import array_test_rows, read_test_rows
+
+if TYPE_CHECKING:
+    from flipproof.streaming.parquet import Footer
+    from flipproof.streaming.sample import Sample
+    from flipproof.tables import TableEncoder
+    from flipproof.tables.roles import Roles
+
+
+def training_files(train: Path, test: Any) -> tuple[Path, ...]:
+    """Return the Parquet files with the training rows, sorted by name."""
+    from flipproof.streaming.arrays import PARQUET, found_files, stands_for_files
+
+    files = found_files(train, PARQUET)
+    for file in files:
+        if file.suffix.lower() not in PARQUET:
+            raise InputError(
+                Parameter("train"),
+                f": {str(file)!r} must end in {' or '.join(PARQUET)}: only Parquet files are read in blocks.",
+            )
+    among = is_path(test) and Path(test).resolve() in {file.resolve() for file in files}
+    if among and stands_for_files(train):
+        raise InputError(
+            Parameter("test"),
+            f": {str(Path(test))!r} is one of the training files in {str(train)!r}: move it to another folder, "
+            "or use a pattern that excludes it.",
+        )
+    return files
+
+
+def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any = None, verbose: int = 0) -> Fitted:
+    """Fit the learner to training rows in blocks; columns are encoded from a sample of them, without labels.
+
+    Parameters
+    ----------
+    data, choice
+        The rows and the learner.
+    step : callable
+        Called with the name of each step before it begins.
+    client : distributed.Client, or function that returns one, optional
+        Dask cluster that reads the rows. A function is called after all checks that need no cluster.
+    verbose : int
+        Whether to show the progress of each pass over the rows on stderr.
+    """
+    if data.holdout is not None or data.test is None:
+        raise InputError(
+            "training rows in blocks require ",
+            Parameter("test"),
+            "; ",
+            Parameter("holdout"),
+            " requires a single table.",
+        )
+    if is_path(data.train):
+        return _fit_to_files(data, choice, step, client, verbose)
+    test = array_test_rows(data.test)
+    model = make_learner(choice, list(choice.classes) or None, in_blocks=True).set_params(verbose=verbose)
+    step(f"Fitting {choice.name} to rows in blocks")
+    model.fit(data.train, client=_connected(client))
+    from flipproof.tables.labels import check_test_labels
+
+    check_test_labels(test.labels, model.classes_, ARRAY_LABEL)
+    return Fitted(model, test, test.features, restricted(choice.adversary, {}, choice, model.classes_), None)
+
+
+def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any, verbose: int) -> Fitted:
+    import pyarrow as pa
+
+    from flipproof.streaming import RowBlocks
+    from flipproof.streaming.parquet import Footer, vector_lengths
+    from flipproof.streaming.sample import draw_sample
+    from flipproof.tables.columns import as_labels
+    from flipproof.tables.labels import check_classes, check_test_labels
+    from flipproof.tables.roles import refuse_copies_of_the_label
+
+    train, roles = Path(data.train), data.roles
+    if roles is None:
+        raise InputError(Parameter("label"), ": it must name the label column.")
+    files = training_files(train, data.test)
+    footers = [Footer.read(str(file)) for file in files]
+    n_rows = sum(footer.metadata.num_rows for footer in footers)
+    names = _features_of_all(roles, footers, repr(str(train)))
+    rows_of = partial(RowBlocks.from_parquet, files, roles.label, names, roles.trusted, roles.annotator)
+    rows_of(encode=_nothing)  # checks the columns
+    vector_lengths(footers, names)
+    types = [footer.type_of(roles.label) for footer in footers]
+    typed = next((one for one in types if not pa.types.is_null(one)), pa.null())
+    no_labels = as_labels(roles.label, pa.chunked_array([], typed), repr(footers[0].path))
+    test = read_test_rows(data, roles, names, footers[0].schema, no_labels)
+    model = make_learner(choice, class_set(choice, no_labels), in_blocks=True).set_params(verbose=verbose)
+    _check_landmarks(model, n_rows)
+    if n_rows < 2:
+        raise ValueError(f"{str(train)!r} has {n_rows} rows, but at least 2 are required.")
+    connected = _connected(client)
+    step(f"Reading {n_rows:,} rows of {len(files):,} {'file' if len(files) == 1 else 'files'}")
+    sample = draw_sample(footers, names, roles.label, verbose)
+    refuse_copies_of_the_label(sample.features, sample.labels, roles.label)
+    if sample.is_everything or len(set(sample.labels.to_pylist())) > 1:
+        check_classes(as_labels(roles.label, sample.labels, repr(str(train))), roles.label, choice.classes)
+    step("Encoding the columns")
+    encoder = _fitted_to_sample(table_encoder(data, roles), sample)
+    X_test = encoder.transform(test.features)
+    step(f"Fitting {choice.name} to {n_rows:,} rows")
+    model.fit(rows_of(encode=encoder.transform), client=connected)
+    check_test_labels(test.labels, model.classes_, roles.label)
+    refuse_encoded_features(model)
+    encoded = {"n_encoded": sample.features.num_rows, "n_rows": sample.n_rows}
+    model.also_assume(Assumption("columns-encoded", encoded))
+    adversary = restricted(choice.adversary, {}, choice, model.classes_)
+    return Fitted(model, test, X_test, adversary, encoder, files=files)
+
+
+def _features_of_all(roles: Roles, footers: Sequence[Footer], source: str) -> list[str]:
+    """Return the feature columns; raise if a file has more columns than the first, unless `features` are given."""
+    from flipproof.streaming.parquet import all_index_columns
+    from flipproof.tables.roles import dropped_columns, feature_names
+
+    first, index = footers[0], all_index_columns(footers)
+    there = first.schema.names
+    everywhere = list(dict.fromkeys(name for footer in footers for name in footer.schema.names))
+    dropped = dropped_columns(roles, everywhere, source)
+    in_first = replace(roles, id=roles.id if roles.id in there else None, drop=tuple(dropped.intersection(there)))
+    names = feature_names(in_first, there, repr(str(first.path)), index)
+    if roles.features:
+        return names
+    known = {*there, *index, *dropped, roles.id}
+    for footer in footers:
+        more = [name for name in footer.schema.names if name not in known]
+        if more:
+            raise InputError(
+                f"{footer.path!r} has a column {more[0]!r}, but {first.path!r} does not: exclude it with ",
+                Parameter("drop"),
+                ", or select the columns with ",
+                Parameter("features"),
+                ".",
+            )
+    return names
+
+
+def _connected(client: Any) -> Any:
+    return client() if callable(client) else client
+
+
+def _check_landmarks(model: Any, n_rows: int) -> None:
+    from flipproof.learners.kernel import LARGEST_EXACT
+
+    if getattr(model, "n_components", 0) is None and n_rows <= LARGEST_EXACT:
+        raise InputError(
+            Parameter("learner", "kernel"),
+            ": set ",
+            Parameter("n_components", "N", of_learner=True),
+            f", the number of landmarks: without it, all pairs of the {n_rows:,} rows are compared, which needs all "
+            "rows in memory.",
+        )
+
+
+def _fitted_to_sample(encoder: TableEncoder, sample: Sample) -> TableEncoder:
+    try:
+        return encoder.fit(sample.features)
+    except ValueError as error:
+        if sample.is_everything:
+            raise
+        raise ValueError(f"in a sample of {sample.features.num_rows:,} of the training rows, {error}") from error
+
+
+def _nothing(table: Any) -> Any:
+    return table

@@ -1,0 +1,224 @@
+"""Fit to training rows in memory: read files, data frames or arrays, and encode columns without labels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.adversary import Adversary, check_adversary
+from flipproof.assumptions import Assumption
+from flipproof.errors import InputError, Parameter
+from flipproof.fitting.choices import (
+    ARRAY_LABEL,
+    DataChoice,
+    Fitted,
+    ModelChoice,
+    Step,
+    class_set,
+    is_path,
+    learner_inside,
+    make_learner,
+    refuse_encoded_features,
+    restricted,
+    source_name,
+    table_encoder,
+)
+from flipproof.values import as_values, column_of
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flipproof.tables.roles import Roles, Rows
+
+
+def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
+    """Read the rows, encode their columns without labels, and fit the learner.
+
+    Raises
+    ------
+    ValueError, OSError
+        If any input is invalid. The message is one line.
+    """
+    step(f"Reading {Path(data.train).name if is_path(data.train) else source_name(data.train)}")
+    rows = _read(data)
+    labels = rows.train.labels
+    label = ARRAY_LABEL if data.roles is None else data.roles.label
+    if labels is None:
+        raise ValueError(f"column {label!r} has no labels.")
+    from flipproof.tables.labels import check_classes, check_test_labels
+
+    check_classes(labels, label, choice.classes)
+    model = make_learner(choice, class_set(choice, labels))
+    encoder = None
+    X_train, X_test = rows.train.features, rows.test.features
+    if data.roles is not None:
+        step("Encoding the columns")
+        encoder = table_encoder(data, data.roles)
+        X_train, X_test = encoder.fit_transform(X_train), encoder.transform(X_test)
+    step(f"Fitting {choice.name} to {len(rows.train)} rows")
+    model.fit(X_train, labels)
+    learner = learner_inside(model)
+    check_test_labels(rows.test.labels, learner.classes_, label)
+    if encoder is not None:
+        refuse_encoded_features(learner)
+        learner.also_assume(Assumption("columns-encoded", {"n_encoded": len(rows.train), "n_rows": len(rows.train)}))
+    adversary = _adversary(data, choice, rows, learner.classes_)
+    return Fitted(model, rows.test, X_test, adversary, encoder, train=rows.train)
+
+
+@dataclass(frozen=True)
+class _ReadRows:
+    """Training and test rows; `kept` are the numbers of the training rows among all given rows, after a holdout."""
+
+    train: Rows
+    test: Rows
+    n_given: int
+    kept: NDArray[np.int64] | None = None
+
+
+def _read(data: DataChoice) -> _ReadRows:
+    if (data.test is None) == (data.holdout is None):
+        raise InputError("give either ", Parameter("test"), " or ", Parameter("holdout"), ".")
+    return _read_arrays(data) if data.roles is None else _read_tables(data, data.roles)
+
+
+def _read_arrays(data: DataChoice) -> _ReadRows:
+    if not (isinstance(data.train, tuple) and len(data.train) == 2):
+        raise InputError(
+            Parameter("train"),
+            f": it must be a path, a data frame, a pair (X, y) or RowBlocks. Got {type(data.train).__name__} instead.",
+        )
+    X, labels = data.train[0], as_values(data.train[1], "y")
+    n = X.shape[0] if hasattr(X, "shape") else len(X)
+    if labels.shape != (n,):
+        raise InputError(
+            Parameter("train"),
+            f": a pair (X, y) must have one label per row. Got {n} rows and {len(labels)} labels instead.",
+        )
+    if data.holdout is None:
+        return _ReadRows(_array_rows(X, labels), array_test_rows(data.test), n)
+    from flipproof.tables.roles import held_out
+
+    X, (kept, others) = np.asarray(X), held_out(n, data.holdout, data.seed)
+    train, test = (_array_rows(X[part], labels[part], part.tolist()) for part in (kept, others))
+    return _ReadRows(train, test, n, kept)
+
+
+def array_test_rows(test: Any) -> Rows:
+    """Return test rows given as an array or as a pair (X, y)."""
+    if is_path(test) or hasattr(test, "columns"):
+        raise InputError(
+            Parameter("test"), ": it must be an array or a pair (X, y), because the training rows are not a table."
+        )
+    X, y = test if isinstance(test, tuple) and len(test) == 2 else (test, None)
+    return _array_rows(X, None if y is None else as_values(y, "y"))
+
+
+def _array_rows(X: Any, labels: NDArray[Any] | None, ids: list[Any] | None = None) -> Rows:
+    from flipproof.tables.roles import Rows
+
+    features = X if hasattr(X, "shape") else np.asarray(X)
+    return Rows(features, labels, list(range(features.shape[0])) if ids is None else ids)
+
+
+def _read_tables(data: DataChoice, roles: Roles) -> _ReadRows:
+    from flipproof.tables.columns import index_columns
+    from flipproof.tables.roles import (
+        feature_names,
+        held_out,
+        numbered,
+        refuse_copies_of_the_label,
+        rows_to_predict,
+        training_rows,
+    )
+
+    table, source = _training_table(data, roles)
+    names = feature_names(roles, table.column_names, source, index_columns(table.schema))
+    refuse_copies_of_the_label(table.select(names), table[roles.label], roles.label)
+    if data.holdout is None:
+        train = training_rows(table, roles, names, source)
+        return _ReadRows(train, read_test_rows(data, roles, names, table.schema, train.labels), table.num_rows)
+    kept, others = held_out(table.num_rows, data.holdout, data.seed)
+    drawn = numbered(table)
+    train = training_rows(drawn.take(kept), roles, names, source)
+    return _ReadRows(train, rows_to_predict(drawn.take(others), roles, names, source), table.num_rows, kept)
+
+
+def _training_table(data: DataChoice, roles: Roles) -> tuple[pa.Table, str]:
+    if not is_path(data.train):
+        return _frame_table(data.train, roles, "train"), "the training table"
+    from flipproof.tables import read_table
+
+    path = Path(data.train)
+    return read_table(path, data.layout, part="train", as_words=roles.text, purposes=roles.purposes), repr(str(path))
+
+
+def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], schema: pa.Schema, train_labels: Any) -> Rows:
+    """Read test rows; features, schema and label type must match the training rows."""
+    from flipproof.tables import read_table
+    from flipproof.tables.columns import is_words
+    from flipproof.tables.roles import rows_to_predict
+
+    if not is_path(data.test):
+        table, source = _frame_table(data.test, roles, "test"), "the test table"
+        return rows_to_predict(table, roles, names, source, train_labels)
+    path = Path(data.test)
+    written = [field.name for field in schema if is_words(field.type)]
+    purposes = {name: purpose for name, purpose in roles.test_purposes.items() if name not in written}
+    table = read_table(path, data.layout, part="test", as_words=written, purposes=purposes)
+    return rows_to_predict(table, roles, names, repr(str(path)), train_labels)
+
+
+def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
+    """Convert a data frame, or a pair of a data frame and labels, to a table."""
+    from flipproof.tables.encoding import as_arrow
+
+    frame, y = given if isinstance(given, tuple) and len(given) == 2 else (given, None)
+    if not hasattr(frame, "columns"):
+        raise InputError(
+            Parameter(parameter), f": it must be a path or a data frame. Got {type(frame).__name__} instead."
+        )
+    table = as_arrow(frame)
+    if table.num_rows == 0:
+        raise InputError(Parameter(parameter), ": it has no rows.")
+    if y is None:
+        return table
+    labels = as_values(y, "y")
+    if labels.shape != (table.num_rows,):
+        raise InputError(
+            Parameter(parameter),
+            f": a pair (X, y) must have one label per row. Got {table.num_rows} rows and {len(labels)} labels instead.",
+        )
+    if roles.label in table.column_names:
+        raise InputError(
+            Parameter("label"),
+            f": {roles.label!r} is already a column. Give the labels only once, or choose another name.",
+        )
+    return table.append_column(roles.label, column_of(labels.tolist()))
+
+
+def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: NDArray[Any]) -> Adversary | None:
+    """Combine the given adversary, the columns and the allowed changes, for the training rows after a holdout."""
+    given = choice.adversary
+    check_adversary(given, rows.n_given)
+    if given is not None and rows.kept is not None:
+        given = replace(
+            given,
+            trusted=None if given.trusted is None else given.trusted[rows.kept],
+            groups=None if given.groups is None else given.groups[rows.kept],
+        )
+    said: dict[str, Any] = {}
+    if data.roles is not None:
+        from flipproof.tables.columns import as_mask, as_names
+
+        source = repr(source_name(data.train)) if is_path(data.train) else "the training table"
+        if data.roles.trusted:
+            said["trusted"] = as_mask(data.roles.trusted, rows.train.others[data.roles.trusted], source)
+        if data.roles.annotator:
+            said["groups"] = as_names(data.roles.annotator, rows.train.others[data.roles.annotator], source)
+    return restricted(given, said, choice, classes)

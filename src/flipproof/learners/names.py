@@ -1,0 +1,19 @@
+"""Short names of learners, for the command line and `flipproof.audit`: a learner is called like its module."""
+
+from flipproof import PUBLIC_NAMES
+
+#: Learners that need more than a table of rows and labels: rows without labels.
+NEED_MORE = ("propagation",)
+
+#: The public class of each learner.
+LEARNERS = {
+    home.removeprefix("learners."): name
+    for name, home in PUBLIC_NAMES.items()
+    if name.startswith("Certified") and home.startswith("learners.") and not home.endswith(NEED_MORE)
+}
+
+#: The same for training rows in blocks.
+LEARNERS_IN_BLOCKS = {"ridge": "StreamingRidgeClassifier", "kernel": "StreamingKernelClassifier"}
+
+#: Learners whose attacks are known exactly.
+LABEL_LINEAR = tuple(name for name in LEARNERS if name != "partition")

@@ -1,0 +1,52 @@
+"""Numbers for people, rounded down: no number shown is larger than what was proved.
+
+Soundness: numbers are rounded in rational arithmetic, from the exact value of a float. The one exception is shares of
+rows: 0.29 as a float is slightly below 29 of 100, but is shown as 29 %, since it is the float nearest to that share.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+
+def significant(value: float | Fraction, digits: int = 3) -> str:
+    """Write a radius, or another positive number, with `digits` significant digits, rounded down."""
+    if value <= 0 or not math.isfinite(value):
+        return f"{float(value):g}"
+    exact = Fraction(value)
+    power = math.floor(math.log10(float(value)))
+    power += (exact >= Fraction(10) ** (power + 1)) - (exact < Fraction(10) ** power)  # the logarithm was rounded
+    places = digits - 1 - power
+    shown = math.floor(exact * Fraction(10) ** places)
+    if places <= 0:
+        return f"{shown * 10**-places:,}"
+    whole, rest = divmod(shown, 10**places)
+    return f"{whole}.{rest:0{places}d}".rstrip("0").rstrip(".")
+
+
+def share_of(part: float, whole: float) -> str:
+    """Write a share in percent with two significant digits, rounded down."""
+    if part <= 0 or whole <= 0:
+        return "0%"
+    if part >= whole:
+        return "100%"
+    return f"{significant(100 * Fraction(part) / Fraction(whole), 2)}%"
+
+
+def percent(share: float) -> str:
+    """Write a share of rows in percent with one decimal, rounded down."""
+    tenths = _parts_within(share, 1000)
+    return f"{tenths // 10}.{tenths % 10}%"
+
+
+def four_decimals(share: float) -> str:
+    """Write a share of rows as a number up to 1 with four decimals, rounded down: 0.89996 is not 0.9."""
+    parts = _parts_within(share, 10_000)
+    return f"{parts // 10_000}.{parts % 10_000:04d}"
+
+
+def _parts_within(share: float, parts: int) -> int:
+    """Return how many of `parts` equal parts a share contains; one more if the share is the float of that fraction."""
+    count = math.floor(Fraction(share) * parts)
+    return count + 1 if (count + 1) / parts == share else count

@@ -1,0 +1,143 @@
+"""Requirements on certificates: parse them, measure them, and decide whether they are met."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.certificates import Certificates
+from flipproof.errors import InputError, Parameter
+from flipproof.metrics import certified_accuracy, certified_recall, n_certified
+
+NUMBER = r"\d+(?:\.\d*)?|\.\d+"
+ACCURACY = re.compile(rf"accuracy\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII)
+RECALL = re.compile(rf"recall\s+(.+?)\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII | re.DOTALL)
+RADIUS = re.compile(rf"radius\s*>=\s*(\d+)(?:\s*@\s*({NUMBER}))?", re.ASCII)
+
+EXAMPLES = "'accuracy >= 0.9 @ 20', 'recall spam >= 0.6 @ 5', 'radius >= 3' or 'radius >= 3 @ 0.95'"
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """A share of test rows whose predictions must be certified at a number of flips.
+
+    Attributes
+    ----------
+    measure : {"accuracy", "recall", "radius"}
+        "accuracy": share of all test rows that are correct and certified; "recall": the same for the test rows of one
+        class; "radius": share of all test rows that are certified, correct or not.
+    share : float
+        The required share.
+    flips : int
+        Number of flips at which predictions must be certified.
+    text : str
+        The requirement as written.
+    label
+        The class of a recall, as written.
+    """
+
+    measure: str
+    share: float
+    flips: int
+    text: str
+    label: Any = None
+
+    @classmethod
+    def parse(cls, text: str) -> Requirement:
+        """Parse a requirement, for example ``"accuracy >= 0.9 @ 20"``.
+
+        Raises
+        ------
+        ValueError
+            If the text is not a requirement.
+        """
+        given = text.strip()
+        if found := ACCURACY.fullmatch(given):
+            return cls("accuracy", _share(found[1], text), int(found[2]), text)
+        if found := RECALL.fullmatch(given):
+            return cls("recall", _share(found[2], text), int(found[3]), text, found[1])
+        if found := RADIUS.fullmatch(given):
+            return cls("radius", _share(found[2] or "1", text), int(found[1]), text)
+        raise InputError(Parameter("requirements"), f": {text!r} must be a requirement, for example {EXAMPLES}.")
+
+    def judge(self, certificates: Certificates, y_true: NDArray[Any] | None) -> Judgement:
+        """Measure the share in certificates, and compare it with the required share."""
+        found = self._found(certificates, y_true)
+        return Judgement(self, found, found >= self.share)
+
+    def _found(self, certificates: Certificates, y_true: NDArray[Any] | None) -> float:
+        if self.measure == "radius":
+            return n_certified(certificates, [self.flips])[0] / len(certificates)
+        if y_true is None:
+            raise InputError(f"{self.text} requires labels of the test rows.")
+        if self.measure == "accuracy":
+            return float(certified_accuracy(y_true, certificates, [self.flips])[0])
+        found = float(certified_recall(y_true, certificates, [self.flips])[0, self._code(certificates)])
+        if np.isnan(found):
+            raise InputError(Parameter("requirements"), f": {self.text!r}: no test row has class {self.label!r}.")
+        return found
+
+    def _code(self, certificates: Certificates) -> int:
+        """Return the position of the class of a recall."""
+        known = certificates.classes.tolist()
+        for code, one in enumerate(known):
+            if one == self.label or str(one) == str(self.label):
+                return code
+        listed = ", ".join(map(str, known[:10]))
+        raise InputError(
+            Parameter("requirements"),
+            f": {self.text!r}: the class must be one of {listed}. Got {self.label!r} instead.",
+        )
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """A requirement and its outcome.
+
+    Attributes
+    ----------
+    requirement : Requirement
+        The requirement.
+    found : float
+        The share found.
+    passed : bool
+        Whether the requirement is met.
+    """
+
+    requirement: Requirement
+    found: float
+    passed: bool
+
+    @property
+    def required(self) -> float:
+        """The required share."""
+        return self.requirement.share
+
+    @property
+    def text(self) -> str:
+        """The requirement as written."""
+        return self.requirement.text
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """The outcome as an entry of a report."""
+        return {"text": self.text, "met": self.passed, "found": self.found}
+
+
+def as_requirements(given: Iterable[str | Requirement]) -> tuple[Requirement, ...]:
+    """Return requirements; parse those given as text."""
+    if isinstance(given, str | Requirement):
+        given = (given,)
+    return tuple(Requirement.parse(one) if isinstance(one, str) else one for one in given)
+
+
+def _share(text: str, whole: str) -> float:
+    share = float(text)
+    if share > 1:
+        raise InputError(Parameter("requirements"), f": {whole!r} must have a share between 0 and 1.")
+    return share

@@ -1,0 +1,53 @@
+"""Numbers for people are never larger than what was proved."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from flipproof.readable import four_decimals, percent, share_of, significant
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (0.5, "0.5"),
+        (0.3, "0.299"),  # the float is below 3/10
+        (0.30000000000000004, "0.3"),
+        (0.99999, "0.999"),
+        (1.0, "1"),
+        (999.9999999999999, "999"),
+        (1000.0, "1,000"),
+        (123456.0, "123,000"),
+        (1e-7, "0.0000000999"),
+        (0.0, "0"),
+        (5e-324, "0." + 323 * "0" + "494"),
+        (math.inf, "inf"),
+    ],
+)
+def test_significant_digits(value, shown):
+    assert significant(value) == shown
+
+
+@given(st.floats(min_value=1e-300, max_value=1e300), st.integers(1, 6))
+def test_no_radius_is_shown_larger_and_three_digits_are_enough(value, digits):
+    shown = Fraction(significant(value, digits).replace(",", ""))
+    assert shown <= Fraction(value) < shown * (1 + Fraction(11, 10 ** (digits)))
+
+
+@given(st.integers(1, 10**6).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_shares_of_rows_are_rounded_down_and_only_once(rows):
+    part, whole = rows
+    assert Fraction(percent(part / whole)[:-1]) == Fraction(1000 * part // whole, 10)
+    assert Fraction(four_decimals(part / whole)) == Fraction(10_000 * part // whole, 10_000)
+    assert Fraction(share_of(part, whole)[:-1]) <= Fraction(100 * part, whole)
+
+
+def test_what_is_no_share_of_rows_is_rounded_down():
+    assert percent(0.29) == "29.0%"
+    assert percent(math.nextafter(0.29, 0)) == "28.9%"
+    assert (percent(1.0), share_of(3, 3)) == ("100.0%", "100%")
+    assert share_of(20, 4180) == "0.47%"
+    assert share_of(1, 0) == share_of(0, 5) == "0%"

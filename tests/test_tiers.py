@@ -1,0 +1,40 @@
+"""The first tier of tests needs nothing but the extra `test`, and skips nothing."""
+
+import ast
+from pathlib import Path
+
+from tiers import mostly_slow
+
+TESTS = Path(__file__).parent
+
+#: Packages that only `pytest --all` needs.
+OTHERS = {"selenium", "torch", "umap"}
+
+
+def imported(node):
+    """Return the packages that a statement at the top of a module imports, or skips all of the module without."""
+    if isinstance(node, ast.Import):
+        return {one.name.split(".")[0] for one in node.names}
+    if isinstance(node, ast.ImportFrom):
+        return {(node.module or "").split(".")[0]}
+    calls = [one for one in ast.walk(node) if isinstance(one, ast.Call) and isinstance(node, ast.Assign | ast.Expr)]
+    return {
+        call.args[0].value.split(".")[0]
+        for call in calls
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "importorskip"
+    }
+
+
+def test_files_that_need_more_are_marked():
+    for file in TESTS.rglob("*.py"):
+        tree = ast.parse(file.read_text("utf-8"))
+        if set().union(*map(imported, tree.body)) & OTHERS:
+            marks = [ast.unparse(node) for node in tree.body if isinstance(node, ast.Assign)]
+            assert {"pytestmark = pytest.mark.deep", "pytestmark = pytest.mark.browser"} & set(marks), file
+
+
+def test_most_values_are_slow():
+    first, second, third = mostly_slow(["a", ("b", 1), "c"], fast=(0,))
+    assert first == "a"
+    assert (second.values, third.values) == (("b", 1), ("c",))
+    assert [mark.name for one in (second, third) for mark in one.marks] == ["slow", "slow"]
