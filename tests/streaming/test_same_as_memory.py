@@ -476,7 +476,7 @@ class TestRefusals:
             lambda: labels_to_audit(model, self.Z),
             lambda: flipproof.collective_certify(model, self.Z, 3),
         ):
-            with pytest.raises(ValueError, match="needs the training rows in memory, .*StreamingRidgeClassifier"):
+            with pytest.raises(ValueError, match=r"needs the training rows in memory, .*StreamingRidgeClassifier"):
                 ask()
         for name in ("vote_weights", "votes_on", "offsets_on", "powers", "label_codes_"):
             assert not hasattr(model, name)
