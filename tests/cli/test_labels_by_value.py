@@ -155,7 +155,7 @@ def test_colons_of_names_in_a_change(typed, pair):
 
 
 def test_a_change_that_can_be_read_in_two_ways_is_refused(tmp_path, certified):
-    said = r"'a:b:c' can be is ambiguous. Mark colons of names: a:b\:c or a\:b:c."
+    said = r"'a:b:c' is ambiguous. Escape the colons that belong to names: a:b\:c or a\:b:c."
     with pytest.raises(ValueError, match="is ambiguous") as error:
         allowed_changes(["a:b:c"], NAMES)
     assert str(error.value) == f"'allowed': {said}"
@@ -169,5 +169,5 @@ def test_changes_and_classes_of_numbers_are_typed_by_value():
     assert typed_classes(["1.0", "18446744073709551615"], numbers) == [1, 2**64 - 1]
     with pytest.raises(ValueError, match="Got '9007199254740992'"):
         allowed_changes(["9007199254740992:0"], numbers)
-    with pytest.raises(ValueError, match=r"labels are numbers, but got 1\.5"):
+    with pytest.raises(ValueError, match=r"classes must be numbers.* Got 1\.5"):
         typed_classes(["1.5"], numbers)

@@ -66,7 +66,7 @@ def test_headline_of_fragile_predictions_says_so(problem):
     assert headline["text"] == "Only 33.3% of predictions are certified against one changed label."
     half = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 31, 3, 0))
     assert "any 3 of 100 training labels (3%)" in summarize({"exact": half})["headline"]["text"]
-    assert "50% of the predictions" in summarize({"exact": half})["headline"]["text"]
+    assert "50% of predictions" in summarize({"exact": half})["headline"]["text"]
 
 
 def test_an_abstention_never_stands(problem):
@@ -274,7 +274,7 @@ def test_what_does_not_belong_together_is_refused(problem):
     with pytest.raises(ValueError, match="'attack' parameter of summarize must be for the same classifier"):
         summarize({"annotators": annotators}, attack=attack)
     for name, wanted in (("y_true", 60), ("test_ids", 60), ("train_ids", 100), ("y_train", 100)):
-        with pytest.raises(ValueError, match=f"The '{name}' of a report must be {wanted} values"):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter of summarize must have {wanted} values"):
             summarize(exact, **{name: [1, 2]})
     with pytest.raises(ValueError, match="none of the classes"):
         summarize(exact, y_true=["a"] * 60)
