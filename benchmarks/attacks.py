@@ -2,12 +2,13 @@
 
     python benchmarks/attacks.py --data-dir DIR [--rows 200] [--jobs 2] [--figures docs/images]
 
-Undefended: logistic regression on frozen features, attacked by influence and distance, forward and in reverse, the best
-of each test row (Appendix C.1 of the paper); every success is confirmed by a refit. How many flips it takes is a matter
-of the penalty and of the features, so there is a line for several of each. Seconds are wall time and processor time.
+Undefended: logistic regression on frozen features, attacked by influence and distance, forward and in reverse; the best
+attack on each test row counts (Appendix C.1 of the paper), and every success is confirmed by a refit. The number of
+flips depends on the penalty and on the features, so there are lines for several of each. Seconds are wall time and
+processor time.
 
 Certified: the paper's classifier at several q on all test rows (Appendix C.2), and the number of rows whose certificate
-exceeds the attack on the same row, by any method: it must be 0. --figures draws the curves.
+by any method exceeds the attack on the same row: this must be 0. --figures draws the curves.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ class Problem:
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder that holds mnist/ and dogfish/")
-    parser.add_argument("--rows", type=int, default=200, help="test rows of the undefended tables, drawn at random")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder with mnist/ and dogfish/")
+    parser.add_argument("--rows", type=int, default=200, help="number of random test rows of the undefended tables")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
     parser.add_argument("--figures", type=Path, help="folder to draw the panels into")
     options = parser.parse_args()
@@ -76,7 +77,7 @@ def main():
     for size in (50, 5):
         for C in (1e-2, 1.0):
             line(f"tinynet, {size} principal components", reduced(images, PCA(size, random_state=0)), C, options)
-    # without an intercept the features must not be centred, or every prediction drifts to class 0 as q grows
+    # without an intercept the features must not be centred: otherwise all predictions drift to class 0 as q grows
     panel("attacks-dogfish.png", reduced(images, TruncatedSVD(5, random_state=0)), undefended, options)
 
 
@@ -86,10 +87,10 @@ def reduced(problem, features):
 
 
 def network_of_other_digits(problem, data_dir):
-    """Return what the last layer of a network sees that has learned to tell the other digits apart."""
+    """Return the inputs of the last layer of a network that was trained on the other digits."""
     X, y = mnist(data_dir, "train", (0, 2, 3, 4, 5, 6, 8, 9))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)  # 20 rounds are enough
+        warnings.simplefilter("ignore", ConvergenceWarning)  # 20 iterations are enough
         net = MLPClassifier((256, 50), max_iter=20, random_state=0).fit(X / 255, y)
     X, Z = problem.X, problem.Z
     for weights, offsets in list(zip(net.coefs_, net.intercepts_, strict=True))[:-1]:
@@ -98,7 +99,7 @@ def network_of_other_digits(problem, data_dir):
 
 
 def heading(problem, paper):
-    print(f"\n**{problem.name}**, undefended: accuracy under attack at so many flips\n")
+    print(f"\n**{problem.name}**, undefended: accuracy under attack, by number of flips\n")
     flips = " | ".join(map(str, problem.flips))
     print(f"| features | C | clean | {flips} | median flips | refits | seconds (cpu) |")
     print("|---" * (len(problem.flips) + 6) + f"|\n{paper}", flush=True)
@@ -130,9 +131,9 @@ def panel(file, problem, undefended, options):
 
 
 def certified_and_attacked(problem, q) -> tuple[dict, SmoothedAttackResult]:
-    """Print the accuracies of one noise, and how many certificates an attack refutes."""
+    """Print the accuracies at one noise, and the number of certificates that an attack refutes."""
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LabelDependenceWarning)  # the paper's lambda, kept as it is under attack
+        warnings.simplefilter("ignore", LabelDependenceWarning)  # the paper's lambda, held fixed under attack
         model = CertifiedRidgeClassifier(noise=q, regularization="paper", fit_intercept=False).fit(problem.X, problem.y)
     attack, exact = smoothed_attack(model, problem.Z), worst_flips(model, problem.Z)
     assert np.array_equal(attack.flips_needed, exact.flips_needed)
@@ -155,7 +156,7 @@ def certified_and_attacked(problem, q) -> tuple[dict, SmoothedAttackResult]:
 
 
 def draw(path, problem, undefended, curves):
-    """Solid: certified by the tight method. Dashed: the attack's upper bound, where the prediction changes."""
+    """Draw certified accuracy by the tight method (solid) and the attack's upper bound (dashed)."""
     import matplotlib.pyplot as plt
 
     flips = np.arange(problem.most_flips_drawn + 1)
@@ -166,7 +167,7 @@ def draw(path, problem, undefended, curves):
         bound = attack.accuracy_of_bound(problem.truth, flips)
         axes.plot(flips, bound, color=colour, ls=":", label=f"q = {q:g}, attacked until the bound is 1/2")
         attacked = attack.accuracy(problem.truth, flips)
-        axes.plot(flips, attacked, color=colour, ls="--", label=f"q = {q:g}, attacked until it predicts otherwise")
+        axes.plot(flips, attacked, color=colour, ls="--", label=f"q = {q:g}, attacked until it changes")
     result, truth = undefended
     axes.plot(flips, result.accuracy(truth, flips), color="0.4", ls="--", label="undefended, attacked")
     axes.set(xlabel="label flips, aimed at each test row", ylabel="accuracy", ylim=(0, 1), xlim=(0, flips[-1]))

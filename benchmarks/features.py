@@ -1,11 +1,11 @@
-"""Label-free features compared: the tables of docs/features.md.
+"""Comparison of label-free features: the tables of docs/features.md.
 
     python benchmarks/features.py --data-dir DIR [--full] [--simclr FILE]
 
-Certified accuracy of `CertifiedRidgeClassifier()`, exact, with its label-free lambda, at numbers of changed labels.
---full adds the network on all other digits and, if `DIR/cifar10` holds the images of CIFAR10, the features of those,
-which include training a small SimCLR network (half an hour). It is kept in FILE after every epoch, and gone on with
-from there. With the kernels and the one thread of `flipproof reproduce cifar10` it is the network of that.
+Exact certified accuracy of `CertifiedRidgeClassifier()`, with its label-free lambda, by number of changed labels.
+--full adds the network on all other digits and, if `DIR/cifar10` has the images of CIFAR10, features of these, which
+include training a small SimCLR network (half an hour). It is saved in FILE after every epoch, and resumed from there.
+It uses the kernels and the single thread of `flipproof reproduce cifar10`, so the network is the same.
 """
 
 # ruff: noqa: E402
@@ -17,7 +17,7 @@ from pathlib import Path
 
 from flipproof.processor import use_same_kernels
 
-use_same_kernels()  # before anything numerical is loaded
+use_same_kernels()  # before numerical libraries are loaded
 
 import numpy as np
 from sklearn.decomposition import PCA
@@ -34,11 +34,11 @@ OTHER_DIGITS = (0, 2, 3, 4, 5, 6, 8, 9)
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the data sets, one folder each")
-    parser.add_argument("--full", action="store_true", help="also what takes long")
+    parser.add_argument("--data-dir", type=Path, required=True, help="folder of the data sets, with one subfolder each")
+    parser.add_argument("--full", action="store_true", help="include slow parts")
     parser.add_argument("--simclr", type=Path, metavar="FILE", help="checkpoint of SimCLR")
     options = parser.parse_args()
-    torch_for("This benchmark")  # threads of what is imported later are not limited
+    torch_for("This benchmark")  # imported first: the limit does not apply to later imports
     with threadpool_limits(limits=1):
         digits(options.data_dir, options.full)
         patches(options.data_dir)

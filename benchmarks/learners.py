@@ -1,9 +1,9 @@
-"""Every learner beside plain ridge on the same rows: the table in docs/learners.md.
+"""Comparison of all learners with ridge on the same rows: the tables in docs/learners.md.
 
     python benchmarks/learners.py --data-dir DIR [--full]
 
-Certified accuracy, exact (for partitions: the vote gap), at numbers of changed labels. All parameters are given here,
-none is chosen by labels. --full adds all of MNIST (10,000 test rows; minutes).
+Exact certified accuracy (for partitions: by the vote gap), by number of changed labels. All parameters are fixed here;
+none is chosen with labels. --full adds all of MNIST (10,000 test rows; minutes).
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SCALED = StandardScaler()
 
 
 def tables(data_dir):
-    """Yield the two tables, split in a fixed way, with the learners that are meant for them."""
+    """Yield the two tables with a fixed split, and the learners for them."""
     flips = (0, 10, 35, 70, 170)
     for name, read in (("Spambase", spambase), ("Phishing websites", phishing)):
         X, y = read(data_dir)
@@ -117,7 +117,7 @@ def show(name, data, unlabeled, flips, learners):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, required=True, help="folder with spambase/, phishing_websites/, ...")
-    parser.add_argument("--full", action="store_true", help="all of MNIST too")
+    parser.add_argument("--full", action="store_true", help="include all of MNIST")
     arguments = parser.parse_args()
     for group in (tables, digits_and_dogs, *([all_digits] if arguments.full else [])):
         for one in group(arguments.data_dir):

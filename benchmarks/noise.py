@@ -1,4 +1,4 @@
-"""How the radius moves with the noise q: the figures in docs/theory.md.
+"""How the radius depends on the noise q: the numbers in docs/theory.md.
 
     python benchmarks/noise.py [--data-dir DIR]
 

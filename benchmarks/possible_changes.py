@@ -1,9 +1,9 @@
-"""What `Adversary(allowed=...)` costs with many classes: seconds of exact certificates with it, over those without it.
+"""Cost of `Adversary(allowed=...)` with many classes: time of exact certificates with it, relative to without it.
 
     python benchmarks/possible_changes.py
 
 Random rows and labels on one thread, best of three. The tables of possible changes are a single pair, a ring (each
-class into the next), half of all pairs at random, and all pairs but one.
+class into the next), a random half of all pairs, and all pairs except one.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def main():
         rng = np.random.default_rng(0)
         X, Z, y = rng.normal(size=(n, 20)), rng.normal(size=(m, 20)), rng.integers(n_classes, size=n)
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # more classes than rows look like regression to scikit-learn
+            warnings.simplefilter("ignore")  # scikit-learn warns about more classes than rows
             model = CertifiedRidgeClassifier(classes=range(n_classes)).fit(X, y)
         alone = seconds(lambda model=model, Z=Z: model.certify(Z))
         cells = [f"{n_classes:,}", f"{n:,}", f"{1000 * alone / m:.1f} ms a row"]

@@ -1,4 +1,4 @@
-"""How accuracy and radius move with the precision of the votes: the table in docs/precision.md.
+"""How accuracy and radius depend on the precision of the votes: the tables in docs/precision.md.
 
     python benchmarks/precision.py [--data-dir DIR]
 
@@ -62,9 +62,9 @@ def sweep(name, X, Z, y, y_test):
 
 
 def for_each_data_set(sweep, description):
-    """Read the command line and call `sweep(name, X, Z, y, y_test)` on the data sets that are there."""
+    """Read the command line and call `sweep(name, X, Z, y, y_test)` for each available data set."""
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, help="folder with mnist/, which holds the four IDX files of MNIST")
+    parser.add_argument("--data-dir", type=Path, help="folder with mnist/, which contains the four IDX files of MNIST")
     folder = parser.parse_args().data_dir
     sweep("Digits, 1 against 7", *digits((1, 7)))
     sweep("Digits, all ten", *digits(range(10)))

@@ -1,4 +1,4 @@
-"""Problems of the sizes that the benchmarks name, and the unit that they are measured in."""
+"""Problems of the sizes in the benchmarks, and the unit of time."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Problem:
     Z: np.ndarray
     model: CertifiedRidgeClassifier
 
-    def unit(self, buffer={}):  # noqa: B006 - the buffer is kept, so that no time goes into asking for memory
-        """Compute U: alpha by one float64 product, and one exp over it, in the learner's own blocks and threads."""
+    def unit(self, buffer={}):  # noqa: B006 - the buffer is reused, so that no time is spent on allocation
+        """Compute U: alpha by one float64 product, and one exp over it, in the learner's blocks and threads."""
         rows = min(block_rows(self.size.n, self.size.K, self.model.precision, MEMORY_BUDGET), self.size.m)
         if buffer.get("shape") != (rows, self.size.n):
             buffer.clear()
@@ -51,7 +51,7 @@ class Problem:
 
 
 def make(size, precision=10, seed=0, noise=0.1):
-    """Draw normal clusters, one per class, that overlap as real classes do, and fit."""
+    """Draw overlapping normal clusters, one per class, and fit."""
     rng = np.random.default_rng(seed)
     centres = rng.normal(size=(size.K, size.k)) * 3.5 / np.sqrt(size.k)
     y = rng.integers(size.K, size=size.n)
@@ -62,7 +62,7 @@ def make(size, precision=10, seed=0, noise=0.1):
 
 
 def at_precision(problem, precision):
-    """Return the same problem with votes of other bits; the decomposition of the features does not depend on them."""
+    """Return the same problem with another precision; the decomposition of the features does not depend on it."""
     model = problem.model
     model.precision = model.precision_ = precision
     return problem

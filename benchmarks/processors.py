@@ -1,12 +1,13 @@
-"""Do networks come out the same on processors of different makes? Train some steps on this one and on emulated ones.
+"""Check that training gives identical networks on processors of different vendors, with emulated processors.
 
     python benchmarks/processors.py
 
 Needs Linux on x86-64 and QEMU's user emulation (Debian: `apt-get install qemu-user`). Both networks of the reproduction
-are trained for a few steps with the kernels of `flipproof.processor`, here and under QEMU as an Intel Haswell, an Intel
-Skylake and an AMD EPYC, and a checksum of their weights and of their answers is printed. QEMU knows no AVX-512, which
-those kernels do not use. Its square roots and reciprocals by approximation are those of no make, so what rests on them
-shows. The networks are narrow and the batches small: QEMU takes a minute or two for each processor all the same.
+are trained for a few steps with the kernels of `flipproof.processor`, on this processor and under QEMU as an Intel
+Haswell, an Intel Skylake and an AMD EPYC; a checksum of their weights and outputs is printed. QEMU does not support
+AVX-512, which these kernels do not use. Its approximate square roots and reciprocals differ from those of all vendors,
+so a dependence on them becomes visible. The networks are narrow and the batches small, but QEMU still takes a minute or
+two for each processor.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ import sys
 from flipproof.processor import SAME_KERNELS
 
 EMULATED = ("Haswell", "Skylake-Server", "EPYC")
-#: Images in all, images of a batch, channels of the first stage of the ResNet.
+#: Number of images, batch size, channels of the first stage of the ResNet.
 N_IMAGES, BATCH_SIZE, WIDTH = 24, 8, 4
 STEPS_OPTION = "--steps-here"
 
@@ -34,7 +35,7 @@ def main():
         return 0
     emulator = shutil.which("qemu-x86_64")
     if emulator is None:
-        raise SystemExit("There is no qemu-x86_64: apt-get install qemu-user")
+        raise SystemExit("qemu-x86_64 is not installed: apt-get install qemu-user")
     script = [os.path.realpath(sys.executable), __file__, STEPS_OPTION]
     processors = {"this one": [], **{model: [emulator, "-cpu", model] for model in EMULATED}}
     environment = {**os.environ, **SAME_KERNELS, "PYTHONPATH": os.pathsep.join(sys.path)}
@@ -45,7 +46,7 @@ def main():
             raise SystemExit(f"{name}: failed\n{ran.stderr}")
         digests.add(ran.stdout)
         print(f"{name:15} {ran.stdout}", flush=True)
-    print("all the same" if len(digests) == 1 else "NOT the same")
+    print("all identical" if len(digests) == 1 else "NOT identical")
     return 0 if len(digests) == 1 else 1
 
 
@@ -56,7 +57,7 @@ def some_steps():
     from flipproof.features import CNNFeatures, SimCLRFeatures
     from flipproof.features.training import torch_for
 
-    torch_for("This benchmark")  # threads of what is imported later are not limited
+    torch_for("This benchmark")  # imported first: the limit does not apply to later imports
     rng = np.random.default_rng(0)
     digits, classes = rng.integers(0, 256, (N_IMAGES, 28 * 28)), np.arange(N_IMAGES) % 8
     photographs = rng.integers(0, 256, (N_IMAGES, 32 * 32 * 3))

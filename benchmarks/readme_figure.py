@@ -1,4 +1,4 @@
-"""Draw docs/images/digits.png, the figure of the README: its example, and neighbours beside it."""
+"""Draw docs/images/digits.png, the figure of the README: its example, compared with nearest neighbours."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""Real data sets of a folder as plain arrays, labels as words; for benchmarks and tests."""
+"""Real data sets from a folder as plain arrays with labels as words; for benchmarks and tests."""
 
 from functools import lru_cache
 
@@ -33,7 +33,7 @@ def mnist(data_dir, part, digits=range(10)):
 def dogfish(data_dir, network="lite0"):
     """1,800 training and 600 test images of dogs (1) and fish (0), as features of a network.
 
-    "lite0" was trained on dogs and fish among others, "tinynet" on neither.
+    "lite0" was trained on images that include dogs and fish, "tinynet" on neither.
     """
     data = datasets.load_dogfish(kind=network, data_home=data_dir)
     return data.X_train, data.y_train, data.X_test, data.y_test

@@ -1,10 +1,11 @@
-"""More rows than memory, and more than one process: what it costs. One command runs everything:
+"""Cost of rows that do not fit in memory, and of several processes. One command runs everything:
 
     python benchmarks/scale.py [--json results.json] [--only constants|ratios|large] [--folder DIR] [--rows N]
 
-constants: seconds per training row of each pass, per vote, per byte added up, per task: what `scale_simulation.py`
-draws from. ratios: certificates by two workers of one thread against one, and against the learner in memory with two
-threads, in the same run. large: rows in files, by two workers with 2 GiB each and by one process with 1 GiB.
+constants: seconds per training row of each pass, per vote, per byte added up, per task: the input of
+`scale_simulation.py`. ratios: certificates with two workers of one thread compared with one worker, and with the
+learner in memory with two threads, in the same run. large: rows in files, with two workers of 2 GiB each and with one
+process of 1 GiB.
 """
 
 from __future__ import annotations
@@ -36,16 +37,16 @@ from flipproof.streaming.voting import BlockRights, Tally, Voters
 COLUMNS = 64
 CLASSES = 2
 
-#: Of the comparison.
+#: Sizes of the comparison.
 ROWS, TEST_ROWS, PARTS = 2_000_000, 500, 32
 
-#: Of the rows in files.
+#: Sizes of the rows in files.
 LARGE_ROWS, LARGE_TEST_ROWS, LARGE_FILES = 10_000_000, 50, 20
 WORKER_MEMORY, PROCESS_MEMORY = 2 * 2**30, 2**30
 
 REPEATS = 5
 
-#: Of a part whose visits are timed, and how often.
+#: Rows of a part whose visits are timed, and number of repetitions.
 PART_ROWS, SAMPLES = 125_000, 12
 
 
@@ -54,7 +55,7 @@ def say(text):
 
 
 def make_rows(n, seed):
-    """Return features and labels of two classes that overlap, with features of unequal spread."""
+    """Return features and labels of two overlapping classes, with features of unequal variance."""
     rng = np.random.default_rng(seed)
     y = rng.integers(CLASSES, size=n)
     X = rng.standard_normal((n, COLUMNS), dtype=np.float32)
@@ -74,7 +75,7 @@ def timed(task):
 
 
 def sampled(task, per, samples=SAMPLES):
-    """Return the seconds of a task, divided by what it has done, in several samples."""
+    """Return several samples of the seconds of a task, divided by the amount of work."""
     task()
     return [timed(task)[0] / per for _ in range(samples)]
 
@@ -83,7 +84,7 @@ def sampled(task, per, samples=SAMPLES):
 
 
 def constants(folder):
-    """Measure what each pass costs per row, on one thread."""
+    """Measure the cost of each pass per row, on one thread."""
     X, y = make_rows(PART_ROWS, seed=0)
     block = Block("block 0", X, y)
     path = folder / "part.npy"
@@ -171,7 +172,7 @@ def cluster(n_workers, memory_limit="auto"):
 
 
 def dask_rows(n, parts):
-    """Return rows that workers make themselves, from the same seeds as those in memory."""
+    """Return rows that the workers generate, from the same seeds as those in memory."""
     import dask
     import dask.array as da
 
@@ -183,7 +184,7 @@ def dask_rows(n, parts):
 
 
 def ratios(n, m, parts):
-    """Certify the same test rows by one worker, two workers, and in memory with two threads."""
+    """Certify the same test rows with one worker, two workers, and in memory with two threads."""
     from distributed import wait
 
     Z, seconds, certificates, fits = test_rows(m), {}, {}, {}
@@ -223,7 +224,7 @@ def ratios(n, m, parts):
 
 
 def median_ratio(some, others):
-    """Return the median ratio of times that were measured one after the other: a machine's speed drifts."""
+    """Return the median ratio of times that were measured one right after the other, since a machine's speed drifts."""
     return float(np.median(np.divide(some, others)))
 
 
@@ -231,7 +232,7 @@ def median_ratio(some, others):
 
 
 def write_files(folder, n, files):
-    """Write the rows of each file as NPY, unless they are there."""
+    """Write the rows of each file as NPY, unless the files exist."""
     for seed in range(files):
         path = folder / f"X-{seed:02d}.npy"
         if not path.exists():
@@ -257,7 +258,7 @@ def large(folder, n, files):
 
 def fit_and_certify(folder, client=None):
     X, y = str(folder / "X-*.npy"), str(folder / "y-*.npy")
-    model = StreamingRidgeClassifier(classes=range(CLASSES), n_jobs=2, verbose=1)  # threads, where there is no client
+    model = StreamingRidgeClassifier(classes=range(CLASSES), n_jobs=2, verbose=1)  # threads without a client
     fit, _ = timed(lambda: model.fit(X, y, client=client))
     certify, certificates = timed(lambda: model.certify(test_rows(LARGE_TEST_ROWS)))
     return {
@@ -269,13 +270,13 @@ def fit_and_certify(folder, client=None):
 
 
 def peak_memory():
-    """Return the most memory of this process so far; for `getrusage`, that of whoever started it counts as well."""
+    """Return the peak memory of this process; `getrusage` would include that of its parent."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith("VmHWM")) * 1024
 
 
 def measure(name, folder):
-    """Run in a process of its own: its memory is counted."""
+    """Run in a separate process, whose memory is measured."""
     if name == "one process":
         resource.setrlimit(resource.RLIMIT_DATA, (PROCESS_MEMORY, PROCESS_MEMORY))
         found = fit_and_certify(folder)
@@ -291,7 +292,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--json", type=Path, help="file for the results; parts that do not run are kept")
     parser.add_argument("--only", choices=("constants", "ratios", "large"))
-    parser.add_argument("--folder", type=Path, help="where the rows in files are, or are to be written")
+    parser.add_argument("--folder", type=Path, help="folder of the rows in files; they are written there if missing")
     parser.add_argument("--rows", type=int, default=ROWS, help="training rows of the comparison")
     parser.add_argument("--large-rows", type=int, default=LARGE_ROWS, help="training rows in files")
     parser.add_argument("--measure", choices=("two workers", "one process"), help=argparse.SUPPRESS)

@@ -1,7 +1,7 @@
-"""What a distributed fit and certify consist of, as passes of `task_graph`.
+"""A distributed fit and certify as passes of `task_graph`.
 
-Task times are drawn from those that `benchmarks/scale.py` measured; they hold for the features and classes they were
-measured with. Rows are read anew in every pass.
+Task times are drawn from the measurements of `benchmarks/scale.py`, and are valid for the same numbers of features and
+classes. Rows are read again in every pass.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class Constants:
     Attributes
     ----------
     c_read, c_survey, c_moments, c_gram, c_rotate, c_largest, c_leverage : tuple of float
-        Seconds per training row: to read it, for ranges and labels, for moments, for the Gram matrix, to rotate it, for
-        the largest coordinate and for leverage and class sums (without the rotation that both need).
+        Seconds per training row: for reading, ranges and labels, moments, the Gram matrix, the rotation, the largest
+        coordinate, and leverage and class sums (the last two without the rotation that they need).
     c_vote : tuple of float
         Seconds per training row and test row: the vote, and its place in the histogram.
     c_add : tuple of float
         Seconds per byte of a summand that is added to another.
     c_eigen : tuple of float
-        Seconds of the one eigenproblem of a fit.
+        Seconds of the eigenproblem of a fit.
     c_engine : tuple of float
         Seconds per test row, from the histogram to the certificate.
     c_schedule, c_submit : tuple of float
@@ -80,7 +80,7 @@ class Constants:
 
 @dataclass(frozen=True)
 class Job:
-    """What is fitted and certified, and how it is cut into tasks.
+    """What is fitted and certified, and how it is split into tasks.
 
     Attributes
     ----------
@@ -95,11 +95,11 @@ class Job:
     batch_bytes : int
         Bytes of a histogram, which limit how many test rows share a pass.
     batches_at_once : int
-        Batches of test rows that are under way at the same time.
+        Batches of test rows that are processed at the same time.
     workers_first : bool
-        Whether each worker adds up its own summands before any is sent.
+        Whether each worker adds up its summands before sending any.
     engine_on_workers : bool
-        Whether certificates are made where the sum of the histograms is, rather than by the client.
+        Whether certificates are computed on the worker that has the sum of the histograms, instead of by the client.
     """
 
     n: int
@@ -138,7 +138,7 @@ class Job:
 
     @property
     def rotation_bytes(self) -> int:
-        """Bytes of what the workers have to know of the fit so far."""
+        """Bytes of the intermediate results of the fit that the workers need."""
         return 2 * self.k**2 * FLOAT_BYTES
 
 
@@ -151,12 +151,12 @@ class Outcome:
 
     @property
     def seconds(self) -> float:
-        """Of both."""
+        """Seconds of both phases."""
         return self.fit.seconds + self.certify.seconds
 
 
 class _Passes:
-    """Makes the passes of a job; parts are dealt out to the workers one by one, as Dask does if any may visit them."""
+    """Builds the passes of a job; parts are assigned to the workers in turn, as in Dask."""
 
     def __init__(self, constants: Constants, cluster: Cluster, job: Job, seed: int) -> None:
         self._constants, self._job = constants, job
@@ -177,7 +177,7 @@ class _Passes:
         result_bytes: int | None = None,
         turn: int = 0,
     ) -> Pass:
-        """Make a pass; `works` says how often each of the constants is paid per row."""
+        """Build a pass; `works` says how often each constant is incurred per row."""
         children, owners = tree(self._owners, self._job.fan_in, self._job.workers_first, turn)
         per_row = sum(times * self._draw(name, len(self._rows)) for name, times in works.items())
         additions = np.array([len(each) - 1 for each in children])
@@ -228,18 +228,18 @@ def _median(samples: Sequence[float]) -> float:
 
 
 def simulate_fit(constants: Constants, cluster: Cluster, job: Job, seed: int = 0) -> Phase:
-    """Return what fitting takes."""
+    """Return the phase of fitting."""
     passes = _Passes(constants, cluster, job, seed).fit()
     return Simulation(cluster, passes, _median(constants.c_schedule), _median(constants.c_submit)).run()
 
 
 def simulate_certify(constants: Constants, cluster: Cluster, job: Job, seed: int = 0) -> Phase:
-    """Return what certifying all test rows takes."""
+    """Return the phase of certifying all test rows."""
     passes = _Passes(constants, cluster, job, seed).certify()
     overheads = _median(constants.c_schedule), _median(constants.c_submit)
     return Simulation(cluster, passes, *overheads, at_once=job.batches_at_once).run()
 
 
 def simulate(constants: Constants, cluster: Cluster, job: Job, seed: int = 0) -> Outcome:
-    """Return what a run takes, first fit and then certify."""
+    """Return both phases of a run: first fit, then certify."""
     return Outcome(simulate_fit(constants, cluster, job, seed), simulate_certify(constants, cluster, job, seed))

@@ -1,9 +1,9 @@
-"""How long a distributed run would take, and where it stops scaling: its task graph, simulated. One command:
+"""Simulation of the task graph: how long a distributed run takes, and where it stops scaling. One command:
 
     python benchmarks/scale_simulation.py --constants benchmarks/results/scale.json \
         -o benchmarks/results/scale_simulation.json --figure docs/images/scale.png
 
-`scale_model` says what runs, `task_graph` lets it run. The network is a parameter.
+`scale_model` describes the work, `task_graph` simulates it. The network is a parameter.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ BANDWIDTHS = (1.25e9, 1.25e8)
 ROWS_PER_PART = (10**5, 10**6, 10**7)
 FEATURES, CLASSES = 64, 2
 
-#: Workers for which the largest run is also simulated with something changed.
+#: Numbers of workers for which the largest run is also simulated with variations.
 CHANGED_WORKERS = (300, 1000)
 
 COLOURS = ("#D55E00", "#0072B2")
@@ -37,10 +37,9 @@ STYLES = ("o-", "s--")
 
 
 def shares(phase: Phase, n_workers: int) -> dict[str, float]:
-    """Return what the seconds went to, as shares.
+    """Return the shares of time spent on each kind of work.
 
-    "rows" is the visit of rows, no more than perfect scaling would take; what the chain of waiting holds of it beyond
-    that is "imbalance".
+    "rows" is the time to visit rows with perfect scaling; the rest of that time on the critical path is "imbalance".
     """
     spent = dict(phase.spent)
     even = min(spent["rows"], phase.work / n_workers)
@@ -64,7 +63,7 @@ def _together(outcome: Outcome) -> Phase:
 
 
 def _largest_shares(of: dict[str, float]) -> str:
-    """Name what takes most of the time, and the second after it."""
+    """Name the two kinds of work that take most of the time."""
     first, second = sorted(of, key=lambda kind: -of[kind])[:2]
     return f"{first} {of[first]:.0%}, {second} {of[second]:.0%}"
 
@@ -94,7 +93,7 @@ def _row(outcome: Outcome, cluster: Cluster, job: Job) -> Row:
 
 
 def sweep(constants: Constants) -> list[Row]:
-    """Simulate all sizes, each with the size of its parts that suits it best."""
+    """Simulate all sizes, each with its best size of parts."""
     rows = []
     for n in ROWS:
         for bandwidth in BANDWIDTHS:
@@ -115,7 +114,7 @@ def sweep(constants: Constants) -> list[Row]:
 
 
 def compared(constants: Constants, large: dict[str, Any]) -> str:
-    """Simulate the rows in files that `benchmarks/scale.py` let two workers certify, and return both times."""
+    """Simulate the rows in files that two workers certified in `benchmarks/scale.py`; return both times."""
     job = Job(large["rows"], FEATURES, CLASSES, large["test rows"], large["rows"] // large["files"])
     outcome = simulate(constants, Cluster(2, max(BANDWIDTHS)), job)
     simulated = {"fit": outcome.fit.seconds, "certify": outcome.certify.seconds}
@@ -127,7 +126,7 @@ def compared(constants: Constants, large: dict[str, Any]) -> str:
 
 
 def changes(job: Job, n_workers: int) -> dict[str, Job]:
-    """Return the job as it is, and with something done differently."""
+    """Return the job and variations of it."""
     one_part = math.ceil(job.n / n_workers)
     batch_bytes = math.ceil(job.m / 8) * job.row_bytes
     return {
@@ -154,7 +153,7 @@ def changes(job: Job, n_workers: int) -> dict[str, Job]:
 
 
 def what_to_change(constants: Constants, rows: list[Row]) -> list[Row]:
-    """Simulate large runs again, with something done differently."""
+    """Simulate large runs with variations."""
     changed = []
     for row in rows:
         if row["n"] == max(ROWS) and row["workers"] in CHANGED_WORKERS:
@@ -165,7 +164,7 @@ def what_to_change(constants: Constants, rows: list[Row]) -> list[Row]:
 
 
 def table(rows: list[Row]) -> str:
-    """Return rows as a table in Markdown."""
+    """Return rows as a Markdown table."""
     return _markdown(
         {
             "rows": f"{row['n']:.0e}".replace("e+0", "e"),
@@ -260,9 +259,9 @@ def _draw_size(ax: Any, rows: list[Row], colour: str) -> None:
 def main() -> None:
     """Run everything."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--constants", required=True, help="what benchmarks/scale.py measured")
-    parser.add_argument("-o", "--output", help="write all figures here")
-    parser.add_argument("--figure", help="draw seconds against workers")
+    parser.add_argument("--constants", required=True, help="results of benchmarks/scale.py")
+    parser.add_argument("-o", "--output", help="file for all results")
+    parser.add_argument("--figure", help="file for a plot of seconds against workers")
     arguments = parser.parse_args()
     constants = Constants.from_json(arguments.constants)
     large = json.loads(Path(arguments.constants).read_text()).get("large")

@@ -1,9 +1,9 @@
-"""Samples against analysis on a learner where both are possible, and smoothing on real digits: docs/smoothing.md.
+"""Sampling compared with analysis on a learner that allows both, and smoothing on real digits: docs/smoothing.md.
 
     python benchmarks/smoothing.py [--figures docs/images] [--jobs 2]
 
-The picture takes a label-linear learner, whose vote under noise can be computed exactly: its votes are integers, so the
-noisy margin of n labels is a sum of n independent integers, and its distribution a convolution.
+The figure uses a label-linear learner, whose vote under noise can be computed exactly: its votes are integers, so the
+noisy margin of n labels is a sum of n independent integers, and its distribution is a convolution.
 """
 
 from __future__ import annotations
@@ -29,22 +29,22 @@ CONFIDENCE = 0.999
 SAMPLES = 1000
 FLIPS = (0, 1, 2, 4, 6, 8)
 NORMS = (0, 0.5, 1, 1.5, 2, 2.5)
-#: Bits of the votes in the picture: few, so that the distribution of the margin has few points.
+#: Bits of the votes in the figure: few, so that the distribution of the margin has few points.
 PRECISION = 8
 LABELS = 120
 
 
 def exact_failures(model, labels, Z, q):
-    """Return P(the noise takes the prediction away), by convolution, for K = 2.
+    """Return P(the noise changes the prediction), by convolution, for K = 2.
 
-    Every step adds positive numbers, so each probability is within 4 n u of its true size.
+    Every step adds positive numbers, so the relative error of each probability is at most 4 n u.
     """
     alpha, offsets = model.vote_weights(Z)
     failures = []
     for weights, offset, prediction in zip(alpha, offsets, model.predict(Z), strict=True):
         scale = 2.0 ** np.floor(np.log2(2.0 ** (PRECISION + 4) / np.abs(weights).max()))
         votes, lead = np.rint(weights * scale).astype(int), np.rint((offset[1] - offset[0]) * scale).astype(int)
-        assert np.array_equal(votes / scale, weights)  # they were on a grid
+        assert np.array_equal(votes / scale, weights)  # the weights are on a grid
         reach = int(np.abs(votes).sum())
         masses = np.zeros(2 * reach + 1)  # of the lead of class 1, from -reach to reach
         masses[reach] = 1
@@ -57,7 +57,7 @@ def exact_failures(model, labels, Z, q):
 
 
 def bracket(figures: Path, jobs: int):
-    """Draw the picture: samples, Chernoff, and the exact vote."""
+    """Draw the figure: samples, Chernoff bound, and the exact vote."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -112,7 +112,7 @@ def bracket(figures: Path, jobs: int):
 
 
 def reach():
-    """Print how far samples reach."""
+    """Print the largest radius by number of samples."""
     print("\n| samples | " + " | ".join(f"K = {K}, q = {q:g}" for q, K in REACH_NOISES) + " | sigma = 1 |")
     print("|---|" + "---|" * (len(REACH_NOISES) + 1))
     for n in (100, 1000, 10_000, 100_000):
@@ -168,7 +168,7 @@ def real_digits(jobs: int):
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--figures", type=Path, default=Path("docs/images"), help="folder for the picture")
+    parser.add_argument("--figures", type=Path, default=Path("docs/images"), help="folder for the figure")
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     bracket(options.figures, options.jobs)

@@ -1,4 +1,4 @@
-"""What a certificate costs, as ratios to what its weights cost. One command runs everything:
+"""Cost of a certificate, relative to the cost of its weights. One command runs everything:
 
     python benchmarks/speed.py [--json results.json] [--plot growth.png] [--only ratios|peers|growth|start|memory]
 
@@ -27,7 +27,7 @@ TARGETS = {
 PRECISIONS = (10, 6, 8, 12, 16)
 REPEATS = 3
 
-#: Up to this precision all test rows share the levels of their histograms.
+#: Largest precision at which all test rows share the levels of their histograms.
 SHARED_BITS = 12
 SORTED_ROWS = 10
 
@@ -56,18 +56,18 @@ def measure(problem, methods=METHODS, repeats=REPEATS):
     tasks = {"U": problem.unit, "predict": lambda: problem.model.predict(problem.Z)}
     tasks |= {method: lambda method=method: problem.model.certify(problem.Z, method) for method in methods}
     for task in tasks.values():
-        task()  # tables are cached, threads are there
+        task()  # warm-up: caches tables and starts threads
     return best_times(tasks, repeats)
 
 
 def ratios():
-    """The table of targets, and the same at other precisions."""
+    """Targets, and other precisions."""
     rows = []
     for name, size in SIZES.items():
         say(f"problem {name}: {size}")
         problem = make(size)
         for precision in PRECISIONS:
-            if precision > SHARED_BITS:  # votes are sorted, row by row: a few rows show it
+            if precision > SHARED_BITS:  # votes are sorted row by row: a few rows are enough
                 cut = replace(problem, size=replace(size, m=SORTED_ROWS), Z=problem.Z[:SORTED_ROWS])
                 seconds = measure(at_precision(cut, precision), repeats=2)
             else:
@@ -87,7 +87,7 @@ def ratios():
 
 
 def plain_newton(alpha, y, q, winner):
-    """Minimise the Chernoff exponent of one test row over all n votes, as one would write it first."""
+    """Minimise the Chernoff exponent of one test row over all n votes: a straightforward implementation."""
     D = np.where(y == winner, 1.0, -1.0)
     t = 1e-3
     for _ in range(100):
@@ -103,7 +103,7 @@ def plain_newton(alpha, y, q, winner):
 
 
 def mpmath_newton(alpha, y, q, winner):
-    """The same with many digits, as the paper had to."""
+    """The same with high precision, as in the paper."""
     import mpmath
 
     mpmath.mp.dps = 50
@@ -128,7 +128,7 @@ def mpmath_newton(alpha, y, q, winner):
 
 
 def peers():
-    """Problem A cut to a few rows: the plain ways, and what no certificate at all costs."""
+    """Problem A cut to a few rows: direct methods, and prediction without a certificate."""
     from sklearn.linear_model import RidgeClassifier
 
     size = Size(SIZES["A"].n, SIZES["A"].k, PEER_ROWS, 2)
@@ -196,7 +196,7 @@ print(theirs, ours, first, second)
 
 
 def memory():
-    """Peak memory of certify on problem C, in a process of its own."""
+    """Peak memory of certify on problem C, in a separate process."""
     code = """
 import sys; sys.path.insert(0, sys.argv[1])
 from problems import SIZES, make
@@ -258,8 +258,8 @@ def plot(rows, path):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--json", help="write all figures here")
-    parser.add_argument("--plot", help="draw how the cost grows")
+    parser.add_argument("--json", help="file for all results")
+    parser.add_argument("--plot", help="file for a plot of how the cost grows")
     parser.add_argument("--only", choices=PARTS, action="append")
     arguments = parser.parse_args()
     results = {}

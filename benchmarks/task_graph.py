@@ -1,10 +1,10 @@
-"""Passes over rows that lie on many workers, simulated event by event.
+"""Event-driven simulation of passes over rows on many workers.
 
-A pass is one task per part, whose summands are added up in a tree; the root goes to the client. Workers, the scheduler,
-the client and every direction of every link do one thing at a time. What a moment had to wait for is kept with it, so
-that the seconds of a run can be split, without rest, along the chain of waiting that ends last.
+A pass has one task per part, whose summands are added up in a tree; the root goes to the client. Workers, the
+scheduler, the client and every direction of every link do one thing at a time. Each moment records what it waited for,
+so that the time of a run can be split completely along its critical path.
 
-Not simulated: work stealing, lost workers, disks that workers share, and processor time that sending takes.
+Not simulated: work stealing, lost workers, shared disks, and processor time for sending.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from itertools import count
 from typing import Any, NamedTuple
 
-#: What a second can go to; "rows" is the visit of rows, "tree" the work of nodes.
+#: Kinds of work; "rows" is the visit of rows, "tree" the work of nodes.
 KINDS = ("rows", "tree", "scheduler", "network", "client")
 
 
 class Moment(NamedTuple):
-    """A point in time, what the seconds before it went to, and the moment it had to wait for."""
+    """A point in time, the kind of work before it, and the moment that it waited for."""
 
     time: float
     kind: str
@@ -36,23 +36,23 @@ START = Moment(0.0, "client", None)
 
 
 def latest(*moments: Moment) -> Moment:
-    """Return the last of the moments: the one that everything waited for."""
+    """Return the last of the moments."""
     return max(moments, key=lambda moment: moment.time)
 
 
 @dataclass(frozen=True)
 class Cluster:
-    """Workers of one thread each, and what connects them.
+    """Workers of one thread each, and their network.
 
     Attributes
     ----------
     n_workers : int
-        Workers.
+        Number of workers.
     bandwidth : float
-        Bytes per second into a worker, and as many out of it.
+        Bytes per second of each worker, in each direction.
     latency : float
-        Seconds a message takes whatever its size. Dask collects messages for 2 ms before it sends them, hence 1 ms on
-        average, which is more than a local network adds.
+        Seconds per message, independent of its size. Dask collects messages for 2 ms before it sends them, hence 1 ms
+        on average, which is more than a local network adds.
     client_bandwidth : float, optional
         Bytes per second of the link of the client and the scheduler, each way; like a worker's by default.
     """
@@ -71,7 +71,7 @@ class Cluster:
 
 @dataclass(frozen=True)
 class Pass:
-    """One visit of all rows.
+    """One pass over all rows.
 
     Attributes
     ----------
@@ -80,11 +80,11 @@ class Pass:
     children : sequence of lists of int
         Inputs of each node of the tree; nodes are numbered on from the parts, and the last one is the root.
     adding : sequence of float
-        Seconds of each node, the root's with whatever else it does.
+        Seconds of each node; for the root, including its other work.
     owners : sequence of int
         Worker of each part and of each node.
     summand_bytes, sent_bytes, result_bytes : int
-        Of one summand, of what every worker gets before the pass, and of what the client gets in the end.
+        Size of one summand, of the data sent to every worker before the pass, and of the result for the client.
     block_bytes : int
         Rows in memory while a part is visited.
     client_seconds : float
@@ -103,24 +103,24 @@ class Pass:
 
     @property
     def n_tasks(self) -> int:
-        """Parts and nodes."""
+        """Number of parts and nodes."""
         return len(self.owners)
 
 
 @dataclass(frozen=True)
 class Phase:
-    """What came of some passes.
+    """Results of some passes.
 
     Attributes
     ----------
     seconds : float
         From the first message to the last result.
     spent : dict of str to float
-        The same seconds by what they went to (KINDS).
+        The same seconds by kind of work (KINDS).
     work : float
         Seconds of all parts together: divided by the workers, the time that perfect scaling would take.
     n_tasks, bytes_moved, bytes_client, peak_worker_bytes : int
-        Tasks; bytes over all links, and those of them that the client sent or got; the most a worker ever held.
+        Tasks; bytes over all links, and those that the client sent or received; peak bytes of a worker.
     """
 
     seconds: float
@@ -135,9 +135,8 @@ class Phase:
 def tree(owners: Sequence[int], fan_in: int, workers_first: bool, turn: int = 0) -> tuple[list[list[int]], list[int]]:
     """Return the inputs of each node of a tree over parts, and the worker of each part and node.
 
-    A node runs where most of its inputs are; of workers that have as many, trees of other turns take another one, so
-    that those under way at the same time do not meet. With `workers_first` only the sum of all parts of a worker leaves
-    it.
+    A node runs on the worker that has most of its inputs; ties are broken by `turn`, so that trees that run at the same
+    time use different workers. With `workers_first`, only the sum of all its parts leaves a worker.
     """
     children: list[list[int]] = []
     placed = list(owners)
@@ -176,11 +175,11 @@ class Simulation:
     cluster : Cluster
         Workers and links.
     passes : sequence of Pass
-        What runs, in this order.
+        The passes, in order.
     schedule_seconds, submit_seconds : float
         Per task: of the scheduler (half when the task is given out, half when its end is reported), and of the client.
     at_once : int
-        Passes under way at the same time; each of the others begins when the client is done with an earlier one.
+        Number of passes that run at the same time; each other pass begins when the client has finished an earlier one.
     """
 
     def __init__(
@@ -208,7 +207,7 @@ class Simulation:
         self._bytes_moved = self._bytes_client = 0
 
     def run(self) -> Phase:
-        """Let it run to its end."""
+        """Run the simulation to its end."""
         for number in range(min(self._at_once, len(self._passes))):
             self._begin(START, number)
         while self._events:
@@ -236,7 +235,7 @@ class Simulation:
         return moment.then("network", self._cluster.latency)
 
     def _transfer(self, moment: Moment, source: int, target: int, size: int) -> Moment:
-        """Send bytes; the network between two links holds what the target cannot take yet."""
+        """Send bytes; the network between two links buffers what the target cannot receive yet."""
         seconds = size / min(self._bandwidths[source], self._bandwidths[target])
         sent = latest(moment, self._out[source])
         self._out[source] = sent.then("network", seconds)
@@ -265,7 +264,7 @@ class Simulation:
             self._submit(moment, number)
 
     def _forward(self, moment: Moment, number: int, worker: int) -> None:
-        """Each worker passes on to two others what the client sent once."""
+        """Let each worker forward the client's data to two others."""
         for target in (2 * worker + 1, 2 * worker + 2):
             if target < self._cluster.n_workers:
                 arrival = self._transfer(moment, worker, target, self._passes[number].sent_bytes)
@@ -279,7 +278,7 @@ class Simulation:
         self._at(self._message(submitted), self._read_graph, number)
 
     def _read_graph(self, moment: Moment, number: int) -> None:
-        """Give out all parts; Dask sends none of them before it has read the whole graph."""
+        """Assign all parts; Dask sends none of them before it has read the whole graph."""
         read = self._scheduler_works(moment, len(self._passes[number].seconds))
         self._at(self._message(read), self._give_parts, number)
 
@@ -321,7 +320,7 @@ class Simulation:
         self._start_next(worker)
 
     def _report(self, moment: Moment, number: int, task: int) -> None:
-        """Tell the scheduler that a task is done, which may complete the inputs of a node."""
+        """Report a finished task to the scheduler, which may complete the inputs of a node."""
         parent = self._parents[number][task]
         if parent is None:
             self._at(self._scheduler_works(moment, 1), self._gather, number)
@@ -361,9 +360,9 @@ class Simulation:
 
 
 def _upwards(of: Pass) -> tuple[list[int | None], list[int], list[int]]:
-    """Return the node above each task, how many inputs each task lacks, and the order in which a worker takes them.
+    """Return the parent node of each task, its number of missing inputs, and the order in which a worker runs tasks.
 
-    A node comes right after the last of its parts, as Dask orders tasks: that keeps few summands in memory.
+    A node comes right after the last of its parts, as in Dask: that keeps few summands in memory.
     """
     n_parts = len(of.seconds)
     parents: list[int | None] = [None] * of.n_tasks

@@ -55,7 +55,7 @@ class ProgressLine:
         sys.stderr.flush()
 
     def close(self) -> None:
-        """End the line, so that whatever is said next starts on a new one."""
+        """End the line, so that later output starts on a new one."""
         if self._is_open:
             sys.stderr.write("\n")
             self._is_open = False
@@ -91,7 +91,7 @@ class FitProgress:
         self._line.show(self._done, f"fits, {spent:.0f} s" if is_last else f"fits, about {_spoken(left)} left", is_last)
 
     def close(self) -> None:
-        """End the line, so that whatever is said next starts on a new one."""
+        """End the line, so that later output starts on a new one."""
         self._line.close()
 
 

@@ -14,7 +14,7 @@ from flipproof import CertifiedRidgeClassifier
 from flipproof.attacks import smoothed_attack, worst_flips
 from flipproof.attacks.undefended.any_classifier import AnyClassifierAttack
 from flipproof.attacks.undefended.logistic_target import logistic_target
-from flipproof.attacks.undefended.runner import attack_row
+from flipproof.attacks.undefended.many_rows import attack_row
 from flipproof.attacks.undefended.strategies import DistanceAttack, InfluenceAttack, undefended_attack
 from flipproof.attacks.undefended.victim import NO_FLIPS
 from flipproof.attacks.worst import ROWS_AT_A_TIME

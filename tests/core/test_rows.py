@@ -1,4 +1,4 @@
-"""Row attacks on small problems, all of them: the fewest changes found are those that the mathematics names."""
+"""All row attacks on small problems: the fewest changes found by enumeration match the formulas."""
 
 import itertools
 from functools import partial

@@ -14,7 +14,7 @@ from row_sources import assert_rows, gathered, some_rows
 
 from flipproof.streaming import RowBlocks, StreamingRidgeClassifier
 from flipproof.streaming import blocks as blocks_module
-from flipproof.streaming.rows import as_row_blocks
+from flipproof.streaming.row_blocks import as_row_blocks
 from flipproof.tables import TableEncoder
 
 LABELS = np.array(["ham", "spam", "maybe"])

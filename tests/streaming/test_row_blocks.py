@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from flipproof.streaming import Block, RowBlocks
 from flipproof.streaming import blocks as blocks_module
 from flipproof.streaming.blocks import numbers_of_frame
-from flipproof.streaming.rows import as_row_blocks
+from flipproof.streaming.row_blocks import as_row_blocks
 
 
 @pytest.fixture

@@ -466,7 +466,7 @@ class TestRefusals:
         for model in fitted(self.X, self.y):
             with pytest.raises(ValueError, match=r"adversary must be a flipproof.Adversary or None. Got list instead"):
                 model.certify(self.Z, adversary=[1])
-            with pytest.raises(ValueError, match=r"Adversary\(allowed=...\) names the class 9"):
+            with pytest.raises(ValueError, match=r"Adversary\(allowed=...\) .* class 9"):
                 model.certify(self.Z, adversary=Adversary(allowed=[(0, 9)]))
 
     def test_attacks_need_rows_in_memory(self):
@@ -476,7 +476,7 @@ class TestRefusals:
             lambda: labels_to_audit(model, self.Z),
             lambda: flipproof.collective_certify(model, self.Z, 3),
         ):
-            with pytest.raises(ValueError, match="needs the training rows in memory, and StreamingRidgeClassifier"):
+            with pytest.raises(ValueError, match=r"needs the training rows in memory, .*StreamingRidgeClassifier"):
                 ask()
         for name in ("vote_weights", "votes_on", "offsets_on", "powers", "label_codes_"):
             assert not hasattr(model, name)
@@ -519,7 +519,7 @@ class TestRowsThatChange:
             ),
             (self.X, np.roll(self.y, 1), "The training rows have changed since the model was fitted"),
             (self.X, np.where(np.arange(N) == 3, (self.y + 1) % 3, self.y), "The training rows have changed"),
-            (self.X[order], self.y[order], "rows 0 to 89: the rows have changed since they were"),
+            (self.X[order], self.y[order], "rows 0 to 89: the rows have changed since"),
             (self.X, self.y + 1, "not in classes"),
         ]:
             self.saved(tmp_path, X, y)

@@ -70,7 +70,7 @@ class Changes:
         return cls(label[order], new[order], unit[order]).only(np.ones(len(order), dtype=bool))
 
     def only(self, kept: NDArray[np.bool_]) -> Changes:
-        """Return only the changes in `kept`, with units numbered anew."""
+        """Return only the changes in `kept`, with renumbered units."""
         unit = np.unique(self.unit[kept], return_inverse=True)[1]
         return Changes(self.label[kept], self.new[kept], unit)
 

@@ -4,24 +4,25 @@ A geometry is *frozen* if the vote v(z, x) of a training row x on a test row z, 
 fixed reference, never on other training rows. The score of a class is then a sum over the training rows, and a row can
 be changed in three ways. With c the winner, d a rival and D_j = [y_j = c] - [y_j = d]:
 
-- removing row j lowers the margin of c over d by v_j D_j; only rows with a *gain* g_j = max(0, v_j D_j) are worth it;
-- adding a row lowers it by V at most, where V >= abs(v(z, x)) for every x that could be given;
+- removing row j lowers the margin of c over d by v_j D_j; only removals with a *gain* g_j = max(0, v_j D_j) > 0 help;
+- adding a row lowers it by at most V, where V >= abs(v(z, x)) for every possible x;
 - replacing row j does both with one change: g_j + V.
 
-So r changes take off at most the r largest g_j plus r V (``"rows"``), r V (``"insertions"``), or the r largest g_j
-(``"removals"``), and an attack that attains each of these sums exists if V is attained. The rival wins as soon as the
-sum reaches the *lead*, margin + [c < d], as in :mod:`flipproof.core.exact`.
+So r changes lower the margin by at most the r largest g_j plus r V (``"rows"``), r V (``"insertions"``), or the r
+largest g_j (``"removals"``), and an attack that attains each of these sums exists if V is attained. The rival wins as
+soon as the sum reaches the *lead*, margin + [c < d], as in :mod:`flipproof.core.exact`.
 
-Nearest neighbours are no such sum, since a row that comes or goes moves the cut behind the k nearest (M13). Rows with
-equal features form a *pile*; piles are ordered by distance and content, and the pile in which the k-th row lies votes
-whole. Let t be the pile at the cut after the attack, N(<t) and N(<=t) the rows before it and up to it. Added rows name
-the rival and join pile t: there they vote, and push nobody out. Then t is the pile at the cut if and only if at least
-N(<t) - k + 1 rows before t are removed, and no more than N(<=t) + a - k in all, unless t is the last pile. Among the
-rows that must go, winners go first, then bystanders, then rivals; whatever may go beyond that, only winners. If no
-training row lies at the test row itself, k rows added there outvote everybody.
+The vote of nearest neighbours is not a sum of this kind, since an added or removed row moves the cut after the k
+nearest (M13). Rows with equal features form a *pile*; piles are ordered by distance and content, and the whole pile
+that contains the k-th row votes. Let t be the pile at the cut after the attack, and N(<t) and N(<=t) the numbers of
+rows before it and up to it. The a added rows name the rival and join pile t: there they vote without displacing other
+rows. Then t is the pile at the cut if and only if at least N(<t) - k + 1 rows before t are removed, and at most
+N(<=t) + a - k in all, unless t is the last pile. Of the rows that must be removed, rows of the winner are removed
+first, then of third classes, then of the rival; of the further removals that are possible, only rows of the winner. If
+no training row has the features of the test row, k rows added there outvote all others.
 
-Soundness: integers throughout. Both rules were derived as equivalences, so radii are exact both ways, ties included,
-provided that V is attained; otherwise they are lower bounds.
+Soundness: integers throughout. Both rules were derived as equivalences, so radii are exact as lower and upper bounds,
+ties included, provided that V is attained; otherwise they are lower bounds.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ from flipproof.core.histograms import VoteHistogram
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import GroupVotes
 
-#: What may be done to training rows.
+#: Possible changes of training rows.
 ROW_CHANGES = ("rows", "insertions", "removals")
 
 
@@ -53,16 +54,16 @@ def row_changes_to_overturn(
     winner : integers of shape (rows,)
         The predicted classes.
     lead : integers of shape (rows, classes)
-        What the changes must take off the winner's margin, see :func:`flipproof.core.exact.leads`.
+        By how much the changes must lower the winner's margin, see :func:`flipproof.core.exact.leads`.
     largest_vote : integers of shape (rows,)
         V: no row that could be added has a larger vote on the test row.
     changes : {"rows", "insertions", "removals"}
-        What may be done to training rows.
+        The possible changes of training rows.
 
     Returns
     -------
     integers of shape (rows, classes)
-        UNREACHABLE where no number suffices, and in the winner's own column.
+        UNREACHABLE where no number suffices, and in the winner's column.
     """
     added = largest_vote if changes != "removals" else np.zeros_like(largest_vote)
     sizes, counts_of = _removal_gains(histogram, winner) if changes != "insertions" else _no_gains(len(winner))
@@ -74,7 +75,7 @@ def row_changes_to_overturn(
 
 
 def _removal_gains(histogram: VoteHistogram, winner: Integers) -> tuple[Integers, Callable[[int], Integers]]:
-    """Return sizes of votes in falling order, and a function: how many rows of each size gain against a rival."""
+    """Return absolute votes in descending order, and a function that counts the rows of each with a gain."""
     order = np.argsort(-np.abs(histogram.values), axis=-1, kind="stable")
     order = np.broadcast_to(order, (len(winner), order.shape[1]))
     values = np.take_along_axis(np.broadcast_to(histogram.values, order.shape), order, axis=-1)
@@ -94,7 +95,7 @@ def _no_gains(n_rows: int) -> tuple[Integers, Callable[[int], Integers]]:
 
 
 def _shortest_walk(sizes: Integers, counts: Integers, added: Integers, lead: Integers) -> Integers:
-    """Return how many changes reach the lead: one each per row, largest first, then additions alone without end."""
+    """Return how many changes reach the lead: one per row, largest gains first, then only additions."""
     gains = sizes + added[:, None]
     reach, rows = np.cumsum(gains * counts, axis=-1), np.cumsum(counts, axis=-1)
     at = np.arange(len(lead)), np.argmax(reach >= lead[:, None], axis=-1)
@@ -107,9 +108,9 @@ def _shortest_walk(sizes: Integers, counts: Integers, added: Integers, lead: Int
 def sources_to_overturn(
     votes: GroupVotes, cell_rows: Integers, winner: Integers, lead: Integers, largest_vote: Integers, changes: str
 ) -> Integers:
-    """Return the least number of sources that let each class win by replacing (or removing) rows of theirs (M12).
+    """Return the least number of sources that let each class win by replacing (or removing) their rows (M12).
 
-    A source may replace (``"rows"``) or remove (``"removals"``) all of its rows, and adds none beyond them. So it
+    A source may replace (``"rows"``) or remove (``"removals"``) all of its rows, and adds no further ones. So it
     lowers the margin by the sum of v_j D_j + V over its rows, or of max(0, v_j D_j).
 
     Parameters
@@ -128,7 +129,7 @@ def sources_to_overturn(
     for rival in range(lead.shape[1]):
         of_winner, of_rival = votes.label == winner[:, None], votes.label == rival
         gains = np.where(of_winner, votes.positive, 0) + np.where(of_rival, votes.negative, 0)
-        if replaces:  # bad rows of the source go as well, and a good one comes for each
+        if replaces:  # rows that hurt the attack are replaced as well, each by a row with the largest vote
             gains = gains - np.where(of_winner, votes.negative, 0) - np.where(of_rival, votes.positive, 0)
             gains = gains + largest_vote[:, None] * cell_rows
         by_source = np.sort(np.add.reduceat(gains, votes.first_cell, axis=1), axis=1)[:, ::-1]
@@ -153,7 +154,7 @@ class NearestRows:
     is_hit : booleans of shape (rows,)
         Whether the first training row has the features of the test row.
     n_train : int
-        Number of all training rows: `depth`, or more if farther ones are left out.
+        Number of all training rows: `depth`, or more if farther rows are omitted.
     """
 
     codes: Integers
@@ -164,14 +165,14 @@ class NearestRows:
 
     @property
     def depth(self) -> int:
-        """How many training rows are listed for each test row."""
+        """Number of training rows that are listed for each test row."""
         return int(self.codes.shape[1])
 
     def decides(self, k: int) -> int:
-        """Return the largest number of changes for which the listed rows alone decide who wins.
+        """Return the largest number of changes for which the listed rows alone decide which class wins.
 
-        A pile that begins behind `depth` rows gets to the cut only if more than ``depth - k`` of them are removed. The
-        last listed pile may be longer than the list, so it is not relied on.
+        A pile that begins after `depth` rows reaches the cut only if more than ``depth - k`` of them are removed. The
+        last listed pile may be longer than the list, so it does not count.
         """
         if self.depth == self.n_train:
             return int(UNREACHABLE - 1)
@@ -202,19 +203,19 @@ def neighbor_changes_to_overturn(
     nearest : NearestRows
         The nearest training rows of a block of test rows.
     k : int
-        How many rows vote, and with the last of them its whole pile.
+        Number of rows that vote; with the last of them, its whole pile votes.
     winner : integers of shape (rows,)
         The predicted classes.
     n_classes : int
         Number of classes.
     changes : {"rows", "insertions", "removals"}
-        What may be done to training rows.
+        The possible changes of training rows.
 
     Returns
     -------
     integers of shape (rows, classes)
-        UNREACHABLE where no number suffices, and in the winner's own column. Numbers above ``nearest.decides(k)`` are
-        not proved: list more rows.
+        UNREACHABLE where no number suffices, and in the winner's column. Numbers above ``nearest.decides(k)`` are not
+        proved: list more rows.
     """
     needed = np.full((len(winner), n_classes), UNREACHABLE)
     n_removable = nearest.removable.sum(axis=1)
@@ -232,7 +233,7 @@ def neighbor_changes_to_overturn(
 
 
 class _Cuts:
-    """All piles that may be at the cut after an attack for one rival; the first is an empty one at the test row."""
+    """All piles that may be at the cut after an attack for one rival; the first is an empty pile at the test row."""
 
     def __init__(self, nearest: NearestRows, k: int, winner: Integers, rival: int, changes: str):
         self._k = k
@@ -241,7 +242,7 @@ class _Cuts:
         is_winner, is_rival = nearest.codes == winner[:, None], nearest.codes == rival
         free = nearest.removable
         self._upto = np.broadcast_to(np.arange(nearest.depth + 1), (len(winner), nearest.depth + 1))
-        # where each row's pile begins: behind the last row before it that ends one
+        # where each row's pile begins: after the last row before it that ends a pile
         ends = np.concatenate([np.zeros((len(winner), 1), dtype=bool), nearest.ends_pile], axis=1)
         last_end = np.maximum.accumulate(np.where(ends, self._upto, 0), axis=1)
         self._begins = np.concatenate([np.zeros((len(winner), 1), dtype=np.int64), last_end[:, :-1]], axis=1)
@@ -252,12 +253,12 @@ class _Cuts:
         self._rivals_before = np.take_along_axis(_summed(is_rival & free), before, axis=1)
         self._free_before = np.take_along_axis(_summed(free), before, axis=1)
         self._is_last = self._upto == nearest.n_train
-        # a pile at the test row is empty, and can be filled, unless rows are there already
+        # the pile at the test row is empty, and can be filled, unless training rows have its features
         self._is_cut = ends.copy()
         self._is_cut[:, 0] = ~nearest.is_hit
 
     def overturned(self, changes: Integers) -> NDArray[np.bool_]:
-        """Tell for each test row whether so many changes let the rival win."""
+        """Tell for each test row whether this number of changes lets the rival win."""
         r = changes[:, None]
         added, most_removed = r * self._adds, r * self._removes
         forced = np.maximum(self._begins - self._k + 1, 0)

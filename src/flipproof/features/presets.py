@@ -86,7 +86,7 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     #: Learners pass all test rows at once: umap-learn places them together, and one at a time would take minutes.
     places_rows_together = True
 
-    #: What certificates on these features assume; every learner adds it to its own assumptions.
+    #: What certificates with these features assume; every learner adds it to its assumptions.
     rests_on = Assumption("test-rows-together")
 
     def __init__(

@@ -134,7 +134,7 @@ def resnet18(torch: Any, channels: int, width: int = 64, stem: int = SMALL_STEM)
         return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
 
     class Block(nn.Module):  # type: ignore[misc,name-defined]
-        """Two convolutions beside a shortcut."""
+        """Two convolutions with a shortcut."""
 
         def __init__(self, n_in: int, n_out: int, stride: int) -> None:
             super().__init__()

@@ -33,7 +33,7 @@ FUSED_ON = ("cpu", "cuda")
 #: Weights of a network by name, as arrays; a fitted transformer stores these.
 Weights = dict[str, NDArray[Any]]
 
-#: What all transformers that train a network take.
+#: Parameters of all transformers that train a network.
 TRAINING_CONSTRAINTS: Constraints = {
     "epochs": integer(0),
     "batch_size": integer(1),

@@ -2,6 +2,6 @@
 
 from flipproof.streaming.blocks import Block
 from flipproof.streaming.classifiers import StreamingKernelClassifier, StreamingRidgeClassifier
-from flipproof.streaming.rows import RowBlocks
+from flipproof.streaming.row_blocks import RowBlocks
 
 __all__ = ["Block", "RowBlocks", "StreamingKernelClassifier", "StreamingRidgeClassifier"]

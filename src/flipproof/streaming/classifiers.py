@@ -66,7 +66,7 @@ from flipproof.streaming.passes import (
     labelled_sums,
     survey,
 )
-from flipproof.streaming.rows import RowBlocks, as_row_blocks
+from flipproof.streaming.row_blocks import RowBlocks, as_row_blocks
 from flipproof.streaming.voting import (
     BlockAdversary,
     GroupSums,

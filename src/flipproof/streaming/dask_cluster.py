@@ -24,7 +24,7 @@ from flipproof.progress import ProgressLine
 from flipproof.streaming.blocks import Part
 from flipproof.streaming.dask_rows import DaskRows
 from flipproof.streaming.passes import Keep, KeptPart, Visit, Visited
-from flipproof.streaming.rows import RowBlocks
+from flipproof.streaming.row_blocks import RowBlocks
 
 
 def size(value: Any) -> int:

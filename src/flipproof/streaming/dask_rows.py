@@ -12,7 +12,7 @@ from dask.utils import is_dataframe_like
 
 from flipproof.streaming.arrays import ArrayPart
 from flipproof.streaming.blocks import Block, as_entries, check_features, numbers_of_frame
-from flipproof.streaming.rows import RowBlocks
+from flipproof.streaming.row_blocks import RowBlocks
 from flipproof.values import check_nothing_masked
 
 COLUMNS = ("y", "trusted", "groups")

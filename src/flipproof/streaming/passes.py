@@ -25,7 +25,7 @@ from flipproof.core.votes import class_sums, tiles
 from flipproof.determinism import single_threaded
 from flipproof.progress import ProgressLine
 from flipproof.streaming.blocks import Block, Part
-from flipproof.streaming.rows import RowBlocks
+from flipproof.streaming.row_blocks import RowBlocks
 from flipproof.values import are_whole, as_names, distinct, encode_labels, joined, kind_of, label_values, union
 
 #: Numbers that are processed together: 512 KiB, which fits into a cache.

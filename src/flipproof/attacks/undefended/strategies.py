@@ -13,7 +13,7 @@ from flipproof.adversary import Adversary
 from flipproof.attacks.result import NO_ATTACK, AttackResult
 from flipproof.attacks.undefended.logistic import SoftmaxFit
 from flipproof.attacks.undefended.logistic_target import MOST_RIVALS, Found, RowSearch, Trial, logistic_target
-from flipproof.attacks.undefended.runner import attack_all_rows
+from flipproof.attacks.undefended.many_rows import attack_all_rows
 from flipproof.attacks.undefended.search import narrowed
 from flipproof.attacks.undefended.victim import NO_FLIPS, Flips, Victim
 from flipproof.attacks.worst import MAX_FLIPS
