@@ -347,20 +347,20 @@ def test_what_is_no_address(refused, address):
     [
         (["--workers", "2", "--scheduler", "127.0.0.1:1"], "either --workers N or --scheduler ADDRESS"),
         (["--workers", "0"], "'--workers': 0 is not in the range"),
-        (["--workers", "2", "--jobs", "2"], "--jobs is for threads of this process"),
+        (["--workers", "2", "--jobs", "2"], "--jobs cannot be combined"),
         (["--workers", "1", "--memory-limit", "lots"], "'lots' must be a size"),
         (["--workers", "1", "--memory-limit", "1MiB"], "at least 512MiB"),
-        (["--memory-limit", "1GiB"], "--memory-limit is of --workers"),
-        (["--tls-ca", "ca.pem"], "are for --scheduler ADDRESS"),
+        (["--memory-limit", "1GiB"], "--memory-limit requires --workers"),
+        (["--tls-ca", "ca.pem"], "require --scheduler"),
         (["--scheduler", "h:1", "--tls-ca", "ca.pem"], "must be given together"),
-        (["--scheduler", "h:1", "--tls-ca", "a", "--tls-cert", "b", "--tls-key", "c"], "there is no such file"),
+        (["--scheduler", "h:1", "--tls-ca", "a", "--tls-cert", "b", "--tls-key", "c"], "no such file"),
         (
             ["--scheduler", "h:1", *("--tls-ca", "test.parquet"), *("--tls-cert", "b"), *("--tls-key", "c")],
             "--tls-cert: cannot read 'b'",
         ),
-        (["--learner", "forest"], "forest needs its training rows in memory"),
+        (["--learner", "forest"], "forest needs all training rows in memory"),
         (["--learner", "kernel"], "give --set n_components=N"),
-        (["--holdout", "0.5"], "need --test FILE"),
+        (["--holdout", "0.5"], "require --test FILE"),
         (["--set", "verbose=1"], "must be NAME=VALUE with one of regularization"),
         (["--label", "kynd"], "--label: 'parts/0.parquet' has no column 'kynd'. Did you mean 'kind'?"),
         (["--annotator", "whom"], "--annotator: 'parts/0.parquet' has no column 'whom'. Did you mean 'who'?"),
@@ -377,7 +377,7 @@ def test_wrong_choices(refused, options, message):
 
 def test_files_of_tls_that_are_none(refused):
     files = ["--tls-ca", "test.parquet", "--tls-cert", "test.parquet", "--tls-key", "test.parquet"]
-    assert "are no such files of TLS" in refused("parts", "--scheduler", "h:1", *files)
+    assert "are not valid TLS files" in refused("parts", "--scheduler", "h:1", *files)
 
 
 def test_dask_that_is_not_installed(refused, monkeypatch):
@@ -465,7 +465,7 @@ def changed(table, name, values):
     [
         (lambda table: table.drop_columns("links"), r"1.parquet' has no column 'links', which "),
         (lambda table: table.drop_columns("kind"), r"1.parquet' has no column 'kind', which "),
-        (lambda table: table.append_column("more", [[0] * len(table)]), "1.parquet' has a column 'more', which "),
+        (lambda table: table.append_column("more", [[0] * len(table)]), "1.parquet' has a column 'more', but "),
         (lambda table: changed(table, "links", [["a"] * len(table)]), "column 'links' holds words in "),
         (lambda table: changed(table, "kind", [[0] * len(table)]), "column 'kind' holds numbers in "),
         (

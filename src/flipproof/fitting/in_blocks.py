@@ -152,7 +152,7 @@ def _features_of_all(roles: Roles, footers: Sequence[Footer], source: str) -> li
         more = [name for name in footer.schema.names if name not in known]
         if more:
             raise InputError(
-                f"{footer.path!r} has a column {more[0]!r}, but {first.path!r} does not: exclude it with ",
+                f"{footer.path!r} has a column {more[0]!r}, but {first.path!r} does not: leave it out with ",
                 Parameter("drop"),
                 ", or select the columns with ",
                 Parameter("features"),
@@ -171,7 +171,7 @@ def _check_landmarks(model: Any, n_rows: int) -> None:
     if getattr(model, "n_components", 0) is None and n_rows <= LARGEST_EXACT:
         raise InputError(
             Parameter("learner", "kernel"),
-            ": set ",
+            ": give ",
             Parameter("n_components", "N", of_learner=True),
             f", the number of landmarks: without it, all pairs of the {n_rows:,} rows are compared, which needs all "
             "rows in memory.",
