@@ -56,7 +56,7 @@ def test_tables(problem):
     summary = summarize(truth, [features], [0, 0.25, 1.5])
     assert summary.flips == (0, 0.25, 1.5)
     table = accuracy_table(summary)
-    assert table.header == ("features moved\n(l2 norm)", "0", "0.25", "1.5")
+    assert table.header == ("features changed\n(l2 norm)", "0", "0.25", "1.5")
     assert table.rows[0][0] == "gaussian (sigma = 2)"
     assert summary.methods[0].certified == tuple(certified_accuracy(truth, features, [0, 0.25, 1.5]))
     assert method_name(labels) == "tight (q = 0.3)"

@@ -112,7 +112,7 @@ class TestErrorsOfTasks:
             np.save(folder / "1.npy", column[100:])
         model = StreamingRidgeClassifier().fit(*folders, client=client)
         np.save(tmp_path / "X" / "1.npy", 0.9 * X[100:])
-        with pytest.raises(ValueError, match=r"1.npy', rows 0 to 139: the rows have changed since they were"):
+        with pytest.raises(ValueError, match=r"1.npy', rows 0 to 139: the rows have changed since"):
             model.certify(Z)
         np.save(tmp_path / "X" / "1.npy", 9 * X[100:])
         with pytest.raises(ValueError, match=r"1.npy', rows 0 to 139 has changed since the model was fitted: fit it"):
@@ -161,7 +161,7 @@ def test_work_is_spread_over_all_workers(client, monkeypatch, kept_share):
     assert len(holders) > 5
     assert all(set(workers) == set(client.nthreads()) for workers in holders)
     visits = Counter((one["key"].rpartition("-")[0], one["worker"]) for one in stream.data)
-    passes = {"looking-at-the-rows": 1, "fitting": 3, "summing-up-the-labels": 1, "counting-votes": 1}
+    passes = {"surveying-the-rows": 1, "fitting": 3, "summing-the-labels": 1, "counting-votes": 1}
     for name, times in passes.items():
         done = [visits[name, worker] for worker in client.nthreads()]
         assert sum(done) == times * len(rows.parts)
