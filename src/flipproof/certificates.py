@@ -52,8 +52,8 @@ class Certificates:
     method : {"exact", "tight", "kl", "gap", "gaussian"}
         How the radius was computed. "gap": from the votes of partitions; "gaussian": from noise on the features.
     noise : float or floats of shape (m,)
-        The noise q of the measure, or sigma of noise on features; one per row with ``noise="auto"``; NaN for
-        the exact method.
+        The noise q of the measure, or sigma of noise on features; one per row with ``noise="auto"``. The
+        exact method does not use it.
     n_train : int
         Number of training labels: the denominator of "share of labels poisoned".
     classes : array of shape (K,)
