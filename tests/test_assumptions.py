@@ -226,7 +226,7 @@ def test_a_custom_learner_can_state_assumptions():
         def label_free_weights(self, Z):
             return np.exp(-((Z[:, None, :] - self.rows_) ** 2).sum(axis=2)), np.zeros((1, len(self.classes_)))
 
-        def _learner_assumptions(self):
+        def learner_assumptions(self):
             return ["The width was chosen beforehand.", Assumption("one-attack")]
 
     *_, first, second = Own().fit(X, Y).certify(X[:1]).assumptions

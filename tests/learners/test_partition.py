@@ -287,14 +287,14 @@ def test_rows_alike_are_told_apart_by_their_order_and_that_is_said():
     X, y, Z = blobs(60)
     model = CertifiedPartitionClassifier(GaussianNB(), 5).fit(np.ones_like(X), y)
     np.testing.assert_array_equal(model.partition_, np.arange(60) % 5)
-    assert Assumption("equal-rows-by-order", {"n_equal": 59, "n_rows": 60}) in model._assumed
+    assert Assumption("equal-rows-by-order", {"n_equal": 59, "n_rows": 60}) in model.assumptions_
     assert all(one.code != "equal-rows-by-order" for one in model.fit(X, y).certify(Z).assumptions)
 
 
 def test_hashes_of_small_numbers_do_not_collide():
     X = np.array(list(itertools.product((-1.0, 0.0, 1.0), repeat=9)))
     model = CertifiedPartitionClassifier(DecisionTreeClassifier(max_depth=1), 2).fit(X, np.arange(len(X)) % 2)
-    assert all(one.code != "equal-rows-by-order" for one in model._assumed)
+    assert all(one.code != "equal-rows-by-order" for one in model.assumptions_)
 
 
 def test_features_are_learnt_from_all_rows_without_labels():

@@ -143,7 +143,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
 
     def _fit_with_labels(self, codes: Integers) -> None:
-        """Compute what needs the labels. If a vote depends on it, `_learner_assumptions` must say so."""
+        """Compute what needs the labels. If a vote depends on it, `learner_assumptions` must say so."""
 
     def rule_depends_on_noise(self) -> bool:
         """Tell whether the deployed rule depends on the noise (M5)."""
@@ -169,7 +169,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """Return how many numbers `votes_on` holds in memory per test row, besides the votes themselves."""
         return 3 * self.n_rows_
 
-    def _learner_assumptions(self) -> Iterable[Assumption | str]:
+    def learner_assumptions(self) -> Iterable[Assumption | str]:
         """Return the assumptions of this learner, besides those common to all learners, as objects or as sentences."""
         return []
 
@@ -195,7 +195,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         self.fit_without_labels(X.copy() if self._gets_a_copy else X)
         self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
         self._fit_with_labels(self.label_codes_)
-        self._assumed = (*self._common_assumptions(), *map(as_assumption, self._learner_assumptions()))
+        self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -266,7 +266,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             noise=self.noise_,
             classes=self.classes_,
             n_labels=self.n_labels_,
-            assumptions=(*self._assumed, *limits),
+            assumptions=(*self.assumptions_, *limits),
             adversary=adversary,
             scope=powers.scope,
         )

@@ -44,13 +44,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_jobs: int | None
     n_rows_: int
     n_labels_: int
-    _assumed: tuple[Assumption, ...]
+    assumptions_: tuple[Assumption, ...]
 
     @abstractmethod
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
 
-    def _check_parameters(self) -> None:
+    def validate_parameters(self) -> None:
         """Refuse invalid parameters; subclasses also refuse combinations that are invalid."""
         check_parameters(self)
 
@@ -108,7 +108,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     #: Whether certificates also cover changed training features.
     covers_features: Any = False
 
-    def _common_assumptions(self) -> list[Assumption]:
+    def common_assumptions(self) -> list[Assumption]:
         """Return the assumptions that all learners have in common, as of this fit."""
         found = [Assumption("labels-only")]
         if self.classes is None:
@@ -124,7 +124,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def also_assume(self, assumption: Assumption | str) -> None:
         """Add an assumption to the certificates of this fit."""
-        self._assumed = (*self._assumed, as_assumption(assumption))
+        self.assumptions_ = (*self.assumptions_, as_assumption(assumption))
 
 
 class LabelsInMemory(CertifiedClassifier):
@@ -143,7 +143,7 @@ class LabelsInMemory(CertifiedClassifier):
 
     def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
         """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
-        self._check_parameters()
+        self.validate_parameters()
         check_nothing_masked(X, "X")
         if unlabeled is None or y is None:
             X, labels = self._training_arrays(X, label_values(y))

@@ -240,7 +240,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     def _numbers_per_row(self) -> int:
         return 5 * self.n_rows_
 
-    def _learner_assumptions(self) -> list[Assumption]:
+    def learner_assumptions(self) -> list[Assumption]:
+        """Return what certificates of this learner assume beyond what is common to all learners."""
         values = {"step": type(self.clusterer_).__name__, "n_clusters": self.n_clusters_}
         found = [Assumption("clustered-without-labels", values)]
         return found if self.clusterer is None else found + assumptions_about(self.clusterer, "clusterer")

@@ -231,7 +231,8 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     def _numbers_per_row(self) -> int:
         return 6 * self._most_votes
 
-    def _learner_assumptions(self) -> list[Assumption]:
+    def learner_assumptions(self) -> list[Assumption]:
+        """Return what certificates of this learner assume beyond what is common to all learners."""
         values = {"n_trees": len(self.estimators_), "random_state": int(self.random_state)}
         return [Assumption("trees-without-labels", values)]
 

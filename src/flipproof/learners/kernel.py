@@ -277,7 +277,8 @@ class KernelParameters(LabelLinearParameters):
         self.n_components = n_components
         self.fit_intercept = fit_intercept
 
-    def _learner_assumptions(self) -> list[Assumption]:
+    def learner_assumptions(self) -> list[Assumption]:
+        """Return what certificates of this learner assume beyond what is common to all learners."""
         if not callable(self.kernel):
             return []
         return [Assumption("custom-function", {"parameter": "kernel", "function": name_of(self.kernel)})]

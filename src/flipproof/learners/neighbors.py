@@ -446,8 +446,9 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         self.metric = metric
         self.index = index
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def validate_parameters(self) -> None:
+        """Refuse parameters that `fit` cannot use."""
+        super().validate_parameters()
         owner, metric = type(self).__name__, self.metric
         if self.index is not None and not (isinstance(metric, str) and metric == "euclidean"):
             remedy = "it has no effect on an index. Omit it, and set the metric of the index."
@@ -526,7 +527,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         """Count the distances to all rows (none for an index), and the neighbours with their weights."""
         return (0 if self.index_ is not None else self.n_rows_) + 5 * self.n_neighbors_
 
-    def _learner_assumptions(self) -> list[Assumption]:
+    def learner_assumptions(self) -> list[Assumption]:
+        """Return what certificates of this learner assume beyond what is common to all learners."""
         found: list[Assumption] = []
         if self.index_ is not None:
             found += label_free_assumptions(self.index, "neighbour index")

@@ -169,7 +169,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         self.estimators_ = fit_base_learners(base, rows, labels, members, self.n_jobs)
         check_reproducible(base, rows, labels, members, self.estimators_)
         n_alike = len(hashes) - len(np.unique(hashes))
-        self._assumed = (*self._common_assumptions(), *self._learner_assumptions(n_alike))
+        self.assumptions_ = (*self.common_assumptions(), *self.learner_assumptions(n_alike))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -222,7 +222,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             noise=np.nan,
             n_train=self.n_rows_,
             classes=self.classes_.copy(),
-            assumptions=(*self._assumed, *self._adversary_assumptions(adversary, powers)),
+            assumptions=(*self.assumptions_, *self._adversary_assumptions(adversary, powers)),
             unit=powers.scope.unit,
             n_touchable=powers.scope.n_touchable,
             adversary=adversary,
@@ -269,7 +269,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         names = vars(parts[0])
         return BlockCertificates(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
-    def _learner_assumptions(self, n_alike: int) -> list[Assumption]:
+    def learner_assumptions(self, n_alike: int) -> list[Assumption]:
+        """Return what certificates of this learner assume beyond what is common to all learners."""
         named = "LogisticRegression" if self.estimator is None else type(self.estimator).__name__
         found = [Assumption("base-learner-reproducible", {"step": named}), Assumption("partitions-chosen")]
         if self.estimator is not None:

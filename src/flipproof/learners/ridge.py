@@ -62,14 +62,16 @@ class RidgeParameters(LabelLinearParameters):
         self.regularization = regularization
         self.fit_intercept = fit_intercept
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def validate_parameters(self) -> None:
+        """Refuse parameters that `fit` cannot use."""
+        super().validate_parameters()
         if self.regularization == "paper" and self.noise == "auto":
             raise ValueError(
                 "regularization='paper' needs a single noise q. Got noise='auto' instead: give q as a number."
             )
 
-    def _learner_assumptions(self) -> list[Assumption]:
+    def learner_assumptions(self) -> list[Assumption]:
+        """Return what certificates of this learner assume beyond what is common to all learners."""
         if self.regularization == "paper":
             return [Assumption("lambda-from-labels", {"regularization": float(self.regularization_)})]
         return []

@@ -228,7 +228,7 @@ class SmoothedClassifier(LabelsInMemory):
         -------
         self
         """
-        self._check_parameters()
+        self.validate_parameters()
         check_nothing_masked(X, "X")
         X, labels = self._read_features(X, label_values(y))
         self.classes_, self.label_codes_ = encode_labels(labels, self.classes)
@@ -244,7 +244,7 @@ class SmoothedClassifier(LabelsInMemory):
         self._fits.try_once()
         self._class_set_was_read = self.classes is None
         is_noised = "labels" if getattr(self.noise_, "part", "both") == "labels" else "training data"
-        self._assumed = tuple(assumptions_about(base, "base learner", is_noised))
+        self.assumptions_ = tuple(assumptions_about(base, "base learner", is_noised))
         self._n_select, self._n_samples = int(self.n_select), int(self.n_samples)
         self.models_ = self._fitted_models() if self.keep_models else None
         return self
@@ -277,7 +277,7 @@ class SmoothedClassifier(LabelsInMemory):
         SmoothedCertificates
         """
         check_is_fitted(self)
-        self._check_parameters()
+        self.validate_parameters()
         name, powers = type(self).__name__, self.powers(adversary)
         if adversary is not None and radius_unit(self.noise_) != "labels":
             raise ValueError(f"An adversary who changes labels needs noise on labels. Got {self.noise_!r} instead.")
@@ -309,7 +309,7 @@ class SmoothedClassifier(LabelsInMemory):
             noise=noise_level(self.noise_),
             n_train=n_train,
             classes=self.classes_.copy(),
-            assumptions=(*self._own_assumptions(), *self._assumed, *limits_under_noise(adversary, powers)),
+            assumptions=(*self._own_assumptions(), *self.assumptions_, *limits_under_noise(adversary, powers)),
             unit=unit if powers.groups is None else "annotators",
             n_touchable=powers.scope.n_touchable,
             adversary=adversary,

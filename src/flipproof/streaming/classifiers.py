@@ -164,8 +164,8 @@ class RowsInBlocks(LabelLinearParameters):
         -------
         self
         """
-        self._check_parameters()
-        for name in [name for name in vars(self) if name == "_assumed" or (name[0] != "_" and name[-1] == "_")]:
+        self.validate_parameters()
+        for name in [name for name in vars(self) if name[0] != "_" and name[-1] == "_"]:
             delattr(self, name)  # if anything fails from here on, the model is not fitted
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
         self._begin()
@@ -178,7 +178,7 @@ class RowsInBlocks(LabelLinearParameters):
         self._whitening = self._decompose(found)
         self.noise_ = resolve_noise(self.noise, len(self.classes_), self._rule_depends_on_noise())
         self._sum_up_labels()
-        self._assumed = (*self._common_assumptions(), *map(as_assumption, self._learner_assumptions()))
+        self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
         return self
 
     def _name_features(self) -> None:
@@ -270,7 +270,7 @@ class RowsInBlocks(LabelLinearParameters):
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell whether a fit has been completed."""
-        return hasattr(self, "_assumed")
+        return hasattr(self, "assumptions_")
 
     def test_features(self, X: Any) -> Floats:
         """Return the features of test rows, which may be in Dask."""
@@ -349,7 +349,7 @@ class RowsInBlocks(LabelLinearParameters):
             noise=self.noise_,
             classes=self.classes_,
             n_labels=self.n_labels_,
-            assumptions=(*self._assumed, *limits),
+            assumptions=(*self.assumptions_, *limits),
             adversary=adversary,
             scope=known.scope,
         )
@@ -552,8 +552,9 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         )
         self.verbose = verbose
 
-    def _check_parameters(self) -> None:
-        super()._check_parameters()
+    def validate_parameters(self) -> None:
+        """Refuse parameters that `fit` cannot use."""
+        super().validate_parameters()
         if self.kernel == "laplacian" and self.gamma is None:
             wanted = "a number for the kernel 'laplacian' on rows in blocks"
             raise parameter_error(type(self).__name__, "gamma", wanted, self.gamma)
