@@ -16,7 +16,7 @@ def problem(request, data_dir):
         (X, y), (Z, truth) = (mnist(data_dir, part, (1, 7)) for part in ("train", "t10k"))
     else:
         X, y, Z, truth = dogfish(data_dir, "tinynet")
-    features = TruncatedSVD(20, random_state=0).fit(X)  # not centred: the paper's rule knows no intercept
+    features = TruncatedSVD(20, random_state=0).fit(X)  # not centred: the paper's rule has no intercept
     return features.transform(X), y, features.transform(Z[::30]), truth[::30]
 
 
@@ -39,7 +39,7 @@ def test_certified_accuracy_is_below_attacked_accuracy_at_every_radius(problem, 
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_refits_on_the_attacked_labels_predict_otherwise(problem, intercept):
+def test_refitting_on_the_attacked_labels_changes_the_predictions(problem, intercept):
     X, y, Z, _ = problem
     model = CertifiedRidgeClassifier(noise=0.3, fit_intercept=intercept).fit(X, y)
     attack = worst_flips(model, Z[:6])

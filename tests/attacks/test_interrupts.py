@@ -20,7 +20,7 @@ from flipproof.attacks.undefended.victim import NO_FLIPS
 from flipproof.attacks.worst import ROWS_AT_A_TIME
 from flipproof.progress import StopSign, set_by_interrupt
 
-#: Signs that the main thread has set on an interrupt: it may be a while until it gets around to that.
+#: Stop signs that the main thread has set on an interrupt, which may take a while.
 NOTICED = []
 
 
@@ -29,13 +29,13 @@ def wait_until_noticed():
 
 
 def interrupt():
-    """Send the process the signal of Ctrl-C, and wait until an attack has noticed."""
+    """Send SIGINT to the process and wait until an attack has noticed it."""
     os.kill(os.getpid(), signal.SIGINT)
     wait_until_noticed()
 
 
 class Interrupting(LogisticRegression):
-    """Sends the process the signal of Ctrl-C in its tenth fit; those after it wait until that was noticed."""
+    """Sends SIGINT to the process in the tenth fit; later fits wait until the attack has noticed it."""
 
     fits, numbers = 0, threading.Lock()
     interrupt = staticmethod(interrupt)
@@ -52,7 +52,7 @@ class Interrupting(LogisticRegression):
 
 
 class InterruptingTwice(Interrupting):
-    """Sends the signal twice in its tenth fit."""
+    """Sends SIGINT twice in the tenth fit."""
 
     fits = 0
 
@@ -63,7 +63,7 @@ class InterruptingTwice(Interrupting):
 
 
 class AlwaysInterrupting(LogisticRegression):
-    """Sends the signal in every fit but the first."""
+    """Sends SIGINT in every fit except the first."""
 
     fits = 0
 
@@ -76,7 +76,7 @@ class AlwaysInterrupting(LogisticRegression):
 
 @pytest.fixture(autouse=True)
 def _fresh_start(monkeypatch):
-    """Count from zero, and listen to Ctrl-C: a process that was started in the background ignores it."""
+    """Reset the counters and enable SIGINT, which background processes ignore."""
     Interrupting.fits = InterruptingTwice.fits = AlwaysInterrupting.fits = 0
     NOTICED.clear()
     set_sign = StopSign.set
@@ -97,7 +97,7 @@ ATTACKS = [
 
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("kind", [Interrupting, InterruptingTwice])
-def test_what_was_found_before_ctrl_c_is_returned(kind, attack):
+def test_ctrl_c_returns_the_attacks_found_so_far(kind, attack):
     X, y, Z = labelled_clusters(m=40)
     result = attack(kind().fit(X, y), X, y, Z)
     assert result.success.any()
@@ -108,14 +108,14 @@ def test_what_was_found_before_ctrl_c_is_returned(kind, attack):
 
 
 @pytest.mark.parametrize("attack", ATTACKS)
-def test_interrupted_before_anything_was_found(attack):
+def test_ctrl_c_before_the_first_result_reports_no_row_as_attempted(attack):
     X, y, Z = labelled_clusters()
     result = attack(AlwaysInterrupting().fit(X, y), X, y, Z)
     assert not result.attempted.any()
     assert not result.success.any()
 
 
-def test_a_row_that_is_being_attacked_keeps_what_it_has():
+def test_an_interrupted_row_keeps_its_best_attack_so_far():
     X, y, Z = labelled_clusters()
     target = logistic_target(fitted(X, y), X, y, Z, None, "attack")
     stopped = StopSign()
@@ -135,7 +135,7 @@ def test_a_row_that_is_being_attacked_keeps_what_it_has():
     assert report.n_refits == alone.n_refits
 
 
-def test_a_second_interrupt_raises_and_afterwards_all_is_as_before():
+def test_a_second_interrupt_raises_and_the_signal_handler_is_restored():
     before = signal.getsignal(signal.SIGINT)
     stopped = StopSign()
     with set_by_interrupt(stopped):
@@ -146,13 +146,13 @@ def test_a_second_interrupt_raises_and_afterwards_all_is_as_before():
     assert signal.getsignal(signal.SIGINT) is before is signal.default_int_handler
 
 
-def test_a_process_that_ignores_interrupts_goes_on():
+def test_an_attack_continues_if_the_process_ignores_interrupts():
     X, y, Z = labelled_clusters(m=12)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     assert InfluenceAttack().attack(Interrupting().fit(X, y), X, y, Z).attempted.all()
 
 
-def test_a_handler_of_ones_own_is_left_alone_and_other_threads_may_attack():
+def test_custom_signal_handlers_are_kept_and_attacks_run_in_other_threads():
     X, y, Z = labelled_clusters(n=60, m=3)
     model, noted, results = fitted(X, y), [], []
     before = signal.signal(signal.SIGINT, lambda *_: noted.append(1))
@@ -169,7 +169,7 @@ def test_a_handler_of_ones_own_is_left_alone_and_other_threads_may_attack():
     np.testing.assert_array_equal(results[0].flips_needed, InfluenceAttack().attack(model, X, y, Z).flips_needed)
 
 
-def test_an_error_inside_a_thread_is_raised():
+def test_an_error_in_a_worker_thread_is_raised():
     X, y, Z = labelled_clusters()
 
     def metric(a, b):
@@ -180,7 +180,7 @@ def test_an_error_inside_a_thread_is_raised():
 
 
 class InterruptedRidge(CertifiedRidgeClassifier):
-    """Sends the signal of Ctrl-C when it certifies the second time, `times` times."""
+    """Sends SIGINT `times` times in the second call of `certify`."""
 
     times = 1
     calls = 0
@@ -195,7 +195,7 @@ class InterruptedRidge(CertifiedRidgeClassifier):
 
 @pytest.mark.parametrize("attack", [worst_flips, smoothed_attack])
 @pytest.mark.parametrize(("times", "n_found"), [(1, 2 * ROWS_AT_A_TIME), (2, ROWS_AT_A_TIME)])
-def test_an_attack_on_a_certified_learner_keeps_the_slices_that_were_done(attack, times, n_found, monkeypatch):
+def test_an_interrupted_attack_on_a_certified_learner_keeps_finished_slices(attack, times, n_found, monkeypatch):
     X, y, Z = labelled_clusters(m=3 * ROWS_AT_A_TIME + 5)
     whole = attack(CertifiedRidgeClassifier().fit(X, y), Z)
     assert whole.attempted.all()
@@ -211,7 +211,7 @@ def test_an_attack_on_a_certified_learner_keeps_the_slices_that_were_done(attack
 
 
 class InterruptedAtOnce(CertifiedRidgeClassifier):
-    """Sends the signal of Ctrl-C when it certifies."""
+    """Sends SIGINT in `certify`."""
 
     def certify(self, *arguments):
         signal.raise_signal(signal.SIGINT)
@@ -219,7 +219,7 @@ class InterruptedAtOnce(CertifiedRidgeClassifier):
 
 
 @pytest.mark.parametrize("attack", [worst_flips, smoothed_attack])
-def test_a_few_test_rows_are_finished_before_an_interrupt_ends_the_attack(attack):
+def test_an_attack_on_few_test_rows_finishes_despite_an_interrupt(attack):
     X, y, Z = labelled_clusters(m=20)
     result = attack(InterruptedAtOnce().fit(X, y), Z)
     np.testing.assert_array_equal(result.flips_needed, attack(CertifiedRidgeClassifier().fit(X, y), Z).flips_needed)

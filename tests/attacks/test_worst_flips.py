@@ -14,7 +14,7 @@ from flipproof.attacks import labels_to_audit, smoothed_attack, worst_flips
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_no_smaller_attack_exists_and_this_one_works(seed):
+def test_the_attack_succeeds_and_no_smaller_attack_exists(seed):
     rng = np.random.default_rng(seed)
     kinds = set()
     for _ in range(15):
@@ -66,7 +66,7 @@ def test_refitting_on_the_attacked_labels_changes_the_prediction():
         model.fit(X[:1000], y[:1000])
 
 
-def test_attacked_accuracy_of_the_exact_attack_is_certified_accuracy():
+def test_accuracy_under_the_exact_attack_equals_certified_accuracy():
     X, y = load_digits(return_X_y=True)
     model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], y[:1000])
     Z, truth, flips = X[1000:1200], y[1000:1200], np.arange(60)
@@ -76,7 +76,7 @@ def test_attacked_accuracy_of_the_exact_attack_is_certified_accuracy():
 
 
 @pytest.mark.parametrize("intercept", [True, False])
-def test_the_smoothed_attack_overturns_where_the_exact_one_does_and_the_bound_gives_up_before(intercept):
+def test_the_smoothed_attack_equals_the_exact_one_and_the_bound_reaches_one_half_no_later(intercept):
     X, y = load_digits(return_X_y=True)
     kept = np.isin(y, (1, 7))
     X, y = X[kept], y[kept]
@@ -92,7 +92,7 @@ def test_the_smoothed_attack_overturns_where_the_exact_one_does_and_the_bound_gi
     for method in ("tight", "kl", "exact"):
         certified = certified_accuracy(truth, model.certify(Z, method), flips)
         assert np.all(certified <= result.accuracy(truth, flips))
-    # the smoothed classifier, fitted along the way: both places are where the result says, and not one flip earlier
+    # refits of the smoothed classifier: both thresholds are exactly at the reported numbers of flips
     for i in range(0, len(Z), 10):
         to_half, needed = result.flips_to_half[i], result.flips_needed[i]
         for flipped in sorted({max(to_half - 1, 0), to_half, max(needed - 1, 0), needed}):
@@ -105,7 +105,7 @@ def test_the_smoothed_attack_overturns_where_the_exact_one_does_and_the_bound_gi
             assert (overturned or certificate.log_failure[0] >= np.log(0.5)) == (flipped >= to_half)
 
 
-def test_the_smoothed_attack_with_many_classes_annotators_and_trusted_labels():
+def test_the_smoothed_attack_supports_many_classes_annotators_and_trusted_labels():
     X, y = load_digits(return_X_y=True)
     model = CertifiedRidgeClassifier(0.05, classes=range(10), precision=14).fit(X[:800], y[:800])
     who = Adversary(groups=np.arange(800) % 100, trusted=np.arange(800) < 100)
@@ -116,7 +116,7 @@ def test_the_smoothed_attack_with_many_classes_annotators_and_trusted_labels():
     assert result.flips_to_half.max() > 0
 
 
-def test_nothing_to_change_means_impossible_not_endless():
+def test_an_attack_on_trusted_labels_only_is_reported_as_impossible():
     X, y = load_digits(return_X_y=True)
     model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:200], y[:200])
     nobody = Adversary(trusted=np.ones(200, dtype=bool))
@@ -131,7 +131,7 @@ def test_nothing_to_change_means_impossible_not_endless():
     assert "no label could help" in repr(audit)
 
 
-def test_a_limit_on_flips_is_kept():
+def test_attacks_stay_within_max_flips():
     X, y = load_digits(return_X_y=True)
     model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:500], y[:500])
     free, limited = worst_flips(model, X[500:560]), worst_flips(model, X[500:560], max_flips=8)
@@ -141,7 +141,7 @@ def test_a_limit_on_flips_is_kept():
     assert all(len(rows) <= 8 for rows in smoothed.rows)
 
 
-def test_an_audit_counts_the_smallest_attacks_that_a_row_is_part_of():
+def test_an_audit_counts_the_smallest_attacks_that_include_each_row():
     X, y = load_digits(return_X_y=True)
     model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:500], y[:500])
     attacks, audit = worst_flips(model, X[500:560]), labels_to_audit(model, X[500:560], top=20)
@@ -154,7 +154,7 @@ def test_an_audit_counts_the_smallest_attacks_that_a_row_is_part_of():
     assert np.all((audit.share > 0) & (audit.share <= audit.n_predictions))
 
 
-def test_pipelines_and_searches_are_attacked_at_their_learner():
+def test_pipelines_and_grid_searches_can_be_attacked():
     X, y = load_digits(return_X_y=True)
     learner = CertifiedRidgeClassifier(classes=range(10))
     pipeline = make_pipeline(StandardScaler(), learner).fit(X[:300], y[:300])
@@ -181,13 +181,13 @@ def test_pipelines_and_searches_are_attacked_at_their_learner():
         ),
     ],
 )
-def test_bad_input_gets_one_clear_line(call, message):
+def test_bad_input_raises_a_clear_error(call, message):
     Z = np.array([[0.0], [1.0], [2.0]])
     with pytest.raises(ValueError, match=message):
         call(CertifiedRidgeClassifier(0.1, classes=[0, 1]).fit(Z, [0, 1, 1]), Z)
 
 
-def test_every_array_of_a_result_is_frozen():
+def test_all_arrays_of_a_result_are_read_only():
     X, y = load_digits(return_X_y=True)
     model = CertifiedRidgeClassifier(0.1).fit(X[:200], y[:200])
     result = smoothed_attack(model, X[200:205])
@@ -195,7 +195,7 @@ def test_every_array_of_a_result_is_frozen():
         assert not array.flags.writeable
 
 
-def test_results_are_frozen_and_string_labels_keep_their_width():
+def test_results_are_immutable_and_long_class_names_are_not_truncated():
     X, y = np.arange(6.0)[:, None], np.array(list("aaabbb"))
     model = CertifiedRidgeClassifier(classes=["a", "b", "long name"]).fit(X, y)
     result = worst_flips(model, X)

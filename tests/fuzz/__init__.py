@@ -1,1 +1,1 @@
-"""Random hard problems, and a judge who tries attacks on them and uses nothing but the public names."""
+"""Random hard problems, and a judge that attacks them through the public API only."""

@@ -54,7 +54,7 @@ class Hangs(Exception):  # noqa: N818
 
 @dataclass(frozen=True)
 class Finding:
-    """Something that is not as it must be, with a script that shows it: it fails as long as that is so."""
+    """A violated property, with a script that fails as long as it is violated."""
 
     kind: str
     what: str
@@ -63,7 +63,7 @@ class Finding:
 
 @dataclass
 class Verdict:
-    """What came out of one problem: methods that were judged, or why the learner refused; and findings."""
+    """The outcome of one problem: the methods judged, or why the learner refused it, and the findings."""
 
     problem: object
     judged: tuple[str, ...] = ()
@@ -82,7 +82,7 @@ class Attack:
 
 
 def judge(problem, all_refits=False):
-    """Return the verdict on a problem; whatever goes wrong is a finding."""
+    """Return the verdict on a problem; every failure is a finding."""
     case = Case(problem, all_refits)
     try:
         with _patience(), case.watched_warnings():
@@ -164,7 +164,7 @@ class Case:
         return eval(source, NAMES)
 
     def ask(self, source, call):
-        """Do something, and remember what it was, for the script in case that it fails."""
+        """Run a step and remember it, for the script in case it fails."""
         self.doing = [_FIT, source]
         return call()
 
@@ -229,7 +229,7 @@ class Case:
                 self.found(f"form: {rule}", f"{method}: {rule} must be true", [_FIT, line, f"assert {rule}"])
 
     def check_company(self, certificates):
-        """Other test rows beside a row, block sizes and threads must not matter."""
+        """Other test rows, block sizes and threads must not affect a certificate."""
         Z, method = self.problem.Z, self.problem.methods[-1]
         last = slice(len(Z) - 1, len(Z))
         alone = self.codes_of(self.ask("model.predict(Z[-1:])", lambda: self.model.predict(Z[last])))
@@ -319,7 +319,7 @@ class Case:
         return len({self.groups[row] for row, code in enumerate(self.problem.codes) if codes[row] != code})
 
     def listed(self, most_cost=None):
-        """Return all labellings that can be brought about, and their costs; cheap ones only if `most_cost` is given."""
+        """Return all labellings within reach and their costs; only cheap ones if `most_cost` is given."""
         labellings = np.array(list(product(*self.choices)))
         changed = labellings != np.array(self.problem.codes)
         names = sorted(set(self.groups))
@@ -362,7 +362,7 @@ class Case:
         return any(finding.kind == kind for finding in self.verdict.findings)
 
     def random_attack(self, n_units):
-        """Return an attack of at most so many labels or annotators, at random."""
+        """Return a random attack within a budget of labels or annotators."""
         codes = list(self.problem.codes)
         units = sorted({self.groups[row] for row, own_ in enumerate(self.choices) if len(own_) > 1})
         for unit in self.rng.permutation(len(units))[:n_units]:
@@ -476,7 +476,7 @@ class Case:
         return scores
 
     def agrees(self, codes, after):
-        """Tell whether the weights say what predictions of a refit are."""
+        """Tell whether the weights give the predictions of a refit."""
         for row in range(len(self.votes)):
             scores = self.scores(row, codes)
             if scores.index(max(scores)) != after[row]:
@@ -495,7 +495,7 @@ class Case:
         return True
 
     def confirm(self, truth, needs):
-        """Refit on labels of which the weights say what comes out: the attacks that decide, and others at random."""
+        """Refit on labels whose outcome the weights predict: the decisive attacks and random ones."""
         cheapest = [min(of_row.values(), key=lambda attack: attack.cost) for of_row in needs if of_row]
         wanted = [attack.codes for attack in cheapest]
         if n_attacks(self.problem) <= MOST_LISTED:
@@ -517,7 +517,7 @@ class Case:
                 return
 
     def least_by_list(self, labellings, cost):
-        """Return the true radius of each row by what the weights say of each labelling."""
+        """Return the true radius of each row from the weights, by listing the labellings."""
         found = []
         for row, winner in enumerate(self.predicted):
             votes, offsets = np.array(self.votes[row], dtype=object), self.offsets[row]
@@ -612,7 +612,7 @@ def _refit_lines(problem, codes):
 
 
 def _list_lines(case, row, truth):
-    """Try all attacks that are said to be harmless, in a script."""
+    """Return script lines that try all attacks certified to be harmless."""
     problem = case.problem
     frozen = ", regularization=model.regularization_" if "'paper'" in problem.code else ""
     return [
@@ -648,7 +648,7 @@ def _reason(error):
 
 @contextmanager
 def _patience():
-    """Raise Hangs after a while, where the system can."""
+    """Raise Hangs after a time limit, where the system supports it."""
     if not hasattr(signal, "SIGPROF") or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Learners that are not the library's own: votes from a table, and certificates that are wrong on purpose."""
+"""Custom learners: votes from a table, and certificates that are wrong on purpose."""
 
 from dataclasses import replace
 
@@ -9,7 +9,7 @@ from flipproof import CertifiedRidgeClassifier, LabelLinearClassifier
 
 
 class TableVotes(LabelLinearClassifier):
-    """The weights of test row i are line i of a table, whatever its features; so are its offsets, if there are any."""
+    """The weights of test row i are line i of a table, independent of its features; so are its offsets, if any."""
 
     def __init__(
         self,
@@ -39,7 +39,7 @@ class TableVotes(LabelLinearClassifier):
 
 
 class RadiusTooLarge(CertifiedRidgeClassifier):
-    """Claims one changed label more than is true."""
+    """Claims one changed label too many."""
 
     def certify(self, X, method=None, adversary=None):
         found = super().certify(X, method, adversary)
@@ -47,7 +47,7 @@ class RadiusTooLarge(CertifiedRidgeClassifier):
 
 
 class RadiusTooSmall(CertifiedRidgeClassifier):
-    """Claims one changed label less than is true, where it claims any."""
+    """Claims one changed label too few, if it claims any."""
 
     def certify(self, X, method=None, adversary=None):
         found = super().certify(X, method, adversary)
@@ -55,7 +55,7 @@ class RadiusTooSmall(CertifiedRidgeClassifier):
 
 
 class WrongPrediction(CertifiedRidgeClassifier):
-    """Certifies the last class, whatever is predicted."""
+    """Certifies the last class instead of the predicted one."""
 
     def certify(self, X, method=None, adversary=None):
         found = super().certify(X, method, adversary)

@@ -1,4 +1,4 @@
-"""Hard problems, each of them made from one integer: learner, rows, labels, adversary.
+"""Hard problems, each generated from one integer: learner, rows, labels, adversary.
 
 Everything that a problem consists of is kept as Python source or as plain arrays, so that it can be printed.
 """
@@ -239,7 +239,7 @@ def _with_unlabeled(rng, codes):
 
 
 def _alike(codes, column, unlabeled):
-    """Give near rows the same labels, as far as one column says: leads are then large, and so are radii."""
+    """Give rows that are close in one column the same labels, for large leads and radii."""
     labeled = np.flatnonzero(np.ones(len(codes), dtype=bool) if unlabeled is None else ~np.array(unlabeled))
     ordered = np.array(codes)
     ordered[labeled[np.argsort(column[labeled], kind="stable")]] = np.sort(ordered[labeled])
@@ -460,7 +460,7 @@ def _adversary(rng, codes, n_classes, which):
 
 
 def n_attacks(problem):
-    """Return how many labellings the adversary can bring about, the present one among them."""
+    """Return the number of labellings that the adversary can reach, including the present one."""
     return math.prod(map(len, choices(problem)))
 
 

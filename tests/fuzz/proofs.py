@@ -10,12 +10,12 @@ import math
 from fractions import Fraction
 from functools import cache
 
-#: Logarithms are right to this much.
+#: Error of logarithms.
 SLACK = 1e-9
 
 
 def signal_of(q, n_classes):
-    """Return how much of a margin is left by the noise in the mean."""
+    """Return the share of a margin that remains under the noise, on average."""
     return 1 - n_classes * q / (n_classes - 1)
 
 
@@ -59,7 +59,7 @@ def largest_proved(log_p, method, q, n_classes, most):
 
 @cache
 def _tight_limit(radius, q, n_classes):
-    """Return the largest failure probability that still certifies so many flips (M4)."""
+    """Return the largest failure probability that certifies a given number of flips (M4)."""
     q = Fraction(q)
     up, down = q / (n_classes - 1), 1 - q  # that the new label, or the old one, is drawn when the old one is there
     before, after = {0: Fraction(1)}, {0: Fraction(1)}

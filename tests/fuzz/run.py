@@ -1,6 +1,6 @@
 """Judge random problems for as long as you like: ``PYTHONPATH=src:tests python -m fuzz.run --minutes 60``.
 
-Every finding is printed with a script that reproduces it. Ctrl-C ends the run; the table comes all the same. The exit
+Every finding is printed with a script that reproduces it. Ctrl-C ends the run and still prints the table. The exit
 code is 1 if anything was found.
 """
 # ruff: noqa: T201

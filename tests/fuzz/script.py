@@ -1,4 +1,4 @@
-"""A counterexample as a Python script that needs nothing but the library."""
+"""A counterexample as a Python script that needs only the library."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from fuzz.problems import HEADER
 
 
 def script_of(problem, kind, what, lines):
-    """Return a script that fails as long as the problem shows what was found, and ends well once it is mended."""
+    """Return a script that fails until the finding is fixed."""
     needed = [value for name, value in vars(own).items() if isinstance(value, type) and f"{name}(" in problem.code]
     unlabeled = "" if problem.unlabeled is None else f", np.array({list(problem.unlabeled)})"
     about = f"{kind}\n\n{what}\n\nLearner {problem.learner}, adversary {problem.adversary}, seed {problem.seed}.\n"

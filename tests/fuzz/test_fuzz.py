@@ -1,4 +1,4 @@
-"""Problems with fixed seeds in every run, fresh ones on request, and that the judge notices what is wrong."""
+"""Problems with fixed seeds in every run, fresh ones on request, and tests of the judge itself."""
 
 import json
 import os
@@ -22,7 +22,7 @@ from fuzz.tally import ADVERSARIES, Tally, judge_seeds
 #: Twice every learner with every adversary; 11 has no factor in common with that, so that each part has some of all.
 CASES, CHUNKS = 330, 11
 
-#: Learners may refuse problems, but not so many that nothing is judged.
+#: The smallest share of problems that learners must accept.
 LEAST_ACCEPTED = 0.65
 
 
@@ -36,7 +36,7 @@ def judged(seeds, record_property, **options):
 
 
 @pytest.mark.parametrize("chunk", mostly_slow(range(CHUNKS), fast=(1, 2)))
-def test_problems_with_fixed_seeds(chunk, record_property):
+def test_the_judge_finds_nothing_wrong_with_fixed_seeds(chunk, record_property):
     tally = judged(range(chunk, CASES, CHUNKS), record_property)
     assert tally.n_cases == CASES // CHUNKS
     assert tally.accepted_share >= LEAST_ACCEPTED
@@ -44,7 +44,7 @@ def test_problems_with_fixed_seeds(chunk, record_property):
     assert tally.n_refits >= 5 * tally.n_cases
 
 
-def test_fresh_problems(fuzz_minutes, record_property, capsys):
+def test_the_judge_finds_nothing_wrong_with_fresh_seeds(fuzz_minutes, record_property, capsys):
     first = time.time_ns() // 1000
     with capsys.disabled():
         sys.stderr.write(f"\nfresh problems: seeds from {first} on\n")
@@ -68,7 +68,7 @@ def test_fixed_seeds_reach_every_learner_and_adversary():
     assert max(one.max() for one in sizes if one.size) > 1e300
 
 
-def test_problems_come_out_the_same_again():
+def test_a_seed_always_gives_the_same_problem():
     for seed in range(50):
         one, other = problem_of(seed), problem_of(seed)
         assert one.code == other.code
@@ -76,7 +76,7 @@ def test_problems_come_out_the_same_again():
         assert one.adversary_source == other.adversary_source
 
 
-def test_all_attacks_on_small_problems_can_be_tried():
+def test_small_problems_have_few_enough_attacks_to_try_all():
     problems = [problem_of(seed, small=True) for seed in range(200)]
     assert max(len(problem.codes) - sum(problem.unlabeled or ()) for problem in problems) == 7
     assert 1000 < max(map(n_attacks, problems)) <= MOST_LABELLINGS
@@ -112,7 +112,7 @@ def run_script(script, folder):
 
 
 @pytest.mark.slow
-def test_the_judge_has_nothing_against_a_sound_learner():
+def test_the_judge_accepts_a_sound_learner():
     verdict = judge(PLAIN, all_refits=True)
     assert verdict.findings == []
     assert verdict.n_refits == 3**7
@@ -136,7 +136,7 @@ def test_the_judge_has_nothing_against_a_sound_learner():
         fast=(0,),
     ),
 )
-def test_the_judge_notices(learner, kind, mended, tmp_path):
+def test_the_judge_notices_wrong_certificates(learner, kind, mended, tmp_path):
     found = [one for one in judge(with_learner(learner)).findings if one.kind.startswith(kind)]
     assert found
     script = found[0].script
@@ -150,8 +150,8 @@ def test_the_judge_notices(learner, kind, mended, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("method", ["kl", "tight"])
-def test_the_judge_notices_radii_that_the_noise_does_not_prove(method, tmp_path):
-    """Even where the exact radius is larger still."""
+def test_the_judge_notices_radii_that_the_failure_probability_does_not_prove(method, tmp_path):
+    """Even if the exact radius is larger."""
     problem = replace(PLAIN, code=PLAIN.code.replace("0.1,", "0.1, noise='auto', precision=16,"))
     assert judge(problem).findings == []
     problem = replace(problem, code=problem.code.replace("CertifiedRidgeClassifier", "RadiusTooLarge"))
@@ -161,12 +161,12 @@ def test_the_judge_notices_radii_that_the_noise_does_not_prove(method, tmp_path)
     assert run_script(found[0].script.replace("found.radius + 1", "found.radius"), tmp_path).returncode == 0
 
 
-def test_the_judge_notices_failures_that_are_understated():
+def test_the_judge_notices_understated_failure_probabilities():
     kinds = {one.kind for one in judge(with_learner("FailureTooSmall")).findings}
     assert kinds == {"log_failure (kl)", "log_failure (tight)"}
 
 
-def test_the_judge_notices_partitions_that_are_too_sure(monkeypatch):
+def test_the_judge_notices_overconfident_partitions(monkeypatch):
     problem = replace(
         PLAIN,
         learner="partition",
@@ -196,7 +196,7 @@ def test_refusals_are_counted_and_other_exceptions_are_findings(monkeypatch):
     assert [one.kind for one in judge(PLAIN).findings] == ["exception"]
 
 
-def test_warnings_of_the_library_are_findings(monkeypatch):
+def test_warnings_from_the_library_are_findings(monkeypatch):
     source = compile("import warnings\nwarnings.warn('odd', RuntimeWarning)", flipproof.__file__, "exec")
     predict = flipproof.CertifiedRidgeClassifier.predict
     monkeypatch.setattr(

@@ -1,1 +1,1 @@
-"""Values that must not change unless somebody means them to."""
+"""Values that must not change unintentionally."""

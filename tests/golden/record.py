@@ -1,4 +1,4 @@
-"""What every learner, method, adversary and command says of small real data, as plain values.
+"""Output of every learner, method, adversary and command on small real data, as plain values.
 
     PYTHONPATH=tests python -m golden.record    # writes tests/golden/values.json, where values are meant to change
 
@@ -31,12 +31,12 @@ from flipproof.streaming import StreamingRidgeClassifier as RidgeInBlocks
 
 FILE = Path(__file__).parent / "values.json"
 
-#: Values come out the same with these versions; with others, the last bits of weights may differ.
+#: Values are reproduced exactly with these versions; with others, the last bits of weights may differ.
 PACKAGES = ("numpy", "scipy", "scikit-learn")
 
 METHODS = ("exact", "tight", "kl")
 
-#: Stands for a sentence.
+#: Placeholder for a sentence.
 PROSE = object()
 N_TRAIN, N_TEST = 240, 8
 

@@ -1,4 +1,4 @@
-"""What is certified, attacked and printed does not change by itself."""
+"""Certificates, attacks and printed output do not change unintentionally."""
 
 import json
 import math
@@ -15,8 +15,8 @@ def now():
     return recorded()
 
 
-def test_every_value_is_as_recorded(now):
-    """Exactly, with the versions that they were recorded with; with others, the last bits of weights may differ."""
+def test_every_value_equals_the_recorded_one(now):
+    """Exactly with the recorded versions; with others, the last bits of weights may differ."""
     assert list(now) == list(GOLDEN["values"])
     different = [name for name, value in GOLDEN["values"].items() if not same(json.loads(json.dumps(now[name])), value)]
     allowed = 0 if versions() == GOLDEN["versions"] else len(now) // 20

@@ -1,4 +1,4 @@
-"""The tests can fail: each known mistake, put into a copy of the source, is noticed."""
+"""The tests can fail: each known mistake, applied to a copy of the source, is noticed."""
 
 import compileall
 import importlib.util
@@ -38,12 +38,12 @@ def copied_source(compiled_source, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_untouched_copy_passes(copied_source):
+def test_the_unchanged_copy_passes(copied_source):
     errors, printed = errors_of(sorted({test for mutant in MUTANTS for test in mutant["noticed_by"]}), copied_source)
     assert not errors, printed
 
 
-def test_an_unrelated_error_is_no_notice(copied_source):
+def test_an_unrelated_error_does_not_count_as_noticing(copied_source):
     test = "tests/core/test_rounding.py::test_below_and_above_cover_the_relative_error"
     with (copied_source / "flipproof" / "core" / "rounding.py").open("a") as file:
         file.write("\n\ndef below(*given):\n    return 1 / 0\n")

@@ -1,4 +1,4 @@
-"""A learner that is a table: what it predicts after each labelling can be anything, and its votes can be enumerated."""
+"""A learner defined by a table: its prediction for each labelling is arbitrary, and its votes can be enumerated."""
 
 import numpy as np
 from enumeration import all_labellings
@@ -22,7 +22,7 @@ class TableLearner(ClassifierMixin, BaseEstimator):
 
 
 def random_table(rng, n_rows, n, n_classes):
-    """A table whose rows lean to class 0 by different amounts; labellings of one class predict it, as is documented."""
+    """A table whose rows lean to class 0 by different amounts; one-class labellings predict it, as documented."""
     labellings = all_labellings(n, n_classes)
     size = (n_rows, len(labellings))
     table = np.where(rng.random(size) < np.linspace(0, 0.9, n_rows)[:, None], 0, rng.integers(n_classes, size=size))

@@ -1,4 +1,4 @@
-"""What a certificate through a Pipeline says, and when there can be none."""
+"""Smoothed certificates of a Pipeline: what they state, and when they are refused."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def problem():
     return X, (np.arange(60) < 30).astype(int), np.array([[3e-3, 0.0], [0.0, 0.0]])
 
 
-class OfOnesOwn:
+class CustomNoise:
     part = "both"
 
     def sample(self, data, rng):
@@ -29,9 +29,9 @@ class OfOnesOwn:
 
 @pytest.mark.parametrize(
     ("noise", "method"),
-    [(FeatureNoise(0.5), "tight"), (JointNoise(LabelFlip(0.3), FeatureNoise(0.5)), "tight"), (OfOnesOwn(), "kl")],
+    [(FeatureNoise(0.5), "tight"), (JointNoise(LabelFlip(0.3), FeatureNoise(0.5)), "tight"), (CustomNoise(), "kl")],
 )
-def test_steps_that_were_fitted_to_features_which_may_be_changed_are_refused(noise, method):
+def test_pipeline_steps_before_feature_noise_are_refused(noise, method):
     X, y, Z = problem()
     smoothed = SmoothedClassifier(LogisticRegression(), noise, n_select=5, n_samples=20, method=method, random_state=0)
     with pytest.raises(ValueError, match=r"after the pipeline's steps 'standardscaler'.*Put them inside"):
@@ -39,14 +39,14 @@ def test_steps_that_were_fitted_to_features_which_may_be_changed_are_refused(noi
     assert len(certify(make_pipeline("passthrough", smoothed).fit(X, y), Z)) == 2
 
 
-def test_inside_of_the_base_learner_steps_are_smoothed_and_the_certificate_is_smaller():
+def test_steps_inside_the_base_learner_are_smoothed_and_reduce_the_radius():
     X, y, Z = problem()
     inside = make_pipeline(StandardScaler(), LogisticRegression())
     smoothed = SmoothedClassifier(inside, FeatureNoise(0.5), n_select=20, n_samples=300, random_state=0).fit(X, y)
     assert smoothed.certify(Z).radius.max() < 0.033  # a change of that size moves all rows of a class
 
 
-def test_under_label_noise_steps_are_an_assumption_that_names_the_remedy():
+def test_pipeline_steps_before_label_noise_are_an_assumption_with_a_remedy():
     X, y, Z = problem()
     smoothed = SmoothedClassifier(LogisticRegression(), 0.3, n_select=5, n_samples=20, random_state=0)
     certificates = certify(make_pipeline(StandardScaler(), smoothed).fit(X, y), Z)
@@ -65,7 +65,7 @@ def test_under_label_noise_steps_are_an_assumption_that_names_the_remedy():
         (5, "array"),
     ],
 )
-def test_bad_test_rows_get_one_clear_line(rows, message):
+def test_bad_test_rows_raise_a_clear_error(rows, message):
     X, y, _ = problem()
     model = SmoothedClassifier(LogisticRegression(), 0.3, n_select=2, n_samples=5, random_state=0).fit(X, y)
     with pytest.raises((ValueError, TypeError), match=message) as caught:

@@ -1,4 +1,4 @@
-"""Clopper-Pearson bounds: never too small, hardly too large."""
+"""Clopper-Pearson bounds: never too small, and almost never too large."""
 
 from fractions import Fraction
 from math import comb
@@ -22,19 +22,19 @@ def test_the_tail_at_the_bound_is_at_most_alpha_in_rational_arithmetic(n, alpha)
     for count, log_bound in enumerate(log_share_upper(np.arange(n), n, alpha)):
         bound = Fraction(float(np.exp(log_bound)))
         assert exact_tail(count, n, bound * (1 + Fraction(1, 10**14))) <= Fraction(alpha)
-        assert exact_tail(count, n, bound * (1 - Fraction(1, 10**10))) > Fraction(alpha)  # hardly larger than need be
+        assert exact_tail(count, n, bound * (1 - Fraction(1, 10**10))) > Fraction(alpha)  # almost as small as possible
     assert log_share_upper(n, n, alpha) == 0
 
 
 @pytest.mark.parametrize(("n", "count"), [(1000, 0), (1000, 333), (100_000, 5), (100_000, 40_000), (100_000, 99_999)])
-def test_large_samples_agree_with_the_binomial_of_scipy(n, count):
+def test_large_samples_agree_with_scipys_binomial(n, count):
     alpha = 1e-3
     bound = float(np.exp(log_share_upper(count, n, alpha)))
     assert binom.cdf(count, n, bound) <= alpha * (1 + 1e-9)
     assert binom.cdf(count, n, bound - 1e-6 * min(bound, 1 - bound)) > alpha
 
 
-def test_a_bound_without_any_digits_left_is_one():
+def test_a_bound_that_lost_all_precision_is_one():
     assert log_share_upper(1, 2, 1e-40) == 0
     assert -1e-9 < log_share_upper(0, 2, 1e-20) < 0
 
@@ -58,10 +58,10 @@ def test_coverage_is_exact_for_every_probability(n, alpha):
         missed = (chances * p**counts * (1 - p) ** (n - counts))[bounds < p].sum()
         worst = max(worst, missed)
     assert worst <= alpha * (1 + 1e-9)
-    assert worst > 0.95 * alpha  # and it is reached
+    assert worst > 0.95 * alpha  # the bound is attained
 
 
-def test_one_call_takes_any_shape():
+def test_bounds_accept_arrays_of_any_shape():
     counts = np.array([[0, 3], [3, 5]])
     bounds = log_share_upper(counts, 5, 0.1)
     assert bounds.shape == (2, 2)

@@ -1,4 +1,4 @@
-"""The general operator, and the three examples of the paper's Section 3, each with answers that are known."""
+"""The general operator, and the three examples of the paper's Section 3, each with known answers."""
 
 import math
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from flipproof.smoothing import smoothed_decision, smoothed_value
 
 @dataclass(frozen=True)
 class Finite:
-    """A measure of one's own: the data *are* its probabilities."""
+    """A custom measure: the data *are* its probabilities."""
 
     n_points: int
 
@@ -73,7 +73,7 @@ def test_example_2_discrete_noise_and_the_function_that_attains_the_bound():
         assert tight_radius(np.log(before), noise, n) < r
 
 
-def test_example_2_with_more_values():
+def test_example_2_with_more_than_two_classes():
     q, K = 0.3, 4
     first = smoothed_value(lambda labels: labels[0], LabelFlip(q, K), [2, 0, 1], n_classes=K)
     np.testing.assert_allclose(first.value, [0.1, 0.1, 0.7, 0.1], rtol=1e-12)
@@ -85,7 +85,7 @@ def test_example_2_with_more_values():
 
 
 def test_example_3_any_two_measures():
-    """Whatever the measures and the function: within the budget the decision is the same, and the bound is attained."""
+    """For any measures and function, the decision is unchanged within the budget, and the bound is attained."""
     rng = np.random.default_rng(0)
     measure, held = Finite(6), 0
     for _ in range(400):
@@ -123,14 +123,14 @@ def test_bounds_from_samples_contain_the_enumerated_vote():
     np.testing.assert_array_equal(again.value, drawn.value)
 
 
-def test_a_tie_goes_to_the_lowest_class_and_is_never_decided():
+def test_a_tie_predicts_the_lowest_class_and_is_never_certified():
     found = smoothed_decision(lambda point: point, Finite(2), [0.5, 0.5])
     assert (found.decision, found.decided, found.divergence_budget) == (0, False, 0)
     few = smoothed_decision(lambda point: point, Finite(2), [0.4, 0.6], n_samples=20, random_state=0)
     assert not few.decided
 
 
-def test_failures_of_almost_certain_votes_keep_their_digits():
+def test_failure_probabilities_of_almost_certain_votes_keep_their_precision():
     noise = LabelFlip(1e-5, 2)
     found = smoothed_decision(lambda labels: int(labels.sum() > 1), noise, [1, 1, 1, 1])
     assert found.log_failure == pytest.approx(np.log(4e-15), rel=1e-4)
@@ -168,7 +168,7 @@ def test_measures_are_recognised_by_their_methods():
         (lambda: LabelFlip(0.1, 2).divergence([0, 1], [0]), "same shape"),
     ],
 )
-def test_bad_input(call, message):
+def test_bad_input_is_refused(call, message):
     with pytest.raises(ValueError, match=message):
         call()
 
@@ -184,7 +184,7 @@ def test_tiny_probabilities_are_not_rounded_to_zero(q, n):
 
 
 class Truncated:
-    """A measure whose list leaves out a little of what can be drawn."""
+    """A measure whose support omits a little of the probability."""
 
     def __init__(self, left_out):
         self.left_out = left_out
@@ -209,7 +209,7 @@ def test_missing_probability_counts_against_every_class(left_out):
 
 
 @pytest.mark.parametrize("labels", [[0.7, 1], [0, 2], [-1, 0]])
-def test_labels_that_are_not_codes_are_refused(labels):
+def test_labels_that_are_not_class_codes_are_refused(labels):
     noise = LabelFlip(0.1, 2)
     for call in (lambda: noise.support(labels), lambda: noise.sample(labels, np.random.default_rng(0))):
         with pytest.raises(ValueError, match="codes"):

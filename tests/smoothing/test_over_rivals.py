@@ -56,7 +56,7 @@ def test_tight_radius_agrees_with_rational_arithmetic(q, K):
     for failure, rival in [(0.6, 0.1), (0.55, 0.3), (0.5, 0.01), (0.2, 0.05), (0.02, 0.001), (0.9, 0.02)]:
         L, R = np.log(failure), np.log(rival)
         radius = int(tight_radius_over_rivals(L, R, noise, most))
-        # what was really put in: exp(log(x)) is not x
+        # the actual input: exp(log(x)) is not x
         b, d = Fraction(float(np.exp(L))), Fraction(float(np.exp(R)))
         true = 0
         while true < most and sum(most_after(x, true + 1, changes[true + 1]) for x in (b, d)) < 1:
@@ -67,7 +67,7 @@ def test_tight_radius_agrees_with_rational_arithmetic(q, K):
     assert tight_radius_over_rivals(np.log([0.3, 0.3]), np.log([0.3, 0.9]), noise, most).tolist() == [one_sided] * 2
 
 
-def test_plurality_can_be_certified_below_one_half():
+def test_a_plurality_below_one_half_can_be_certified():
     noise = LabelFlip(0.6, 3)
     assert tight_radius(np.log(0.55), noise, 100) == 0
     assert tight_radius_over_rivals(np.log(0.55), np.log(0.1), noise, 100) > 2
@@ -83,7 +83,7 @@ def vote_table(functions, q, K, n):
 
 
 def worst_functions(rng, labellings, K, number):
-    """Functions whose votes for class 0 leave it and go to class 1 where that hurts most, by Neyman and Pearson."""
+    """Functions whose votes move from class 0 to class 1 where that hurts most, by Neyman and Pearson."""
     found = []
     for _ in range(number):
         base, target = labellings[rng.integers(len(labellings), size=2)]
@@ -101,7 +101,7 @@ def worst_functions(rng, labellings, K, number):
 
 @pytest.mark.parametrize(("q", "K", "n"), [(0.1, 2, 8), (0.3, 2, 8), (0.2, 3, 5), (0.5, 3, 5), (0.6, 4, 4)])
 def test_no_attack_within_the_radius_changes_the_plurality(q, K, n):
-    """Every labelling attacked by every other one, for random and for worst functions; the radius is attained."""
+    """Try every attack on every labelling, for random and for worst-case functions; the radius is attained."""
     rng = np.random.default_rng(n)
     noise, labellings = LabelFlip(q, K), all_labellings(n, K)
     random = rng.integers(K, size=(30, len(labellings))) * (rng.random((30, len(labellings))) < 0.6)
@@ -127,8 +127,8 @@ def test_no_attack_within_the_radius_changes_the_plurality(q, K, n):
     assert (gained > 0) == (K > 2)
 
 
-def test_budget_is_the_least_divergence_that_lets_a_rival_draw_level():
-    """Example 3 for three atoms: a grid over all measures finds nothing cheaper, and one that costs just that."""
+def test_the_budget_is_the_smallest_divergence_at_which_a_rival_ties():
+    """Example 3 for three atoms: a grid over all measures finds none that is cheaper, and one at exactly that cost."""
     grid = np.linspace(0.0005, 0.9995, 700)
     level, rest = grid[grid < 0.5], 1 - 2 * grid[grid < 0.5]
     for p, d in [(0.5, 0.3), (0.4, 0.35), (0.9, 0.05), (0.34, 0.33), (0.7, 0.3)]:
@@ -146,7 +146,7 @@ def test_budget_is_the_least_divergence_that_lets_a_rival_draw_level():
 @pytest.mark.parametrize(
     ("L", "R"), [(-3000.0, -3500.0), (-3000.0, -3000.5), (-40.0, -90.0), (-0.1, -5.0), (-1.0, -1.2)]
 )
-def test_budget_agrees_with_high_precision(L, R):
+def test_the_budget_agrees_with_high_precision_arithmetic(L, R):
     with mpmath.workdps(4000):
         p, d = 1 - mpmath.exp(L), mpmath.exp(R)
         true = -mpmath.log(1 - (mpmath.sqrt(p) - mpmath.sqrt(d)) ** 2)
@@ -155,7 +155,7 @@ def test_budget_agrees_with_high_precision(L, R):
     assert found == pytest.approx(float(true), rel=1e-10)
 
 
-def test_with_the_rest_for_one_rival_it_is_the_one_sided_budget():
+def test_the_budget_is_one_sided_if_one_rival_has_all_other_votes():
     L = -np.geomspace(0.7, 3000, 100)
     np.testing.assert_allclose(budget_over_rivals(L, L), divergence_budget(L), rtol=1e-9)
     noise = LabelFlip(0.2, 4)
@@ -163,7 +163,7 @@ def test_with_the_rest_for_one_rival_it_is_the_one_sided_budget():
     np.testing.assert_allclose(gaussian_radius_over_rivals(L, 0 * L, 0.5), gaussian_radius(L, 0.5), rtol=1e-9)
 
 
-def test_gaussian_radius_is_half_the_distance_of_the_quantiles():
+def test_the_gaussian_radius_is_half_the_distance_between_the_quantiles():
     with mpmath.workdps(30):
         tail = lambda x: float(mpmath.log(mpmath.erfc(mpmath.mpf(x) / mpmath.sqrt(2)) / 2))  # noqa: E731
         found = float(gaussian_radius_over_rivals(tail(-0.25), tail(1.5), 2.0))
@@ -179,17 +179,17 @@ def test_undecided_votes_have_no_radius():
         assert gaussian_radius_over_rivals(L, R, 1.0) == 0
 
 
-def test_certain_votes_are_certified_for_everything():
+def test_certain_votes_have_the_largest_radius():
     noise = LabelFlip(0.2, 3)
     assert tight_radius_over_rivals(-np.inf, -np.inf, noise, 9) == 9
     assert budget_over_rivals(-np.inf, -1.0) == np.inf
     assert gaussian_radius_over_rivals(-np.inf, 0.0, 1.0) == np.inf
-    assert budget_over_rivals(-1.0, -np.inf) == pytest.approx(1.0)  # nobody else: all mass must come from nowhere
+    assert budget_over_rivals(-1.0, -np.inf) == pytest.approx(1.0)  # no other votes: all mass must be new
 
 
 @settings(max_examples=30)
 @given(st.floats(-20, -0.05), st.floats(-20, -0.05), st.floats(0, 3), st.sampled_from(NOISES))
-def test_radii_fall_as_a_bound_rises(L, R, more, noise):
+def test_radii_decrease_as_either_bound_increases(L, R, more, noise):
     flip = LabelFlip(*noise)
     for radius in (tight_radius_over_rivals, kl_radius_over_rivals):
         here = radius(L, R, flip, 200)

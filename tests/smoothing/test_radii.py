@@ -1,4 +1,4 @@
-"""From bounds on the vote to a radius: never too large, by any rounding or by the wrong guarantee."""
+"""From bounds on the vote to a radius: never too large, through rounding or the wrong guarantee."""
 
 from fractions import Fraction
 
@@ -11,7 +11,7 @@ from flipproof.smoothing.bounds import certified_radius, error_rate, feature_rad
 
 
 @pytest.mark.parametrize("sigma", [0.1, 1.0, 3.7])
-def test_features_move_by_no_more_than_the_budget_in_rational_arithmetic(sigma):
+def test_the_feature_radius_is_within_the_budget_in_rational_arithmetic(sigma):
     budgets = np.random.default_rng(0).uniform(0, 5, size=50)
     for radius, budget in zip(feature_radius(budgets, sigma).tolist(), budgets.tolist(), strict=True):
         used = Fraction(radius) ** 2 / (2 * Fraction(sigma) ** 2)
@@ -29,6 +29,6 @@ def test_each_guarantee_has_its_own_radius(measure):
 
 
 @pytest.mark.parametrize("n_statements", [1, 3, 1000])
-def test_statements_share_what_the_confidence_leaves(n_statements):
+def test_simultaneous_statements_share_one_minus_the_confidence(n_statements):
     each = Fraction(error_rate(0.999, n_statements, "test"))
     assert Fraction(999, 1000) * (1 - Fraction(0.999)) < n_statements * each < 1 - Fraction(0.999)

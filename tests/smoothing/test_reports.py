@@ -1,4 +1,4 @@
-"""Radii that are measured, and rows that are abstained on, in sentences, tables and curves."""
+"""Measured radii and abstentions in sentences, tables and curves."""
 
 import matplotlib as mpl
 import numpy as np
@@ -17,7 +17,7 @@ mpl.use("Agg")
 
 @pytest.fixture(scope="module")
 def problem():
-    """Certificates in the l2 norm and in labels, some rows of both abstained on, and the true classes."""
+    """Certificates in the l2 norm and in labels, each with some abstentions, and the true classes."""
     X, y, Z, truth = blobs()
     Z[:12] = np.linspace([3.5, 0], [5.5, 0], 12)  # from ants to bees: one of them is as close to both
     models = (SmoothedClassifier(LogisticRegression(), noise, **QUICK) for noise in (FeatureNoise(2.0), 0.3))
@@ -28,7 +28,7 @@ def problem():
     return features, labels, truth
 
 
-def test_sentences(problem):
+def test_sentences_state_measured_radii_and_abstentions(problem):
     features, labels, _ = problem
     row = int(features.radius.argmax())
     said = certificate_sentence(features, row)
@@ -43,7 +43,7 @@ def test_sentences(problem):
         assert f"{prediction} leads, but {rival} may be ahead" in said
 
 
-def test_short_descriptions(problem):
+def test_short_descriptions_state_measured_radii_and_abstentions(problem):
     features, labels, _ = problem
     n_features, n_labels = features.abstained.sum(), labels.abstained.sum()
     assert repr(features).endswith(f" (l2), {n_features} abstained>")
@@ -51,7 +51,7 @@ def test_short_descriptions(problem):
     assert repr(labels).endswith(f" of 60 labels, {n_labels} abstained>")
 
 
-def test_tables(problem):
+def test_tables_contain_measured_radii_and_abstentions(problem):
     features, labels, truth = problem
     summary = summarize(truth, [features], [0, 0.25, 1.5])
     assert summary.flips == (0, 0.25, 1.5)
@@ -64,7 +64,7 @@ def test_tables(problem):
         summarize(truth, [features, labels], [0])
 
 
-def test_curves(problem):
+def test_curves_contain_measured_radii_and_abstentions(problem):
     import matplotlib.pyplot as plt
 
     features, labels, truth = problem
@@ -74,7 +74,7 @@ def test_curves(problem):
     assert display.accuracy[-1] == 0
     assert display.flips[-2] == features.radius[features.prediction == truth].max()
     np.testing.assert_array_equal(display.accuracy, certified_accuracy(truth, features, display.flips))
-    # between two radii the curve is what holds at the larger one
+    # between two radii the curve has its value at the larger one
     assert display.line_.get_drawstyle() == "steps-pre"
     assert ax.get_xlabel() == "change of the training features (l2 norm)"
     assert not ax.child_axes

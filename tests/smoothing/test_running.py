@@ -1,4 +1,4 @@
-"""Many fits: the same votes whoever makes them, words on the way, and an end when it is asked for."""
+"""Running many fits: reproducible votes, progress messages, errors and interrupts."""
 
 import os
 import signal
@@ -20,7 +20,7 @@ from flipproof.smoothing import SmoothedClassifier
 
 
 @pytest.mark.parametrize("noise", mostly_slow([0.3, JointNoise(LabelFlip(0.3), FeatureNoise(0.5))], fast=(0,)))
-def test_the_same_votes_whoever_fits(noise):
+def test_votes_do_not_depend_on_workers_or_kept_models(noise):
     X, y, Z, _ = blobs()
     base = RandomForestClassifier(3)
     model = SmoothedClassifier(base, noise, **QUICK).fit(X, y)
@@ -40,8 +40,8 @@ def test_the_same_votes_whoever_fits(noise):
     assert not np.array_equal(first.margin, other_seed.margin)
 
 
-class NeedsAll(LogisticRegression):
-    """Refuses labels without a cat."""
+class NeedsCat(LogisticRegression):
+    """Refuses labels without the class "cat"."""
 
     def fit(self, X, y):
         if "cat" not in y:
@@ -50,15 +50,15 @@ class NeedsAll(LogisticRegression):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_any_other_failure_names_the_draw(n_jobs):
+def test_an_error_in_a_fit_names_the_draw(n_jobs):
     X, y, Z, _ = blobs(3, n=6)
-    model = SmoothedClassifier(NeedsAll(), 0.6, **QUICK, n_jobs=n_jobs).fit(X, y)
-    wanted = r"NeedsAll could not be fitted to draw \d+ of the (selection|estimation) sample \(6 rows, \d classes\)"
+    model = SmoothedClassifier(NeedsCat(), 0.6, **QUICK, n_jobs=n_jobs).fit(X, y)
+    wanted = r"NeedsCat could not be fitted to draw \d+ of the (selection|estimation) sample \(6 rows, \d classes\)"
     with pytest.raises(ValueError, match=wanted + r", and no draw can be skipped, .*: there is no cat here\."):
         model.certify(Z)
 
 
-def test_it_says_what_it_will_do_and_how_far_it_has_come(capsys):
+def test_verbose_prints_the_plan_and_the_progress(capsys):
     X, y, Z, _ = blobs(2)
     SmoothedClassifier(LogisticRegression(), 0.3, **QUICK, verbose=1).fit(X, y).certify(Z)
     said = capsys.readouterr()
@@ -71,7 +71,7 @@ def test_it_says_what_it_will_do_and_how_far_it_has_come(capsys):
 
 
 class Interrupting(LogisticRegression):
-    """Writes down who fits, and interrupts the process that began it all, once, after twenty fits."""
+    """Records the fitting processes, and interrupts the main process once, after twenty fits."""
 
     def __init__(self, path="", process=0):
         super().__init__()
@@ -88,7 +88,7 @@ class Interrupting(LogisticRegression):
 
 
 @pytest.mark.parametrize("n_jobs", [1, 2])
-def test_an_interrupt_ends_all_fits(n_jobs, tmp_path):
+def test_an_interrupt_stops_all_fits(n_jobs, tmp_path):
     X, y, Z, _ = blobs(2)
     path = tmp_path / "fits"
     base = Interrupting(str(path), os.getpid())
@@ -101,11 +101,11 @@ def test_an_interrupt_ends_all_fits(n_jobs, tmp_path):
         signal.signal(signal.SIGINT, before)
     workers = set(map(int, path.read_text().split())) - {os.getpid()}
     assert bool(workers) == (n_jobs > 1)
-    until(lambda: not any(map(_is_there, workers)))
+    until(lambda: not any(map(_is_running, workers)))
     assert len(path.read_text().split()) < 50_000
 
 
-def _is_there(process):
+def _is_running(process):
     try:
         os.kill(process, 0)
     except ProcessLookupError:

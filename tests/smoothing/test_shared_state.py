@@ -1,4 +1,4 @@
-"""Draws depend on the seed alone: not on global generators, on data changed later, or on a measure in place."""
+"""Draws depend on the seed only, not on global generators, on data changed later, or on measures that work in place."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from flipproof.smoothing import SmoothedClassifier
 
 
 class GlobalCoin(ClassifierMixin, BaseEstimator):
-    """Predicts by a coin of numpy's global generator, tossed once in fit and once for each prediction."""
+    """Predicts by coin flips from numpy's global generator, one in fit and one for each prediction."""
 
     def fit(self, X, y):
         self.classes_ = np.unique(y)
@@ -42,7 +42,7 @@ def votes(model, Z):
     [GlobalCoin(), GridSearchCV(DecisionTreeClassifier(), {"max_depth": [1, 3]}, cv=KFold(2, shuffle=True))],
     ids=["coin", "search"],
 )
-def test_a_learner_that_uses_the_global_generator_votes_by_the_seed(learner, keep_models, data):
+def test_votes_of_a_learner_that_uses_the_global_generator_depend_on_the_seed_only(learner, keep_models, data):
     X, y, Z = data
     settings = {"n_select": 4, "n_samples": 12, "random_state": 0, "keep_models": keep_models}
     np.random.seed(5)  # noqa: NPY002
@@ -58,7 +58,7 @@ def test_a_learner_that_uses_the_global_generator_votes_by_the_seed(learner, kee
     assert len(np.unique(first, axis=0)) > 1
 
 
-def test_a_fair_coin_of_the_global_generator_is_tossed_anew_in_every_draw(data):
+def test_the_global_generator_differs_between_draws(data):
     X, y, _ = data
     model = SmoothedClassifier(GlobalCoin(), 0.3, n_select=1, n_samples=200, keep_models=True, random_state=0).fit(X, y)
     heads = sum(model.side_ for model in model.models_)
@@ -66,7 +66,7 @@ def test_a_fair_coin_of_the_global_generator_is_tossed_anew_in_every_draw(data):
 
 
 class InPlace:
-    """Writes the noise into what it is given."""
+    """Adds the noise to its input in place."""
 
     def __init__(self, part):
         self.part = part
@@ -83,7 +83,7 @@ class InPlace:
 
 
 @pytest.mark.parametrize("part", ["features", "labels"])
-def test_a_measure_that_works_in_place_changes_only_its_copy(part, data):
+def test_a_measure_that_works_in_place_changes_only_a_copy_of_the_data(part, data):
     X, y, Z = data
     kept_X, kept_y = X.copy(), y.copy()
     model = SmoothedClassifier(
@@ -95,7 +95,7 @@ def test_a_measure_that_works_in_place_changes_only_its_copy(part, data):
     np.testing.assert_array_equal(y, kept_y)
 
 
-def test_data_or_learner_changed_after_fit_change_nothing(data):
+def test_changing_data_or_learner_after_fit_has_no_effect(data):
     X, y, Z = data
     learner = KNeighborsClassifier(3)
     model = SmoothedClassifier(learner, 0.3, n_select=5, n_samples=20, random_state=0).fit(X, y)
@@ -107,7 +107,7 @@ def test_data_or_learner_changed_after_fit_change_nothing(data):
 
 
 class OfLists(KNeighborsClassifier):
-    """Takes rows as lists, and spoils them."""
+    """Accepts rows as lists and modifies them."""
 
     def fit(self, X, y):
         super().fit(np.array(list(X)), y)
@@ -126,7 +126,7 @@ def of_objects(X):
 
 
 @pytest.mark.parametrize("as_rows", [np.ndarray.tolist, of_objects])
-def test_rows_in_lists_are_copied_for_good(as_rows, data):
+def test_nested_lists_of_rows_are_deep_copied(as_rows, data):
     X, y, Z = data
     rows, settings = as_rows(X), {"n_select": 5, "n_samples": 20, "random_state": 0}
     model = SmoothedClassifier(OfLists(3), 0.3, **settings).fit(rows, y)
@@ -140,7 +140,7 @@ def test_rows_in_lists_are_copied_for_good(as_rows, data):
 
 
 class Shifts:
-    """A measure whose settings somebody may change."""
+    """A measure with mutable settings."""
 
     part = "features"
 
@@ -154,7 +154,7 @@ class Shifts:
         return float(np.square(data - other).sum() / (2 * self.scale[0] ** 2))
 
 
-def test_a_measure_or_nested_setting_changed_after_fit_changes_nothing(data):
+def test_changing_a_measure_or_nested_setting_after_fit_has_no_effect(data):
     X, y, Z = data
     measure, grid = Shifts(), {"max_depth": [1]}
     learner = GridSearchCV(DecisionTreeClassifier(random_state=0), grid, cv=2)
@@ -166,7 +166,7 @@ def test_a_measure_or_nested_setting_changed_after_fit_changes_nothing(data):
     np.testing.assert_array_equal(votes(model, Z), first)
 
 
-def test_without_a_seed_numpys_global_one_does_not_determine_the_draws(data):
+def test_unseeded_draws_do_not_depend_on_numpys_global_seed(data):
     X, y, _ = data
     seeds = set()
     for _ in range(2):

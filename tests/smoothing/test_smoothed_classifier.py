@@ -1,4 +1,4 @@
-"""SmoothedClassifier: any learner, any labels, the same votes whoever fits them, and clear words where it cannot."""
+"""SmoothedClassifier: any learner, any labels, reproducible votes, and clear errors."""
 
 from dataclasses import dataclass
 
@@ -51,7 +51,7 @@ def test_scikit_learn_checks_pass(estimator, check, monkeypatch):
     ids=lambda base: type(base).__name__,
 )
 @pytest.mark.parametrize("n_classes", [2, 3])
-def test_any_learner_is_certified(base, n_classes):
+def test_any_learner_can_be_certified(base, n_classes):
     X, y, Z, truth = blobs(n_classes)
     model = SmoothedClassifier(base, 0.2, 5, 25, 0.9, random_state=1).fit(X, y)
     cert = model.certify(Z)
@@ -67,7 +67,7 @@ def test_any_learner_is_certified(base, n_classes):
     assert accuracy[2] == 0
 
 
-def test_without_a_seed_every_fit_has_its_own_and_keeps_it():
+def test_each_unseeded_fit_draws_a_new_seed_and_keeps_it():
     X, y, Z, _ = blobs()
     model = SmoothedClassifier(DecisionTreeClassifier(), 0.3, 5, 20, 0.9).fit(X, y)
     np.testing.assert_array_equal(model.certify(Z).margin, model.certify(Z).margin)
@@ -75,7 +75,7 @@ def test_without_a_seed_every_fit_has_its_own_and_keeps_it():
     np.testing.assert_allclose(model.predict_proba(Z).sum(axis=1), 1)
 
 
-def test_selection_and_estimation_are_different_draws():
+def test_selection_and_estimation_use_different_draws():
     X, y, _, _ = blobs()
     model = SmoothedClassifier(KNeighborsClassifier(1), 0.3, 5, 5, 0.5, keep_models=True, random_state=0).fit(X, y)
     seen = [tuple(one.predict(X)) for one in model.models_]  # a neighbour at distance 0 repeats its noisy label
@@ -94,13 +94,13 @@ def test_more_selections_do_not_change_the_estimation_sample():
 
 
 class Seeded(DecisionTreeClassifier):
-    """Says which seed it was fitted with."""
+    """Predicts by the seed that it was fitted with."""
 
     def predict(self, X, check_input=True):
         return self.classes_[np.full(len(X), self.random_state % 2)]
 
 
-def test_random_states_come_from_the_draw_unless_they_are_numbers():
+def test_random_states_are_set_for_each_draw_unless_they_are_integers():
     X, y, Z, _ = blobs(2)
     votes = SmoothedClassifier(Seeded(), 0.2, 40, 10, 0.5, random_state=0).fit(X, y).predict_proba(Z[:1])
     assert 0.2 < votes[0, 0] < 0.8
@@ -108,7 +108,7 @@ def test_random_states_come_from_the_draw_unless_they_are_numbers():
     assert fixed.predict_proba(Z[:1]).tolist() == [[0, 1]]
 
 
-def test_a_draw_of_one_class_votes_for_it_without_a_fit():
+def test_a_draw_with_one_class_votes_for_it_without_fitting():
     X, y = np.array([[0.0], [1.0]]), ["ant", "bee"]
     model = SmoothedClassifier(LogisticRegression(), 0.4, 200, 10, 0.5, random_state=0).fit(X, y)
     # of the four labellings two are of one class, with a chance of 0.24 each; LogisticRegression would refuse them
@@ -116,19 +116,19 @@ def test_a_draw_of_one_class_votes_for_it_without_a_fit():
     assert abs(share - (0.36 + 0.24)) < 0.15
 
 
-def test_a_draw_without_some_class_is_fitted_to_the_others():
+def test_a_draw_that_lacks_a_class_is_fitted_on_the_others():
     X, y, Z, _ = blobs(3, n=6)
     cert = SmoothedClassifier(LogisticRegression(), 0.6, random_state=0, n_select=20, n_samples=50).fit(X, y).certify(Z)
     assert len(cert) == 20
 
 
-def test_what_the_learner_cannot_take_is_said_by_fit():
+def test_fit_refuses_data_that_the_learner_refuses():
     X, y, _, _ = blobs()
     with pytest.raises(ValueError, match="contains NaN"):
         SmoothedClassifier(LogisticRegression()).fit(np.full_like(X, np.nan), y)
 
 
-def test_learners_that_write_into_their_input_harm_nobody():
+def test_learners_that_modify_their_input_do_not_change_the_data_or_the_votes():
     X, y, Z, _ = blobs()
     careless = make_pipeline(StandardScaler(copy=False), LogisticRegression())
     careful = make_pipeline(StandardScaler(), LogisticRegression())
@@ -139,7 +139,7 @@ def test_learners_that_write_into_their_input_harm_nobody():
     np.testing.assert_array_equal(Z, before[1])
 
 
-def test_frames_texts_and_sparse_features_go_to_the_learner_as_they_are():
+def test_the_learner_receives_frames_texts_and_sparse_features_unconverted():
     X, y, Z, _ = blobs(2)
     plain = SmoothedClassifier(LogisticRegression(), 0.3, **QUICK).fit(X, y).certify(Z)
     sparse = SmoothedClassifier(LogisticRegression(), 0.3, **QUICK).fit(csr_array(X), y).certify(csr_array(Z))
@@ -190,7 +190,7 @@ def test_labels_and_features_share_one_budget():
 
 @dataclass(frozen=True)
 class LaplaceNoise:
-    """A measure of one's own, on features alone; its divergence is at most |delta| / scale."""
+    """A custom measure on features only; its divergence is at most |delta| / scale."""
 
     scale: float
     part = "features"
@@ -204,7 +204,7 @@ class LaplaceNoise:
 
 @dataclass(frozen=True)
 class Bag:
-    """A measure of one's own, on both: so many rows, drawn with replacement."""
+    """A custom measure on labels and features: a number of rows drawn with replacement."""
 
     size: int
     wrong: str = ""
@@ -219,7 +219,7 @@ class Bag:
         return np.inf
 
 
-def test_measures_of_ones_own_get_the_generic_guarantee():
+def test_custom_measures_get_the_generic_guarantee():
     X, y, Z, _ = blobs()
     model = SmoothedClassifier(LogisticRegression(), LaplaceNoise(0.5), **QUICK, method="kl").fit(X, y)
     cert = model.certify(Z)
@@ -248,7 +248,7 @@ def test_abstentions_have_a_reason_and_keep_their_prediction():
     assert (decided.abstention_reason[~decided.abstained] == "").all()
 
 
-def test_confidence_over_a_batch_is_a_union_bound():
+def test_confidence_over_a_batch_uses_a_union_bound():
     X, y, Z, _ = blobs(2)
     each, batch = (
         SmoothedClassifier(DecisionTreeClassifier(max_depth=1), 0.3, **QUICK, confidence_over=scope).fit(X, y)
@@ -262,7 +262,7 @@ def test_confidence_over_a_batch_is_a_union_bound():
     assert each.certify(Z).assumptions[2].values["over"] == "prediction"
 
 
-def test_the_largest_radius_is_what_unanimous_votes_certify():
+def test_the_largest_radius_is_the_one_that_unanimous_votes_certify():
     X, y, _, _ = blobs(2)
     constant = DummyClassifier(strategy="constant", constant="bee")
     model = SmoothedClassifier(constant, 0.3, 5, 200, 0.99, random_state=0).fit(X, y)
@@ -278,7 +278,7 @@ def test_the_largest_radius_is_what_unanimous_votes_certify():
         few.certify(X[:2])
 
 
-def test_pipelines_and_arrow_tables_take_smoothed_certificates():
+def test_pipelines_and_arrow_tables_support_smoothed_certificates():
     X, y, Z, _ = blobs()
     pipeline = make_pipeline(StandardScaler(), SmoothedClassifier(LogisticRegression(), 0.3, **QUICK)).fit(X, y)
     cert = certify(pipeline, Z)
@@ -320,7 +320,7 @@ def test_bad_parameters_are_refused(parameters, message):
         SmoothedClassifier(**parameters).fit(X, y)
 
 
-def test_bad_data_are_refused():
+def test_bad_data_is_refused():
     X, y, Z, _ = blobs(2)
     model = SmoothedClassifier(LogisticRegression(), FeatureNoise(0.5), **QUICK)
     with pytest.raises(TypeError, match=r"sparse features.*toarray"):
@@ -335,7 +335,7 @@ def test_bad_data_are_refused():
         SmoothedClassifier().fit(X, y[:-1])
 
 
-def test_sizes_are_those_of_the_fit_and_confidence_is_that_of_the_call():
+def test_sample_sizes_are_fixed_by_fit_and_confidence_by_certify():
     X, y, Z, _ = blobs(2)
     model = SmoothedClassifier(DecisionTreeClassifier(), 0.3, **QUICK, keep_models=True).fit(X, y)
     before = model.certify(Z)
@@ -348,14 +348,14 @@ def test_sizes_are_those_of_the_fit_and_confidence_is_that_of_the_call():
         model.set_params(confidence_over="week").certify(Z)
 
 
-def test_what_holds_against_anybody_holds_against_an_adversary():
+def test_a_restricted_adversary_gets_the_unrestricted_guarantee():
     X, y, _, _ = blobs(2)
     constant = DummyClassifier(strategy="constant", constant="bee")
     model = SmoothedClassifier(constant, 0.4, **QUICK).fit(X, y)
     anybody = model.certify(X[:1]).radius[0]
     assert anybody > 6
     trusting = model.certify(X[:1], adversary=Adversary(trusted=np.arange(60) >= 4))
-    assert (trusting.radius[0], trusting.n_touchable) == (4, 4)  # all that there is to change
+    assert (trusting.radius[0], trusting.n_touchable) == (4, 4)  # all changeable labels
     annotators = model.certify(X[:1], adversary=Adversary(groups=np.arange(60) // 3))
     assert (annotators.radius[0], annotators.unit, annotators.n_touchable) == (anybody // 3, "annotators", 20)
     assert annotators.assumptions[-1].code == "noise-on-all-labels"

@@ -1,4 +1,4 @@
-"""The promise itself: on problems that can be enumerated, certificates are true as often as they say."""
+"""Soundness: on problems small enough to enumerate, certificates hold with the stated confidence."""
 
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from flipproof.smoothing import bounds as votes
 from flipproof.smoothing.bounds import bound_votes
 from flipproof.smoothing.bounds import log_share_upper as log_share
 
-#: A correct program fails a test of coverage with at most this chance; the seed is fixed, so it does or it does not.
+#: A correct program fails a test of coverage with at most this chance; the seed is fixed, so the outcome is too.
 FALSE_ALARM = 1e-4
 
 
@@ -26,7 +26,7 @@ def allowed_failures(n_runs, alpha):
 @pytest.mark.parametrize(
     "votes", [(0.5, 0.5), (0.7, 0.3), (0.4, 0.35, 0.25), (0.34, 0.33, 0.33), (0.46, 0.06) + (0.06,) * 8, (0.1,) * 10]
 )
-def test_bounds_hold_as_often_as_they_say(votes):
+def test_bounds_hold_with_the_stated_confidence(votes):
     """Votes drawn 20,000 times. A coverage of 0.87 instead of 0.9 would be noticed with a chance of more than 0.999."""
     n_runs, n_samples, alpha = 20_000, 80, 0.1
     limit = allowed_failures(n_runs, alpha)
@@ -42,7 +42,7 @@ def test_bounds_hold_as_often_as_they_say(votes):
     assert np.count_nonzero(wrong_decision) <= limit
 
 
-def test_bounds_on_rivals_decide_where_a_majority_is_out_of_reach():
+def test_bounds_on_rivals_certify_a_plurality_without_a_majority():
     """Ten classes, 46 % of the vote for one of them: undecided against one half, decided against every rival."""
     votes = np.array([[460] + [60] * 9])
     found = bound_votes(votes // 10, votes, 0.001)
@@ -55,8 +55,8 @@ def test_bounds_on_rivals_decide_where_a_majority_is_out_of_reach():
 
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 @pytest.mark.parametrize("alpha", [0.1, 0.001, 0.3])
-def test_all_that_is_said_of_a_prediction_costs_no_more_than_alpha(n_classes, alpha, monkeypatch):
-    """Of each way to spend alpha: one bound on the winner, and one on each of its rivals if it is another."""
+def test_all_bounds_on_a_prediction_together_spend_at_most_alpha(n_classes, alpha, monkeypatch):
+    """For both ways to spend alpha: one bound on the winner alone, or bounds on the winner and each rival."""
     spent = []
     monkeypatch.setattr(votes, "log_share_upper", lambda *given: spent.append(Fraction(given[2])) or log_share(*given))
     counts = np.array([[46] + [54 // (n_classes - 1)] * (n_classes - 1)])
@@ -64,10 +64,12 @@ def test_all_that_is_said_of_a_prediction_costs_no_more_than_alpha(n_classes, al
     one_bound, *two_bounds = [spent[i] for i in ([0, 1, 2] if n_classes > 2 else [0])]
     assert one_bound == Fraction(alpha)
     assert n_classes == 2 or two_bounds[0] + (n_classes - 1) * two_bounds[1] <= Fraction(alpha)
-    assert spent == [one_bound, *(two_bounds or [one_bound])] * 2  # for a guess how to spend it, and then for good
+    assert (
+        spent == [one_bound, *(two_bounds or [one_bound])] * 2
+    )  # first to choose how to spend it, then for the result
 
 
-def test_the_bound_is_about_every_rival_whichever_was_seen_second():
+def test_the_bound_covers_every_rival_not_only_the_selected_runner_up():
     selection = np.array([[50, 30, 20]])
     found = bound_votes(selection, np.array([[500, 200, 300]]), 0.01)
     assert found.rival == 2
@@ -75,7 +77,7 @@ def test_the_bound_is_about_every_rival_whichever_was_seen_second():
 
 
 @pytest.mark.parametrize(("n_classes", "n", "q"), mostly_slow([(2, 6, 0.2), (3, 4, 0.4)], fast=(1,)))
-def test_certificates_hold_as_often_as_they_say(n_classes, n, q):
+def test_certificates_hold_with_the_stated_confidence(n_classes, n, q):
     """All draws, fits and votes, 120 times. A coverage of 0.5 instead of 0.8 would be noticed with a chance of 0.99."""
     n_runs, confidence = 120, 0.8
     limit = allowed_failures(n_runs, 1 - confidence)
@@ -144,4 +146,4 @@ def test_samples_bracket_the_exact_vote_of_a_label_linear_learner():
         assert abs(cert.margin[row] - (1 - 2 * failure)) < 5 * 2 * np.sqrt(0.25 / 500)
         if chernoff.prediction[row] == cert.prediction[row]:
             assert np.exp(chernoff.log_failure[row]) >= failure * (1 - 1e-9)
-    assert (cert.log_failure < chernoff.log_failure).any()  # and samples can be sharper than Chernoff
+    assert (cert.log_failure < chernoff.log_failure).any()  # samples can be sharper than Chernoff

@@ -1,4 +1,4 @@
-"""The attack on any classifier: true claims, never below the minimum, within its budget."""
+"""The attack on any classifier: refits confirm it, it is never below the minimum, and it stays within its budget."""
 
 import numpy as np
 import pytest
@@ -28,7 +28,7 @@ MODELS = {
 
 @pytest.mark.parametrize("name", ["neighbours", "tree"])
 @pytest.mark.parametrize(("n", "K"), [(8, 2), (6, 3)])
-def test_never_fewer_flips_than_every_labelling_allows(name, n, K):
+def test_attacks_never_use_fewer_flips_than_the_enumerated_minimum(name, n, K):
     X, y, Z = clusters(1, n, K, m=15)
     model = MODELS[name].fit(X, y)
     result = AnyClassifierAttack().attack(model, X, y, Z)
@@ -40,7 +40,7 @@ def test_never_fewer_flips_than_every_labelling_allows(name, n, K):
 
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("K", [2, 4])
-def test_whatever_it_claims_is_true(name, K):
+def test_refits_confirm_every_reported_attack(name, K):
     X, y, Z = clusters(2, 80, K, m=8, spread=2.0)
     y = np.array(["a", "b", "c", "d"])[y]
     model = MODELS[name].fit(X, y)
@@ -50,7 +50,7 @@ def test_whatever_it_claims_is_true(name, K):
     assert result.attempted.all()
 
 
-def test_against_neighbours_it_is_the_best_attack_there_is():
+def test_attacks_on_nearest_neighbours_are_minimal():
     X, y, Z = clusters(3, 60, 2, m=20)
     model = KNeighborsClassifier(7).fit(X, y)
     result = AnyClassifierAttack().attack(model, X, y, Z)
@@ -58,7 +58,7 @@ def test_against_neighbours_it_is_the_best_attack_there_is():
     np.testing.assert_array_equal(result.flips_needed, for_it.sum(axis=1) - 3)
 
 
-def test_texts_in_a_pipeline():
+def test_text_pipelines_can_be_attacked():
     texts = ["good film", "great good plot", "good great fun", "bad film", "boring bad plot", "bad boring mess"] * 4
     y = ["pos"] * 3 + ["neg"] * 3
     model = make_pipeline(CountVectorizer(), MultinomialNB()).fit(texts, y * 4)
@@ -73,7 +73,7 @@ def test_texts_in_a_pipeline():
 
 
 @pytest.mark.parametrize("budget", [1, 2, 5, 17, 40])
-def test_the_budget_is_kept_and_what_it_does_not_reach_is_said(budget):
+def test_the_refit_budget_is_kept_and_unattempted_rows_are_reported(budget):
     X, y, Z = clusters(4, 100, 2, m=30)
     model = DecisionTreeClassifier(random_state=0, min_samples_leaf=5).fit(X, y)
     result = AnyClassifierAttack(max_refits=budget).attack(model, X, y, Z)
@@ -83,17 +83,17 @@ def test_the_budget_is_kept_and_what_it_does_not_reach_is_said(budget):
     assert_true(result, model, X, y, Z)
 
 
-def test_one_refit_serves_all_test_rows():
+def test_refits_are_shared_between_test_rows():
     X, y, Z = clusters(5, 60, 2, m=1)
     model = KNeighborsClassifier(7).fit(X, y)
     once = AnyClassifierAttack().attack(model, X, y, Z)
     same = AnyClassifierAttack().attack(model, X, y, np.repeat(Z, 50, axis=0))
     assert (same.flips_needed == once.flips_needed[0]).all()
-    assert same.n_refits <= once.n_refits + 2 * 49  # each once more, at one flip less, in both orders
+    assert same.n_refits <= once.n_refits + 2 * 49  # one more each, with one flip fewer, in both orders
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_trusted_labels_stay_and_only_allowed_changes_are_made(K):
+def test_trusted_labels_are_unchanged_and_only_allowed_changes_are_made(K):
     X, y, Z = clusters(6, 60, K, m=8, spread=2.0)
     model = KNeighborsClassifier(5).fit(X, y)
     trusted = np.random.default_rng(0).random(len(y)) < 0.3
@@ -110,7 +110,7 @@ def test_trusted_labels_stay_and_only_allowed_changes_are_made(K):
     assert nothing.n_refits == 0
 
 
-def test_a_limit_of_flips():
+def test_attacks_stay_within_max_flips():
     X, y, Z = clusters(3, 60, 2, m=20)
     model = KNeighborsClassifier(7).fit(X, y)
     result = AnyClassifierAttack(max_flips=2).attack(model, X, y, Z)
@@ -119,7 +119,7 @@ def test_a_limit_of_flips():
     assert 0 < result.success.sum() < len(Z)
 
 
-def test_random_models_are_refitted_with_one_seed():
+def test_models_without_a_seed_are_refitted_with_a_fixed_seed():
     X, y, Z = clusters(7, 60, 2, m=6, spread=2.0)
     model = RandomForestClassifier(5).fit(X, y)  # no random_state
     result = AnyClassifierAttack(max_refits=60).attack(model, X, y, Z)
@@ -130,7 +130,7 @@ def test_random_models_are_refitted_with_one_seed():
     np.testing.assert_array_equal(result.flips_needed == 0, already)
 
 
-def test_progress_is_told_on_stderr_if_asked_for(capsys):
+def test_verbose_prints_progress_to_stderr(capsys):
     X, y, Z = clusters(3, 30, 2)
     AnyClassifierAttack(verbose=1).attack(KNeighborsClassifier().fit(X, y), X, y, Z)
     out, err = capsys.readouterr()
@@ -156,18 +156,18 @@ MODEL = KNeighborsClassifier().fit(X, Y)
         ((MODEL, X, Y, Z, Adversary(groups=np.arange(40))), "without groups"),
     ],
 )
-def test_bad_input_gets_one_clear_error(arguments, message):
+def test_bad_input_raises_a_clear_error(arguments, message):
     with pytest.raises(ValueError, match=message):
         AnyClassifierAttack().attack(*arguments)
 
 
 @pytest.mark.parametrize("budget", [0, -3, 2.5, True, None])
-def test_a_budget_that_is_none_is_refused(budget):
+def test_an_invalid_refit_budget_is_refused(budget):
     with pytest.raises(ValueError, match="'max_refits' parameter"):
         AnyClassifierAttack(max_refits=budget).attack(MODEL, X, Y, Z)
 
 
-def test_rows_without_distances_are_refused():
+def test_rows_that_have_no_distances_are_refused():
     class Oracle(KNeighborsClassifier):
         def fit(self, X, y):
             return super().fit(np.array([[len(word)] for word in X]), y)
@@ -187,7 +187,7 @@ def test_rows_without_distances_are_refused():
         GridSearchCV(DecisionTreeClassifier(random_state=0), {"max_depth": [1, 2]}, cv=KFold(2, shuffle=True)),
     ],
 )
-def test_a_model_that_comes_out_otherwise_by_chance_is_not_accused_of_other_data(model):
+def test_a_randomized_model_is_not_mistaken_for_one_fitted_on_other_data(model):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(80, 3)), rng.integers(0, 2, size=80)
     for _ in range(3):

@@ -1,4 +1,4 @@
-"""Newton's method for softmax regression gives scikit-learn's minimum, from anywhere, and true influences."""
+"""Newton's method for softmax regression finds scikit-learn's minimum from any start, and correct influences."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def coefficients(fit, n_classes):
     return (W[1] - W[0])[None] if n_classes == 2 else W
 
 
-def scikit_learns(model):
+def scikit_learn_coefficients(model):
     both = np.hstack([model.coef_, model.intercept_[:, None]])[:, : model.n_features_in_ + model.fit_intercept]
     return both if len(both) == 1 else both - both.mean(axis=0)  # a common shift of the intercepts changes nothing
 
@@ -32,11 +32,11 @@ def scikit_learns(model):
 @pytest.mark.parametrize("K", [2, 3, 5])
 @pytest.mark.parametrize("C", [0.01, 1.0, 100.0])
 @pytest.mark.parametrize("fit_intercept", [True, False])
-def test_the_minimum_is_that_of_scikit_learn(K, C, fit_intercept):
+def test_the_minimum_equals_that_of_scikit_learn(K, C, fit_intercept):
     X, y, Z = clusters(0, 150, K, k=3, spread=2.0)
     model = exact_model(C=C, fit_intercept=fit_intercept).fit(X, y)
     target = logistic_target(model, X, y, Z, None, "attack")
-    np.testing.assert_allclose(coefficients(target.clean, K), scikit_learns(model), atol=1e-6)
+    np.testing.assert_allclose(coefficients(target.clean, K), scikit_learn_coefficients(model), atol=1e-6)
     decision = model.decision_function(Z)
     logits = target.clean.logits(target.Z, K)
     if K == 2:
@@ -47,17 +47,19 @@ def test_the_minimum_is_that_of_scikit_learn(K, C, fit_intercept):
         )
 
 
-def test_without_a_penalty_too():
+def test_the_unpenalized_minimum_equals_that_of_scikit_learn():
     X, y, Z = clusters(0, 150, 3, k=2, spread=3.0)  # cannot be separated
     model = exact_model(C=np.inf).fit(X, y)
     np.testing.assert_allclose(
-        coefficients(logistic_target(model, X, y, Z, None, "attack").clean, 3), scikit_learns(model), atol=1e-5
+        coefficients(logistic_target(model, X, y, Z, None, "attack").clean, 3),
+        scikit_learn_coefficients(model),
+        atol=1e-5,
     )
 
 
 @pytest.mark.parametrize("C", [1.0, 1e4])
 @pytest.mark.parametrize("changed", [1, 10, 70])
-def test_a_start_from_other_labels_ends_in_the_same_minimum(changed, C):
+def test_a_warm_start_from_other_labels_reaches_the_same_minimum(changed, C):
     X, y, Z = clusters(1, 100, 3, k=2)
     target = logistic_target(exact_model(C=C).fit(X, y), X, y, Z, None, "attack")
     codes = y.copy()
@@ -67,7 +69,7 @@ def test_a_start_from_other_labels_ends_in_the_same_minimum(changed, C):
     )
 
 
-def test_a_class_that_has_lost_all_rows_is_left_out_as_scikit_learn_does():
+def test_a_class_without_rows_is_left_out_as_in_scikit_learn():
     X, y, Z = clusters(2, 80, 3, spread=2.0)
     model = exact_model().fit(X, y)
     target = logistic_target(model, X, y, Z, None, "attack")
@@ -79,7 +81,7 @@ def test_a_class_that_has_lost_all_rows_is_left_out_as_scikit_learn_does():
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_watched_fits_are_right_about_the_sign_of_the_margin(K):
+def test_watched_fits_give_the_correct_sign_of_the_margin(K):
     X, y, Z = clusters(3, 200, K, m=30, spread=2.0)
     target = logistic_target(exact_model().fit(X, y), X, y, Z, None, "attack")
     rng = np.random.default_rng(0)
@@ -93,7 +95,7 @@ def test_watched_fits_are_right_about_the_sign_of_the_margin(K):
 
 
 @pytest.mark.parametrize("K", [2, 4])
-def test_influence_is_what_a_single_flip_does_to_the_margin(K):
+def test_influence_predicts_the_effect_of_a_single_flip_on_the_margin(K):
     X, y, Z = clusters(4, 3000, K, m=2, k=3, spread=2.0)  # many rows, so that one is a small change
     target = logistic_target(exact_model().fit(X, y), X, y, Z, None, "attack")
     search = RowSearch(target, 0, None, StopSign())
@@ -110,7 +112,7 @@ def test_influence_is_what_a_single_flip_does_to_the_margin(K):
 
 
 @pytest.mark.parametrize("K", [2, 3])
-def test_labels_chosen_afresh_are_fewer(K):
+def test_choosing_labels_again_reduces_the_number_of_flips(K):
     X, y, Z = clusters(3, 300, K, m=10, k=6, spread=1.0)
     target = logistic_target(LogisticRegression(C=10.0).fit(X, y), X, y, Z, None, "attack")
     in_rounds, afresh = [], []
@@ -128,7 +130,7 @@ def test_labels_chosen_afresh_are_fewer(K):
 
 
 @pytest.mark.parametrize("enough", [1, 2, 3, 7, 64, 65, 1000])
-def test_searches_end_at_the_first_number_that_is_enough(enough):
+def test_searches_return_the_smallest_sufficient_number_of_flips(enough):
     looked_at = []
 
     def margin(count):
@@ -146,10 +148,10 @@ def test_searches_end_at_the_first_number_that_is_enough(enough):
         assert fewest_from(margin, start, enough - 1) is None
 
 
-def test_a_search_that_creeps_up_on_one_side_is_halved():
+def test_a_search_that_converges_from_one_side_only_switches_to_bisection():
     looked_at = []
 
-    def margin(count):  # a line through the ends always lands next to the lower one
+    def margin(count):  # linear interpolation always lands next to the lower end
         looked_at.append(count)
         return 1e-9 if count < 900 else -1e9
 

@@ -1,4 +1,4 @@
-"""Attacks on logistic regression: what they claim is true, and never fewer flips than every labelling allows."""
+"""Attacks on logistic regression: refits confirm them, and they are never below the enumerated minimum."""
 
 import numpy as np
 import pandas as pd
@@ -30,7 +30,7 @@ def run(name, model, X, y, Z, adversary=None, **options):
 
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
 @pytest.mark.parametrize(("n", "K", "C"), [(7, 2, 1.0), (7, 2, 100.0), (6, 3, 1.0)])
-def test_never_fewer_flips_than_every_labelling_allows(name, n, K, C, truth):
+def test_attacks_never_use_fewer_flips_than_the_enumerated_minimum(name, n, K, C, truth):
     X, y, Z, model, fewest = truth(n, K, C)
     result = run(name, model, X, y, Z)
     assert_true(result, model, X, y, Z)
@@ -52,7 +52,7 @@ def truth():
 
 
 @pytest.mark.parametrize(("n", "K", "C"), [(7, 2, 1.0), (7, 2, 100.0), (6, 3, 1.0)])
-def test_the_best_attack_is_the_true_minimum_more_often_than_not(n, K, C, truth):
+def test_the_best_attack_is_usually_minimal(n, K, C, truth):
     X, y, Z, model, fewest = truth(n, K, C)
     result = run("best", model, X, y, Z)
     assert np.isfinite(fewest).any()
@@ -60,7 +60,7 @@ def test_the_best_attack_is_the_true_minimum_more_often_than_not(n, K, C, truth)
 
 
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
-def test_string_labels_and_pipelines(name):
+def test_string_labels_and_pipelines_can_be_attacked(name):
     X, y, Z = labelled_clusters()
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(100 * X, y)
     result = run(name, model, 100 * X, y, 100 * Z)
@@ -70,7 +70,7 @@ def test_string_labels_and_pipelines(name):
     assert result.attempted.all()
 
 
-def test_scaled_by_a_pipeline_is_the_same_attack_as_scaled_before():
+def test_scaling_in_a_pipeline_gives_the_same_attack_as_scaling_beforehand():
     X, y, Z = labelled_clusters()
     scaler = StandardScaler().fit(X)
     inside = InfluenceAttack().attack(make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y), X, y, Z)
@@ -82,7 +82,7 @@ def test_scaled_by_a_pipeline_is_the_same_attack_as_scaled_before():
 
 @pytest.mark.parametrize("parameters", [{"C": 0.05}, {"C": np.inf}, {"fit_intercept": False}, {"solver": "newton-cg"}])
 @pytest.mark.parametrize("K", [2, 4])
-def test_every_kind_of_logistic_regression_that_is_accepted(K, parameters):
+def test_every_accepted_kind_of_logistic_regression_can_be_attacked(K, parameters):
     X, y, Z = clusters(1, 120, K, m=6, spread=2.0)
     model = fitted(X, y, **parameters)
     result = run("best", model, X, y, Z)
@@ -90,7 +90,7 @@ def test_every_kind_of_logistic_regression_that_is_accepted(K, parameters):
     assert result.success.mean() >= 0.5
 
 
-def test_influence_needs_fewer_flips_than_distance_and_both_together_are_no_worse():
+def test_influence_needs_fewer_flips_than_distance_and_combining_them_is_no_worse():
     X, y, Z = labelled_clusters(n=400)
     model = fitted(X, y)
     influence, distance, best = (run(name, model, X, y, Z) for name in ("influence", "distance", "best"))
@@ -101,7 +101,7 @@ def test_influence_needs_fewer_flips_than_distance_and_both_together_are_no_wors
 
 @pytest.mark.parametrize("name", ["influence", "distance"])
 @pytest.mark.parametrize("K", [2, 3])
-def test_trying_the_reverse_order_too_is_never_worse(name, K):
+def test_also_trying_the_reverse_order_never_needs_more_flips(name, K):
     X, y, Z = clusters(5, 90, K, m=10, spread=2.0)
     model = fitted(X, y)
     forward, both = run(f"{name} forward", model, X, y, Z), run(name, model, X, y, Z)
@@ -111,8 +111,8 @@ def test_trying_the_reverse_order_too_is_never_worse(name, K):
     ).all()
 
 
-def test_the_reverse_order_can_be_better():
-    # the nearest rows are of no use: a far one has all the leverage
+def test_the_reverse_order_can_need_fewer_flips():
+    # the nearest rows do not help: a distant one has all the leverage
     X = np.concatenate([np.linspace(-1, -0.5, 20), np.linspace(0.5, 1, 20), [60.0]])[:, None]
     y = np.repeat([0, 1], [20, 21])
     model = fitted(X, y)
@@ -125,7 +125,7 @@ def test_the_reverse_order_can_be_better():
 
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
 @pytest.mark.parametrize("K", [2, 3])
-def test_trusted_labels_stay_and_only_allowed_changes_are_made(name, K):
+def test_trusted_labels_are_unchanged_and_only_allowed_changes_are_made(name, K):
     X, y, Z = clusters(2, 80, K, m=8, spread=2.0)
     model = fitted(X, y)
     trusted = np.random.default_rng(0).random(len(y)) < 0.4
@@ -153,7 +153,7 @@ def restricted_truth():
 
 
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
-def test_restricted_adversaries_never_beat_every_labelling_they_can_make(name, restricted_truth):
+def test_restricted_attacks_never_use_fewer_flips_than_their_enumerated_minimum(name, restricted_truth):
     X, y, Z, model, adversary, fewest = restricted_truth
     result = run(name, model, X, y, Z, adversary)
     assert_true(result, model, X, y, Z)
@@ -161,7 +161,7 @@ def test_restricted_adversaries_never_beat_every_labelling_they_can_make(name, r
 
 
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
-def test_with_every_label_trusted_an_attack_is_impossible(name):
+def test_an_attack_is_impossible_if_every_label_is_trusted(name):
     X, y, Z = labelled_clusters()
     result = run(name, fitted(X, y), X, y, Z, Adversary(trusted=np.ones(len(y), dtype=bool)))
     assert not result.success.any()
@@ -171,7 +171,7 @@ def test_with_every_label_trusted_an_attack_is_impossible(name):
 
 
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
-def test_no_more_flips_than_the_most(name):
+def test_attacks_stay_within_max_flips(name):
     X, y, Z = labelled_clusters()
     model = fitted(X, y)
     most = int(np.median(run("best", model, X, y, Z).flips_needed))
@@ -193,7 +193,7 @@ def test_the_result_does_not_depend_on_the_number_of_threads():
         np.testing.assert_array_equal(a, b)
 
 
-def test_far_fewer_refits_than_flips():
+def test_attacks_need_far_fewer_refits_than_flips():
     X, y, Z = clusters(6, 1500, 2, m=6, k=3)
     result = InfluenceAttack().attack(fitted(X, y, C=0.001), X, y, Z)
     assert result.success.all()
@@ -201,7 +201,7 @@ def test_far_fewer_refits_than_flips():
     assert result.n_refits < 30 * len(Z)
 
 
-def test_what_newton_takes_for_a_success_is_carried_on_until_the_model_itself_agrees():
+def test_an_attack_continues_until_a_refit_of_the_model_confirms_it():
     X, y, Z = labelled_clusters(n=400)
     loose = LogisticRegression(tol=0.5).fit(X, y)  # stops long before the minimum
     result = undefended_attack(loose, X, y, Z)
@@ -209,7 +209,7 @@ def test_what_newton_takes_for_a_success_is_carried_on_until_the_model_itself_ag
     assert result.success.mean() > 0.5
 
 
-def test_changing_all_labels_of_a_class_is_an_attack_if_two_classes_are_left():
+def test_an_attack_may_remove_a_class_if_two_classes_remain():
     X, y, _ = clusters(8, 30, 3)
     y[y == 2] = 1
     y[:1] = 2  # the only one
@@ -221,7 +221,7 @@ def test_changing_all_labels_of_a_class_is_an_attack_if_two_classes_are_left():
     assert result.rows[0].tolist() == [0]
 
 
-def test_strongest_takes_the_fewest_flips_of_each_row():
+def test_strongest_keeps_the_attack_with_the_fewest_flips_for_each_row():
     X, y, Z = labelled_clusters()
     model = fitted(X, y)
     a, b = run("distance", model, X, y, Z), run("influence", model, X, y, Z, max_flips=10)
@@ -239,7 +239,7 @@ def test_strongest_takes_the_fewest_flips_of_each_row():
         strongest()
 
 
-def test_accuracy_falls_with_the_flips():
+def test_accuracy_decreases_with_the_number_of_flips():
     X, y, Z = labelled_clusters()
     model = fitted(X, y)
     result = undefended_attack(model, X, y, Z)
@@ -249,7 +249,7 @@ def test_accuracy_falls_with_the_flips():
     assert (np.diff(curve) <= 0).all()
 
 
-def test_progress_is_told_on_stderr_if_asked_for(capsys):
+def test_verbose_prints_progress_to_stderr(capsys):
     X, y, Z = labelled_clusters()
     model = fitted(X, y)
     InfluenceAttack().attack(model, X, y, Z)
@@ -260,7 +260,7 @@ def test_progress_is_told_on_stderr_if_asked_for(capsys):
     assert "12 of 12 test rows, 12 overturned" in err
 
 
-def test_data_frames_and_series():
+def test_data_frames_and_series_are_accepted():
     X, y, Z = labelled_clusters(n=60, m=3)
     frame, labels = pd.DataFrame(X, columns=list("abcd")), pd.Series(y, index=range(100, 160))
     test = pd.DataFrame(Z, columns=list("abcd"), index=list("xyz"))
@@ -271,7 +271,7 @@ def test_data_frames_and_series():
         np.testing.assert_array_equal(one, other)
 
 
-def test_a_model_that_was_fitted_with_weights_or_to_other_rows_is_refused():
+def test_a_model_fitted_with_weights_or_on_other_rows_is_refused():
     X, y, Z = labelled_clusters(n=2000, m=30)
     weighted = LogisticRegression().fit(X, y, sample_weight=np.where(y == "benign", 20.0, 1.0))
     with pytest.raises(ValueError, match="without sample weights"):
@@ -309,7 +309,7 @@ FALLBACK = "use AnyClassifierAttack"
         ((fitted(X, Y, solver="liblinear"), X, Y, Z), "solver='liblinear'"),
     ],
 )
-def test_bad_input_gets_one_clear_error(attack, arguments, message):
+def test_bad_input_raises_a_clear_error(attack, arguments, message):
     with pytest.raises(ValueError, match=message):
         attack(*arguments)
 
@@ -320,7 +320,7 @@ def test_cross_validated_logistic_regression_is_refused():
 
 
 @pytest.mark.parametrize("most", [-1, 2.5, True, "3"])
-def test_a_limit_that_is_none_is_refused(most):
+def test_an_invalid_max_flips_is_refused(most):
     for attack in (InfluenceAttack(max_flips=most), DistanceAttack(max_flips=most)):
         with pytest.raises(ValueError, match="'max_flips' parameter of"):
             attack.attack(MODEL, X, Y, Z)

@@ -16,7 +16,7 @@ def one_against_seven(data_dir):
     return pca.transform(X / 255), y, pca.transform(Z / 255)[::270], y_test[::270]
 
 
-def test_mnist_is_near_clean_at_10_flips_and_half_broken_around_500(one_against_seven):
+def test_mnist_accuracy_is_almost_unchanged_at_10_flips_and_halved_around_500(one_against_seven):
     X, y, Z, y_test = one_against_seven
     model = fitted(X, y, C=1e-3)
     result = undefended_attack(model, X, y, Z, max_flips=2000)
@@ -28,7 +28,7 @@ def test_mnist_is_near_clean_at_10_flips_and_half_broken_around_500(one_against_
     assert result.n_refits <= 30 * len(Z)
 
 
-def test_with_a_weaker_penalty_it_takes_a_tenth_of_the_flips(one_against_seven):
+def test_a_weaker_penalty_needs_a_tenth_of_the_flips(one_against_seven):
     X, y, Z, _ = one_against_seven
     model = fitted(X, y, C=1.0)
     result = undefended_attack(model, X, y, Z[:3], max_flips=150)
@@ -37,7 +37,7 @@ def test_with_a_weaker_penalty_it_takes_a_tenth_of_the_flips(one_against_seven):
     assert result.flips_needed.max() <= 120
 
 
-def test_dogfish_falls_within_a_few_flips(data_dir):
+def test_dogfish_accuracy_collapses_within_a_few_flips(data_dir):
     X, y, Z, y_test = dogfish(data_dir, "tinynet")
     Z, y_test = Z[::60], y_test[::60]
     model = fitted(X, y)
