@@ -29,14 +29,14 @@ COMMANDS = {
 DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 
 
-def test_the_docs_show_what_the_command_prints(data_dir, monkeypatch, capfd):
+def test_the_docs_match_the_printed_output(data_dir, monkeypatch, capfd):
     (command, output) = re.search(r"### Spambase.*?```bash\n(.*?)```\s+```text\n(.*?)```", DOCS, re.DOTALL).groups()
     monkeypatch.chdir(data_dir)
     assert run(shlex.split(command.replace("\\\n", " "))[1:]) == 0
     assert output.rstrip() in capfd.readouterr().out
 
 
-def test_texts_come_out_the_same_for_any_number_of_threads(data_dir):
+def test_text_encoding_is_independent_of_the_number_of_threads(data_dir):
     layout = TextLayout(names=("kind", "text"), quotes=False)
     texts = read_table(data_dir / "sms_spam" / "SMSSpamCollection.gz", layout).select(["text"]).slice(0, 1500)
     encoded = []
@@ -49,7 +49,7 @@ def test_texts_come_out_the_same_for_any_number_of_threads(data_dir):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_real_files(name, data_dir, monkeypatch, capfd):
+def test_real_files_give_accurate_certified_predictions_without_warnings(name, data_dir, monkeypatch, capfd):
     monkeypatch.chdir(data_dir)
     arguments, least_accuracy, least_flips = COMMANDS[name]
     assert run(["certify", *arguments, "--json"]) == 0
