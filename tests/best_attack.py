@@ -1,4 +1,4 @@
-"""The best attack on a label-linear learner, written out: the judge of problems that are too large to enumerate."""
+"""The best attack on a label-linear learner: a reference for problems that are too large to enumerate."""
 
 import numpy as np
 from sklearn.base import clone

@@ -1,4 +1,4 @@
-"""Shared by all tests: two tiers, where the real data is, how long to fuzz; nothing is skipped unseen.
+"""Shared by all tests: two tiers, location of the real data, fuzzing time, report of skipped tests.
 
 `pytest` runs the first tier, which needs nothing but ``pip install -e '.[test]'``; `pytest --all` runs everything.
 Tests of the second tier are marked: `data` (real data), `deep` (PyTorch or UMAP), `browser` (Chromium) or `slow`.
@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-# the same examples in every run, however long they take and whatever was found in earlier ones
+# the same examples in every run, without a time limit and independent of earlier runs
 settings.register_profile(
     "flipproof", derandomize=True, database=None, deadline=None, suppress_health_check=[HealthCheck.too_slow]
 )
@@ -22,25 +22,25 @@ settings.load_profile("flipproof")
 #: Markers of tests that only `pytest --all` runs, declared in pyproject.toml.
 SECOND_TIER = ("data", "deep", "browser", "slow")
 
-#: A file whose first marker is this imports a package that the first tier does without: it is not even read there.
+#: Marks files that import packages missing from the first tier, which does not collect them.
 NEEDS_PACKAGES = re.compile(r"^pytestmark = pytest\.mark\.(deep|browser)\b", re.MULTILINE)
 
 #: For `--doctest-modules`, which would import several modules named conftest.
 collect_ignore_glob = ["*conftest.py"]
 
 if "PYTEST_XDIST_WORKER" in os.environ:
-    # a process for each core: more threads inside of products would only get in each other's way
+    # one process per core: more threads for matrix products would only compete
     os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 
 def pytest_configure(config):
-    # distributed leaves connections to what was killed to the garbage collector, which may come in any later test
+    # distributed leaves connections to killed processes to the garbage collector, which may run in any later test
     config.addinivalue_line("filterwarnings", r"ignore:unclosed (<socket|<ssl|transport):ResourceWarning")
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _no_lines_between():
-    """Let a log have the last line of each progress only: on a slow machine, there would be more of them."""
+def _only_final_progress_lines():
+    """Log only the last line of each progress bar: a slow machine would log more."""
     from flipproof import progress  # not before the number of threads is set
 
     with pytest.MonkeyPatch.context() as patch:
@@ -49,8 +49,8 @@ def _no_lines_between():
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _interrupts_arrive():
-    """Let Ctrl-C raise, also where a shell started the tests in the background and made them ignore it."""
+def _ctrl_c_raises():
+    """Let Ctrl-C raise even if a shell started the tests in the background, where it is ignored."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -60,7 +60,7 @@ def _interrupts_arrive():
 
 @pytest.fixture(scope="session")
 def data_dir():
-    """Folder of the real data sets; tests that need it are skipped where it is not there."""
+    """Folder of the real data sets; tests that need it are skipped if it is missing."""
     folder = os.environ.get("FLIPPROOF_DATA")
     if not folder:
         pytest.skip("no real data: set FLIPPROOF_DATA to the folder that holds spambase/, german_credit/ and mnist/")
@@ -77,7 +77,7 @@ def pytest_addoption(parser):
 
 
 def _first_tier_alone(config):
-    """Say whether to leave out the second tier: neither --all nor a choice of markers (-m) asks for it."""
+    """Return whether to leave out the second tier: neither --all nor markers (-m) were given."""
     return not config.getoption("--all") and not config.getoption("markexpr")
 
 

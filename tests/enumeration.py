@@ -1,4 +1,4 @@
-"""Every attack there is, tried one by one: the judge of small cases, which knows nothing of the implementation."""
+"""Every possible attack, one by one: a reference for small cases, independent of the implementation."""
 
 import itertools
 
@@ -23,7 +23,7 @@ def flips_to_change(labels, labellings, predictions, prediction):
 
 
 def possible_attacks(labels, n_classes, trusted=None, allowed=None, groups=None):
-    """Every labelling that an adversary can bring about, and what it costs: labels changed, or annotators needed."""
+    """Every labelling that an adversary can reach, and its cost: labels changed, or annotators needed."""
     labellings = all_labellings(len(labels), n_classes)
     changed = labellings != labels
     possible = np.ones(len(labellings), dtype=bool)
@@ -69,5 +69,5 @@ def random_powers(rng, n, n_classes, which=None):
 
 
 def least_cost(cost, happened):
-    """What the cheapest attack that made something happen costs; infinity if none did."""
+    """Cost of the cheapest successful attack; infinity if none succeeded."""
     return cost[happened].min() if happened.any() else np.inf

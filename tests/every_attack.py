@@ -22,7 +22,7 @@ ADVERSARIES = [
 def assert_no_attack_succeeds(model, X, Z, n_classes, bases):
     """Fit to every labelling, and try every attack of every kind of adversary on the certificates of some of them.
 
-    Whatever the adversary, the exact radius is attained.
+    The exact radius is attained for every adversary.
     """
     n = len(X)
     labellings, _ = possible_attacks(np.zeros(n, dtype=int), n_classes)
@@ -50,7 +50,7 @@ def assert_no_attack_succeeds(model, X, Z, n_classes, bases):
 
 
 def assert_true_radii(certificates, predictions, cost, limit):
-    """Check radii against all attacks: what each costs, and the predictions after it.
+    """Check radii against the costs of all attacks and the predictions after them.
 
     No attack within the radius changes a prediction; by the exact method, one that costs a unit more does, or the
     radius is the `limit`, all that can be touched.

@@ -1,13 +1,13 @@
-"""How long tests wait for another process or thread: for what happens, and no longer."""
+"""How long tests wait for another process or thread."""
 
 import time
 
-#: Longest time to wait for anything. It only ends a test that hangs: however slow a machine is, this must be enough.
+#: Longest wait, in seconds. It only ends tests that hang: it must be enough even on a slow machine.
 SECONDS = 600
 
 
 def until(happened):
-    """Wait for something, and return what it was."""
+    """Wait until `happened` returns a true value, and return that value."""
     end = time.monotonic() + SECONDS
     while not (what := happened()):
         assert time.monotonic() < end, f"nothing happened in {SECONDS} seconds"

@@ -1,4 +1,4 @@
-"""Adversaries with fewer powers, or with whole groups of labels: every attack that they can make, on small problems."""
+"""Restricted adversaries and adversarial annotators: all their attacks on small problems."""
 
 import itertools
 from decimal import Decimal
@@ -18,7 +18,7 @@ METHODS = ("exact", "tight", "kl")
 
 
 class GivenVotes(LabelLinearClassifier):
-    """Votes as they are given, whatever the features say: one test row per line of `votes`."""
+    """Given votes, independent of the features: one test row per row of `votes`."""
 
     def __init__(self, votes=None, offsets=None, noise=0.1, *, precision=10, classes=None):
         super().__init__(noise, precision=precision, classes=classes)
@@ -34,7 +34,7 @@ class GivenVotes(LabelLinearClassifier):
 
 
 @pytest.mark.parametrize("seed", range(8))
-def test_exact_is_attained_and_nothing_is_broken_on_random_votes(seed):
+def test_radii_are_sound_and_exact_is_attained_on_random_votes(seed):
     rng = np.random.default_rng(seed)
     seen = set()
     for _ in range(40):
@@ -94,7 +94,7 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_ridge(seed):
 
 @settings(max_examples=200)
 @given(st.data())
-def test_factors_are_the_most_that_any_possible_label_takes_off(data):
+def test_factors_are_the_largest_loss_from_any_possible_label(data):
     K = data.draw(st.integers(2, 5))
     transitions = np.array(data.draw(st.lists(st.booleans(), min_size=K * K, max_size=K * K))).reshape(K, K)
     np.fill_diagonal(transitions, False)
@@ -111,7 +111,7 @@ def test_factors_are_the_most_that_any_possible_label_takes_off(data):
             assert factors[c, d, a, side] == max([0, *(sign * (lead(a) - lead(e)) for e in possible)])
 
 
-def test_trusted_labels_help_and_certificates_get_larger_with_each_loss_of_power():
+def test_weaker_adversaries_give_larger_certificates():
     rng = np.random.default_rng(0)
     X = rng.normal(size=(400, 3))
     y = (X[:, 0] > 0).astype(int) + (X[:, 1] > 0.5)
@@ -131,8 +131,8 @@ def test_trusted_labels_help_and_certificates_get_larger_with_each_loss_of_power
     assert only.radius.mean() > model.certify(Z).radius.mean()
 
 
-def test_trusted_labels_get_no_noise_but_count_like_all_others():
-    """Without offsets, so that what enters the noisy margin besides noisy votes are the trusted labels alone."""
+def test_trusted_labels_get_no_noise_but_still_vote():
+    """Without offsets, the noisy margin contains only noisy votes and trusted labels."""
     rng = np.random.default_rng(5)
     for _ in range(60):
         n, m = 7, 6
@@ -149,7 +149,7 @@ def test_trusted_labels_get_no_noise_but_count_like_all_others():
                 assert certificates.radius[i] < least_cost(cost, predictions != certificates.prediction[i])
 
 
-def test_a_class_that_an_attack_wipes_out_is_still_a_class():
+def test_a_class_removed_by_an_attack_is_still_a_class():
     """A class without labels has score 0, and wins where all others are negative: a refit must know it."""
     rng = np.random.default_rng(6)
     for _ in range(3):
@@ -171,7 +171,7 @@ def test_groups_within_counts_the_largest_first():
     assert powers.scope.groups_within(np.arange(8)).tolist() == [0, 0, 0, 1, 1, 2, 3, 3]
 
 
-def test_everybody_their_own_annotator_is_as_if_there_were_none():
+def test_one_annotator_per_label_is_the_same_as_no_annotators():
     rng = np.random.default_rng(1)
     X, y, Z = rng.normal(size=(200, 2)), rng.integers(3, size=200), rng.normal(size=(30, 2))
     model = CertifiedRidgeClassifier(0.1, classes=range(3)).fit(X, y)
@@ -182,7 +182,7 @@ def test_everybody_their_own_annotator_is_as_if_there_were_none():
 
 
 @pytest.mark.parametrize("method", METHODS)
-def test_blocks_and_threads_change_nothing(method):
+def test_results_are_independent_of_blocks_and_threads(method):
     rng = np.random.default_rng(2)
     X, y, Z = rng.normal(size=(500, 4)), rng.integers(3, size=500), rng.normal(size=(40, 4))
     who = Adversary(trusted=rng.random(500) < 0.3, groups=rng.integers(50, size=500), allowed=[(0, 1), (1, 0), (2, 0)])
@@ -196,7 +196,7 @@ def test_blocks_and_threads_change_nothing(method):
 
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("noise", [0.1, "auto"])
-def test_nobody_can_do_anything(method, noise):
+def test_the_radius_is_0_if_all_labels_are_trusted(method, noise):
     X, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
     model = CertifiedRidgeClassifier(noise, classes=[0, 1]).fit(X, y)
     for who in (Adversary(trusted=np.ones(6, dtype=bool)), Adversary(trusted=np.ones(6, dtype=bool), groups=y)):
@@ -216,7 +216,7 @@ def test_the_best_noise_per_row_with_trusted_labels_stays_below_exact():
     assert tight.mean() > 0.5 * exact.mean()
 
 
-def test_assumptions_say_what_the_adversary_cannot_do():
+def test_assumptions_state_the_limits_of_the_adversary():
     X, y = np.arange(6.0)[:, None], np.array(list("hhhsss"))
     model = CertifiedRidgeClassifier(classes=["h", "s"]).fit(X, y)
     who = Adversary(trusted=[True] + [False] * 5, groups=[1, 1, 2, 2, 3, 3], allowed=[("h", "s")])
@@ -247,7 +247,7 @@ def test_assumptions_say_what_the_adversary_cannot_do():
         ({"allowed": 3}, "Got 3 instead"),
     ],
 )
-def test_a_description_that_makes_no_sense_is_refused(powers, message):
+def test_invalid_adversaries_are_refused(powers, message):
     with pytest.raises(ValueError, match=message):
         Adversary(**powers)
 
@@ -262,13 +262,13 @@ def test_a_description_that_makes_no_sense_is_refused(powers, message):
         ({"trusted": None}, r"must be a flipproof.Adversary or None. Got dict instead"),
     ],
 )
-def test_an_adversary_that_does_not_fit_the_fit_is_refused(adversary, message):
+def test_an_adversary_that_does_not_match_the_training_set_is_refused(adversary, message):
     X, y = np.arange(6.0)[:, None], np.array([0, 0, 0, 1, 1, 1])
     with pytest.raises(ValueError, match=message):
         CertifiedRidgeClassifier(classes=[0, 1]).fit(X, y).certify(X, adversary=adversary)
 
 
-def test_a_description_is_frozen_and_keeps_its_own_copy():
+def test_an_adversary_is_frozen_and_copies_its_mask():
     mask = np.array([True, False])
     who = Adversary(trusted=mask)
     mask[1] = True
@@ -283,7 +283,7 @@ def test_a_description_is_frozen_and_keeps_its_own_copy():
 
 @pytest.mark.parametrize("unknown", [np.ma.masked, None, pd.NA, float("nan")], ids=["masked", "None", "NA", "NaN"])
 @pytest.mark.parametrize("name", ["trusted", "groups"])
-def test_what_is_not_known_of_a_row_is_refused(name, unknown):
+def test_missing_values_are_refused(name, unknown):
     given = [True, True, False, False] if name == "trusted" else ["a", "b", "a", "b"]
     if unknown is np.ma.masked:
         hidden = np.ma.array(given, mask=[False, True, False, False])
@@ -299,7 +299,7 @@ def test_what_is_not_known_of_a_row_is_refused(name, unknown):
     assert type(getattr(known, name)) is np.ndarray
 
 
-def test_annotators_beyond_64_bits():
+def test_annotators_may_exceed_64_bits():
     rng = np.random.default_rng(2)
     X, y, who = rng.normal(size=(40, 3)), rng.integers(3, size=40), rng.integers(7, size=40)
     model, Z = CertifiedRidgeClassifier().fit(X, y), rng.normal(size=(9, 3))
@@ -310,7 +310,7 @@ def test_annotators_beyond_64_bits():
         assert "labels of 7 annotators" in repr(adversary)
 
 
-def test_what_is_given_may_change_later():
+def test_later_changes_of_the_inputs_have_no_effect():
     names, trusted = np.array(["a", "b"], dtype=object), np.array([True, False])
     adversary = Adversary(trusted=trusted, groups=names)
     names[:], trusted[:] = "c", True

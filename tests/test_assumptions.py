@@ -1,4 +1,4 @@
-"""Assumptions are objects: compared by code and values, worded in one place, and never read back from words."""
+"""Assumptions are objects: compared by code and values, worded in one place, and never parsed from text."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ RNG = np.random.default_rng(0)
 Y = np.arange(60) % 3
 X = RNG.normal(size=(60, 3)) + 2 * np.eye(3)[Y]
 
-#: An example of every assumption; those whose wording takes a choice, once each way.
+#: An example of every assumption, and of every variant of its wording.
 EXAMPLES = [
     *(Assumption(code) for code in ("labels-only", "features-only", "divergence-only", "noise-on-all-labels")),
     *(Assumption(code) for code in ("annotators-bounded", "partitions-chosen", "auxiliary-labels", "one-attack")),
@@ -57,7 +57,7 @@ EXAMPLES = [
 ]
 
 
-def test_every_code_is_worded_and_no_two_alike():
+def test_every_code_has_its_distinct_wording():
     assert {one.code for one in EXAMPLES} == set(WORDINGS)
     sentences = [str(one) for one in EXAMPLES]
     assert len(set(sentences)) == len(sentences)
@@ -91,7 +91,7 @@ def test_equal_by_code_and_values_after_every_copy(one):
     assert [other for other in EXAMPLES if other == one] == [one]
 
 
-def test_it_cannot_be_changed():
+def test_assumptions_are_frozen():
     one = Assumption("changes-allowed", {"changes": [["a", "b"]], "n_changes": 1})
     with pytest.raises(AttributeError):
         one.code = "stated"
@@ -100,7 +100,7 @@ def test_it_cannot_be_changed():
     assert one.values["changes"] == (("a", "b"),)
 
 
-def test_values_of_numpy_become_plain():
+def test_numpy_values_become_plain_python():
     one = Assumption("trusted-labels", {"n_trusted": np.int64(2), "n_labels": np.int32(5)})
     assert [type(value) for value in one.values.values()] == [int, int]
     assert repr(one) == "Assumption('trusted-labels', {'n_trusted': 2, 'n_labels': 5})"
@@ -123,19 +123,19 @@ def test_values_of_numpy_become_plain():
         ("used-as-given", {"role": "r", "step": "s", "parts": [3], "data": "labels"}, "cannot have these values"),
     ],
 )
-def test_what_is_no_assumption_is_refused(code, values, message):
+def test_invalid_assumptions_are_refused(code, values, message):
     with pytest.raises(ValueError, match=message):
         Assumption(code, values)
 
 
-def test_a_file_with_something_else_is_refused():
+def test_files_without_assumptions_are_refused():
     with pytest.raises(ValueError, match="must be an object with a 'code'"):
         Assumption.from_dict({"sentence": "Only training labels may be changed."})
     with pytest.raises(ValueError, match="must be one of"):
         Assumption.from_dict({"code": "unheard-of", "values": {}})
 
 
-def test_a_sentence_from_outside_is_stated():
+def test_a_custom_sentence_is_a_stated_assumption():
     one = as_assumption("The {sensors} were calibrated.")
     assert one == Assumption("stated", {"text": "The {sensors} were calibrated."})
     assert str(one) == "The {sensors} were calibrated."
@@ -151,7 +151,7 @@ def test_classes_of_any_type_can_be_named(pair):
     assert f"{pair[0]} -> {pair[1]}" in str(one)
 
 
-def test_many_possible_changes_are_counted_and_the_first_ones_listed():
+def test_long_lists_of_changes_are_counted_and_truncated():
     pairs = list(product(range(10), range(10, 20)))
     labels = np.arange(20)
     model = flipproof.CertifiedRidgeClassifier(classes=labels).fit(RNG.normal(size=(20, 2)), labels)

@@ -1,4 +1,4 @@
-"""`flipproof.audit`: the same from frames, arrays, files and blocks, and the same as the command line."""
+"""`flipproof.audit` gives the same results for frames, arrays, files, blocks and the command line."""
 
 import json
 import re
@@ -38,7 +38,7 @@ FEATURES = ["length", "country", "answered"]
 
 
 def mails(n, seed):
-    """Mails by length, sender and kind; spam is longer, and from elsewhere."""
+    """Mails by length, sender and kind; spam is longer and from other countries."""
     rng = np.random.default_rng(seed)
     spam = rng.random(n) < 0.5
     return pa.table(
@@ -72,7 +72,7 @@ def files(tmp_path):
 
 
 def same(one, other):
-    """Tell whether two audits certify the same."""
+    """Return whether two audits have the same certificates."""
     for name, of_one in one.certificates.items():
         of_other = other.certificates[name]
         for part in ("prediction", "radius", "rival", "margin"):
@@ -94,7 +94,7 @@ def test_the_function_is_not_hidden_by_a_module():
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-def test_frames_of_every_make_give_the_same(wanted):
+def test_every_data_frame_library_gives_the_same_results(wanted):
     frames = {
         "pandas": (TRAIN.to_pandas(), TEST.to_pandas()),
         "polars": (polars.from_arrow(TRAIN), polars.from_arrow(TEST)),
@@ -108,7 +108,7 @@ def test_frames_of_every_make_give_the_same(wanted):
     assert wanted.to_frame()["radius"].to_pylist() == wanted.main.radius.tolist()
 
 
-def test_files_give_the_same_as_frames(files, wanted):
+def test_files_give_the_same_results_as_frames(files, wanted):
     for ending in (".csv", ".parquet"):
         train, test = files / f"train{ending}", files / f"test{ending}"
         found = flipproof.audit(train, str(test), label="kind", id="key")
@@ -119,7 +119,7 @@ def test_files_give_the_same_as_frames(files, wanted):
     assert "numpy" in wanted.provenance.versions
 
 
-def test_labels_beside_a_frame(wanted):
+def test_labels_may_be_passed_separately_from_a_frame(wanted):
     X, y = TRAIN.to_pandas().drop(columns="kind"), TRAIN.to_pandas()["kind"]
     for test in (TEST.to_pandas(), (TEST.to_pandas().drop(columns="kind"), TEST.to_pandas()["kind"])):
         found = flipproof.audit((X, y), test, id="key")
@@ -127,13 +127,13 @@ def test_labels_beside_a_frame(wanted):
         assert found.test.labels.tolist() == wanted.test.labels.tolist()
 
 
-def test_the_index_of_pandas_is_no_feature(wanted):
+def test_the_pandas_index_is_not_a_feature(wanted):
     found = flipproof.audit(TRAIN.to_pandas().set_index("key"), TEST.to_pandas().set_index("key"), label="kind")
     assert same(found, wanted)
     assert found.provenance.columns == tuple(FEATURES)
 
 
-def test_arrays_are_taken_as_they_are():
+def test_arrays_are_used_without_encoding():
     (X, y), (Z, truth) = vectors(60, 0), vectors(15, 1)
     found = flipproof.audit((X, y), (Z, truth), methods=("exact", "kl"), noise=0.2)
     model = CertifiedRidgeClassifier(noise=0.2).fit(X, y)
@@ -167,7 +167,7 @@ def test_labels_keep_their_values(labels):
         assert judged.found == recall[1]
 
 
-def test_blocks_give_the_same_as_memory(tmp_path, wanted):
+def test_blocks_give_the_same_results_as_memory(tmp_path, wanted):
     (tmp_path / "parts").mkdir()
     for number in range(4):
         parquet.write_table(TRAIN.slice(20 * number, 20), tmp_path / "parts" / f"{number}.parquet")
@@ -180,7 +180,7 @@ def test_blocks_give_the_same_as_memory(tmp_path, wanted):
         assert "read in blocks" in found.summary()["without_attack"]
 
 
-def test_row_blocks_of_numbers():
+def test_row_blocks_can_be_audited():
     (X, y), (Z, truth) = vectors(60, 0), vectors(15, 1)
     rows = RowBlocks.from_arrays(X, y, trusted=np.arange(60) % 2 == 0)
     for learner in ("ridge", StreamingRidgeClassifier()):
@@ -197,7 +197,7 @@ def test_row_blocks_of_numbers():
         flipproof.audit(rows, holdout=0.2)
 
 
-def test_it_is_what_the_command_writes(files, capfd, monkeypatch):
+def test_the_audit_matches_the_command_line(files, capfd, monkeypatch):
     monkeypatch.chdir(files)
     command = ["certify", "--train", "train.csv", "--test", "test.csv", "--label", "kind", "--id", "key", "--quiet"]
     more = ["--method", "exact", "--method", "tight", "--noise", "0.2", "--classes", "ham,spam", "--allow", "ham:spam"]
@@ -244,7 +244,7 @@ def test_rows_are_certified_once_per_method(monkeypatch, tmp_path, methods):
     assert (found.attacks is None) == (methods == ["kl", "exact"])
 
 
-def test_attacks_and_labels_to_audit_are_those_of_the_library(wanted):
+def test_attacks_and_labels_to_audit_match_the_library(wanted):
     attack, audit = worst_flips(wanted.model, wanted.X_test), labels_to_audit(wanted.model, wanted.X_test)
     assert wanted.attacks.flips_needed.tolist() == attack.flips_needed.tolist()
     assert [rows.tolist() for rows in wanted.attacks.rows] == [rows.tolist() for rows in attack.rows]
@@ -283,7 +283,7 @@ def test_requirements_are_judged(wanted):
         assert ("NOT MET" in repr(judged)) is not passed
 
 
-def test_several_requirements_in_one_report(tmp_path):
+def test_a_report_may_have_several_requirements(tmp_path):
     asked = ["radius >= 0", "accuracy >= 1 @ 79", "recall ham >= 0 @ 0"]
     found = flipproof.audit(TRAIN, TEST, label="kind", id="key", requirements=asked, flips=[0, 1, 7])
     assert not found.passed
@@ -311,13 +311,13 @@ def test_several_requirements_in_one_report(tmp_path):
         ("nonsense", "must be a requirement"),
     ],
 )
-def test_requirements_that_are_none(text, words):
+def test_invalid_requirements_are_refused(text, words):
     with pytest.raises(InputError, match="'requirements': ") as error:
         flipproof.audit(TRAIN, TEST, label="kind", id="key", requirements=[text])
     assert words in str(error.value)
 
 
-def test_the_adversary_by_columns_and_as_an_object():
+def test_adversary_columns_and_objects_give_the_same_results():
     table = TRAIN.append_column("checked", [CHECKED]).append_column("who", [WHO])
     by_columns = flipproof.audit(table, TEST, label="kind", id="key", trusted="checked", annotator="who")
     adversary = Adversary(trusted=CHECKED, groups=WHO)
@@ -329,7 +329,7 @@ def test_the_adversary_by_columns_and_as_an_object():
         flipproof.audit(table, TEST, label="kind", id="key", drop="checked", annotator="who", adversary=adversary)
 
 
-def test_the_adversary_of_rows_that_are_held_out():
+def test_the_adversary_is_restricted_to_rows_that_are_not_held_out():
     table = TRAIN.append_column("checked", [CHECKED]).append_column("who", [WHO])
     chosen = {"label": "kind", "id": "key", "holdout": 0.3, "seed": 4}
     by_columns = flipproof.audit(table, trusted="checked", annotator="who", **chosen)
@@ -345,7 +345,7 @@ def test_the_adversary_of_rows_that_are_held_out():
         flipproof.audit((X, y), holdout=0.25, adversary=Adversary(trusted=trusted[:45]))
 
 
-def test_estimators_are_cloned_and_set():
+def test_estimators_are_cloned_before_setting_parameters():
     learner = CertifiedNeighborsClassifier(9)
     found = flipproof.audit(TRAIN, TEST, label="kind", id="key", learner=learner, parameters={"n_neighbors": 7})
     assert not hasattr(learner, "classes_")
@@ -359,7 +359,7 @@ def test_estimators_are_cloned_and_set():
     assert any("StandardScaler" in str(one) for one in in_pipeline.main.assumptions)
 
 
-def test_what_rests_on_the_encoding_says_so(wanted):
+def test_the_encoding_is_a_stated_assumption(wanted):
     said = [str(one) for one in wanted.main.assumptions]
     again = wanted.model.certify(wanted.encoder.transform(TEST.select(FEATURES)))
     assert [str(one) for one in again.assumptions] == said
@@ -367,7 +367,7 @@ def test_what_rests_on_the_encoding_says_so(wanted):
     assert len(arrays.main.assumptions) == len(said) - 1
 
 
-def test_encoded_features_cannot_be_certified_as_features():
+def test_feature_certificates_of_encoded_columns_are_refused():
     learner = SmoothedClassifier(CertifiedRidgeClassifier(), FeatureNoise(0.5), n_samples=100)
     with pytest.raises(InputError, match="'learner': certificates against changed features"):
         flipproof.audit(TRAIN, TEST, label="kind", id="key", learner=learner)
@@ -407,13 +407,13 @@ def test_errors_name_the_argument_in_one_line(arguments, words):
     assert "--" not in str(error.value)
 
 
-def test_a_report_of_unknown_form(wanted, tmp_path):
+def test_unknown_report_formats_are_refused(wanted, tmp_path):
     with pytest.raises(InputError, match=r"must end in \.html, \.md, \.json"):
         wanted.save(tmp_path / "report.pdf")
     assert not list(tmp_path.iterdir())
 
 
-def test_the_example_of_the_documentation(tmp_path, monkeypatch):
+def test_the_documentation_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (Path(__file__).parents[1] / "docs" / "report.md").read_text()
     code = re.search(r"```python\n(import flipproof\n.*?)```", text, re.DOTALL).group(1)
@@ -423,20 +423,20 @@ def test_the_example_of_the_documentation(tmp_path, monkeypatch):
     assert (tmp_path / "report.html").exists()
 
 
-def test_progress_is_told_each_step():
+def test_progress_reports_each_step():
     steps = []
     flipproof.audit(TRAIN, TEST, label="kind", id="key", progress=steps.append)
     assert [one.partition(" ")[0] for one in steps] == ["Reading", "Encoding", "Fitting", "Certifying", "Attacking"]
 
 
-def test_an_audit_in_a_few_lines(wanted):
+def test_the_repr_is_short(wanted):
     said = repr(wanted)
     assert f"{N_TRAIN} training rows, {N_TEST} test rows" in said
     assert "median radius" in said
     assert max(map(len, said.splitlines())) <= 100
 
 
-def test_certificates_of_some_rows(wanted):
+def test_certificates_can_be_indexed_by_rows(wanted):
     main = wanted.main
     mask = main.radius > 5
     for rows in (slice(3, 9), mask, [4, 1, 1], np.array([], dtype=int)):
@@ -451,7 +451,7 @@ def test_certificates_of_some_rows(wanted):
 
 
 @pytest.mark.parametrize("attack", [worst_flips, labels_to_audit])
-def test_certificates_at_hand_are_used_and_checked(wanted, attack):
+def test_given_certificates_are_used_and_checked(wanted, attack):
     model, X, main = wanted.model, wanted.X_test, wanted.main
     assert repr(attack(model, X, certificates=main)) == repr(attack(model, X))
     for wrong in (main[:5], main[::-1], model.certify(X, "kl")):
@@ -461,7 +461,7 @@ def test_certificates_at_hand_are_used_and_checked(wanted, attack):
         attack(model, X, Adversary(allowed=[("ham", "spam")]), certificates=main)
 
 
-def test_certificates_at_hand_for_many_rows():
+def test_given_certificates_work_for_many_rows():
     """More test rows than are attacked at a time."""
     (X, y), (Z, _) = vectors(60, 0), vectors(300, 1)
     model = CertifiedRidgeClassifier().fit(X, y)

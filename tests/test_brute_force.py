@@ -1,4 +1,4 @@
-"""The promise itself, on every attack there is, for problems that are small enough to try them all."""
+"""The guarantee, checked against every attack on small problems."""
 
 import numpy as np
 import pytest
@@ -66,7 +66,7 @@ def test_no_attack_within_the_radius_changes_a_refitted_model(seed):
 
 
 def test_the_smoothing_certificates_are_not_empty():
-    """Soundness alone could be had by radius 0 everywhere."""
+    """Radius 0 everywhere would be sound, but useless."""
     rng = np.random.default_rng(7)
     X = np.vstack([rng.normal(-2, 1, size=(100, 2)), rng.normal(2, 1, size=(100, 2))])
     y = np.repeat([0, 1], 100)

@@ -1,4 +1,4 @@
-"""What a result promises: it is frozen, it can be read, and it survives the way to a table and back."""
+"""Certificates are frozen, readable, and unchanged by conversion to a table and back."""
 
 import dataclasses
 import json
@@ -64,7 +64,7 @@ def test_the_exact_method_needs_no_witness_and_the_smoothed_ones_have_one_per_ri
     assert (kl.witness[~is_winner] >= 0).all()
 
 
-def test_repr_says_how_many_and_how_far():
+def test_repr_states_the_number_of_rows_and_the_radii():
     cert = make()
     assert repr(cert) == (
         f"<Certificates: 7 predictions, method 'exact', median radius {int(np.median(cert.radius))} of 90 labels>"
@@ -74,7 +74,7 @@ def test_repr_says_how_many_and_how_far():
 
 @pytest.mark.parametrize("method", ["exact", "tight"])
 @pytest.mark.parametrize("words", [True, False])
-def test_a_table_holds_everything_and_survives_a_file(words, method, tmp_path):
+def test_a_table_is_complete_and_unchanged_by_a_file(words, method, tmp_path):
     cert = make(method, words)
     pq.write_table(cert.to_arrow(), tmp_path / "certificates.parquet")
     table = pq.read_table(tmp_path / "certificates.parquet")
@@ -94,7 +94,7 @@ def test_a_table_holds_everything_and_survives_a_file(words, method, tmp_path):
     assert [one["sentence"] for one in stored] == [str(one) for one in cert.assumptions]
 
 
-def test_a_table_holds_names_and_labels_if_asked():
+def test_a_table_holds_names_and_labels_on_request():
     cert = make()
     names, truth = [f"row {number}" for number in range(7)], cert.classes[[0, 1, 2, 0, 1, 2, 0]]
     table = cert.to_arrow(ids=names, y_true=truth, details=False)
@@ -114,22 +114,22 @@ def test_a_table_holds_the_noise_of_each_row():
     np.testing.assert_array_equal(cert.to_arrow()["noise"].to_numpy(), cert.noise)
 
 
-def test_a_table_of_no_rows_has_the_same_columns():
+def test_an_empty_table_has_the_same_columns():
     assert empty().to_arrow().schema.equals(make().to_arrow().schema)
     assert isinstance(empty().to_arrow(), pa.Table)
 
 
-def test_assumptions_say_what_is_never_covered():
+def test_assumptions_state_what_is_never_covered():
     assert make().assumptions == (Assumption("labels-only"), Assumption("classes-read", {"n_classes": 3}))
 
 
 @pytest.mark.parametrize("wrong", [("a sentence",), "a sentence", (Assumption("labels-only"), 3), None])
-def test_only_assumptions_are_assumed(wrong):
+def test_assumptions_must_be_assumption_objects(wrong):
     with pytest.raises(ValueError, match="'assumptions' of Certificates must be"):
         dataclasses.replace(make(), assumptions=wrong)
 
 
-def test_a_certificate_can_be_read_aloud():
+def test_a_certificate_can_be_explained_in_words():
     cert = dataclasses.replace(make(), radius=np.array([9, 90, 0, 0, 0, 0, 0]))
     said = certificate_sentence(cert, 0, names=["a cod", "an eel", "a ray"])
     names = dict(zip(cert.classes.tolist(), ["a cod", "an eel", "a ray"], strict=True))
@@ -143,7 +143,7 @@ def test_a_certificate_can_be_read_aloud():
     assert "any 9 of the 80 changeable training labels" in certificate_sentence(trusted, 0)
 
 
-def test_annotators_and_restricted_changes_are_read_aloud():
+def test_annotators_and_restricted_changes_are_explained():
     cert = dataclasses.replace(make(), radius=np.array([2, 5, 0, 0, 0, 0, 0]), unit="annotators", n_touchable=5)
     assert "any 2 of the 5 annotators" in certificate_sentence(cert, 0)
     assert "No attack by the 5 annotators" in certificate_sentence(cert, 1)

@@ -1,4 +1,4 @@
-"""check_certifier passes sound learners and says what is wrong with others."""
+"""check_certifier passes sound learners and names the fault of others."""
 
 import ast
 import re
@@ -62,7 +62,7 @@ def test_sound_learners_pass(estimator):
 
 
 @pytest.mark.slow
-def test_by_default_there_are_four_problems_of_five_rows():
+def test_the_default_is_four_problems_of_five_rows():
     assert check_certifier(CertifiedRidgeClassifier()) is None
 
 
@@ -164,8 +164,8 @@ class TiesToHighest(Parzen):
         return self.classes_[len(self.classes_) - 1 - np.argmax(scores[:, ::-1], axis=1)]
 
 
-class PredictsByItsOwnLights(Parzen):
-    """The weights read no label, but the prediction is that of the nearest row of the majority class."""
+class PredictsWithoutItsVotes(Parzen):
+    """The weights read no label, but the prediction is the majority class instead of the result of the vote."""
 
     def predict(self, X):
         return np.full(len(X), self.classes_[np.argmax(np.bincount(self.label_codes_))])
@@ -199,7 +199,7 @@ FAULTY = {
     IsRandom: r"gives different results when fitted twice to y = \[(\d, )*\d\]: alpha of training row",
     RemembersFits: "gives different results when fitted twice to y = .*, the second time after other labels: alpha of",
     TiesToHighest: "does not predict what its weights say: .* predicts . for test row ., but .*ties go to the lowest",
-    PredictsByItsOwnLights: "does not predict what its weights say",
+    PredictsWithoutItsVotes: "does not predict what its weights say",
     CertifiesSomethingElse: "certifies . for test row 0, but predicts .",
 }
 
@@ -236,7 +236,7 @@ class Overstates(Parzen):
 
 @pytest.mark.parametrize("of", ["exact", "tight", "kl"])
 @pytest.mark.parametrize("against", ["", "trusted", "groups", "allowed", "trusted groups allowed"])
-def test_a_radius_that_is_too_large_is_refuted_by_an_attack(of, against):
+def test_an_attack_refutes_a_radius_that_is_too_large(of, against):
     unit = "annotators" if "groups" in against else "labels"
     claim = rf"breaks a certificate: test row \d is predicted as \d with a radius of \d {unit}, but fitted to \[.*\]"
     claim = rf"{claim}, \d away, it predicts \d"
@@ -262,14 +262,14 @@ def test_an_exact_radius_that_stops_at_a_tie_is_refused():
 
 
 def test_a_radius_above_the_number_of_labels_is_refused():
-    """A row that no label votes on: nothing can overturn it, and there are two labels."""
+    """No label votes on the row, so nothing can overturn it; there are two labels."""
     with pytest.raises(AssertionError, match="exact radius that is too large: 3 for test row 0, which should be 2"):
         check_certifier(Overstates(classes=[0, 1]), [[-1.0], [1.0]], [0, 0], [[1e9]])
 
 
 @pytest.mark.parametrize("method", ["kl", "tight"])
-def test_smoothing_certificates_are_not_judged_by_radius_0_only(method):
-    """With the noise that half of the default problems set, they certify something even on five labels."""
+def test_smoothing_certificates_have_positive_radii(method):
+    """With the noise that half of the default problems set, some radii are positive even with five labels."""
     largest = 0
     for problem in random_problems(5, 2, 4, [2, 3], 0):
         model = CertifiedRidgeClassifier(problem.noise or 0.1, classes=problem.classes)
@@ -291,7 +291,7 @@ def test_half_of_the_problems_have_a_small_noise(noise, expected):
     assert seen == expected
 
 
-def test_a_label_linear_learner_must_take_adversaries():
+def test_a_label_linear_learner_must_accept_adversaries():
     with pytest.raises(ValueError, match="not today"):
         check_certifier(RefusesAdversaries(), **SMALL)
 
@@ -316,7 +316,7 @@ def test_a_finding_is_reproducible():
 
 
 class Majority(ClassifierMixin, BaseEstimator):
-    """Not label-linear, no weights, no parameter but the class set: everything is predicted as the commonest class."""
+    """Not label-linear, no weights, no parameter except the classes: always predicts the most frequent class."""
 
     def __init__(self, classes=None, generous=0, abstains=False):
         self.classes = classes
@@ -354,7 +354,7 @@ class Majority(ClassifierMixin, BaseEstimator):
         )
 
 
-def test_a_learner_without_weights_is_judged_by_its_refits():
+def test_a_learner_without_weights_is_checked_by_refitting():
     check_certifier(Majority(), n_rows=6, n_problems=2)
     with pytest.raises(AssertionError, match=r"Majority breaks a certificate: .* \(method 'gap'"):
         check_certifier(Majority(generous=1), n_rows=6, n_problems=2)
@@ -370,7 +370,7 @@ def test_given_rows_are_used():
         check_certifier(WeighsByClassBalance(), X.to_numpy(), y)
 
 
-def test_prices_of_attacks_depend_on_the_adversary():
+def test_costs_of_attacks_depend_on_the_adversary():
     problem = given_problem(np.zeros((3, 1)), [0, 1, 2], None, None)
     base = problem.first
 

@@ -1,4 +1,4 @@
-"""Digests: the same for a content in one piece, in several, and in a file."""
+"""Digests are the same for content in one piece, in several pieces, and in a file."""
 
 from hashlib import sha256
 
@@ -16,6 +16,6 @@ def test_digests_are_sha256(tmp_path):
     assert digest_of_file(tmp_path / "file") == expected
 
 
-def test_arrays_are_pieces():
+def test_pieces_may_be_arrays():
     array = np.arange(6.0).reshape(2, 3)
     assert digest_of_pieces(["x", array.data]) == sha256(b"x" + array.tobytes()).hexdigest()

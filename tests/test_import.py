@@ -1,4 +1,4 @@
-"""`import flipproof` is light, and every public name is there."""
+"""`import flipproof` is light, and every public name can be imported."""
 
 import importlib.metadata
 import subprocess
@@ -23,15 +23,15 @@ def test_import_is_light(statement, foreign):
 
 
 @pytest.mark.parametrize("name", flipproof.__all__)
-def test_every_public_name_is_there(name):
+def test_every_public_name_can_be_imported(name):
     assert getattr(flipproof, name) is not None
     assert name in dir(flipproof)
 
 
-def test_what_is_not_public_is_not_there():
+def test_unknown_names_raise_an_error():
     with pytest.raises(AttributeError, match="module 'flipproof' has no attribute 'certfy'"):
         flipproof.certfy  # noqa: B018
 
 
-def test_the_version_is_that_of_the_package():
+def test_the_version_matches_the_package():
     assert flipproof.__version__ == importlib.metadata.version("flipproof")

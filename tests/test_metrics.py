@@ -18,7 +18,7 @@ def certificates():
         rival=np.array(["spam", "ham", "ham", "ham", "ham"]),
         margin=np.ones(m),
         log_failure=np.full(m, np.nan),
-        abstained=np.array([False, False, False, False, True]),  # the last does not count, though it is right
+        abstained=np.array([False, False, False, False, True]),  # the last is correct but does not count
         witness=np.full((m, 3), np.nan),
         method="exact",
         noise=0.1,
@@ -28,12 +28,12 @@ def certificates():
     )
 
 
-def test_certified_accuracy_counts_what_is_right_and_certified(certificates):
+def test_certified_accuracy_counts_correct_certified_predictions(certificates):
     accuracy = certified_accuracy(TRUTH, certificates, flips=[0, 1, 3, 4, 10, 11])
     np.testing.assert_array_equal(accuracy, [3 / 5, 2 / 5, 2 / 5, 1 / 5, 1 / 5, 0])
 
 
-def test_flips_need_not_be_sorted_and_may_be_one_number(certificates):
+def test_flips_may_be_unsorted_or_a_single_number(certificates):
     np.testing.assert_array_equal(certified_accuracy(TRUTH, certificates, flips=[10, 0]), [1 / 5, 3 / 5])
     np.testing.assert_array_equal(certified_accuracy(TRUTH, certificates, flips=3), [2 / 5])
     assert certified_accuracy(TRUTH, certificates, flips=[]).shape == (0,)
@@ -44,14 +44,14 @@ def test_certified_recall_counts_per_true_class(certificates):
     np.testing.assert_array_equal(
         recall,
         [
-            [np.nan, 1 / 2, 2 / 3],  # nothing to recall of eggs: the truth holds none
+            [np.nan, 1 / 2, 2 / 3],  # no recall of eggs: the truth has none
             [np.nan, 1 / 2, 1 / 3],
             [np.nan, 0, 1 / 3],
         ],
     )
 
 
-def test_truth_may_be_a_series_and_hold_a_class_that_was_never_trained(certificates):
+def test_truth_may_be_a_series_with_unseen_classes(certificates):
     truth = pd.Series(["ham", "tofu", "spam", "spam", "spam"], index=[9, 8, 7, 6, 5])
     np.testing.assert_array_equal(certified_accuracy(truth, certificates, flips=[0, 3]), [3 / 5, 2 / 5])
 
@@ -73,14 +73,14 @@ def test_bad_shapes_are_refused(metric, truth, flips, message, certificates):
         metric(truth, certificates, flips=flips)
 
 
-def test_there_is_no_accuracy_of_nothing(certificates):
+def test_accuracy_without_test_rows_is_refused(certificates):
     arrays = ("prediction", "radius", "rival", "margin", "log_failure", "abstained", "witness")
     fields = {name: value[:0] if name in arrays else value for name, value in vars(certificates).items()}
     with pytest.raises(ValueError, match="y_true is empty"):
         certified_accuracy([], Certificates(**fields), flips=[0])
 
 
-def test_true_labels_behind_a_mask_are_refused(certificates):
+def test_masked_true_labels_are_refused(certificates):
     hidden = np.ma.array(TRUTH, mask=False)
     assert certified_accuracy(hidden, certificates, [0]) == certified_accuracy(TRUTH, certificates, [0])
     hidden[1] = np.ma.masked

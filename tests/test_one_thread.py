@@ -1,4 +1,4 @@
-"""The eigenvalue problem runs on one BLAS thread, whatever the rest of the process does."""
+"""The eigenvalue problem runs on one BLAS thread, independent of the rest of the process."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -15,13 +15,13 @@ def blas_threads():
     return {pool["num_threads"] for pool in threadpoolctl.threadpool_info() if pool["user_api"] == "blas"}
 
 
-def test_one_thread_even_if_another_thread_controls_the_number():
+def test_one_thread_is_used_even_if_another_thread_sets_the_number():
     with threadpoolctl.threadpool_limits(2, user_api="blas"), ThreadPoolExecutor(1) as pool:
         assert pool.submit(on_one_thread, blas_threads).result() == {1}
 
 
-def test_fits_in_threads_are_the_same_model():
-    """Singular values at the rank tolerance and no regularization: the last bits decide about the rank."""
+def test_fits_in_threads_give_the_same_model():
+    """Singular values at the rank tolerance and no regularization: the last bits decide the rank."""
     rng = np.random.default_rng(0)
     n, k = 400, 300
     U = np.linalg.qr(rng.standard_normal((n, k)))[0]
@@ -40,7 +40,7 @@ def test_fits_in_threads_are_the_same_model():
             np.testing.assert_array_equal(found, expected)
 
 
-def test_a_process_that_does_not_leave_the_number_alone_is_told_so(monkeypatch):
+def test_more_than_one_blas_thread_is_an_error(monkeypatch):
     monkeypatch.setattr(one_thread, "_blas_threads", lambda pools: {2})
     with pytest.raises(RuntimeError, match="OPENBLAS_NUM_THREADS=1"):
         on_one_thread(lambda: None)

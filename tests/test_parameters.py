@@ -1,4 +1,4 @@
-"""Parameters: what constraints allow, how they say it, and one message for all."""
+"""Parameters: constraints, their descriptions, and one common error message."""
 
 import math
 from fractions import Fraction
@@ -57,7 +57,7 @@ NAN = float("nan")
         (VERBOSE, [0, 3, True], [-1, 0.5, None], "an integer of at least 0, True or False"),
     ],
 )
-def test_what_constraints_allow_and_how_they_say_it(constraint, allowed, refused, description):
+def test_constraints_accept_valid_values_and_describe_themselves(constraint, allowed, refused, description):
     assert [value for value in allowed if not constraint.allows(value)] == []
     assert [value for value in refused if constraint.allows(value)] == []
     assert constraint.description.startswith(description)
@@ -74,7 +74,7 @@ class Narrower(Base):
     parameter_constraints: ClassVar = {"b": NONE.explained("leave it out."), "c": one_of("x")}
 
 
-def test_tables_are_merged_along_the_bases():
+def test_constraints_are_inherited_and_overridden():
     assert list(constraints_of(Narrower)) == ["a", "b", "c"]
     check_parameters(Narrower())
     check_parameters(Base(b=2, c="whatever"))
@@ -85,7 +85,7 @@ def test_tables_are_merged_along_the_bases():
     check_parameters(Narrower(b=2), "a", "c")
 
 
-def test_arguments_of_functions():
+def test_function_arguments_are_checked():
     check_arguments("f", {"x": integer(0), "y": BOOLEAN}, x=0)
     with pytest.raises(ValueError, match=r"^The 'x' parameter of f must be an integer .* Got None instead\.$"):
         check_arguments("f", {"x": integer(0)}, x=None)

@@ -1,4 +1,4 @@
-"""The kernels of numerical libraries are chosen before these are loaded, or not at all."""
+"""The kernels of numerical libraries are set only before the libraries are loaded."""
 
 import json
 import os
@@ -29,7 +29,7 @@ def architectures(found):
     return {blas.split()[-1] for blas in found["blas"] if blas.startswith("openblas")}
 
 
-def test_all_libraries_take_the_kernels_for_avx2():
+def test_all_libraries_use_the_avx2_kernels():
     found = loaded()
     assert found["blas"]
     if processor._has_avx2():
@@ -39,7 +39,7 @@ def test_all_libraries_take_the_kernels_for_avx2():
         assert found["variables"] == {}
 
 
-def test_variables_that_are_set_are_kept():
+def test_existing_variables_are_kept():
     chosen = {"OPENBLAS_CORETYPE": "SANDYBRIDGE"} if processor._has_avx2() else {"OPENBLAS_VERBOSE": "0"}
     found = loaded(**chosen)
     assert found["variables"].items() >= {name: chosen[name] for name in chosen if name in SAME_KERNELS}.items()

@@ -1,4 +1,4 @@
-"""Numbers for people are never larger than what was proved."""
+"""Displayed numbers never exceed what was proved."""
 
 import math
 from fractions import Fraction
@@ -27,12 +27,12 @@ from flipproof.readable import four_decimals, percent, share_of, significant
         (math.inf, "inf"),
     ],
 )
-def test_significant_digits(value, shown):
+def test_numbers_are_shown_with_significant_digits(value, shown):
     assert significant(value) == shown
 
 
 @given(st.floats(min_value=1e-300, max_value=1e300), st.integers(1, 6))
-def test_no_radius_is_shown_larger_and_three_digits_are_enough(value, digits):
+def test_radii_are_rounded_down_to_the_given_digits(value, digits):
     shown = Fraction(significant(value, digits).replace(",", ""))
     assert shown <= Fraction(value) < shown * (1 + Fraction(11, 10 ** (digits)))
 
@@ -45,7 +45,7 @@ def test_shares_of_rows_are_rounded_down_and_only_once(rows):
     assert Fraction(share_of(part, whole)[:-1]) <= Fraction(100 * part, whole)
 
 
-def test_what_is_no_share_of_rows_is_rounded_down():
+def test_other_shares_are_rounded_down():
     assert percent(0.29) == "29.0%"
     assert percent(math.nextafter(0.29, 0)) == "28.9%"
     assert (percent(1.0), share_of(3, 3)) == ("100.0%", "100%")

@@ -1,4 +1,4 @@
-"""What the README shows is what happens."""
+"""The examples in the README and the documentation are correct."""
 
 import contextlib
 import io
@@ -15,7 +15,7 @@ ROOT = Path(__file__).parents[1]
 README, CONTRIBUTING = ((ROOT / name).read_text() for name in ("README.md", "CONTRIBUTING.md"))
 
 
-def test_the_example_prints_what_the_readme_says():
+def test_the_example_prints_the_output_in_the_readme():
     code, output = re.search(r"```python\n(.*?)```\s+```text\n(.*?)```", README, re.DOTALL).groups()
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
@@ -23,8 +23,8 @@ def test_the_example_prints_what_the_readme_says():
     assert printed.getvalue() == output
 
 
-def test_continuous_integration_runs_the_test_commands_to_the_letter():
-    """That of the README first, in an environment in which nothing is installed yet."""
+def test_continuous_integration_runs_the_documented_test_commands():
+    """The command of the README runs first, in an environment without any packages."""
     quick = re.search(r"pass the tests.*?:\s+```bash\n(.*?)\n```", README, re.DOTALL).group(1)
     everything, browser = re.findall(r"```bash\n(.*?)\n```", CONTRIBUTING, re.DOTALL)
     assert quick == "pip install -e '.[test]' && pytest"
@@ -48,7 +48,7 @@ def test_the_example_is_short():
 
 
 def test_the_other_examples_run(tmp_path, monkeypatch):
-    """On two kinds of mail, with the names that the text leaves to the reader."""
+    """The test defines the names that the text leaves to the reader."""
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(100, 3)), np.where(np.arange(100) % 2, "spam", "ham")
     X[::2] += 1
@@ -74,7 +74,7 @@ def test_the_custom_learner_passes_its_check():
     exec(compile(code, "learners.md", "exec"), {})
 
 
-def test_the_architecture_page_names_every_room():
+def test_the_architecture_page_names_every_module():
     contracts = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
     (layers,) = [contract["layers"] for contract in contracts if contract["type"] == "layers"]
     rooms = {room for layer in layers for room in re.findall(r"\w+", layer)} - {"__main__"}
@@ -83,7 +83,7 @@ def test_the_architecture_page_names_every_room():
     assert rooms <= named
 
 
-def test_links_lead_to_files():
+def test_links_point_to_existing_files():
     for page in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").glob("*.md")):
         for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", page.read_text()):
             assert (page.parent / target).exists(), f"{page.name}: {target}"

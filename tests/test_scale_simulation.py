@@ -1,4 +1,4 @@
-"""The simulation of a distributed run against what can be worked out by hand."""
+"""The simulation of a distributed run agrees with calculations by hand."""
 
 import json
 import re
@@ -22,12 +22,12 @@ SENT_IN_CERTIFY = 2 * 4 * 4 * 8 + 10 * 4 * 8
 
 
 def free(**costs):
-    """Return constants that are 0 but for some, which have one sample."""
+    """Return constants that are 0 except for the given ones, which have one sample."""
     return Constants(**{name: (costs.get(name, 0.0),) for name in NAMES})
 
 
 def ideal(n_workers, **settings):
-    """Return a cluster whose network costs nothing unless told otherwise."""
+    """Return a cluster with a free network by default."""
     return Cluster(n_workers, **{"bandwidth": INFINITE, "latency": 0.0} | settings)
 
 
@@ -53,7 +53,7 @@ def test_one_worker_takes_the_sum_of_all_tasks(fan_in):
 
 
 @pytest.mark.parametrize("n_workers", [2, 8, 32, 64])
-def test_without_overheads_time_is_divided_by_the_workers(n_workers):
+def test_without_overheads_time_is_inversely_proportional_to_workers(n_workers):
     rows = free(**dict.fromkeys(FIT_WORKS, 1e-6), c_vote=1e-7)
     one, many = simulate(rows, ideal(1), JOB), simulate(rows, ideal(n_workers), JOB)
     assert many.fit.seconds == pytest.approx(one.fit.seconds / n_workers)
@@ -61,52 +61,52 @@ def test_without_overheads_time_is_divided_by_the_workers(n_workers):
     assert shares(many.fit, n_workers)["rows"] == pytest.approx(1)
 
 
-def test_time_beyond_even_parts_is_imbalance():
+def test_time_lost_to_uneven_parts_is_imbalance():
     rows = free(c_read=1e-6)
     fit = simulate_fit(rows, ideal(48), JOB)  # 64 parts: some workers have two
     assert fit.seconds == pytest.approx(5 * 200 * 1e-6)
     assert shares(fit, 48)["imbalance"] == pytest.approx(1 - 64 / 96)
 
 
-def test_a_slow_scheduler_takes_its_seconds_for_every_task():
+def test_a_slow_scheduler_costs_time_for_every_task():
     fit = simulate_fit(free(c_schedule=1e-3), ideal(16), JOB)
     assert fit.n_tasks == 5 * (64 + 8 + 1)
     assert fit.seconds == pytest.approx(fit.n_tasks * 1e-3)
     assert fit.spent["scheduler"] == pytest.approx(fit.seconds)
 
 
-def test_a_slow_client_takes_its_seconds_for_every_task_and_test_row():
+def test_a_slow_client_costs_time_for_every_task_and_test_row():
     certify = simulate_certify(free(c_submit=1e-3, c_engine=1e-2), ideal(16), JOB)
     assert certify.seconds == pytest.approx(73 * 1e-3 + 10 * 1e-2)
     assert certify.spent["client"] == pytest.approx(certify.seconds)
 
 
 @pytest.mark.parametrize(("fan_in", "fetched"), [(2, 6), (8, 14), (64, 63)])
-def test_a_slow_network_takes_what_each_level_of_the_tree_fetches(fan_in, fetched):
+def test_a_slow_network_costs_time_at_each_level_of_the_tree(fan_in, fetched):
     cluster = ideal(64, bandwidth=1e6, client_bandwidth=5e5)
     certify = simulate_certify(free(), cluster, replace(JOB, fan_in=fan_in))
     # what is sent first: once by the client, then through six levels of workers that each serve two, one by one
-    sent = SENT_IN_CERTIFY * (1 / 5e5 + longest_way(64) / 1e6)
+    sent = SENT_IN_CERTIFY * (1 / 5e5 + longest_path(64) / 1e6)
     assert certify.seconds == pytest.approx(sent + fetched * SUMMAND / 1e6 + SUMMAND / 5e5)
     assert certify.spent["network"] == pytest.approx(certify.seconds)
 
 
-def longest_way(n_workers):
-    """Return how many sendings pass until the last worker has what its elders pass on."""
+def longest_path(n_workers):
+    """Return the number of messages sent before the last worker of the tree has received the broadcast."""
     ways = [0]
     for worker in range(1, n_workers):
         ways.append(ways[(worker - 1) // 2] + (1 if worker % 2 else 2))
     return max(ways)
 
 
-def test_latency_is_paid_for_every_message_on_the_way():
+def test_latency_is_paid_for_every_message_on_the_longest_path():
     # per pass without compute: graph, parts, report of a part, one node (given out, fetch, report), result; four passes
     # begin with a broadcast of two hops
     fit = simulate_fit(free(), ideal(2, latency=1.0), replace(JOB, rows_per_part=3200))
     assert fit.seconds == pytest.approx(5 * 7 + 4 * 2)
 
 
-def test_bytes_are_those_counted_by_hand():
+def test_bytes_match_a_count_by_hand():
     job = replace(JOB, rows_per_part=1600, k=5)  # four parts on two workers
     outcome = simulate(EVERYTHING, Cluster(2, 1e9), job)
     rotation = 2 * 5 * 5 * 8
@@ -128,7 +128,7 @@ def test_bytes_are_those_counted_by_hand():
     assert at_root.bytes_client == 10 * CERTIFICATE_BYTES + sent
 
 
-def test_peak_memory_is_that_counted_by_hand():
+def test_peak_memory_matches_a_count_by_hand():
     rows = free(c_read=1e-6)
     block = 100 * 4 * 8
     # eight summands and their sum; then the last summand of the second eight on top of the first sum, and so on: the
@@ -144,7 +144,7 @@ def test_peak_memory_is_that_counted_by_hand():
 
 @pytest.mark.parametrize("n_workers", [1, 7, 64, 100])
 @pytest.mark.parametrize("batches_at_once", [1, 3])
-def test_seconds_are_split_without_rest(n_workers, batches_at_once):
+def test_the_parts_of_the_time_sum_to_the_total(n_workers, batches_at_once):
     job = replace(JOB, m=50, batch_bytes=SUMMAND, batches_at_once=batches_at_once)
     outcome = simulate(jittered(), Cluster(n_workers, 1e8), job, seed=3)
     for phase in (outcome.fit, outcome.certify):
@@ -165,7 +165,7 @@ def test_more_bandwidth_is_never_slower(n_workers, workers_first):
     assert seconds == sorted(seconds, reverse=True)
 
 
-def test_batches_side_by_side_keep_workers_busy_while_the_client_works():
+def test_concurrent_batches_keep_workers_busy_while_the_client_works():
     job = replace(JOB, m=40, batch_bytes=SUMMAND)
     costs = free(c_read=1e-3, c_engine=1e-2)
     assert job.batches == [10] * 4
@@ -175,7 +175,7 @@ def test_batches_side_by_side_keep_workers_busy_while_the_client_works():
     assert at_once.seconds == pytest.approx(4 * visit + engine)
 
 
-def test_batches_fit_into_their_bytes():
+def test_batches_fit_their_memory_limit():
     assert replace(JOB, n_classes=2, m=10_000).batches == [8192, 1808]
     assert replace(JOB, m=3, batch_bytes=1).batches == [1, 1, 1]
 
@@ -189,7 +189,7 @@ def test_times_are_drawn_from_the_samples_and_the_seed():
     assert 64 < draws < 192
 
 
-def test_trees_send_own_sums_only_and_root_trees_of_other_turns_elsewhere():
+def test_workers_send_only_their_sums_and_tree_roots_rotate():
     owners = [part * 5 // 23 for part in range(23)]
     for fan_in in (2, 3, 8):
         children, placed = tree(owners, fan_in, workers_first=True)
@@ -207,7 +207,7 @@ def write_constants(path, names=NAMES):
     return path
 
 
-def test_the_run_that_was_measured_is_simulated():
+def test_the_measured_run_is_compared_with_its_simulation():
     large = {"rows": 6400, "test rows": 10, "files": 64, "two workers": {"fit seconds": 3.21, "certify seconds": 1.0}}
     said = scale_simulation.compared(free(c_read=1e-3, c_vote=1e-4), large)
     # half of the rows each, in five passes; and once, with ten votes
@@ -230,7 +230,7 @@ def test_impossible_jobs_and_clusters_are_refused():
         Cluster(3, 0.0)
 
 
-def test_command_prints_tables_and_draws(tmp_path, monkeypatch, capsys):
+def test_command_prints_tables_and_saves_figures(tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(scale_simulation, "ROWS", (10**5, 10**6))
     monkeypatch.setattr(scale_simulation, "WORKERS", (3, 10))
     monkeypatch.setattr(scale_simulation, "CHANGED_WORKERS", (10,))

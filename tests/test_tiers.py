@@ -1,4 +1,4 @@
-"""The first tier of tests needs nothing but the extra `test`, and skips nothing."""
+"""The first tier of tests needs only the extra `test`, and skips nothing."""
 
 import ast
 from pathlib import Path
@@ -12,7 +12,7 @@ OTHERS = {"selenium", "torch", "umap"}
 
 
 def imported(node):
-    """Return the packages that a statement at the top of a module imports, or skips all of the module without."""
+    """Return the packages that a top-level statement imports or requires with importorskip."""
     if isinstance(node, ast.Import):
         return {one.name.split(".")[0] for one in node.names}
     if isinstance(node, ast.ImportFrom):
@@ -25,7 +25,7 @@ def imported(node):
     }
 
 
-def test_files_that_need_more_are_marked():
+def test_files_that_need_optional_packages_are_marked():
     for file in TESTS.rglob("*.py"):
         tree = ast.parse(file.read_text("utf-8"))
         if set().union(*map(imported, tree.body)) & OTHERS:
@@ -33,7 +33,7 @@ def test_files_that_need_more_are_marked():
             assert {"pytestmark = pytest.mark.deep", "pytestmark = pytest.mark.browser"} & set(marks), file
 
 
-def test_most_values_are_slow():
+def test_mostly_slow_marks_all_but_the_fast_values():
     first, second, third = mostly_slow(["a", ("b", 1), "c"], fast=(0,))
     assert first == "a"
     assert (second.values, third.values) == (("b", 1), ("c",))

@@ -43,7 +43,7 @@ def held_by(numbers):
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=6), st.data())
-def test_numbers_are_the_same_if_they_are_equal(numbers, data):
+def test_equal_numbers_match_in_every_container(numbers, data):
     known = sorted(set(numbers))
     for one in held_by(numbers):
         found, codes = distinct(as_names(one, "names"))
@@ -58,7 +58,7 @@ def test_numbers_are_the_same_if_they_are_equal(numbers, data):
 
 
 @given(st.lists(NUMBERS, min_size=1, max_size=4), NUMBERS)
-def test_numbers_that_are_not_there_are_not_found(numbers, other):
+def test_absent_numbers_are_not_found(numbers, other):
     for one in held_by(numbers):
         for strange in held_by([other]):
             known = distinct(as_names(one, "names"))[0]
@@ -99,7 +99,7 @@ WORDS = [
 
 
 @pytest.mark.parametrize("words", WORDS, ids=lambda one: str(getattr(one, "dtype", type(one))))
-def test_strings_of_any_type(words):
+def test_strings_of_any_type_are_compared_by_value(words):
     found, codes = distinct(as_names(words, "names"))
     assert (found.tolist(), codes.tolist()) == (["ann", "bob"], [0, 1, 0])
     wide = np.array(["a", "ann", "bobby"])
@@ -108,7 +108,7 @@ def test_strings_of_any_type(words):
 
 
 @pytest.mark.parametrize("width", [2, 5])
-def test_bytes_of_any_width(width):
+def test_bytes_of_any_width_are_compared_by_value(width):
     padded = pa.array([one.ljust(width, b"\0") for one in (b"a", b"b")], pa.binary(width))
     for one in ([b"a", b"b"], np.array([b"a", b"b"], dtype=f"S{width}"), padded, np.array([b"a", b"b"], dtype=object)):
         assert distinct(as_names(one, "names"))[0].tolist() == [b"a", b"b"]
@@ -118,21 +118,21 @@ def test_bytes_of_any_width(width):
 @pytest.mark.parametrize(
     ("words", "numbers"), [(["1", "2"], [1, 2]), ([b"1", b"2"], [1, 2]), (["1", "2"], [b"1", b"2"])]
 )
-def test_values_of_another_kind_are_not_found(words, numbers):
+def test_values_of_a_different_kind_are_not_found(words, numbers):
     assert not positions(as_names(words, "names"), as_names(numbers, "names"))[1].any()
     assert not positions(as_names(numbers, "names"), as_names(words, "names"))[1].any()
 
 
-def test_zeros_are_one_number():
+def test_positive_and_negative_zero_are_equal():
     assert distinct(as_names([0.0, -0.0], "names"))[0].tolist() == [0.0]
     assert positions(np.array([0]), np.array([-0.0]))[1].all()
 
 
-def test_fractions():
+def test_fractions_are_compared_exactly():
     halves = as_names([0.5, 1.0], "names")
     assert positions(halves, as_names([Decimal("0.5"), Fraction(1)], "names"))[1].all()
     assert union(halves, np.array([2])).tolist() == [0.5, 1, 2]
-    # one tenth is another number in each of these, so an annotator would be two
+    # one tenth differs between these types, so one annotator would become two
     narrow = np.array([0.1], dtype=np.float32)
     for tenth in (narrow, list(narrow), [Decimal("0.1")], [np.longdouble("0.1")], [Fraction(1, 10)]):
         with pytest.raises(ValueError, match=r"Got fractions of another type.* convert them to strings"):
@@ -198,7 +198,7 @@ def test_names_of_unsupported_or_mixed_kinds_are_refused(mixed, message):
 
 
 @pytest.mark.parametrize("pair", [("Jos\u00e9", "Jose\u0301"), ("K", "\u212a")])
-def test_one_text_in_two_unicode_forms_is_refused(pair):
+def test_a_text_in_two_unicode_forms_is_refused(pair):
     for call in (lambda: distinct(as_names(pair, "names")), lambda: union(*(as_names([one], "names") for one in pair))):
         with pytest.raises(ValueError, match="the same text in two Unicode forms"):
             call()
@@ -230,7 +230,7 @@ def test_arrays_keep_their_type():
         np.ma.array([True, False], mask=[False, False]),
     ],
 )
-def test_masks(mask):
+def test_masks_of_any_container_are_accepted(mask):
     found = as_mask(mask, "mask", "a mask.")
     assert type(found) is np.ndarray
     assert found.tolist() == [True, False]
@@ -246,6 +246,6 @@ def test_masks(mask):
         [True, pd.NA],
     ],
 )
-def test_masks_of_the_wrong_type_or_shape_are_refused(mask):
+def test_masks_with_missing_values_are_refused(mask):
     with pytest.raises(ValueError, match="mask must not be missing"):
         as_mask(mask, "mask", "a mask.")

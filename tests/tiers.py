@@ -4,7 +4,7 @@ import pytest
 
 
 def mostly_slow(values, fast):
-    """Return the values of a parameter, all marked slow but those at the places `fast`."""
+    """Return the values of a parameter, all marked slow except those at the positions `fast`."""
     values = list(values)
     return [
         value

@@ -1,4 +1,4 @@
-"""Small problems for attacks on undefended classifiers, and what every result of such an attack must satisfy."""
+"""Small problems for attacks on undefended classifiers, and what every result must satisfy."""
 
 from itertools import product
 
@@ -18,13 +18,13 @@ def clusters(seed, n, K, m=5, k=2, spread=1.2):
 
 
 def labelled_clusters(seed=0, n=200, m=12):
-    """Return X, y, Z of string labels that are hard enough for a search to have something to do."""
+    """Return X, y, Z with string labels, hard enough to need a real search."""
     X, y, Z = clusters(seed, n, 2, m=m, k=4, spread=1.5)
     return X, np.array(["benign", "malignant"])[y], Z
 
 
 def fewest_by_brute_force(model, X, y, Z, may_change=lambda new: True):
-    """Return the least number of changed labels after which a refit predicts each row otherwise; inf if none does."""
+    """Return the fewest changed labels that change each row's prediction after a refit; inf if none do."""
     classes, prediction = np.unique(y), model.predict(Z)
     fewest = np.full(len(Z), np.inf)
     for codes in product(range(len(classes)), repeat=len(y)):

@@ -9,7 +9,7 @@ FEATURES = ["length", "country", "answered"]
 
 
 def mails(n, seed):
-    """Mails by length, sender and kind; spam is longer, and from elsewhere."""
+    """Mails by length, sender and kind; spam is longer and from other countries."""
     rng = np.random.default_rng(seed)
     spam = rng.random(n) < 0.5
     return pa.table(

@@ -1,4 +1,4 @@
-"""Commands whose talk goes to a terminal."""
+"""Commands whose messages go to a terminal."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ import threading
 
 from patience import SECONDS, until
 
-#: A process that was started in the background ignores Ctrl-C, unless it is told to listen.
+#: A process started in the background ignores Ctrl-C unless it sets a handler.
 LISTENING = """
 import signal
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -15,7 +15,7 @@ from flipproof.cli import main
 main()
 """
 
-#: Makes a command wait for the signal once it has said `moment`: it might be done before the signal is there.
+#: Makes a command wait for the signal after it prints `moment`: it might finish before the signal arrives.
 WAITING = """
 import time
 from contextlib import contextmanager
@@ -25,7 +25,7 @@ def waiting(say):
     def say_and_wait(text):
         say(text)
         end = time.monotonic() + {seconds} * ({moment!r} in text)
-        while time.monotonic() < end:  # a thread that sleeps may not notice a signal that another one got
+        while time.monotonic() < end:  # a sleeping thread may miss a signal that another thread received
             time.sleep(0.01)
     return say_and_wait
 
@@ -39,10 +39,10 @@ talk.say, talk.progress = waiting(talk.say), progress
 
 
 def signalled(folder, arguments, moment, number, to_all=False, is_waiting=True):
-    """Run a command on a terminal, send a signal when it says `moment`, and return its code, data and talk.
+    """Run a command on a terminal, send a signal when it prints `moment`, and return its exit code, stdout and stderr.
 
-    With `to_all`, its processes get the signal too, as by Ctrl-C in a shell; none of them must be left in the end.
-    Unless it `is_waiting` for it, the command goes on until the signal finds it wherever it is.
+    With `to_all`, its child processes get the signal too, as with Ctrl-C in a shell; none may be left at the end.
+    Without `is_waiting`, the command keeps running until the signal arrives.
     """
     import pty
 
@@ -87,7 +87,7 @@ def signalled(folder, arguments, moment, number, to_all=False, is_waiting=True):
 
 
 def _is_gone(group):
-    """Return whether no process of a group is left."""
+    """Return whether all processes of a group have ended."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""`flipproof attack`: the labels it names do change the prediction, and none fewer do."""
+"""`flipproof attack`: the named labels change the prediction, and no smaller set does."""
 
 import json
 
@@ -44,7 +44,7 @@ def test_the_named_labels_overturn_the_prediction(files, capfd):
     assert len(found["sentences"]) == 2
 
 
-def test_the_audit_is_that_of_the_library(files, capfd, tmp_path):
+def test_the_audit_matches_the_library(files, capfd, tmp_path):
     X, y, X_test = encoded()
     wanted = labels_to_audit(CertifiedRidgeClassifier().fit(X, y), X_test, top=7)
     out = tmp_path / "audit.csv"
@@ -60,7 +60,7 @@ def test_the_audit_is_that_of_the_library(files, capfd, tmp_path):
     assert captured.out.splitlines()[-1] == f"Written: {out}"
 
 
-def test_a_limit_and_a_prediction_that_cannot_be_overturned(files, capfd):
+def test_predictions_that_cannot_be_overturned_are_reported(files, capfd):
     assert run(["attack", *files, "--row", "mail-2-3", "--max-flips", "1"]) == 0
     assert "No change of at most 1 label overturns it" in " ".join(capfd.readouterr().out.split())
     assert run(["attack", *files, "--row", "mail-2-3", "--allow", "ham:spam", "--json"]) == 0
@@ -72,7 +72,7 @@ def test_a_limit_and_a_prediction_that_cannot_be_overturned(files, capfd):
     assert "No change of labels overturns it" in unbroken["sentences"][0]
 
 
-def test_long_lists_are_cut_on_the_terminal_only(files, capfd, tmp_path):
+def test_long_lists_are_truncated_only_on_the_terminal(files, capfd, tmp_path):
     out = tmp_path / "all.json"
     assert run(["attack", *files, "--top", "60", "-o", str(out)]) == 0
     rows = json.loads(out.read_text())["rows"]

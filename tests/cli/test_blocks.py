@@ -1,4 +1,4 @@
-"""`flipproof certify` on folders of Parquet files, by this process and by clusters: as of a single file."""
+"""`flipproof certify` on folders of Parquet files, locally and on clusters: the same results as for one file."""
 
 import gc
 import hashlib
@@ -23,7 +23,7 @@ from flipproof.cli.group import run
 from flipproof.streaming import sample
 from flipproof.tables import TableEncoder
 
-# distributed leaves the socket of a connection that failed to the garbage collector
+# distributed leaves sockets of failed connections to the garbage collector
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 N_TRAIN, N_TEST = 240, 30
@@ -60,7 +60,7 @@ def write_parts(table, folder, ends, rows_in_group):
 
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
-    """Folder with the same training rows as one file, and in files of unequal size, one of them empty."""
+    """Folder with the same training rows in one file and in files of unequal size, one of them empty."""
     folder = tmp_path_factory.mktemp("mails")
     train = mails(N_TRAIN, 1)
     parquet.write_table(train, folder / "train.parquet")
@@ -72,7 +72,7 @@ def data(tmp_path_factory):
 
 @pytest.fixture
 def certify(data, tmp_path, capfd, monkeypatch):
-    """Return a function that runs the command in the folder, and returns what it wrote, its summary and its talk."""
+    """Return a function that runs the command in the folder, and returns its output, summary and messages."""
     monkeypatch.chdir(data)
 
     def check(train, *options, columns=EVERYTHING):
@@ -87,7 +87,7 @@ def certify(data, tmp_path, capfd, monkeypatch):
 
 @pytest.fixture
 def refused(data, tmp_path, capfd, monkeypatch):
-    """Return a function that runs the command, sees that it is refused in one line, and returns that."""
+    """Return a function that runs the command, checks that it fails with a one-line message, and returns it."""
     monkeypatch.chdir(data)
 
     def check(train, *options, columns=EVERYTHING, command="certify"):
@@ -112,7 +112,7 @@ def refused(data, tmp_path, capfd, monkeypatch):
         ["--features", "l*,emb*", "--learner", "kernel", "--set", "n_components=20"],
     ],
 )
-def test_a_folder_gives_what_the_same_rows_in_a_file_do(certify, options):
+def test_a_folder_gives_the_same_results_as_one_file(certify, options):
     wanted, summary, _ = certify("train.parquet", *options)
     for train in ("parts", "others", "parts/*.parquet"):
         written, found, _ = certify(train, *options)
@@ -123,7 +123,7 @@ def test_a_folder_gives_what_the_same_rows_in_a_file_do(certify, options):
         assert found["facts"]["columns_used"] == summary["facts"]["columns_used"]
 
 
-def test_training_texts_come_out_the_same_in_blocks_to_the_last_bit():
+def test_encoding_texts_in_blocks_is_bit_identical():
     rng = np.random.default_rng(0)
     words = np.array([f"w{number}" for number in rng.permutation(500)])
     texts = pa.table({"body": [" ".join(rng.choice(words, 40)) for _ in range(200)]})
@@ -134,7 +134,7 @@ def test_training_texts_come_out_the_same_in_blocks_to_the_last_bit():
     )
 
 
-def test_annotators_in_a_folder(certify):
+def test_annotators_in_a_folder_give_the_same_results_as_one_file(certify):
     columns = ["--label", "kind", "--id", "key", "--annotator", "who", "--drop", "sure,body"]
     wanted, summary, _ = certify("train.parquet", columns=columns)
     written, found, _ = certify("parts", columns=columns)
@@ -143,7 +143,7 @@ def test_annotators_in_a_folder(certify):
     assert found["threat"] == summary["threat"]
 
 
-def test_the_report_says_who_is_trusted_and_why_there_are_no_attacks(certify, tmp_path):
+def test_the_report_states_trusted_labels_and_why_there_are_no_attacks(certify, tmp_path):
     _, summary, _ = certify("parts", "--report", tmp_path / "report.html")
     assert any("training labels are trusted" in sentence for sentence in summary["threat"])
     assert not any("Any label may be changed" in sentence for sentence in summary["threat"])
@@ -152,7 +152,7 @@ def test_the_report_says_who_is_trusted_and_why_there_are_no_attacks(certify, tm
     assert "read in blocks" in (tmp_path / "report.md").read_text()
 
 
-def test_the_checksum_is_of_names_sizes_and_footers(certify, data):
+def test_the_checksum_covers_names_sizes_and_footers(certify, data):
     facts = certify("parts")[1]["facts"]
     files = sorted((data / "parts").iterdir())
     assert facts["training_files"] == 5
@@ -166,7 +166,7 @@ def test_the_checksum_is_of_names_sizes_and_footers(certify, data):
     assert checksums["test.parquet"] == hashlib.sha256((data / "test.parquet").read_bytes()).hexdigest()
 
 
-def test_of_many_rows_a_sample_turns_columns_into_numbers(certify, monkeypatch):
+def test_the_encoding_is_fitted_on_a_sample_of_many_rows(certify, monkeypatch):
     monkeypatch.setattr(sample, "ROWS_IN_SAMPLE", 100)
     results = [certify(train) for train in ("parts", "others", "*n.parquet")]
     assert len({written for written, _, _ in results}) == 1
@@ -175,7 +175,7 @@ def test_of_many_rows_a_sample_turns_columns_into_numbers(certify, monkeypatch):
         assert encoded == {"n_encoded": 80, "n_rows": 240}
 
 
-def test_words_and_gaps_that_the_sample_did_not_have(certify, data, monkeypatch):
+def test_words_and_missing_values_outside_the_sample_are_accepted(certify, data, monkeypatch):
     table = mails(N_TRAIN, 1)
     countries, lengths = table["country"].to_pylist(), table["links"].to_pylist()
     countries[7], lengths[10] = "unheard of", None
@@ -185,7 +185,7 @@ def test_words_and_gaps_that_the_sample_did_not_have(certify, data, monkeypatch)
     assert len(certify("strange")[0].splitlines()) == N_TEST + 1
 
 
-def test_types_of_a_kind_may_differ_between_files(certify, data):
+def test_compatible_column_types_may_differ_between_files(certify, data):
     table = mails(N_TRAIN, 1)
     folder = data / "types"
     folder.mkdir()
@@ -199,14 +199,14 @@ def test_types_of_a_kind_may_differ_between_files(certify, data):
     assert certify("types")[0] == certify("train.parquet")[0]
 
 
-def test_talk_and_data_are_apart(certify, capfd, data):
+def test_progress_goes_to_stderr_unless_quiet(certify, capfd, data):
     _, _, talk = certify("parts")
     assert "Fitting ridge to 240 rows\n" in talk
     assert "parts\n" in talk
     assert certify("parts", "--quiet")[2] == ""
 
 
-def test_dask_is_not_imported_where_nobody_asked_for_it(data):
+def test_dask_is_imported_only_on_request(data):
     check = (
         "import sys; from flipproof.cli.group import run; assert run(sys.argv[1:]) == 0; "
         "assert not {'dask', 'distributed'} & set(sys.modules)"
@@ -215,7 +215,7 @@ def test_dask_is_not_imported_where_nobody_asked_for_it(data):
     subprocess.run([sys.executable, "-c", check, *arguments], cwd=data, check=True, stdout=subprocess.DEVNULL)
 
 
-def test_processes_of_this_machine_give_the_same(certify):
+def test_local_workers_give_the_same_results(certify):
     wanted, _, _ = certify("train.parquet")
     written, _, talk = certify("parts", "--workers", 2, "--memory-limit", "1GiB")
     assert written == wanted
@@ -223,20 +223,20 @@ def test_processes_of_this_machine_give_the_same(certify):
     assert re.search(r"Counting votes \[#{20}\] (\d+) of \1 parts", talk)
 
 
-def test_a_process_that_dies_is_started_again_however_long_that_takes():
-    """Dask closes a cluster's worker that is not back in time, and its work would then wait for ever."""
-    import distributed  # noqa: F401 - the end of a setting would remove all that are read by then
+def test_a_killed_worker_is_restarted_even_after_the_timeout():
+    """Dask removes a worker that is not back in time; its tasks would then wait forever."""
+    import distributed  # noqa: F401 - leaving config.set would discard settings loaded inside it
 
     choice = cluster.ClusterChoice(1, None, None, None, None, None)
     with dask.config.set({"distributed.deploy.lost-worker-timeout": "10 ms"}), choice.client(print) as client:
         [process] = client.run(os.getpid).values()
         os.kill(process, signal.SIGKILL)
         assert client.submit(os.getpid).result(timeout=SECONDS) != process
-        assert list(client.cluster.workers) == [0]  # not given up: it might just about answer before it is closed
-    gc.collect()  # closes the connection to the process that is no more
+        assert list(client.cluster.workers) == [0]  # not removed: it might answer just before it is closed
+    gc.collect()  # closes the connection to the killed process
 
 
-def test_what_a_worker_refuses_is_said_in_one_line(refused, data):
+def test_errors_in_a_worker_are_reported_in_one_line(refused, data):
     table = mails(N_TRAIN, 1)
     sure = table["sure"].to_pylist()
     sure[150] = "maybe"
@@ -249,7 +249,7 @@ def test_what_a_worker_refuses_is_said_in_one_line(refused, data):
 @pytest.mark.parametrize("moment", mostly_slow(["Starting", "Dashboard"], fast=(0,)))
 def test_an_interrupt_leaves_no_process_behind(data, moment):
     arguments = ["certify", "--train", "parts", "--test", "test.parquet", *EVERYTHING, "--workers", "1"]
-    # that the processes are starting is when a signal must find it: all the rest is still to come then
+    # the signal must arrive while the processes are starting, before the rest of the work
     is_waiting = moment != "Starting"
     code, written, talk = signalled(data, arguments, moment, signal.SIGINT, to_all=True, is_waiting=is_waiting)
     assert (code, written) == (130, "")
@@ -259,7 +259,7 @@ def test_an_interrupt_leaves_no_process_behind(data, moment):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """Files of an authority, and of a key that it has signed; and those of another one."""
+    """Two self-signed TLS certificates with their keys: ours and theirs."""
     folder = tmp_path_factory.mktemp("tls")
     for name in ("ours", "theirs"):
         make = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", f"/CN={name}"]
@@ -286,7 +286,7 @@ def tls_options(folder, name):
 
 @pytest.fixture(scope="module", params=mostly_slow(["tcp", "tls"], fast=(0,)))
 def running(request, tmp_path_factory, certificates):
-    """Address and TLS options of a scheduler with a worker, as somebody else would have started them."""
+    """Address and TLS options of a scheduler with a worker, started outside of flipproof."""
     folder = tmp_path_factory.mktemp(request.param)
     options = tls_options(certificates, "ours") if request.param == "tls" else []
     security = [str(one).replace("--tls-ca", "--tls-ca-file") for one in options]
@@ -311,7 +311,7 @@ def running(request, tmp_path_factory, certificates):
             process.wait(SECONDS)
 
 
-def test_a_scheduler_that_runs_gives_the_same(certify, running):
+def test_an_existing_scheduler_gives_the_same_results(certify, running):
     address, options = running
     wanted, _, _ = certify("train.parquet")
     written, _, talk = certify("parts", "--scheduler", address, *options)
@@ -319,7 +319,7 @@ def test_a_scheduler_that_runs_gives_the_same(certify, running):
     assert "Dashboard: http" in talk
 
 
-def test_wrong_ways_to_a_scheduler(refused, running, certificates, monkeypatch):
+def test_connections_with_wrong_tls_settings_are_refused(refused, running, certificates, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 1)
     address, options = running
     if options:
@@ -331,14 +331,14 @@ def test_wrong_ways_to_a_scheduler(refused, running, certificates, monkeypatch):
     gc.collect()
 
 
-def test_a_scheduler_that_is_not_there(refused, monkeypatch):
+def test_an_unreachable_scheduler_is_reported(refused, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 1)
     assert "--scheduler: cannot connect to '127.0.0.1:1', without TLS" in refused("parts", "--scheduler", "127.0.0.1:1")
     gc.collect()
 
 
 @pytest.mark.parametrize("address", ["", "nonsense", "weird://host:1", "127.0.0.1:99999", "tcp://:8786", "host:port"])
-def test_what_is_no_address(refused, address):
+def test_invalid_addresses_are_refused(refused, address):
     assert "must be an address" in refused("parts", "--scheduler", address)
 
 
@@ -371,34 +371,34 @@ def test_what_is_no_address(refused, address):
         (["--classes", "ham,eggs"], "'spam'"),
     ],
 )
-def test_wrong_choices(refused, options, message):
+def test_invalid_options_are_refused(refused, options, message):
     assert message in refused("parts", *options)
 
 
-def test_files_of_tls_that_are_none(refused):
+def test_invalid_tls_files_are_refused(refused):
     files = ["--tls-ca", "test.parquet", "--tls-cert", "test.parquet", "--tls-key", "test.parquet"]
     assert "are not valid TLS files" in refused("parts", "--scheduler", "h:1", *files)
 
 
-def test_dask_that_is_not_installed(refused, monkeypatch):
+def test_without_dask_the_error_says_what_to_install(refused, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
     assert "need Dask: pip install 'flipproof[dask]'" in refused("parts", "--workers", 2)
 
 
-def test_what_is_written_is_not_read(refused):
+def test_an_output_that_is_also_an_input_is_refused(refused):
     assert "it is also an input file" in refused("parts", "-o", "parts/1.parquet")
 
 
-def test_attacks_on_a_folder(refused):
+def test_attacks_on_a_folder_are_refused(refused):
     assert "'parts' must be a file: attacks need all training rows in memory" in refused("parts", command="attack")
 
 
-def test_a_table_that_is_not_parquet(refused, data):
+def test_workers_refuse_tables_that_are_not_parquet(refused, data):
     (data / "rows.csv").write_text("a,kind\n1,ham\n")
     assert "'rows.csv' must end in .parquet or .pq" in refused("rows.csv", "--workers", 2)
 
 
-def test_test_rows_among_the_training_files(refused, certify, data, tmp_path):
+def test_a_test_file_among_the_training_files_is_refused(refused, certify, data, tmp_path):
     write_parts(mails(60, 1), tmp_path / "both", [20], 10)
     (tmp_path / "link").symlink_to("both")
     (tmp_path / "test.parquet").symlink_to("both/1.parquet")
@@ -411,13 +411,13 @@ def test_test_rows_among_the_training_files(refused, certify, data, tmp_path):
     certify("test.parquet", "--workers", "1")  # a single file may be both
 
 
-def test_links_to_nothing(refused, data, tmp_path):
+def test_broken_links_are_refused(refused, data, tmp_path):
     write_parts(mails(60, 1), tmp_path / "links", [20], 10)
     (tmp_path / "links" / "3.parquet").symlink_to("nowhere")
     assert "3.parquet': it is a link to 'nowhere', which does not exist" in refused(tmp_path / "links")
 
 
-def test_columns_of_other_files_can_be_dropped(certify, refused, data, tmp_path):
+def test_columns_missing_from_some_files_can_be_dropped(certify, refused, data, tmp_path):
     table = mails(N_TRAIN, 1)
     extra = table.slice(100).append_column("extra", [range(N_TRAIN - 100)])
     folder = tmp_path / "more"
@@ -431,7 +431,7 @@ def test_columns_of_other_files_can_be_dropped(certify, refused, data, tmp_path)
     assert f"--drop: '{folder}' has no column 'extro'. Did you mean 'extra'?" in refused(folder, "--drop", "extro")
 
 
-def test_the_index_of_pandas_is_no_column(certify, data, tmp_path):
+def test_the_pandas_index_is_not_a_column(certify, data, tmp_path):
     wanted, summary, _ = certify("train.parquet")
     frame = mails(N_TRAIN, 1).to_pandas()
     frame.index = frame.index[::-1] ** 2
@@ -451,7 +451,7 @@ def test_the_index_of_pandas_is_no_column(certify, data, tmp_path):
             assert found["facts"]["columns_used"] == summary["facts"]["columns_used"]
 
 
-def test_folders_and_patterns_of_nothing(refused, tmp_path):
+def test_empty_folders_and_unmatched_patterns_are_refused(refused, tmp_path):
     assert "has no files that end in" in refused(tmp_path)
     assert "no file matches" in refused(f"{tmp_path}/*.parquet")
 
@@ -477,7 +477,7 @@ def changed(table, name, values):
         (lambda table: None, "1.parquet' as Parquet: "),
     ],
 )
-def test_a_file_that_does_not_fit_is_named(refused, tmp_path, change, message):
+def test_an_inconsistent_file_is_named(refused, tmp_path, change, message):
     table = mails(60, 1)
     parquet.write_table(table.slice(0, 40), tmp_path / "0.parquet")
     other = change(table.slice(40))
@@ -490,7 +490,7 @@ def test_a_file_that_does_not_fit_is_named(refused, tmp_path, change, message):
     assert "1.parquet'" in said
 
 
-def test_a_copy_of_the_label(refused, tmp_path):
+def test_a_copy_of_the_label_is_refused(refused, tmp_path):
     table = mails(60, 1)
     table = table.append_column("copied", table["kind"])
     write_parts(table, tmp_path / "copies", [20], 10)
@@ -499,6 +499,6 @@ def test_a_copy_of_the_label(refused, tmp_path):
     assert "column 'copied' is a copy of the label column 'kind'" in said
 
 
-def test_a_single_class(refused, tmp_path):
+def test_a_single_class_is_refused(refused, tmp_path):
     write_parts(changed(mails(60, 1), "kind", [["ham"] * 60]), tmp_path / "one", [20], 10)
     assert "all labels in column 'kind' are 'ham'" in refused(tmp_path / "one")

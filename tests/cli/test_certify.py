@@ -1,4 +1,4 @@
-"""`flipproof certify`: what it writes is what the library says, in every form of file."""
+"""`flipproof certify`: its output matches the library in every file format."""
 
 import io
 import json
@@ -24,7 +24,7 @@ def files(tmp_path):
 
 @pytest.fixture
 def certify(tmp_path, capfd):
-    """Return a function that runs the command, and returns the rows that it wrote and its summary."""
+    """Return a function that runs the command, and returns the written rows and its summary."""
 
     def check(*arguments, code=0):
         out = tmp_path / "certificates.parquet"
@@ -47,7 +47,7 @@ def expected(learner=None, method="exact", adversary=None, train=None):
     return learner.certify(encoder.transform(arrays(mails(N_TEST, 2))[1]), method=method, adversary=adversary)
 
 
-def test_what_is_written_is_what_the_library_says(files, certify):
+def test_the_output_matches_the_library(files, certify):
     written, _ = certify(*files)
     wanted, truth = expected(), mails(N_TEST, 2)
     names = ["id", "prediction", "radius", "rival", "margin", "label", "correct", "method", "unit"]
@@ -62,7 +62,7 @@ def test_what_is_written_is_what_the_library_says(files, certify):
     assert sum(written["correct"].to_pylist()) > 14
 
 
-def test_the_summary_is_a_report_with_all_that_is_known(files, certify, tmp_path):
+def test_the_summary_is_a_complete_report(files, certify, tmp_path):
     _, summary = certify(*files)
     assert summary["format"] == "flipproof-report"
     facts = summary["facts"]
@@ -76,7 +76,7 @@ def test_the_summary_is_a_report_with_all_that_is_known(files, certify, tmp_path
     assert encoded == {"n_encoded": N_TRAIN, "n_rows": N_TRAIN}
 
 
-def test_files_of_every_kind_give_the_same(certify, tmp_path, files):
+def test_every_input_format_gives_the_same_results(certify, tmp_path, files):
     wanted, _ = certify(*files)
     for name, n, seed in (("train", N_TRAIN, 1), ("test", N_TEST, 2)):
         table = mails(n, seed)
@@ -94,7 +94,7 @@ def test_files_of_every_kind_give_the_same(certify, tmp_path, files):
         assert certify(*other)[0].equals(wanted), ending
 
 
-def test_outputs_of_every_kind_say_the_same(files, certify, tmp_path):
+def test_every_output_format_holds_the_same_results(files, certify, tmp_path):
     wanted, _ = certify(*files)
     for ending in ("csv", "tsv", "json", "arrow", "feather"):
         assert run(["certify", *files, "-o", str(tmp_path / f"out.{ending}"), "--quiet"]) == 0
@@ -113,7 +113,7 @@ def test_outputs_of_every_kind_say_the_same(files, certify, tmp_path):
     assert json.loads(wanted.schema.metadata[b"flipproof"])["n_train"] == N_TRAIN
 
 
-def test_several_methods_stand_one_below_the_other(files, certify):
+def test_results_of_several_methods_are_written_in_order(files, certify):
     written, summary = certify(*files, "--method", "exact", "--method", "kl", "--noise", "0.2")
     assert written.num_rows == 2 * N_TEST
     radii = np.array(written["radius"].to_pylist())
@@ -123,7 +123,7 @@ def test_several_methods_stand_one_below_the_other(files, certify):
     assert summary["methods"][1]["noise"] == 0.2
 
 
-def test_each_of_several_methods_keeps_its_own_assumptions(files, certify, capfd, tmp_path):
+def test_assumptions_are_reported_per_method(files, certify, capfd, tmp_path):
     options = [*files, "--method", "exact", "--method", "kl", "--allow", "ham:spam"]
     written, summary = certify(*options)
     of_method = {one["method"]: [assumed["code"] for assumed in one["assumptions"]] for one in summary["methods"]}
@@ -136,7 +136,7 @@ def test_each_of_several_methods_keeps_its_own_assumptions(files, certify, capfd
     assert "Additional assumptions of kl (q = 0.1):" in capfd.readouterr().out
 
 
-def test_another_learner_with_its_parameters(files, certify):
+def test_the_learner_and_its_parameters_can_be_chosen(files, certify):
     written, summary = certify(*files, "--learner", "neighbors", "--set", "n_neighbors=9", "--classes", "ham,spam")
     learner = CertifiedNeighborsClassifier(9, classes=["ham", "spam"])
     assert written["radius"].to_pylist() == expected(learner).radius.tolist()
@@ -151,7 +151,7 @@ def test_every_learner_works(files, certify, learner):
     assert max(written["radius"].to_pylist()) > 0
 
 
-def test_who_the_adversary_is(tmp_path, certify, files):
+def test_adversary_options_match_the_library(tmp_path, certify, files):
     table = mails(N_TRAIN, 1)
     trusted = np.arange(N_TRAIN) % 3 == 0
     who = np.array(["ann", "bob", "eve", "joe"])[np.arange(N_TRAIN) % 4]
@@ -168,7 +168,7 @@ def test_who_the_adversary_is(tmp_path, certify, files):
         assert set(written["unit"].to_pylist()) == {"annotators" if name == "groups" else "labels"}
 
 
-def test_columns_by_patterns(certify, tmp_path):
+def test_columns_can_be_selected_by_patterns(certify, tmp_path):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
     X[:, 0] += 2 * y
@@ -181,7 +181,7 @@ def test_columns_by_patterns(certify, tmp_path):
     assert certify(*chosen, "--features", "emb_0,emb_1", "--features", "emb_2")[0].equals(by_pattern)
 
 
-def test_a_column_of_vectors_is_as_good_as_an_array(certify, tmp_path):
+def test_a_column_of_vectors_gives_the_same_results_as_an_array(certify, tmp_path):
     rng = np.random.default_rng(0)
     y = rng.integers(0, 3, 90)
     X = rng.normal(size=(90, 4)) + 2 * np.eye(4)[y]
@@ -195,7 +195,7 @@ def test_a_column_of_vectors_is_as_good_as_an_array(certify, tmp_path):
     assert np.array_equal(learner.predict(X[60:]), one["prediction"].to_pylist())
 
 
-def test_a_text_column(certify, tmp_path):
+def test_text_columns_are_encoded(certify, tmp_path):
     rng = np.random.default_rng(0)
     good, bad = ["lunch", "meeting", "thanks", "tomorrow"], ["win", "free", "cash", "prize"]
     y = rng.integers(0, 2, 80)
@@ -210,11 +210,11 @@ def test_a_text_column(certify, tmp_path):
     assert np.mean(written["correct"].to_pylist()) > 0.8
     assert "5 features" in summary["facts"]["encoding"][0]
     ids = written["id"].to_pylist()
-    assert ids == sorted(set(ids))  # numbers of lines of the file, from 0
+    assert ids == sorted(set(ids))  # line numbers in the file, from 0
     assert written["label"].to_pylist() == ["spam" if y[one] else "ham" for one in ids]
 
 
-def test_a_share_is_held_out_at_random_and_without_the_labels(certify, tmp_path):
+def test_held_out_rows_are_random_and_independent_of_labels(certify, tmp_path):
     table = mails(100, 1)
     flipped = pa.array([{"ham": "spam", "spam": "ham"}[one] for one in table["kind"].to_pylist()])
     write(table, tmp_path / "a.csv")
@@ -234,7 +234,7 @@ def test_test_rows_need_no_labels(files, certify, tmp_path):
     assert not summary["problem"]["truth_known"]
 
 
-def test_words_that_look_like_numbers_in_the_test_rows_only(certify, tmp_path):
+def test_a_column_of_words_may_look_numeric_in_the_test_rows(certify, tmp_path):
     train = "zip,y\n" + "01234,0\nA1,1\n" * 10
     (tmp_path / "train.csv").write_text(train)
     (tmp_path / "test.csv").write_text("zip,y\n01234,0\n01234,0\n")
@@ -242,7 +242,7 @@ def test_words_that_look_like_numbers_in_the_test_rows_only(certify, tmp_path):
     assert certify(*files)[0]["prediction"].to_pylist() == [0, 0]
 
 
-def test_requirements_that_are_met_and_not_met(files, certify, capfd):
+def test_requirements_decide_the_exit_code(files, certify, capfd):
     radii = expected().radius
     truth = mails(N_TEST, 2)["kind"].to_pylist()
     least, accuracy = int(radii.min()), float(certified_accuracy(truth, expected(), [3])[0])
@@ -261,7 +261,7 @@ def test_requirements_that_are_met_and_not_met(files, certify, capfd):
         assert summary["requirement"]["text"].startswith(requirement[0])
 
 
-def test_a_requirement_that_is_not_met_is_one_line_of_talk(files, capfd):
+def test_an_unmet_requirement_is_one_line_on_stderr(files, capfd):
     assert run(["certify", *files, "--min-radius", "79", "--quiet"]) == 1
     captured = capfd.readouterr()
     assert captured.err.startswith("flipproof: not met: --min-radius 79, found 0.")
@@ -269,7 +269,7 @@ def test_a_requirement_that_is_not_met_is_one_line_of_talk(files, capfd):
     assert "NOT MET" in captured.out
 
 
-def test_the_printed_summary(files, capfd):
+def test_the_printed_summary_is_complete_plain_text_of_80_columns(files, capfd):
     assert run(["certify", *files]) == 0
     captured = capfd.readouterr()
     assert captured.err == ""
@@ -281,7 +281,7 @@ def test_the_printed_summary(files, capfd):
     assert "\x1b" not in captured.out
 
 
-def test_a_report_in_every_form(files, tmp_path, capfd):
+def test_reports_are_written_in_every_format(files, tmp_path, capfd):
     for ending in ("html", "md", "json"):
         assert run(["certify", *files, "--report", str(tmp_path / f"report.{ending}")]) == 0
     saved = json.loads((tmp_path / "report.json").read_text())
@@ -313,7 +313,7 @@ def test_html_in_the_data_stays_text(tmp_path, capfd):
 
 
 @pytest.mark.parametrize("extra", [[], ["-o", "out.csv", "--report", "report.json"]])
-def test_an_interrupt_leaves_nothing_behind(files, tmp_path, capfd, monkeypatch, extra):
+def test_an_interrupt_leaves_no_files_behind(files, tmp_path, capfd, monkeypatch, extra):
     monkeypatch.chdir(tmp_path)
     before = sorted(tmp_path.iterdir())
 
@@ -332,7 +332,7 @@ def test_an_interrupt_leaves_nothing_behind(files, tmp_path, capfd, monkeypatch,
         assert sorted(tmp_path.iterdir()) == before
 
 
-def test_an_attack_that_was_cut_short_is_not_passed_off_as_all(files, tmp_path, monkeypatch):
+def test_an_interrupted_attack_is_not_reported_as_complete(files, tmp_path, monkeypatch):
     from dataclasses import replace
 
     from flipproof import attacks
@@ -349,7 +349,7 @@ def test_an_attack_that_was_cut_short_is_not_passed_off_as_all(files, tmp_path, 
     assert not (tmp_path / "report.json").exists()
 
 
-def test_a_warning_is_one_line_of_talk_and_quiet_is_quiet(files, capfd):
+def test_a_warning_is_one_line_on_stderr_unless_quiet(files, capfd):
     chosen = ["certify", *files, "--set", "regularization=paper", "--json"]
     assert run(chosen) == 0
     captured = capfd.readouterr()
@@ -361,7 +361,7 @@ def test_a_warning_is_one_line_of_talk_and_quiet_is_quiet(files, capfd):
 
 
 @pytest.mark.parametrize("ending", [".parquet", ".arrow", ".feather"])
-def test_the_index_of_pandas_is_no_column_unless_it_is_named(certify, tmp_path, ending):
+def test_the_pandas_index_is_a_column_only_if_named(certify, tmp_path, ending):
     def save(name, table, index):
         whole = pa.Table.from_pandas(table.to_pandas().set_index(index))
         if ending == ".parquet":
@@ -369,7 +369,7 @@ def test_the_index_of_pandas_is_no_column_unless_it_is_named(certify, tmp_path, 
         else:
             feather.write_feather(whole, tmp_path / f"{name}{ending}", compression="uncompressed")
 
-    files = write_mails(tmp_path, ending)[:-2]  # without the option that names the rows
+    files = write_mails(tmp_path, ending)[:-2]  # without --id
     numbered = mails(N_TRAIN, 1).append_column("number", [range(N_TRAIN)])
     save("train", numbered, ["key", "number"])
     save("test", mails(N_TEST, 2), "key")
@@ -386,7 +386,7 @@ def test_the_index_of_pandas_is_no_column_unless_it_is_named(certify, tmp_path, 
     certify(*files, "--annotator", "number")
 
 
-def test_test_rows_of_a_class_that_nobody_could_know(files, capfd, tmp_path):
+def test_test_rows_of_unseen_classes_are_reported(files, capfd, tmp_path):
     table = mails(N_TEST, 2)
     labels = ["eggs", *table["kind"].to_pylist()[1:]]
     write(table.set_column(4, "kind", [labels]), tmp_path / "test.csv")
@@ -397,7 +397,7 @@ def test_test_rows_of_a_class_that_nobody_could_know(files, capfd, tmp_path):
     assert not first["correct"]
 
 
-def test_as_a_user_runs_it(files, tmp_path):
+def test_the_command_runs_in_a_new_process(files, tmp_path):
     done = subprocess.run(
         [sys.executable, "-m", "flipproof", "certify", *files, "-o", "out.csv"],
         cwd=tmp_path,

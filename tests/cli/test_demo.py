@@ -44,7 +44,7 @@ def png_size(path):
 
 
 def assert_refused(result, *words):
-    """One clear line, and nothing else."""
+    """Check that the only output is one clear line."""
     assert result.returncode == 2
     assert result.stdout == ""
     assert result.stderr.count("\n") == 1
@@ -89,13 +89,13 @@ def test_demo_tables_are_ordered_as_the_theory_says(demo):
         assert exact[2] > 70
 
 
-def test_demo_keeps_talk_off_stdout_and_data_off_stderr(demo):
+def test_demo_writes_no_messages_to_stdout_and_no_data_to_stderr(demo):
     result, _ = demo
     assert result.stderr == ""  # progress is for terminals
     assert "certificates for 91 test rows" not in result.stdout
 
 
-def test_demo_as_json_is_json_and_nothing_else(demo, tmp_path, capfd):
+def test_demo_json_output_is_only_json(demo, tmp_path, capfd):
     assert in_process(["demo", "--json", "--quiet", "--out", str(tmp_path)]) == 0
     captured = capfd.readouterr()
     assert captured.err == ""
@@ -124,7 +124,7 @@ def test_demo_saves_the_figure_and_names_it(demo):
 @pytest.mark.slow
 def test_the_seed_decides_everything(demo, tmp_path):
     result, _ = demo
-    # neither the width of somebody's terminal nor the number of threads changes a letter
+    # neither the terminal width nor the number of threads changes the output
     same = run(tmp_path, "demo", "--seed", "0", COLUMNS="40", OPENBLAS_NUM_THREADS="1")
     assert same.stdout == result.stdout
     deep = tmp_path / "not" / "there yet"
@@ -148,7 +148,7 @@ def test_a_folder_that_is_a_file_is_refused_before_the_work(tmp_path, out):
     assert (tmp_path / "file").read_text() == "mine"
 
 
-def test_a_folder_in_the_figures_place_is_refused_before_the_work(tmp_path):
+def test_a_folder_named_like_the_figure_is_refused_before_the_work(tmp_path):
     (tmp_path / FIGURE).mkdir(parents=True)
     assert_refused(run(tmp_path, "demo"), "error", FIGURE.name, "it is a folder")
 
@@ -164,13 +164,13 @@ def test_wrong_usage_points_to_the_help(tmp_path, arguments):
 
 
 @pytest.mark.parametrize("module", ["click", "rich"])
-def test_without_click_or_rich_one_line_says_what_to_install(tmp_path, module):
+def test_without_click_or_rich_the_error_says_what_to_install(tmp_path, module):
     result = run(tmp_path, "demo", command=[sys.executable, "-c", BLOCKED.format(module=module)])
     assert_refused(result)
     assert result.stderr == "flipproof: the command line needs click and rich: pip install 'flipproof[cli]'\n"
 
 
-def test_without_matplotlib_one_line_says_what_to_install_before_the_work(tmp_path):
+def test_without_matplotlib_the_error_comes_before_the_work(tmp_path):
     result = run(tmp_path, "demo", command=[sys.executable, "-c", BLOCKED.format(module="matplotlib")])
     assert_refused(result, "pip install 'flipproof[cli,plot]'")
     assert not list(tmp_path.iterdir())
@@ -195,14 +195,14 @@ def test_help_and_version_do_not_load_scikit_learn(tmp_path):
         assert result.stdout.splitlines()[-1] == "[]"
 
 
-def test_version(tmp_path):
+def test_version_is_printed(tmp_path):
     from flipproof import __version__
 
     assert run(tmp_path, "--version").stdout == f"flipproof {__version__}\n"
 
 
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-def test_ctrl_c_ends_in_one_line_and_leaves_no_figure(tmp_path):
+def test_ctrl_c_prints_one_line_and_leaves_no_figure(tmp_path):
     code, data, talk = signalled(tmp_path, ["demo"], "certificates", signal.SIGINT)
     assert code == 130
     assert data == ""
@@ -213,7 +213,7 @@ def test_ctrl_c_ends_in_one_line_and_leaves_no_figure(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
-def test_a_run_that_is_ended_leaves_no_figure(tmp_path):
+def test_a_terminated_run_leaves_no_figure(tmp_path):
     code, data, talk = signalled(tmp_path, ["demo"], "certificates", signal.SIGTERM)
     assert code == 143
     assert data == ""
@@ -222,7 +222,7 @@ def test_a_run_that_is_ended_leaves_no_figure(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_reader_that_leaves_is_no_failed_requirement(tmp_path):
+def test_a_closed_pipe_is_not_a_failed_requirement(tmp_path):
     command = f"{sys.executable} -m flipproof demo --out {tmp_path} 2>/dev/null | head -1; echo ${{PIPESTATUS[0]}}"
     result = subprocess.run(["bash", "-c", command], capture_output=True, text=True, check=False)
-    assert result.stdout.splitlines()[-1] in ("0", "141")  # 0 if all was written before the reader left
+    assert result.stdout.splitlines()[-1] in ("0", "141")  # 0 if everything was written before the pipe closed

@@ -1,4 +1,4 @@
-"""`flipproof certify`: labels, annotators and classes by value, whatever file and type they are in."""
+"""`flipproof certify`: labels, annotators and classes are compared by value, for any file format and type."""
 
 import json
 from decimal import Decimal
@@ -17,7 +17,7 @@ WHO = np.arange(N_TRAIN) * 7 % 80 % 9
 
 
 def written(folder, labels, who=None, ending=".csv", test_labels=None):
-    """Write mails with other labels and annotators, and return the options that name them."""
+    """Write mails with the given labels and annotators, and return the options that name them."""
     for name, n, seed, named in (("train", N_TRAIN, 1, labels), ("test", N_TEST, 2, test_labels or labels)):
         table = mails(n, seed)
         spam = np.array(table["kind"].to_pylist()) == "spam"
@@ -44,7 +44,7 @@ def certified(tmp_path, capfd):
     return check
 
 
-def test_numbers_in_a_text_are_classes_by_value(tmp_path, certified):
+def test_numeric_labels_in_text_files_are_compared_by_value(tmp_path, certified):
     wanted = certified(*written(tmp_path, ["0", "1"]))
     assert set(wanted["prediction"]) <= {0, 1}
     for labels, test_labels in ((["0.0", "1.0"], ["0", "1"]), (["0", "1"], ["0.0", "1.0"]), (["00", "01"], ["0", "1"])):
@@ -57,7 +57,7 @@ def test_numbers_in_a_text_are_classes_by_value(tmp_path, certified):
 
 
 @pytest.mark.parametrize("ending", [".csv", ".parquet"])
-def test_large_labels(tmp_path, certified, ending):
+def test_large_labels_are_exact(tmp_path, certified, ending):
     wanted = certified(*written(tmp_path, [0, 1], ending=ending))
     large = [2**63 + 2**53, 2**63 + 2**53 + 1]
     files = written(tmp_path, large, ending=ending)
@@ -72,7 +72,7 @@ def test_large_labels(tmp_path, certified, ending):
         assert found["correct"] == wanted["correct"]
 
 
-def test_large_labels_and_ids_in_an_attack(tmp_path, capfd):
+def test_large_labels_and_ids_are_exact_in_attacks(tmp_path, capfd):
     files = written(tmp_path, [2**63, 2**63 + 1], ending=".parquet")
     for name in ("train", "test"):
         table = parquet.read_table(tmp_path / f"{name}.parquet")
@@ -85,7 +85,7 @@ def test_large_labels_and_ids_in_an_attack(tmp_path, capfd):
             assert line["old_label" if more else "label"] in (2**63, 2**63 + 1)
 
 
-def test_large_labels_in_several_files(tmp_path, certified):
+def test_large_labels_are_exact_across_files_of_different_types(tmp_path, certified):
     files = written(tmp_path, [2**63 + 1, 2**63 + 2], ending=".parquet")
     wanted = certified(*files)
     whole = parquet.read_table(tmp_path / "train.parquet")
@@ -101,7 +101,7 @@ def test_large_labels_in_several_files(tmp_path, certified):
     }
 
 
-def test_annotators_of_a_text_and_of_columns_of_any_type(tmp_path, certified):
+def test_annotators_may_be_of_any_type(tmp_path, certified):
     wanted = certified(*written(tmp_path, ["ham", "spam"], WHO, ".parquet"))
     assert set(wanted["unit"]) == {"annotators"}
     for who, ending in (
@@ -118,7 +118,7 @@ def test_annotators_of_a_text_and_of_columns_of_any_type(tmp_path, certified):
 
 
 @pytest.mark.parametrize("where", ["--label", "--annotator"])
-def test_one_number_in_two_spellings_is_refused(tmp_path, certified, where):
+def test_a_number_spelled_in_two_ways_is_refused(tmp_path, certified, where):
     spelled = [f"{'0' * (place % 2)}{one}" for place, one in enumerate(WHO)]
     files = written(tmp_path, ["ham", "spam"], spelled)
     if where == "--label":
@@ -150,11 +150,11 @@ NAMES = np.array(["a", "a:b", "b:c", "c", "d"])
         (r"a\:b:b\:c", ("a:b", "b:c")),
     ],
 )
-def test_colons_of_names_in_a_change(typed, pair):
+def test_class_names_with_colons_are_parsed(typed, pair):
     assert allowed_changes([typed], NAMES) == [pair]
 
 
-def test_a_change_that_can_be_read_in_two_ways_is_refused(tmp_path, certified):
+def test_ambiguous_changes_are_refused(tmp_path, certified):
     said = r"'a:b:c' is ambiguous. Escape the colons that belong to names: a:b\:c or a\:b:c."
     with pytest.raises(ValueError, match="is ambiguous") as error:
         allowed_changes(["a:b:c"], NAMES)
@@ -163,7 +163,7 @@ def test_a_change_that_can_be_read_in_two_ways_is_refused(tmp_path, certified):
         allowed_changes(["x:a:b"], NAMES)
 
 
-def test_changes_and_classes_of_numbers_are_typed_by_value():
+def test_numeric_changes_and_classes_are_compared_by_value():
     numbers = np.array([-1, 0, 2**53 + 1])
     assert allowed_changes(["-1:0.0", "9007199254740993:-1.0"], numbers) == [(-1, 0), (2**53 + 1, -1)]
     assert typed_classes(["1.0", "18446744073709551615"], numbers) == [1, 2**64 - 1]

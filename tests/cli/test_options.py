@@ -1,4 +1,4 @@
-"""What all commands share: help, configuration files, completion."""
+"""Features of all commands: help, configuration files, completion."""
 
 import json
 import os
@@ -24,14 +24,14 @@ def test_help_fits_80_columns_and_has_examples(name, capfd):
 
 
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "completion"])
-def test_every_command_can_be_quiet_and_speak_json(name, capfd):
+def test_every_command_has_quiet_and_json_options(name, capfd):
     assert run([name, "--help"]) == 0
     said = capfd.readouterr().out
     for option in ("--json", "--quiet", "--config"):
         assert option in said
 
 
-def test_the_docs_show_the_help(capfd, monkeypatch):
+def test_the_docs_match_the_help(capfd, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
     assert run(["--help"]) == 0
     docs = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
@@ -49,7 +49,7 @@ def options_of(files):
     return dict(zip([name.removeprefix("--") for name in files[::2]], files[1::2], strict=True))
 
 
-def test_a_file_can_hold_the_options(tmp_path, capfd):
+def test_options_can_come_from_a_configuration_file(tmp_path, capfd):
     files = write_mails(tmp_path)
     lines = [f"{name} = {json.dumps(value)}" for name, value in options_of(files).items()]
     config = tmp_path / "flipproof.toml"
@@ -85,7 +85,7 @@ def test_a_file_can_hold_the_options(tmp_path, capfd):
         ("[certify]\nlearner = 'bayes'\n", "'bayes' is not one of"),
     ],
 )
-def test_a_bad_configuration_file(tmp_path, capfd, content, words):
+def test_invalid_configuration_files_are_refused(tmp_path, capfd, content, words):
     (tmp_path / "bad.toml").write_text(content)
     files = write_mails(tmp_path)
     assert run(["certify", *files, "--config", str(tmp_path / "bad.toml")]) == 2
@@ -95,18 +95,18 @@ def test_a_bad_configuration_file(tmp_path, capfd, content, words):
     assert words in captured.err
 
 
-def test_a_configuration_file_that_is_not_there(capfd):
+def test_a_missing_configuration_file_is_refused(capfd):
     assert run(["certify", "--config", "nowhere.toml"]) == 2
     assert "cannot read 'nowhere.toml'" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize("shell", ["zsh", "fish", "bash"])
-def test_completion_scripts(shell, capfd):
+def test_completion_scripts_are_printed(shell, capfd):
     assert run(["completion", shell]) == 0
     assert "_FLIPPROOF_COMPLETE" in capfd.readouterr().out
 
 
-def test_the_shell_is_told_what_could_follow():
+def test_the_shell_completes_options_and_values():
     done = subprocess.run(
         [sys.executable, "-c", "from flipproof.cli import main; main()"],
         env={

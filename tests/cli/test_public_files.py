@@ -30,7 +30,7 @@ DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 
 
 @pytest.mark.parametrize("section", ["SMS spam", "Spambase", "Adult"])
-def test_the_docs_show_what_the_command_prints(section, data_dir, tmp_path, monkeypatch, capfd):
+def test_the_docs_match_the_printed_output(section, data_dir, tmp_path, monkeypatch, capfd):
     pattern = rf"### {section}.*?```bash\n(.*?)```\s+```text\n(.*?)```"
     (command, output) = re.search(pattern, DOCS, re.DOTALL).groups()
     for folder in data_dir.iterdir():  # the command may write files beside them

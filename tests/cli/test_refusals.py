@@ -13,7 +13,7 @@ from flipproof.cli.group import run
 
 @pytest.fixture
 def refused(tmp_path, capfd):
-    """Return a function that runs `flipproof certify`, sees that it is refused, and returns what it said."""
+    """Return a function that runs `flipproof certify`, checks that it fails, and returns the message."""
 
     def check(*arguments, command="certify"):
         before = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()}
@@ -35,47 +35,47 @@ def files(tmp_path):
 
 
 def changed(files, option, value):
-    """Return the options with another value of one of them."""
+    """Return the options with one value replaced."""
     place = files.index(option) + 1
     return [*files[:place], str(value), *files[place + 1 :]]
 
 
 @pytest.mark.parametrize("option", ["--train", "--test"])
-def test_a_missing_file(files, refused, option):
+def test_missing_files_are_refused(files, refused, option):
     assert "cannot read 'nowhere.csv': there is no such file." in refused(*changed(files, option, "nowhere.csv"))
 
 
-def test_a_folder_for_a_file(files, refused, tmp_path):
+def test_folders_without_tables_are_refused(files, refused, tmp_path):
     assert "has no files that end in" in refused(*changed(files, "--train", tmp_path))
     assert "it is a folder" in refused(*changed(files, "--test", tmp_path))
 
 
 @pytest.mark.parametrize("option", ["--label", "--id"])
-def test_a_wrong_column_with_the_nearest_name(files, refused, option):
+def test_unknown_label_and_id_columns_suggest_the_nearest_name(files, refused, option):
     said = refused(*changed(files, option, "kynd" if option == "--label" else "kei"))
     assert f"{option}: " in said
     assert f"Did you mean {'kind' if option == '--label' else 'key'!r}?" in said
 
 
 @pytest.mark.parametrize("option", ["--features", "--drop", "--text", "--trusted", "--annotator"])
-def test_a_wrong_column_for_any_purpose(files, refused, option):
+def test_unknown_columns_suggest_the_nearest_name(files, refused, option):
     said = refused(*files, option, "lenqth")
     assert "has no column 'lenqth'. Did you mean 'length'?" in said
 
 
-def test_a_pattern_that_nothing_matches(files, refused):
+def test_unmatched_column_patterns_are_refused(files, refused):
     assert "has no column 'emb_*'" in refused(*files, "--features", "emb_*")
 
 
-def test_letters_of_the_wrong_case(files, refused):
+def test_column_names_in_the_wrong_case_get_a_suggestion(files, refused):
     assert "Did you mean 'kind'?" in refused(*changed(files, "--label", "KIND"))
 
 
-def test_the_label_among_the_features(files, refused):
+def test_the_label_cannot_be_a_feature(files, refused):
     assert "the label column 'kind' cannot be a feature" in refused(*files, "--features", "length,kind")
 
 
-def test_a_copy_of_the_label_among_the_features(refused, tmp_path):
+def test_a_copy_of_the_label_cannot_be_a_feature(refused, tmp_path):
     files = write_mails(tmp_path)
     for name in ("train", "test"):
         table = mails(60, 1)
@@ -83,21 +83,21 @@ def test_a_copy_of_the_label_among_the_features(refused, tmp_path):
     assert "column 'copied' is a copy of the label column 'kind'" in refused(*files)
 
 
-def test_one_column_for_two_purposes(files, refused):
+def test_a_column_cannot_be_both_label_and_id(files, refused):
     assert "column 'kind' cannot be both --label and --id" in refused(*changed(files, "--id", "kind"))
 
 
-def test_nothing_left_to_learn_from(files, refused):
+def test_dropping_every_feature_is_refused(files, refused):
     assert "no feature columns" in refused(*files, "--drop", "*")
 
 
-def test_text_where_numbers_are_due(files, refused, tmp_path):
+def test_words_in_a_numeric_test_column_are_refused(files, refused, tmp_path):
     table = mails(20, 2)
     write(table.set_column(1, "length", [["long"] * 20]), tmp_path / "test.csv")
     assert "column 'length' holds numbers in the training rows, but words in the test rows" in refused(*files)
 
 
-def test_a_word_among_many_numbers(files, refused, tmp_path):
+def test_a_word_in_a_numeric_column_is_located(files, refused, tmp_path):
     table = mails(80, 1)
     words = [str(value) for value in table["length"].to_pylist()]
     words[7] = "1,5"
@@ -105,7 +105,7 @@ def test_a_word_among_many_numbers(files, refused, tmp_path):
     assert "column 'length' holds numbers, but in row 7 it holds '1,5'" in refused(*files)
 
 
-def test_a_column_of_numbers_as_text(files, refused):
+def test_numeric_columns_cannot_be_read_as_text(files, refused):
     parquet_files = [value.replace(".csv", ".parquet") for value in files]
     for name, seed in (("train", 1), ("test", 2)):
         write(mails(40, seed), pathlike(parquet_files, name))
@@ -118,20 +118,20 @@ def pathlike(files, name):
     return Path(files[files.index(f"--{name}") + 1])
 
 
-def test_a_column_without_values(files, refused, tmp_path):
+def test_columns_without_values_are_refused(files, refused, tmp_path):
     table = mails(80, 1)
     write(table.set_column(1, "length", [pa.nulls(80, pa.float64())]), tmp_path / "train.csv")
     assert "column 'length' has no values" in refused(*files)
 
 
-def test_words_that_differ_in_every_row(files, refused, tmp_path):
+def test_columns_of_distinct_words_are_refused(files, refused, tmp_path):
     write_mails(tmp_path, n_train=250)
     without_id = [value for value in files if value not in ("--id", "key")]
     said = refused(*without_id)
     assert "column 'key' holds 250 distinct words in 250 rows" in said
 
 
-def test_one_class(files, refused, tmp_path):
+def test_a_single_class_is_refused(files, refused, tmp_path):
     table = mails(80, 1)
     write(table.set_column(4, "kind", [["ham"] * 80]), tmp_path / "train.csv")
     said = refused(*files)
@@ -139,7 +139,7 @@ def test_one_class(files, refused, tmp_path):
     assert "--classes" in said
 
 
-def test_missing_labels(files, refused, tmp_path):
+def test_missing_labels_are_refused(files, refused, tmp_path):
     table = mails(80, 1)
     labels = table["kind"].to_pylist()
     labels[3] = labels[9] = None
@@ -147,14 +147,14 @@ def test_missing_labels(files, refused, tmp_path):
     assert "missing labels in column 'kind', the first in row 3" in refused(*files)
 
 
-def test_labels_that_are_not_classes(files, refused):
+def test_labels_must_be_classes(files, refused):
     assert "is it the label" in refused(*changed(changed(files, "--label", "key"), "--id", "kind"))
     assert "holds fractions" in refused(*changed(files, "--label", "length"))
 
 
 @pytest.mark.parametrize("label", [float("inf"), 1e300, -1e300])
 @pytest.mark.parametrize("name", ["train", "test"])
-def test_labels_that_are_too_large(refused, tmp_path, label, name):
+def test_infinite_and_huge_labels_are_refused(refused, tmp_path, label, name):
     files = write_mails(tmp_path, ".parquet")
     for one, n, seed in (("train", 80, 1), ("test", 20, 2)):
         labels = np.arange(n) % 2.0
@@ -163,39 +163,39 @@ def test_labels_that_are_too_large(refused, tmp_path, label, name):
     assert f"{name}.parquet' holds {label!r} in row 3: labels must be words, or whole numbers" in refused(*files)
 
 
-def test_labels_of_another_kind_in_the_test_rows(files, refused, tmp_path):
+def test_test_labels_of_a_different_type_are_refused(files, refused, tmp_path):
     table = mails(80, 1)
     numbers = [int(label == "spam") for label in table["kind"].to_pylist()]
     write(table.set_column(4, "kind", [numbers]), tmp_path / "train.csv")
     assert "column 'kind' holds numbers in the training rows, but words in" in refused(*files)
 
 
-def test_test_labels_none_of_which_is_a_class(files, refused, tmp_path):
+def test_test_labels_without_any_known_class_are_refused(files, refused, tmp_path):
     table = mails(20, 2)
     labels = [f"{one}." for one in table["kind"].to_pylist()]
     write(table.set_column(4, "kind", [labels]), tmp_path / "test.csv")
     assert "must contain classes of the training rows: ham, spam" in refused(*files)
 
 
-def test_columns_that_differ_between_training_and_test(files, refused, tmp_path):
+def test_test_rows_must_have_the_training_columns(files, refused, tmp_path):
     write(mails(20, 2).rename_columns(["key", "Length", "country", "answered", "kind"]), tmp_path / "test.csv")
     assert "has no column 'length', which the training rows have. Did you mean 'Length'?" in refused(*files)
 
 
-def test_test_rows_without_the_id(files, refused, tmp_path):
+def test_test_rows_must_have_the_id_column(files, refused, tmp_path):
     write(mails(20, 2).drop_columns(["key"]), tmp_path / "test.csv")
     assert "has no column 'key'" in refused(*files)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 100, -1])
-def test_a_truncated_parquet_file(refused, tmp_path, keep):
+def test_truncated_parquet_files_are_refused(refused, tmp_path, keep):
     files = write_mails(tmp_path, ".parquet")
     content = (tmp_path / "train.parquet").read_bytes()
     (tmp_path / "train.parquet").write_bytes(content[:keep])
     assert "cannot read" in refused(*files)
 
 
-def test_parquet_with_damage_inside(refused, tmp_path):
+def test_corrupt_parquet_files_are_refused(refused, tmp_path):
     files = write_mails(tmp_path, ".parquet")
     content = bytearray((tmp_path / "train.parquet").read_bytes())
     content[4:400] = b"\xff" * 396
@@ -216,19 +216,19 @@ def test_parquet_with_damage_inside(refused, tmp_path):
         (b"\x00\x01\x02\x03", "cannot read"),
     ],
 )
-def test_a_csv_file_that_is_none(refused, tmp_path, content, words):
+def test_invalid_csv_files_are_refused(refused, tmp_path, content, words):
     (tmp_path / "bad.csv").write_bytes(content)
     said = refused("--train", tmp_path / "bad.csv", "--holdout", "0.5", "--label", "kind")
     assert words in said or "has no column 'kind'" in said
 
 
 @pytest.mark.parametrize("ending", [".arrow", ".npz", ".npy", ".parquet", ".csv.gz", ".csv.xz", ".tsv.bz2"])
-def test_a_file_that_is_not_what_its_ending_says(refused, tmp_path, ending):
+def test_files_that_do_not_match_their_extension_are_refused(refused, tmp_path, ending):
     (tmp_path / f"bad{ending}").write_bytes(b"kind,length\nspam,1\nham,2\n")
     assert "cannot read" in refused("--train", tmp_path / f"bad{ending}", "--holdout", "0.5", "--label", "kind")
 
 
-def test_a_compressed_file_that_was_cut_off(refused, tmp_path):
+def test_truncated_gzip_files_are_refused(refused, tmp_path):
     (tmp_path / "cut.csv.gz").write_bytes(gzip.compress(b"kind,length\n" + b"spam,1\n" * 5000)[:60])
     said = refused("--train", tmp_path / "cut.csv.gz", "--holdout", "0.5", "--label", "kind")
     assert "it is damaged" in said
@@ -271,22 +271,22 @@ def test_a_pickle_is_never_loaded(refused, tmp_path):
         (["--bogus"], "--bogus"),
     ],
 )
-def test_options_that_make_no_sense(files, refused, extra, words):
+def test_invalid_options_are_refused(files, refused, extra, words):
     assert words in refused(*files, *extra)
 
 
-def test_neither_test_rows_nor_a_share(files, refused):
+def test_either_test_or_holdout_is_required(files, refused):
     without = [value for value in files if not value.startswith("--test") and not value.endswith("test.csv")]
     assert "Give either --test FILE or --holdout SHARE." in refused(*without)
 
 
-def test_a_share_that_leaves_no_rows(files, refused):
+def test_a_holdout_that_leaves_no_rows_is_refused(files, refused):
     without = [value for value in files if not value.startswith("--test") and not value.endswith("test.csv")]
     assert "leaves no training rows or no test rows" in refused(*without, "--holdout", "0.001")
 
 
 @pytest.mark.parametrize("missing", ["--train", "--label"])
-def test_what_is_required(files, refused, missing):
+def test_missing_required_options_are_named(files, refused, missing):
     place = files.index(missing)
     assert missing in refused(*files[:place], *files[place + 2 :])
 
@@ -305,22 +305,22 @@ def test_accuracy_cannot_be_required_without_labels(files, refused, tmp_path):
         ("folder.csv", "it is a folder"),
     ],
 )
-def test_outputs_that_cannot_be_written(files, refused, tmp_path, name, words):
+def test_invalid_output_paths_are_refused(files, refused, tmp_path, name, words):
     (tmp_path / "folder.csv").mkdir()
     assert words in refused(*files, "-o", tmp_path / name)
 
 
-def test_a_report_of_unknown_form(files, refused, tmp_path):
+def test_invalid_report_paths_are_refused(files, refused, tmp_path):
     assert "its name must end in .html, .md, .json" in refused(*files, "--report", tmp_path / "report.pdf")
     same = tmp_path / "same.json"
     assert "it is also an input file" in refused(*files, "-o", same, "--report", same)
 
 
-def test_a_folder_that_nobody_can_write_to(files, refused):
+def test_unwritable_folders_are_refused(files, refused):
     assert "cannot write '/proc/self/out.csv'" in refused(*files, "-o", "/proc/self/out.csv")
 
 
-def test_vectors_that_do_not_fit(refused, tmp_path):
+def test_invalid_vectors_are_refused(refused, tmp_path):
     def save(name, vectors):
         parquet.write_table(pa.table({"v": pa.array(vectors), "y": [0, 1] * (len(vectors) // 2)}), tmp_path / name)
 
@@ -338,7 +338,7 @@ def test_vectors_that_do_not_fit(refused, tmp_path):
     assert "vectors of numbers" in refused(*files)
 
 
-def test_infinity(files, refused, tmp_path):
+def test_infinite_numbers_are_refused(files, refused, tmp_path):
     table = mails(80, 1)
     numbers = table["length"].to_pylist()
     numbers[5] = float("inf")
@@ -346,7 +346,7 @@ def test_infinity(files, refused, tmp_path):
     assert "column 'length' holds infinity in row 5" in refused(*files)
 
 
-def test_dates(refused, tmp_path):
+def test_dates_are_refused(refused, tmp_path):
     files = write_mails(tmp_path, ".parquet")
     for name, n, seed in (("train", 80, 1), ("test", 20, 2)):
         table = mails(n, seed)
@@ -356,7 +356,7 @@ def test_dates(refused, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["attack", "report"])
-def test_other_commands_refuse_likewise(files, refused, tmp_path, command):
+def test_attack_and_report_refuse_invalid_input(files, refused, tmp_path, command):
     if command == "attack":
         assert "Did you mean 'kind'?" in refused(*changed(files, "--label", "kynd"), command=command)
         assert "there is no test row '99'" in refused(*files, "--row", "99", command=command)

@@ -1,4 +1,4 @@
-"""Small reports with everything in them, for all forms of a report."""
+"""Small but complete reports, for all report formats."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -26,7 +26,7 @@ class Problem:
         return {method: self.model.certify(self.X, method=method, **kwargs) for method in methods or ("exact",)}
 
     def summary(self, *methods, **kwargs):
-        """Everything that a report can show, unless it is said otherwise."""
+        """Return a complete summary, except for the given options."""
         shown = {
             "y_true": self.y,
             "y_train": self.y_train,
@@ -47,7 +47,7 @@ def problem():
 
 @pytest.fixture(scope="session")
 def hostile_summary():
-    """A report in which classes, names, facts, title and all else are hostile strings."""
+    """A report in which classes, names, facts, title and everything else are hostile strings."""
     X, y = make_blobs(160, centers=3, cluster_std=4.0, random_state=3)
     names = np.array(HOSTILE)
     labels = names[:3][y]

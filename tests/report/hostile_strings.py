@@ -1,6 +1,6 @@
-"""Strings that want to be more than text."""
+"""Strings that could be mistaken for markup or code."""
 
-#: What a cell of a CSV can hold: it must be shown, and never be obeyed.
+#: Possible contents of a CSV cell: they must be shown as text and never executed.
 HOSTILE = (
     "<script>document.title='owned'</script>",
     '"><img src=x onerror="document.title=\'owned\'">',

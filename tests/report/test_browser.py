@@ -1,4 +1,4 @@
-"""The HTML report in a real browser: Chromium, without a window."""
+"""The HTML report in a real browser: headless Chromium."""
 
 import base64
 import re
@@ -32,7 +32,7 @@ A4 = (595, 842)  # points
 
 @pytest.fixture(scope="module")
 def driver():
-    """Chromium as Debian packages it; skipped where it is missing, which fails in continuous integration."""
+    """Chromium as Debian packages it; skipped if it is missing, which fails in continuous integration."""
     program, service = shutil.which("chromium"), shutil.which("chromedriver")
     if program is None or service is None:
         pytest.skip(f"no chromium and chromedriver: {INSTALL}")
@@ -48,7 +48,7 @@ def driver():
 
 @pytest.fixture(scope="module")
 def summary(problem):
-    """A report with everything in it."""
+    """A complete report."""
     return problem.summary("exact", "tight", "kl")
 
 
@@ -60,14 +60,14 @@ def address(summary, tmp_path_factory):
 
 @pytest.fixture
 def page(driver, address):
-    """The browser with the report freshly open; whatever a test does, nothing may be logged and nothing loaded."""
+    """The browser with the report freshly opened; no test may cause log messages or network requests."""
     driver.get(address)
     yield driver
     assert driver.get_log("browser") == []
     assert driver.execute_script("return performance.getEntriesByType('resource').length") == 0
 
 
-def test_slider_and_chart_tell_the_figures_of_the_summary(page, summary):
+def test_slider_and_chart_show_the_numbers_of_the_summary(page, summary):
     main, total = summary["methods"][0], summary["problem"]["n_test"]
     slider, says = page.find_element(By.ID, "flips"), page.find_element(By.ID, "flips-says")
     assert slider.is_displayed()
@@ -119,7 +119,7 @@ def test_search_finds_a_row_by_its_name(page, summary):
     assert name in _shown(page)
 
 
-def test_heads_sort(page, summary):
+def test_column_headers_sort_the_table(page, summary):
     radii = np.array([row["radius"] for row in summary["predictions"]["rows"]])
     head = page.find_element(By.CSS_SELECTOR, "#predictions th[data-kind=number]")
     assert head.get_attribute("aria-sort") == "ascending"
@@ -133,7 +133,7 @@ def test_heads_sort(page, summary):
     assert head.get_attribute("aria-sort") is None
 
 
-def test_labels_of_an_attack_open_on_a_click(page, summary):
+def test_clicking_shows_the_labels_of_an_attack(page, summary):
     details = page.find_element(By.CSS_SELECTOR, "#predictions details")
     assert not details.find_element(By.TAG_NAME, "li").is_displayed()
     details.find_element(By.TAG_NAME, "summary").click()
@@ -152,7 +152,7 @@ def test_everything_can_be_reached_by_keyboard(page):
     assert {"skip", "flips", "search", "of-class", "outcome", "at-most", "button", "summary"} <= reached
 
 
-def test_light_and_dark(page):
+def test_light_and_dark_modes_are_supported(page):
     colours = {}
     for scheme in ("light", "dark"):
         feature = {"name": "prefers-color-scheme", "value": scheme}
@@ -168,7 +168,7 @@ def test_light_and_dark(page):
     }
 
 
-def test_a_phone_needs_no_sideways_scrolling(page, address):
+def test_phones_need_no_horizontal_scrolling(page, address):
     size = {"width": PHONE_WIDTH, "height": 844, "deviceScaleFactor": 1, "mobile": True}
     page.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     page.get(address)
@@ -177,7 +177,7 @@ def test_a_phone_needs_no_sideways_scrolling(page, address):
     assert width == PHONE_WIDTH
 
 
-def test_paper_is_a4(page):
+def test_the_report_prints_on_a4(page):
     printed = page.execute_cdp_cmd("Page.printToPDF", {"preferCSSPageSize": True, "printBackground": True})
     content = base64.b64decode(printed["data"])
     boxes = re.findall(rb"/MediaBox \[0 0 ([\d.]+) ([\d.]+)\]", content)
@@ -186,7 +186,7 @@ def test_paper_is_a4(page):
         np.testing.assert_allclose([float(side) for side in box], A4, atol=1)
 
 
-def test_without_scripts_it_can_be_read(driver, address, summary):
+def test_the_report_is_readable_without_scripts(driver, address, summary):
     driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": True})
     try:
         driver.get(address)
@@ -199,7 +199,7 @@ def test_without_scripts_it_can_be_read(driver, address, summary):
         driver.execute_cdp_cmd("Emulation.setScriptExecutionDisabled", {"value": False})
 
 
-def test_hostile_strings_run_nothing(driver, hostile_summary, tmp_path):
+def test_hostile_strings_are_never_executed(driver, hostile_summary, tmp_path):
     driver.get(_file(tmp_path / "hostile.html", render_html(hostile_summary)))
     assert driver.title == hostile_summary["title"]
     assert driver.find_elements(By.TAG_NAME, "img") == []
@@ -214,8 +214,8 @@ def test_hostile_strings_run_nothing(driver, hostile_summary, tmp_path):
     assert driver.get_log("browser") == []
 
 
-def test_the_policy_of_the_page_lets_no_other_script_run(driver, summary, tmp_path):
-    """A second wall: even if a string came through unescaped, it would not run."""
+def test_the_content_security_policy_blocks_other_scripts(driver, summary, tmp_path):
+    """A second line of defence: even an unescaped string would not run."""
     broken = render_html(summary).replace("</main>", "<script>document.title = 'owned'</script></main>")
     driver.get(_file(tmp_path / "broken.html", broken))
     assert driver.title == summary["title"]

@@ -1,4 +1,4 @@
-"""Charts of the HTML report: geometry that says what the figures say, and never more."""
+"""Charts of the HTML report: the geometry matches the numbers and never exceeds them."""
 
 import dataclasses
 import re
@@ -10,7 +10,7 @@ from flipproof.report.charts import SIDE, curve_chart, histogram_chart
 from flipproof.report.summary import summarize
 
 
-def test_curves_have_their_value_at_each_number_of_flips_and_never_more_before_it(problem):
+def test_curves_match_the_values_and_never_exceed_them(problem):
     summary = problem.summary("exact", "kl")
     chart = curve_chart(summary)
     last = summary["flips"][-1]
@@ -18,12 +18,12 @@ def test_curves_have_their_value_at_each_number_of_flips_and_never_more_before_i
         for flips, count in zip(summary["flips"][1:], method["correct_standing"][1:], strict=True):
             heights = [height for x, height in _corners(line.path) if abs(x - SIDE * flips / last) < 0.06]
             assert min(heights, key=lambda height: abs(height - count / 60)) == pytest.approx(count / 60, abs=1e-3)
-            # where the curve arrives at this number of flips
+            # where the curve reaches this number of flips
             assert heights[0] == pytest.approx(count / 60, abs=1e-3)
     assert _corners(chart.lines[-1].path)[0][1] == pytest.approx(summary["methods"][0]["n_correct"] / 60, abs=1e-3)
 
 
-def test_ticks_are_round_numbers_at_their_place(problem):
+def test_ticks_are_round_numbers_in_the_right_place(problem):
     chart = curve_chart(problem.summary())
     last = problem.summary()["flips"][-1]
     assert [tick.at for tick in chart.x_ticks] == [100 * int(tick.says) / last for tick in chart.x_ticks]

@@ -1,4 +1,4 @@
-"""Displays for notebooks: what they store, and what they draw."""
+"""Displays for notebooks: their attributes and drawings."""
 
 import dataclasses
 import re
@@ -25,7 +25,7 @@ def ax():
     plt.close(figure)
 
 
-def test_histogram_has_a_bar_per_bin_right_ones_below_wrong_ones(problem, ax):
+def test_histogram_stacks_wrong_predictions_on_correct_ones(problem, ax):
     certificates = problem.certificates()["exact"]
     display = RadiusHistogramDisplay.from_certificates(certificates, problem.y, ax=ax)
     heights = np.array([bar.get_height() for bar in ax.patches]).reshape(2, -1)
@@ -40,7 +40,7 @@ def test_histogram_has_a_bar_per_bin_right_ones_below_wrong_ones(problem, ax):
     assert display.ax_ is ax
 
 
-def test_histogram_without_truth_and_with_predictions_beyond_attack(problem):
+def test_histogram_works_without_truth_and_with_unattackable_predictions(problem):
     import matplotlib.pyplot as plt
 
     certificates = problem.certificates()["exact"]
@@ -53,7 +53,7 @@ def test_histogram_without_truth_and_with_predictions_beyond_attack(problem):
         RadiusHistogramDisplay.from_certificates(firm, [1, 2])
 
 
-def test_exact_certificate_and_exact_attack_meet(problem, ax):
+def test_exact_certificate_and_exact_attack_agree(problem, ax):
     certificates, attack = problem.certificates()["exact"], worst_flips(problem.model, problem.X)
     display = AttackDisplay.from_certificates(certificates, problem.y, attack, name="ridge", ax=ax)
     np.testing.assert_array_equal(display.certified_line_.get_ydata(), display.attacked_line_.get_ydata())
@@ -72,13 +72,13 @@ def test_a_looser_certificate_stays_below_the_attack(problem, ax):
     assert display.attacked_line_.get_color() == display.certified_line_.get_color()
 
 
-def test_another_unit_is_refused(problem, ax):
+def test_different_units_are_refused(problem, ax):
     attack = worst_flips(problem.model, problem.X, adversary=Adversary(groups=np.arange(100) % 10))
     with pytest.raises(ValueError, match="same test rows and in the same unit"):
         AttackDisplay.from_certificates(problem.certificates()["exact"], problem.y, attack, ax=ax)
 
 
-def test_certificates_show_themselves_in_a_notebook(problem):
+def test_certificates_have_a_notebook_display(problem):
     certificates = problem.certificates()["exact"]
     stated = Assumption("stated", {"text": "a < b"})
     named = dataclasses.replace(certificates, prediction=np.array(["<b>"] * 60), assumptions=(stated,))
@@ -95,7 +95,7 @@ def test_certificates_show_themselves_in_a_notebook(problem):
     assert "<td>0.123</td>" in measured
 
 
-def test_without_matplotlib_it_says_what_to_install(problem, monkeypatch):
+def test_without_matplotlib_the_error_says_what_to_install(problem, monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'flipproof\[plot\]'"):
         RadiusHistogramDisplay.from_certificates(problem.certificates()["exact"])

@@ -1,4 +1,4 @@
-"""The HTML report: everything is in it, it loads nothing, and what data says stays text."""
+"""The HTML report: it is complete, loads nothing, and shows data as plain text."""
 
 import dataclasses
 import json
@@ -34,7 +34,7 @@ class Page(HTMLParser):
             self.open.append(tag)
 
     def handle_endtag(self, tag):
-        if tag in {"path", "rect"}:  # closed where they begin
+        if tag in {"path", "rect"}:  # self-closing
             return
         assert self.open.pop() == tag
 
@@ -85,7 +85,7 @@ def test_sections_without_content_are_left_out(problem):
     assert "Outcome" not in text
 
 
-def test_it_loads_nothing(page):
+def test_the_page_loads_nothing(page):
     assert not page.of("img")
     assert not page.of("iframe")
     assert page.of("link") == [{"rel": "icon", "href": "data:,"}]
@@ -118,7 +118,7 @@ def test_hostile_strings_stay_text(hostile_summary):
     assert not set(block) & {"<", ">", "\u2028", "\u2029"}
 
 
-def test_accessible_names(page):
+def test_elements_have_accessible_names(page):
     assert page.of("html") == [{"lang": "en"}]
     labelled = {one["aria-labelledby"] for one in page.of("section")}
     assert labelled == {one["id"] for one in page.of("h2")}
@@ -130,7 +130,7 @@ def test_accessible_names(page):
 
 
 @pytest.mark.parametrize("scheme", [0, 1, 2])
-def test_contrast_of_text(scheme):
+def test_colours_meet_wcag_contrast(scheme):
     """WCAG AA: 4.5 for text, 3 for lines; light, dark and print."""
     style = files("flipproof.report").joinpath("templates", "report.css").read_text()
     block = re.findall(r":root \{(.*?)\}", style, re.DOTALL)[scheme]
@@ -144,7 +144,7 @@ def test_contrast_of_text(scheme):
         assert _contrast(colours[f"m{line}"], colours["paper"]) >= 3
 
 
-def test_a_large_test_set_makes_a_file_of_a_few_megabytes(problem):
+def test_a_large_test_set_gives_a_file_of_a_few_megabytes(problem):
     certificates = problem.certificates()["exact"]
     rows = np.arange(50_000) % 60
     named = ("prediction", "radius", "rival", "margin", "log_failure", "abstained", "witness")
@@ -157,7 +157,7 @@ def test_a_large_test_set_makes_a_file_of_a_few_megabytes(problem):
     assert len(summary["flips"]) <= 400
 
 
-def test_units_that_are_not_labels(problem):
+def test_units_other_than_labels_are_named(problem):
     annotators = problem.model.certify(problem.X, adversary=Adversary(groups=np.arange(100) % 20))
     assert "malicious annotators (% of 20)" in render_html(summarize({"exact": annotators}))
     radius = np.linspace(0.1, 0.5, 60)
@@ -169,14 +169,14 @@ def test_units_that_are_not_labels(problem):
 
 
 @pytest.mark.parametrize("rows", [0, 1])
-def test_next_to_no_predictions(problem, rows):
+def test_very_few_predictions_are_shown(problem, rows):
     certificates = problem.certificates()["exact"]
     named = ("prediction", "radius", "rival", "margin", "log_failure", "abstained", "witness")
     few = dataclasses.replace(certificates, **{name: getattr(certificates, name)[:rows] for name in named})
     Page(render_html(summarize({"exact": few}, y_true=problem.y[:rows])))
 
 
-def test_without_jinja_it_says_what_to_install(problem, monkeypatch):
+def test_without_jinja_the_error_says_what_to_install(problem, monkeypatch):
     from flipproof.report import html
 
     html._environment.cache_clear()

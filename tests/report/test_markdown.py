@@ -1,4 +1,4 @@
-"""The Markdown report: everything is in it, tables are tables, and what data says stays text."""
+"""The Markdown report: it is complete, tables are valid, and data is shown as plain text."""
 
 import html
 import re
@@ -50,13 +50,13 @@ def test_hostile_strings_stay_text(hostile_summary):
 @pytest.mark.parametrize(
     "text", [*HOSTILE, "- a", "+ a", "# a", "1. a", "12) a", "===", "---", "*a*", "_a_", "~~a~~", "\\"]
 )
-def test_escaped_text_is_shown_as_it_is(text):
+def test_escaped_text_is_displayed_unchanged(text):
     for before in ("", "# ", "- ", "| a |\n| --- |\n| "):
         rendered = MarkdownIt("commonmark").enable("table").render(before + escaped(text))
         assert " ".join(text.split()) in _shown(rendered)
 
 
-def test_figures_and_words_are_not_cluttered_with_escapes():
+def test_ordinary_numbers_and_words_are_not_escaped():
     assert escaped("86.3% of 1,000 (0.2%), --label kind") == "86.3% of 1,000 (0.2%), --label kind"
 
 

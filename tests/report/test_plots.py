@@ -1,4 +1,4 @@
-"""The display: what it stores, what it draws, and what it says without matplotlib."""
+"""The display: its attributes, its drawing, and its error without matplotlib."""
 
 import sys
 
@@ -50,7 +50,7 @@ def test_curve_is_certified_accuracy(problem, ax, method):
     assert display.line_.get_drawstyle().startswith("steps")
 
 
-def test_from_estimator_certifies_by_the_method_asked_for(problem, ax):
+def test_from_estimator_uses_the_given_method(problem, ax):
     model, X, y = problem
     display = CertifiedAccuracyDisplay.from_estimator(model, X, y, method="kl", ax=ax)
     np.testing.assert_array_equal(display.accuracy, certified_accuracy(y, model.certify(X, method="kl"), display.flips))
@@ -65,7 +65,7 @@ def test_from_estimator_takes_a_pipeline(problem, ax):
     assert display.clean_accuracy == pipeline.score(X, y)
 
 
-def test_top_axis_is_in_percent_of_the_training_set(problem, ax):
+def test_top_axis_is_a_percentage_of_the_training_set(problem, ax):
     model, X, y = problem
     model.fit(np.vstack([X] * 5)[:250], np.tile(y, 5)[:250])
     CertifiedAccuracyDisplay.from_estimator(model, X, y, ax=ax)
@@ -102,7 +102,7 @@ def test_axes_grow_with_a_longer_curve(problem, ax):
     assert right >= display.flips[-1]
 
 
-def test_another_training_set_does_not_fit_the_top_axis(problem, ax):
+def test_curves_of_different_training_sets_cannot_share_axes(problem, ax):
     model, X, y = problem
     CertifiedAccuracyDisplay.from_estimator(model, X, y, ax=ax)
     other = CertifiedRidgeClassifier(classes=range(3)).fit(X, y)
@@ -111,7 +111,7 @@ def test_another_training_set_does_not_fit_the_top_axis(problem, ax):
     assert len(ax.child_axes) == 1
 
 
-def test_annotators_are_counted_on_axes_of_their_own(problem, ax):
+def test_annotators_and_labels_cannot_share_axes(problem, ax):
     model, X, y = problem
     annotators = Adversary(groups=np.arange(100) % 20)
     display = CertifiedAccuracyDisplay.from_estimator(model, X, y, adversary=annotators, ax=ax)
@@ -122,7 +122,7 @@ def test_annotators_are_counted_on_axes_of_their_own(problem, ax):
         CertifiedAccuracyDisplay.from_estimator(model, X, y, ax=ax)
 
 
-def test_plot_again_elsewhere_with_another_name_and_colour(problem, ax):
+def test_a_display_can_be_plotted_again_with_another_name_and_colour(problem, ax):
     import matplotlib.pyplot as plt
 
     model, X, y = problem
@@ -136,7 +136,7 @@ def test_plot_again_elsewhere_with_another_name_and_colour(problem, ax):
     plt.close(display.figure_)
 
 
-def test_a_curve_that_no_labels_can_move_ends_at_the_training_set(ax):
+def test_an_unattackable_curve_ends_at_the_training_set_size(ax):
     X = np.arange(6.0)[:, None]
     # without an intercept a row of zeros gets no votes: the offset decides
     model = CertifiedRidgeClassifier(classes=[0, 1], fit_intercept=False).fit(X, [0, 0, 0, 1, 1, 1])
@@ -145,20 +145,20 @@ def test_a_curve_that_no_labels_can_move_ends_at_the_training_set(ax):
     np.testing.assert_array_equal(display.accuracy, np.full(7, 2 / 3))
 
 
-def test_no_correct_prediction_is_a_flat_curve(problem, ax):
+def test_no_correct_predictions_give_a_flat_curve(problem, ax):
     model, X, _ = problem
     wrong = (model.predict(X) + 1) % 3
     display = CertifiedAccuracyDisplay.from_estimator(model, X, wrong, ax=ax)
     np.testing.assert_array_equal(display.accuracy, [0, 0])
 
 
-def test_wrong_number_of_labels_is_said(problem, ax):
+def test_a_wrong_number_of_labels_is_refused(problem, ax):
     model, X, y = problem
     with pytest.raises(ValueError, match="one label per certificate"):
         CertifiedAccuracyDisplay.from_certificates(model.certify(X), y[:-1], ax=ax)
 
 
-def test_panels_side_by_side_need_no_pyplot(problem):
+def test_panels_do_not_need_pyplot(problem):
     import matplotlib.pyplot as plt
 
     model, X, y = problem
@@ -171,7 +171,7 @@ def test_panels_side_by_side_need_no_pyplot(problem):
 
 
 @pytest.mark.parametrize("how", ["from_estimator", "from_certificates", "plot"])
-def test_without_matplotlib_the_pip_command_is_named(problem, monkeypatch, how):
+def test_without_matplotlib_the_error_says_what_to_install(problem, monkeypatch, how):
     model, X, y = problem
     certificates = model.certify(X)
     ready = CertifiedAccuracyDisplay(

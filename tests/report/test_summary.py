@@ -1,4 +1,4 @@
-"""The summary: figures that agree with the metrics, headlines that are true, plain JSON and nothing else."""
+"""The summary: numbers that agree with the metrics, true headlines, plain JSON."""
 
 import dataclasses
 import datetime
@@ -35,7 +35,7 @@ def test_curves_and_tables_agree_with_the_metrics(problem):
     assert [row["class"] for row in summary["by_class"]["rows"]] == [0, 1, 2]
 
 
-def test_curve_has_every_number_of_flips_until_nothing_is_left(problem):
+def test_curve_covers_every_number_of_flips_until_nothing_is_certified(problem):
     summary = problem.summary()
     largest = int(problem.certificates()["exact"].radius.max())
     assert summary["flips"] == list(range(largest + 2))
@@ -45,7 +45,7 @@ def test_curve_has_every_number_of_flips_until_nothing_is_left(problem):
 
 
 @pytest.mark.parametrize("total", [1, 9, 10, 11, 60])
-def test_headline_is_the_largest_number_of_flips_that_ninety_percent_withstand(problem, total):
+def test_headline_is_the_largest_number_of_flips_certified_for_ninety_percent(problem, total):
     certificates = problem.certificates()["exact"]
     radius = np.random.default_rng(total).permutation(total) + 5
     few = dataclasses.replace(certificates, **{**_rows(certificates, np.arange(total)), "radius": radius})
@@ -59,7 +59,7 @@ def test_headline_is_the_largest_number_of_flips_that_ninety_percent_withstand(p
     )
 
 
-def test_headline_of_fragile_predictions_says_so(problem):
+def test_headline_says_when_predictions_are_fragile(problem):
     certificates = problem.certificates()["exact"]
     fragile = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 20, 3, 0))
     headline = summarize({"exact": fragile})["headline"]
@@ -69,7 +69,7 @@ def test_headline_of_fragile_predictions_says_so(problem):
     assert "50% of predictions" in summarize({"exact": half})["headline"]["text"]
 
 
-def test_an_abstention_never_stands(problem):
+def test_abstentions_are_never_certified(problem):
     certificates = problem.certificates()["exact"]
     silent = dataclasses.replace(certificates, abstained=np.ones(60, dtype=bool))
     summary = summarize({"exact": silent}, y_true=problem.y)
@@ -79,7 +79,7 @@ def test_an_abstention_never_stands(problem):
     assert summary["predictions"]["rows"][0]["abstained"] is True
 
 
-def test_annotators_and_restricted_adversaries_in_words(problem):
+def test_annotators_and_restricted_adversaries_are_described(problem):
     annotators = Adversary(groups=np.arange(100) // 2, allowed=[(0, 1)])
     certificates = problem.model.certify(problem.X, adversary=annotators)
     summary = summarize({"exact": certificates}, attack=worst_flips(problem.model, problem.X, adversary=annotators))
@@ -113,7 +113,7 @@ def test_methods_keep_their_assumptions_and_noise(problem):
         assert rendered.count("uses this only to leave out labels") == 2
 
 
-def test_predictions_that_nothing_overturns_are_counted_apart(problem):
+def test_unattackable_predictions_are_counted_separately(problem):
     certificates = problem.certificates()["exact"]
     firm = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 30, 100, certificates.radius))
     summary = summarize({"exact": firm}, y_true=problem.y)
@@ -132,7 +132,7 @@ def test_histogram_counts_every_prediction_once(problem):
         assert count == np.count_nonzero((certificates.radius >= left) & (certificates.radius < right))
 
 
-def test_the_most_fragile_come_first_with_the_labels_that_overturn_them(problem):
+def test_the_most_fragile_predictions_come_first_with_their_attacks(problem):
     attack = worst_flips(problem.model, problem.X)
     names = [f"row {k}" for k in range(60)]
     rows = problem.summary(test_ids=names, train_ids=np.arange(100) + 1000)["predictions"]["rows"]
@@ -150,7 +150,7 @@ def test_the_most_fragile_come_first_with_the_labels_that_overturn_them(problem)
             assert change == {"row": training_row + 1000, "old": problem.y_train[training_row], "new": new}
 
 
-def test_rows_that_an_attack_did_not_get_to_are_told_from_rows_that_withstood_it(problem):
+def test_unattempted_attacks_are_distinguished_from_failed_ones(problem):
     attack = worst_flips(problem.model, problem.X)
     tried, broken = np.arange(60) % 3 > 0, np.arange(60) % 3 > 1
     partial = dataclasses.replace(attack, attempted=tried, success=broken)
@@ -174,7 +174,7 @@ def test_an_attack_below_a_radius_is_counted_as_a_contradiction(problem):
     assert summarize({"exact": certificates}, attack=attack)["attack"]["n_contradictions"] == 0
 
 
-def test_long_lists_are_cut_and_say_so(problem):
+def test_long_lists_are_truncated_with_a_note(problem):
     certificates = problem.certificates()["exact"]
     many = dataclasses.replace(certificates, **_rows(certificates, np.arange(3000) % 60))
     listed = summarize({"exact": many}, test_ids=["x" * 1000] * 3000)["predictions"]
@@ -184,7 +184,7 @@ def test_long_lists_are_cut_and_say_so(problem):
     assert listed["rows"][-1]["radius"] <= np.sort(many.radius)[MOST_PREDICTIONS]
 
 
-def test_measured_radii(problem):
+def test_measured_radii_are_summarized(problem):
     certificates = problem.certificates()["exact"]
     radius = np.where(np.arange(60) == 7, np.inf, np.linspace(0.1, 0.5, 60))
     measured = dataclasses.replace(certificates, radius=radius, unit="l2", method="gaussian", noise=0.25)
@@ -196,7 +196,7 @@ def test_measured_radii(problem):
     assert from_json(to_json(summary)) == summary
 
 
-def test_without_truth_or_attack(problem):
+def test_truth_and_attack_are_optional(problem):
     summary = summarize(problem.certificates())
     assert summary["methods"][0]["correct_standing"] is None
     assert summary["by_class"]["kind"] == "prediction"
@@ -206,14 +206,14 @@ def test_without_truth_or_attack(problem):
     assert sum(row["n"] for row in summary["by_class"]["rows"]) == 60
 
 
-def test_no_predictions_at_all(problem):
+def test_empty_certificates_are_summarized(problem):
     none = dataclasses.replace(problem.certificates()["exact"], **_rows(problem.certificates()["exact"], np.arange(0)))
     summary = summarize({"exact": none}, y_true=[])
     assert summary["headline"]["text"] == "There are no predictions to certify."
     assert summary["predictions"] == {"total": 0, "rows": []}
 
 
-def test_a_saved_summary_is_read_as_it_was(problem):
+def test_a_saved_summary_is_read_unchanged(problem):
     facts = {
         "path": Path("a/b"),
         "day": datetime.date(2020, 1, 2),
@@ -250,19 +250,19 @@ def test_a_saved_summary_is_read_as_it_was(problem):
         ('{"format": "flipproof-report", "version": 2}', "checksum"),
     ],
 )
-def test_what_is_no_saved_summary_is_refused(text, message):
+def test_invalid_saved_summaries_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         from_json(text)
 
 
-def test_a_summary_that_was_changed_is_refused(problem):
+def test_a_modified_summary_is_refused(problem):
     saved = json.loads(to_json(problem.summary()))
     saved["methods"][0]["standing"][1] += 1
     with pytest.raises(ValueError, match="checksum"):
         from_json(json.dumps(saved))
 
 
-def test_what_does_not_belong_together_is_refused(problem):
+def test_inconsistent_inputs_are_refused(problem):
     exact, attack = problem.certificates(), worst_flips(problem.model, problem.X)
     annotators = problem.model.certify(problem.X, adversary=Adversary(groups=np.arange(100) % 10))
     with pytest.raises(ValueError, match="no certificates"):

@@ -1,4 +1,4 @@
-"""Summaries and tables: figures that agree with the metrics, and never claim more than was proved."""
+"""Summaries and tables: numbers that agree with the metrics and never claim more than was proved."""
 
 import dataclasses
 
@@ -37,7 +37,7 @@ def test_summary_agrees_with_the_metrics(problem):
         summary.n_train = 1
 
 
-def test_annotators_are_a_unit_of_their_own(problem):
+def test_annotators_are_reported_as_the_unit(problem):
     model, X, y = problem
     annotators = model.certify(X, adversary=Adversary(groups=np.arange(100) % 20))
     summary = summarize(y, [annotators], [0, 2])
@@ -47,14 +47,14 @@ def test_annotators_are_a_unit_of_their_own(problem):
         summarize(y, [annotators, model.certify(X)], [0])
 
 
-def test_worst_class_is_one_that_occurs(problem):
+def test_worst_class_occurs_in_the_truth(problem):
     model, X, y = problem
     rows = y != 2
     (method,) = summarize(y[rows], [model.certify(X[rows])], [0]).methods
     assert method.worst_recall == (certified_recall(y[rows], model.certify(X[rows]), [0])[0, :2].min(),)
 
 
-def test_a_class_that_the_learner_does_not_know_is_never_recalled(problem):
+def test_unknown_classes_have_recall_0(problem):
     model, X, y = problem
     (method,) = summarize(np.where(y == 2, 7, y), [model.certify(X)], FLIPS).methods
     assert method.worst_recall == (0, 0, 0)
@@ -93,7 +93,7 @@ def test_no_share_of_rows_is_rounded_up():
             assert float(percent(correct / m)[:-1]) * m <= 100 * correct + 1e-9
 
 
-def test_names_say_the_noise(problem):
+def test_names_include_the_noise(problem):
     model, X, y = problem
     assert method_name(model.certify(X, method="tight")) == "tight (q = 0.1)"
     auto = CertifiedRidgeClassifier("auto", classes=range(3)).fit(X, y)
@@ -101,5 +101,5 @@ def test_names_say_the_noise(problem):
     assert method_name(auto.certify(X[:3])) == "exact"
 
 
-def test_constant_classifier_says_the_most_frequent_class():
+def test_constant_classifier_predicts_the_most_frequent_class():
     assert constant_accuracy(["a", "b", "b", "c"]) == 0.5
