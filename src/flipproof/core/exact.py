@@ -26,7 +26,7 @@ from scipy.sparse import csr_array
 
 from flipproof.core.histograms import VoteHistogram
 from flipproof.core.powers import Powers
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, ceil_divide
 from flipproof.core.votes import GroupVotes
 
 #: Flips needed where no change of labels can overturn the prediction.
@@ -245,7 +245,7 @@ def _flips_by_sorting(histogram: VoteHistogram, moves: _Moves, lead: Integers) -
         at = rows, np.argmax(reach >= needed[:, None], axis=-1)
         gain, count = gains[at], labels[at]
         missing = needed - (reach[at] - gain * count)
-        fewest = np.cumsum(labels, axis=-1)[at] - count + _ceiling(missing, gain)
+        fewest = np.cumsum(labels, axis=-1)[at] - count + ceil_divide(missing, gain)
         flips[:, rival] = np.where(reach[:, -1] >= needed, fewest, UNREACHABLE)
     return flips
 
@@ -263,7 +263,7 @@ def _flips_by_levels(histogram: VoteHistogram, moves: _Moves, lead: Integers) ->
         middle = (low + high) // 2
         enough = tops.reach(middle) >= lead
         low, high = np.where(enough, middle, low), np.where(enough, high, middle)
-    flips = tops.labels(low + 1) + _ceiling(lead - tops.reach(low + 1), low)
+    flips = tops.labels(low + 1) + ceil_divide(lead - tops.reach(low + 1), low)
     return np.where(low > 0, flips, UNREACHABLE)
 
 
@@ -314,7 +314,3 @@ class _FromTheTop:
         once += np.where(moves.winner_to_rival, -of_winner, moves.winner_drained * of_winner)
         once += np.where(moves.rival_to_winner, -of_rival, moves.rival_drained * of_rival)
         return np.asarray(double * twice + once)
-
-
-def _ceiling(numerator: Integers, denominator: Integers) -> Integers:
-    return np.asarray(-(-numerator // np.maximum(denominator, 1)))

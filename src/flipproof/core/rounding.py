@@ -146,3 +146,8 @@ def chernoff_slack(t: Floats, vote_mass: Floats, n_labels: int, offset: Floats, 
     per_label = 4 * 24 * u
     per_mass = 4 * (18 * u + 2 * sum_error(n_levels)) + 64 * u
     return per_label * n_labels + per_mass * t * vote_mass + 8 * u * t * np.abs(offset)
+
+
+def ceil_divide(numerator: Integers, denominator: Integers) -> Integers:
+    """Return the quotients of integers, rounded up; a denominator below 1 counts as 1."""
+    return np.asarray(-(-numerator // np.maximum(denominator, 1)))

@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 
 from flipproof.core.exact import UNREACHABLE
 from flipproof.core.histograms import VoteHistogram
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, ceil_divide
 from flipproof.core.votes import GroupVotes
 
 #: Possible changes of training rows.
@@ -100,8 +100,8 @@ def _shortest_walk(sizes: Integers, counts: Integers, added: Integers, lead: Int
     reach, rows = np.cumsum(gains * counts, axis=-1), np.cumsum(counts, axis=-1)
     at = np.arange(len(lead)), np.argmax(reach >= lead[:, None], axis=-1)
     before, rows_before = reach[at] - gains[at] * counts[at], rows[at] - counts[at]
-    on_the_way = rows_before + _ceiling(lead - before, gains[at])
-    beyond = np.where(added > 0, rows[:, -1] + _ceiling(lead - reach[:, -1], added), UNREACHABLE)
+    on_the_way = rows_before + ceil_divide(lead - before, gains[at])
+    beyond = np.where(added > 0, rows[:, -1] + ceil_divide(lead - reach[:, -1], added), UNREACHABLE)
     return np.where(reach[:, -1] >= lead, on_the_way, beyond)
 
 
@@ -278,7 +278,3 @@ def _summed(counted: NDArray[np.generic]) -> Integers:
     sums = np.zeros((len(counted), counted.shape[1] + 1), dtype=np.int64)
     np.cumsum(counted, axis=1, out=sums[:, 1:])
     return sums
-
-
-def _ceiling(numerator: Integers, denominator: Integers) -> Integers:
-    return np.asarray(-(-numerator // np.maximum(denominator, 1)))
