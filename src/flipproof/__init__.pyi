@@ -1,0 +1,47 @@
+"""All public names, for type checkers and for `__init__.py`, which reads this file to import names on first use."""
+
+from . import attacks as attacks
+from . import checks as checks
+from . import core as core
+from . import datasets as datasets
+from . import experiments as experiments
+from . import features as features
+from . import smoothing as smoothing
+from . import streaming as streaming
+from . import tables as tables
+from .adversary import Adversary as Adversary
+from .assumptions import Assumption as Assumption
+from .auditing import Audit as Audit
+from .auditing import audit as audit
+from .certificates import Certificates as Certificates
+from .core.noise import FeatureNoise as FeatureNoise
+from .core.noise import JointNoise as JointNoise
+from .core.noise import LabelFlip as LabelFlip
+from .displays import AttackDisplay as AttackDisplay
+from .displays import CertifiedAccuracyDisplay as CertifiedAccuracyDisplay
+from .displays import RadiusHistogramDisplay as RadiusHistogramDisplay
+from .learners.base import LabelLinearClassifier as LabelLinearClassifier
+from .learners.cluster import CertifiedClusterClassifier as CertifiedClusterClassifier
+from .learners.collective_certificates import collective_certify as collective_certify
+from .learners.forest import CertifiedForestClassifier as CertifiedForestClassifier
+from .learners.kernel import CertifiedKernelClassifier as CertifiedKernelClassifier
+from .learners.neighbors import CertifiedNeighborsClassifier as CertifiedNeighborsClassifier
+from .learners.partition import CertifiedPartitionClassifier as CertifiedPartitionClassifier
+from .learners.pipeline import certify as certify
+from .learners.propagation import CertifiedPropagationClassifier as CertifiedPropagationClassifier
+from .learners.ridge import CertifiedRidgeClassifier as CertifiedRidgeClassifier
+from .learners.ridge import LabelDependenceWarning as LabelDependenceWarning
+from .learners.selection import select_on_trusted as select_on_trusted
+from .metrics import certified_accuracy as certified_accuracy
+from .metrics import certified_recall as certified_recall
+from .smoothing import SmoothedClassifier as SmoothedClassifier
+from .streaming import StreamingKernelClassifier as StreamingKernelClassifier
+from .streaming import StreamingRidgeClassifier as StreamingRidgeClassifier
+
+__version__: str
+
+#: The module of each public name.
+PUBLIC_NAMES: dict[str, str]
+
+#: Public subpackages, reachable as attributes: ``flipproof.attacks.worst_flips``.
+PUBLIC_SUBPACKAGES: tuple[str, ...]
