@@ -10,6 +10,7 @@ from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.dummy import DummyClassifier
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.exceptions import NotFittedError
 from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.model_selection import GridSearchCV
@@ -152,6 +153,17 @@ def test_the_learner_receives_frames_texts_and_sparse_features_unconverted():
     texts = [f"{name} {name} thing" for name in y]
     words = SmoothedClassifier(make_pipeline(CountVectorizer(), LogisticRegression()), 0.3, **QUICK).fit(texts, y)
     assert (words.predict(["ant thing", "bee"]) == ["ant", "bee"]).all()
+
+
+def test_test_features_are_what_the_models_get():
+    X, y, Z, _ = blobs(2)
+    frame = pd.DataFrame(Z, columns=["a", "b"])
+    labels = SmoothedClassifier(LogisticRegression(), 0.3, **QUICK)
+    with pytest.raises(NotFittedError):
+        labels.test_features(frame)
+    assert labels.fit(pd.DataFrame(X, columns=["a", "b"]), y).test_features(frame) is frame
+    features = SmoothedClassifier(LogisticRegression(), FeatureNoise(0.5), **QUICK).fit(X, y)
+    np.testing.assert_array_equal(features.test_features(Z.tolist()), Z)
 
 
 def test_features_are_certified_in_the_l2_norm():

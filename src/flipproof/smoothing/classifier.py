@@ -282,12 +282,25 @@ class SmoothedClassifier(LabelsInMemory):
         if adversary is not None and radius_unit(self.noise_) != "labels":
             raise ValueError(f"An adversary who changes labels needs noise on labels. Got {self.noise_!r} instead.")
         guarantee = resolved_guarantee(self.method if method is None else method, self.noise_, name)
-        Z = self._test_rows(X)
+        Z = self.test_features(X)
         n_rows = _num_samples(Z)
         n_statements = max(n_rows, 1) if self.confidence_over == "batch" else 1
         alpha = error_rate(self.confidence, n_statements, name)
         selection, estimation = self._votes(Z, self._n_samples, self._reach(guarantee, n_statements))
         return self._certificates(bound_votes(selection, estimation, alpha), guarantee, adversary, powers)
+
+    def test_features(self, X: Any) -> Any:
+        """Return test rows as the models that vote on them get them: checked, and as floats if the noise needs them."""
+        check_is_fitted(self)
+        if not _noises_features(self.noise_):
+            if hasattr(self, "n_features_in_") and not hasattr(X, "iloc") and getattr(X, "ndim", 0) != 2:
+                X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)  # a single row must be 2-D
+            validate_data(self, X, skip_check_array=True, reset=False)
+            if _num_samples(X) == 0:
+                raise ValueError("X must have at least one test row. Got 0 rows instead.")
+            return X
+        self._refuse_sparse(X)
+        return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _certificates(
         self, found: VoteBounds, guarantee: str, adversary: Adversary | None, powers: Powers
@@ -323,8 +336,7 @@ class SmoothedClassifier(LabelsInMemory):
         )
 
     def _selection(self, X: Any) -> Integers:
-        check_is_fitted(self)
-        votes, _ = self._votes(self._test_rows(X), n_samples=0)
+        votes, _ = self._votes(self.test_features(X), n_samples=0)
         return votes
 
     def _votes(self, Z: Any, n_samples: int, reach_text: str = "") -> tuple[Integers, Integers]:
@@ -371,17 +383,6 @@ class SmoothedClassifier(LabelsInMemory):
                 raise ValueError(f"At least two training rows are needed. Got n_samples={len(labels)} instead.")
         check_classification_targets(labels)
         return X, labels
-
-    def _test_rows(self, X: Any) -> Any:
-        if not _noises_features(self.noise_):
-            if hasattr(self, "n_features_in_") and not hasattr(X, "iloc") and getattr(X, "ndim", 0) != 2:
-                X = check_array(X, dtype=None, ensure_all_finite=False, estimator=self)  # a single row must be 2-D
-            validate_data(self, X, skip_check_array=True, reset=False)
-            if _num_samples(X) == 0:
-                raise ValueError("X must have at least one test row. Got 0 rows instead.")
-            return X
-        self._refuse_sparse(X)
-        return validate_data(self, X, dtype=np.float64, reset=False)
 
     def _refuse_sparse(self, X: Any) -> None:
         if issparse(X):
