@@ -2,12 +2,21 @@
 
 import numpy as np
 import pytest
-from enumeration import all_labellings, flips_to_change, least_cost, possible_attacks, scores_after
+from enumeration import all_labellings, flips_to_change, least_cost, possible_attacks, random_powers, scores_after
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from flipproof.core.exact import UNREACHABLE, flips_to_overturn, leads, radius_from_flips
+from flipproof.core.exact import (
+    UNREACHABLE,
+    flips_to_overturn,
+    groups_to_overturn,
+    leads,
+    most_useful_changes,
+    radius_from_flips,
+)
 from flipproof.core.histograms import VoteHistogram
+from flipproof.core.powers import Rights
+from flipproof.core.votes import GroupVotes
 
 
 def by_sorting(votes, labels, K):
@@ -144,3 +153,53 @@ def test_many_classes_and_some_possible_changes(share):
         assert flips[rival] == (found[0] + 1 if found.size else UNREACHABLE)
         reached += found.size > 0
     assert reached >= 2
+
+
+def powers_over(labels, K, trusted=None, allowed=None, groups=None):
+    """The same powers, in class codes."""
+    transitions = ~np.eye(K, dtype=bool)
+    if allowed is not None:
+        transitions[:] = False
+        transitions[tuple(np.transpose(allowed))] = True
+    codes = None if groups is None else np.unique(groups, return_inverse=True)[1]
+    return Rights(transitions).over(labels, trusted, codes)
+
+
+@pytest.mark.parametrize("which", range(8))  # combinations of trusted labels, possible changes and annotators
+def test_the_most_useful_changes_are_the_best_of_all_attacks(which):
+    rng = np.random.default_rng(which)
+    for _ in range(40):
+        n, K, n_units = int(rng.integers(1, 6)), int(rng.integers(2, 5)), int(rng.integers(0, 4))
+        votes, labels = rng.integers(-4, 9, size=n), rng.integers(K, size=n)
+        limits = random_powers(rng, n, K, which)
+        winner, rival = rng.permutation(K)[:2]
+        found = most_useful_changes(votes, labels, winner, rival, powers_over(labels, K, **limits), n_units)
+        attacked = labels.copy()
+        attacked[found.rows] = found.labels
+        attacks, cost = possible_attacks(labels, K, **limits)
+        margin = np.subtract(*scores_after(attacks, votes, np.zeros(K, dtype=int))[:, [winner, rival]].T)
+        mine = np.flatnonzero((attacks == attacked).all(axis=1))
+        assert mine.size == 1  # the adversary can make these changes
+        assert cost[mine] <= n_units
+        assert margin[mine] == margin[cost <= n_units].min()
+        unchanged = margin[(attacks == labels).all(axis=1)]
+        assert found.gains.sum() == unchanged - margin[mine]
+        np.testing.assert_array_equal(found.votes, votes[found.rows])
+        assert set(found.units) == set(range(len(set(found.units))))
+        by_unit = np.bincount(found.units, weights=found.gains)
+        assert np.all(np.diff(by_unit) <= 0)  # largest gains first
+
+
+def test_the_lowest_rows_come_first_among_equal_gains():
+    labels, votes = np.zeros(5, dtype=int), np.array([1, 3, 3, 1, 3])
+    found = most_useful_changes(votes, labels, 0, 1, powers_over(labels, 2), 2)
+    assert found.rows.tolist() == [1, 2]
+    assert found.gains.tolist() == [6, 6]
+
+
+def test_groups_without_labels_overturn_nothing():
+    nobody = np.zeros(0, dtype=np.int64)
+    none = np.zeros((1, 0), dtype=np.int64)
+    votes = GroupVotes(positive=none, negative=none, label=nobody, first_cell=nobody)
+    flips = groups_to_overturn(votes, np.array([0]), np.array([[0, 5]]), ~np.eye(2, dtype=bool))
+    assert flips.tolist() == [[UNREACHABLE, UNREACHABLE]]

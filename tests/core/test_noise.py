@@ -4,7 +4,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from flipproof.core.noise import LabelFlip, divergence_upper
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip, divergence_upper
 
 
 @pytest.mark.parametrize(("q", "K"), [(1e-12, 2), (0.1, 2), (0.3, 3), (0.89, 10), (0.499999999, 2)])
@@ -60,3 +60,64 @@ def test_sample_has_the_stated_probabilities():
         assert np.all(np.abs(share - expected) < 5 * np.sqrt(0.21 / 50_000))
     with pytest.raises(ValueError, match="codes from 0 to 3"):
         LabelFlip(0.3, 4).sample([4], np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(("q", "K"), [(0.1, 2), (0.3, 3), (1e-12, 3)])
+def test_divergence_is_that_of_the_enumerated_noises(q, K):
+    noise, labels, others = LabelFlip(q).with_classes(K), np.array([0, 1, 1]), np.array([0, 0, 1])
+    noisy, chances = noise.support(labels)
+    again, other_chances = noise.support(others)
+    np.testing.assert_array_equal(noisy, again)
+    assert math.fsum(chances) == pytest.approx(1, abs=1e-15)
+    enumerated = math.fsum(chances * np.log(chances / other_chances))
+    assert noise.divergence(labels, others) == pytest.approx(enumerated, rel=1e-9)
+    assert 0 <= noise.divergence(labels, labels) <= np.finfo(float).tiny  # rounded up
+
+
+def test_too_many_noisy_labels_are_not_enumerated():
+    with pytest.raises(ValueError, match=r"2\^100 noisy copies"):
+        LabelFlip(0.1, 2).support(np.zeros(100, dtype=int))
+
+
+def test_noise_below_the_smallest_is_refused():
+    with pytest.raises(ValueError, match="and at least"):
+        LabelFlip(1e-300, 2)
+
+
+def test_divergence_of_feature_noise_is_rounded_up():
+    rng = np.random.default_rng(0)
+    X, moved = rng.normal(size=(2, 20, 3))
+    exact = sum((Fraction(a) - Fraction(b)) ** 2 for a, b in zip(X.flat, moved.flat, strict=True))
+    exact /= 2 * Fraction(0.3) ** 2
+    assert exact < Fraction(FeatureNoise(0.3).divergence(X, moved)) < exact * (1 + Fraction(1, 10**12))
+
+
+def test_feature_noise_has_the_stated_deviation():
+    noisy = FeatureNoise(0.3).sample(np.full((1000, 100), 2.0), np.random.default_rng(0))
+    # five standard errors of a mean and of a deviation
+    assert abs(noisy.mean() - 2) < 5 * 0.3 / np.sqrt(noisy.size)
+    assert abs(noisy.std() - 0.3) < 5 * 0.3 / np.sqrt(2 * noisy.size)
+
+
+def test_divergences_of_independent_noises_add_up():
+    X, codes = np.zeros((3, 2)), np.array([0, 1, 2])
+    moved, changed = X + 0.5, np.array([0, 1, 1])
+    noise = JointNoise(LabelFlip(0.2), FeatureNoise(0.7)).with_classes(3)
+    parts = FeatureNoise(0.7).divergence(X, moved) + LabelFlip(0.2, 3).divergence(codes, changed)
+    joint = noise.divergence((X, codes), (moved, changed))
+    assert parts <= joint <= parts * (1 + 1e-14)
+    sampled = noise.sample((X, codes), np.random.default_rng(0))
+    rng = np.random.default_rng(0)
+    np.testing.assert_array_equal(sampled[0], noise.features.sample(X, rng))
+    np.testing.assert_array_equal(sampled[1], noise.labels.sample(codes, rng))
+
+
+def test_added_rows_have_no_divergence():
+    for noise in (LabelFlip(0.1, 2), FeatureNoise(1.0)):
+        with pytest.raises(ValueError, match="same shape"):
+            noise.divergence(np.zeros(2, dtype=int), np.zeros(3, dtype=int))
+
+
+def test_joint_noise_needs_both_kinds_in_order():
+    with pytest.raises(ValueError, match="a LabelFlip and a FeatureNoise"):
+        JointNoise(FeatureNoise(1.0), LabelFlip(0.1))

@@ -145,3 +145,9 @@ def _bad(function, units):
         return y + units * np.spacing(y)
 
     return wrong
+
+
+@pytest.mark.parametrize(("x", "exponent"), [(3 * 2.0**-1000, 1990), (3 * 2.0**1000, -1990), (0.75, 1023), (1.0, 0)])
+def test_scaling_is_exact_even_if_the_power_of_two_overflows(x, exponent):
+    assert Fraction(float(scale(x, exponent))) == Fraction(x) * Fraction(2) ** exponent
+    np.testing.assert_array_equal(scale(np.array([x, x]), np.array([exponent, 0])), [scale(x, exponent), x])
