@@ -90,12 +90,12 @@ class OffsetsByClassBalance(Parzen):
 
 
 class DependsOnCompany(Parzen):
-    def votes_on(self, Z):
+    def label_free_votes(self, Z, held):
         return dense_votes(self.label_free_weights(Z - Z.mean(axis=0)), self.precision_)
 
 
 class DependsOnOrder(Parzen):
-    def votes_on(self, Z):
+    def label_free_votes(self, Z, held):
         return dense_votes(self.label_free_weights(Z - Z[:1]), self.precision_)
 
 
@@ -228,7 +228,8 @@ class Overstates(Parzen):
 
     def certify(self, X, method=None, adversary=None):
         certificates = super().certify(X, method, adversary)
-        powers = [] if adversary is None else [name for name, value in vars(adversary).items() if value is not None]
+        names = ("trusted", "groups", "allowed")
+        powers = [name for name in names if getattr(adversary, name, None) is not None]
         if certificates.method != self.of or " ".join(powers) != self.against:
             return certificates
         return replace(certificates, radius=np.maximum(certificates.radius + self.by, 0))

@@ -1,4 +1,4 @@
-"""Adversary: which labels can be changed and to what, translated to the labels of a fit."""
+"""Adversary: which labels or rows can be changed and to what, translated to the labels of a fit."""
 
 from __future__ import annotations
 
@@ -10,34 +10,52 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.assumptions import MOST_CHANGES, Assumption, change_values, changes_in_words
-from flipproof.core.powers import Powers, Rights, Scope
+from flipproof.core.powers import CHANGES, Powers, Rights, Scope
 from flipproof.core.rounding import Integers
+from flipproof.parameters import check_parameter, one_of
 from flipproof.values import as_mask, as_names, as_values, distinct, positions
+
+#: What an adversary who changes rows may do.
+ROW_CHANGES = {
+    "rows": "may add, remove or replace rows",
+    "insertions": "may add rows",
+    "removals": "may remove rows",
+}
 
 
 @dataclass(frozen=True, eq=False)
 class Adversary:
-    """Which training labels an attacker can change, and to what; by default any label to any class.
+    """What an attacker can change in the training data; by default any label to any class.
 
     Parameters
     ----------
+    changes : {"labels", "rows", "insertions", "removals"}, default="labels"
+        ``"labels"``: the labels of training rows. ``"rows"``: whole training rows; each change adds a row with any
+        features and label, removes a row, or replaces one. ``"insertions"``: rows can only be added. ``"removals"``:
+        rows can only be removed. Changes of rows need a learner that was fitted with ``reference=...``.
     trusted : booleans of shape (n,), optional
-        True for training rows whose labels cannot be changed.
+        True for training rows whose labels cannot be changed; if rows can be changed, for rows that cannot be removed
+        or replaced.
     groups : array of shape (n,), optional
         The annotator of each training row, as numbers, strings, bytes or booleans without missing values. The radius
-        then counts malicious annotators, each of whom may change all of their labels. Annotators are compared by
-        value: 1 and 1.0 are the same annotator, and so are equal strings in arrays of different width.
+        then counts malicious annotators, each of whom may change all of their labels. If rows can be changed, it is the
+        source of each row, and the radius counts malicious sources: each may replace (or remove) all of its rows, but
+        adds none. Names are compared by value: 1 and 1.0 are the same annotator, and so are equal strings in arrays of
+        different width.
     allowed : iterable of pairs of classes, optional
         The only possible changes, as (old, new): ``[("ham", "spam")]`` means that ham may be relabelled as spam, and
-        nothing else may change.
+        nothing else may change. Only for changes of labels.
 
     Examples
     --------
     >>> from flipproof import Adversary
     >>> Adversary(groups=["ann", "bob", "ann"], allowed=[(1, 0)])
     <Adversary: labels of 2 annotators, changes 1 -> 0 only>
+    >>> Adversary(changes="removals", trusted=[True, False, False])
+    <Adversary: may remove rows, 1 rows trusted>
     """
 
+    changes: str = "labels"
     trusted: Any = None
     groups: Any = None
     allowed: Any = None
@@ -46,13 +64,33 @@ class Adversary:
         for name, check in (("trusted", _trusted_mask), ("groups", _group_names), ("allowed", _class_pairs)):
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else check(given))
+        check_parameter("Adversary", "changes", self.changes, one_of(*CHANGES))
+        if self.changes_rows and self.allowed is not None:
+            raise ValueError(
+                f"Adversary(allowed=...) limits changes of labels, but changes={self.changes!r}: an added or replaced "
+                "row may have any label. Omit allowed, or use changes='labels'."
+            )
+        if self.changes == "insertions" and self.groups is not None:
+            raise ValueError(
+                "Adversary(groups=...) needs changes='rows' or 'removals' where rows can be changed: there is no limit "
+                "to the number of rows that a source could add."
+            )
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether whole rows can be changed, not only labels."""
+        return self.changes != "labels"
 
     def __repr__(self) -> str:
-        parts = []
+        unit, parts = "row" if self.changes_rows else "label", []
+        if self.changes_rows:
+            parts.append(ROW_CHANGES[self.changes])
         if self.trusted is not None:
-            parts.append(f"{np.count_nonzero(self.trusted)} labels trusted")
+            n_trusted = int(np.count_nonzero(self.trusted))
+            parts.append(f"{n_trusted} {unit}s trusted")
         if self.groups is not None:
-            parts.append(f"labels of {len(distinct(self.groups)[0])} annotators")
+            owners = "sources" if self.changes_rows else "annotators"
+            parts.append(f"{unit}s of {len(distinct(self.groups)[0])} {owners}")
         if self.allowed is not None:
             parts.append(f"changes {changes_in_words(self.allowed[:MOST_CHANGES], len(self.allowed))} only")
         return f"<Adversary: {', '.join(parts) or 'may change any label to any class'}>"
@@ -107,7 +145,8 @@ def powers_of(
 ) -> Powers:
     """Translate an adversary into class codes; refuse one that does not match the training rows.
 
-    A label that is trusted, missing, or of a class without an allowed change cannot be changed.
+    A label that is trusted, missing, or of a class without an allowed change cannot be changed. A trusted row cannot be
+    removed.
     """
     check_adversary(adversary, len(codes))
     rights = rights_of(adversary, classes)
@@ -120,8 +159,14 @@ def powers_of(
 def rights_of(adversary: Adversary | None, classes: NDArray[Any]) -> Rights:
     """Translate the changes that an adversary may make into class codes; by default any class to any other."""
     if adversary is None or adversary.allowed is None:
-        return Rights(~np.eye(len(classes), dtype=bool))
+        return Rights(~np.eye(len(classes), dtype=bool), "labels" if adversary is None else adversary.changes)
     return Rights(possible_changes(adversary.allowed, classes))
+
+
+def refuse_row_changes(adversary: Adversary | None, what: str, remedy: str) -> None:
+    """Refuse an adversary who changes rows, which `what` does not cover."""
+    if isinstance(adversary, Adversary) and adversary.changes_rows:
+        raise ValueError(f"{what} covers changed labels only. Got Adversary(changes={adversary.changes!r}): {remedy}")
 
 
 def check_adversary(adversary: Adversary | None, n_rows: int) -> None:
@@ -151,14 +196,18 @@ def assumed_limits(
 ) -> list[Assumption]:
     """Return the limits that an adversary is assumed to have; `trusted` is (number trusted, number of labels)."""
     found: list[Assumption] = []
-    if trusted is not None:
+    if trusted is not None and scope.changes == "labels":
         found.append(Assumption("trusted-labels", {"n_trusted": trusted[0], "n_labels": trusted[1]}))
+    elif trusted is not None:
+        found.append(Assumption("trusted-rows", {"n_trusted": trusted[0], "n_rows": trusted[1]}))
     if allowed is not None:
         found.append(Assumption("changes-allowed", change_values(allowed)))
         if method in ("kl", "tight", "gap"):
             found.append(Assumption("changes-partly-used", {"method": method}))
-    if scope.group_sizes is not None:
+    if scope.group_sizes is not None and scope.changes == "labels":
         found.append(Assumption("annotators", {"n_annotators": scope.n_touchable}))
+    elif scope.group_sizes is not None:
+        found.append(Assumption("sources", {"n_sources": scope.n_touchable, "changes": scope.changes}))
     return found
 
 

@@ -262,6 +262,30 @@ def _changes_allowed(changes: tuple[tuple[Any, Any], ...], n_changes: int) -> st
     return f"Labels can be changed only in these ways: {changes_in_words(changes, n_changes)}."
 
 
+def _rows_changed(changes: str) -> str:
+    added = "Added rows may have any finite features and any of the classes."
+    if changes == "removals":
+        return "Only whole training rows may be removed: all other rows and the test row are as given."
+    if changes == "insertions":
+        return f"Only whole training rows may be added: all given rows and the test row are as given. {added}"
+    return f"Whole training rows may be added, removed or replaced: the test row is as given. {added}"
+
+
+def _sources(n_sources: int, changes: str) -> str:
+    power = "replace or remove" if changes == "rows" else "remove"
+    return (
+        f"The radius counts sources, of which {n_sources:,} have rows to change. A malicious source may {power} all of "
+        "its own rows, and adds no further rows."
+    )
+
+
+def _reference_shared(n_shared: int, n_rows: int) -> str:
+    return (
+        f"{n_shared:,} of the {n_rows:,} training rows have the same features as a row of the reference. Their votes "
+        "may be changed or removed; the reference is assumed to keep these rows."
+    )
+
+
 def _assignments(parameters: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters)
 
@@ -276,8 +300,23 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "Only training features may be changed: labels, the number of rows and the test row are as given."
     ),
     "divergence-only": "The training data may be changed only in ways that the divergence of the noise covers.",
+    "rows-changed": _rows_changed,
+    # what the geometry was learned from
+    "reference-fixed": (
+        "Everything except the votes was learned from a reference of {n_reference:,} rows, without labels. Nobody may "
+        "have changed the reference."
+    ),
+    "reference-shared": _reference_shared,
+    "rows-lower-bound": (
+        "The radius in rows is a lower bound: no row that could be added is known to have the largest possible vote."
+    ),
     # what the adversary cannot do
     "trusted-labels": "{n_trusted:,} of the {n_labels:,} training labels are trusted: nobody can change them.",
+    "trusted-rows": (
+        "{n_trusted:,} of the {n_rows:,} training rows are trusted: nobody can remove or replace them. An adversary "
+        "who may add rows can still add some."
+    ),
+    "sources": _sources,
     "changes-allowed": _changes_allowed,
     "changes-partly-used": _partly_used,
     "annotators": (

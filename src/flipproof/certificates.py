@@ -21,7 +21,10 @@ from flipproof.values import column_of
 METHODS = ("exact", "tight", "kl")
 
 #: Units in which a radius is an integer count; in all other units it is a real number.
-COUNTED_UNITS = ("labels", "annotators")
+COUNTED_UNITS = ("labels", "annotators", "rows", "sources")
+
+#: Counted units of changes to whole training rows.
+ROW_UNITS = ("rows", "sources")
 
 
 #: Number of rows in the table that a notebook shows.
@@ -60,12 +63,16 @@ class Certificates:
         The classes, in the order of `witness`.
     assumptions : tuple of Assumption
         The assumptions under which the certificates hold; ``str`` returns the sentence of each.
-    unit : {"labels", "annotators", "l2", "divergence"}
-        What the radius counts or measures. "l2": the norm of the change of the whole training matrix; "divergence":
+    unit : {"labels", "annotators", "rows", "sources", "l2", "divergence"}
+        What the radius counts or measures. "rows": rows that are added, removed or replaced; "sources": sources whose
+        rows are replaced or removed. "l2": the norm of the change of the whole training matrix; "divergence":
         the divergence of the noise, in nats, for a custom measure.
     n_touchable : int
-        How many labels (or annotators) the adversary can change. The radius equals this number where no attack can
-        change the prediction.
+        How many labels (or annotators) the adversary can change, or how many rows (or sources) can be removed. Radii in
+        rows may be larger, since rows can be added.
+    unlimited : booleans of shape (m,)
+        True where no attack can change the prediction. The radius there is `n_touchable`, or the number of rows that
+        are not trusted if rows can be added.
     adversary : Adversary or None
         The adversary as given to `certify`. None: any label may be changed to any class, except that a learner fitted
         to rows in blocks uses the trusted labels and annotators of its `fit`, as listed in `assumptions`.
@@ -85,12 +92,16 @@ class Certificates:
     assumptions: tuple[Assumption, ...]
     unit: str = "labels"
     n_touchable: int = -1
+    unlimited: NDArray[np.bool_] | None = None
     adversary: Adversary | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
         if self.n_touchable < 0:  # not given: every label can be changed
             object.__setattr__(self, "n_touchable", self.n_train)
+        if self.unlimited is None:
+            reached = self.radius >= self.n_touchable if self.unit in COUNTED_UNITS else np.isinf(self.radius)
+            object.__setattr__(self, "unlimited", np.asarray(reached) & ~self.abstained)
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -110,13 +121,18 @@ class Certificates:
     @property
     def n_units(self) -> int:
         """The total that a radius is a share of: all training labels, or all annotators who can change any."""
-        return self.n_train if self.unit == "labels" else self.n_touchable
+        return self.n_train if self.unit in ("labels", "rows") else self.n_touchable
+
+    @property
+    def rows_can_be_added(self) -> bool:
+        """Whether the adversary may add training rows, so that radii may exceed the number of rows."""
+        return self.unit == "rows" and self.adversary is not None and self.adversary.changes != "removals"
 
     def __repr__(self) -> str:
         median = np.median(self.radius) if len(self) else 0
         if self.unit in COUNTED_UNITS:
             middle = f", median radius {int(median)}" if len(self) else ""
-            middle += f" of {self.n_touchable} {self.unit}"
+            middle += f" of {self.n_train if self.unit == 'rows' else self.n_touchable} {self.unit}"
         else:
             middle = f", median radius {significant(median)} ({self.unit})" if len(self) else f" ({self.unit})"
         abstained = f", {np.count_nonzero(self.abstained)} abstained" if self.abstained.any() else ""
@@ -213,6 +229,8 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
             f"{promised} an attacker who targets this row changes the training data by up to "
             f"{significant(certificates.radius[row])} in {measured}. The rival class is {rival}."
         )
+    if certificates.unit in ROW_UNITS:
+        return _sentence_about_rows(certificates, row, prediction, rival, promised)
     radius, n = int(certificates.radius[row]), certificates.n_touchable
     labels = "training labels" if n == certificates.n_train else "changeable training labels"
     if radius >= n:
@@ -225,6 +243,29 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
         attack = f"an attacker who targets this row changes any {radius:,} of the {n:,} {labels} ({share}) {how}"
     else:
         attack = f"any {radius:,} of the {n:,} annotators target this row and change all of their labels {how}"
+    return f"{promised} {attack}. The rival class is {rival}."
+
+
+#: What happens to the rows under attack, by the adversary's changes.
+DONE_TO_ROWS = {
+    "rows": "are added, removed or replaced",
+    "insertions": "are added, with any features and labels",
+    "removals": "are removed",
+}
+
+
+def _sentence_about_rows(certificates: Certificates, row: int, prediction: str, rival: str, promised: str) -> str:
+    assert certificates.adversary is not None
+    radius, n, changes = int(certificates.radius[row]), certificates.n_touchable, certificates.adversary.changes
+    if certificates.unlimited is not None and certificates.unlimited[row]:
+        attack = f"No {certificates.unit} that {DONE_TO_ROWS[changes]} can change the prediction."
+        return f"Test row {row} is predicted as {prediction}. {attack}"
+    if certificates.unit == "sources":
+        power = "replace or remove" if changes == "rows" else "remove"
+        attack = f"any {radius:,} of the {n:,} sources target this row and {power} all of their rows"
+    else:
+        beside = f"beside the {certificates.n_train:,} given ones" if changes == "insertions" else f"of {n:,}"
+        attack = f"any {radius:,} training rows {beside} {DONE_TO_ROWS[changes]}"
     return f"{promised} {attack}. The rival class is {rival}."
 
 
@@ -247,6 +288,8 @@ def method_name(certificates: Certificates) -> str:
 FLIPS_NAMES = {
     "labels": "changed labels",
     "annotators": "malicious annotators",
+    "rows": "changed rows",
+    "sources": "malicious sources",
     "l2": "change of the training features (l2 norm)",
     "divergence": "divergence of the noise (nats)",
 }

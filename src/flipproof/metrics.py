@@ -93,9 +93,7 @@ Booleans = NDArray[np.bool_]
 
 def is_unlimited(certificates: Certificates) -> Booleans:
     """Return which predictions no attack can change."""
-    if certificates.unit in COUNTED_UNITS:
-        return np.asarray(certificates.radius >= certificates.n_touchable) & ~certificates.abstained
-    return np.isinf(certificates.radius)
+    return np.asarray(certificates.unlimited)
 
 
 def n_certified(certificates: Certificates, flips: Any, among: Booleans | None = None) -> list[int]:
@@ -112,7 +110,8 @@ def n_reaching(radii: NDArray[Any], flips: ArrayLike) -> Integers:
 def least_change(certificates: Certificates) -> float:
     """Return the smallest possible change: one label or annotator, or the smallest positive float."""
     if certificates.unit in COUNTED_UNITS:
-        return min(1, certificates.n_touchable)  # if nothing can be changed, no prediction is fragile
+        # if nothing can be changed, no prediction is fragile
+        return 1 if certificates.rows_can_be_added else min(1, certificates.n_touchable)
     return float(np.nextafter(0.0, 1.0))
 
 
@@ -127,7 +126,7 @@ def curve_flips(certificates: list[Certificates]) -> list[Any]:
     if main.unit not in COUNTED_UNITS:
         beyond = 1.02 * largest or 1.0
         return [float(radius) for radius in np.linspace(0.0, beyond, CURVE_POINTS)]
-    last = min(int(largest) + 1, main.n_units)
+    last = int(largest) + 1 if main.rows_can_be_added else min(int(largest) + 1, main.n_units)
     return [int(flips) for flips in np.unique(np.linspace(0, last, CURVE_POINTS).round().astype(np.int64))]
 
 
@@ -137,7 +136,7 @@ def table_flips(certificates: list[Certificates]) -> list[Any]:
     if main.unit not in COUNTED_UNITS:
         step = round_number(largest / TABLE_COLUMNS) if largest > 0 else 1.0
         return [float(f"{step * k:.6g}") for k in range(int(largest / step) + 1)]
-    last = min(max(largest, 1), main.n_units)
+    last = max(largest, 1) if main.rows_can_be_added else min(max(largest, 1), main.n_units)
     for digits in ((1, 2, 5), (1, 5), (1,)):
         columns = [digit * 10**power for power in range(10) for digit in digits if digit * 10**power <= last]
         if len(columns) <= TABLE_COLUMNS:

@@ -20,7 +20,7 @@ GOOD = {
     "radius": np.array([0, 5]),
     "margin": np.array([0, 7]),
     "log_failure": np.array([np.nan, -3.0]),
-    "n_touchable": 5,
+    "most": 5,
 }
 
 
@@ -94,7 +94,7 @@ class NotANumber(LabelLinearClassifier):
     def fit_without_labels(self, X):
         pass
 
-    def votes_on(self, Z):
+    def label_free_votes(self, Z, held):
         return dense_votes(np.full((len(Z), self.n_rows_), np.nan), self.precision_)
 
 

@@ -8,8 +8,8 @@ import pytest
 
 from flipproof.core.exact import UNREACHABLE, leads
 from flipproof.core.histograms import VoteHistogram
+from flipproof.core.powers import CHANGES
 from flipproof.core.rows import (
-    ROW_CHANGES,
     NearestRows,
     neighbor_changes_to_overturn,
     row_changes_to_overturn,
@@ -76,7 +76,7 @@ def own_levels(histogram):
     return VoteHistogram(histogram.values[:, used], histogram.counts[:, :, used], histogram.n_levels)
 
 
-@pytest.mark.parametrize("changes", ROW_CHANGES)
+@pytest.mark.parametrize("changes", CHANGES[1:])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_every_row_attack_on_separable_votes(changes, n_classes):
     rng = np.random.default_rng(n_classes)
@@ -192,7 +192,7 @@ def nearest_of(state, depth=None):
     )
 
 
-@pytest.mark.parametrize("changes", ROW_CHANGES)
+@pytest.mark.parametrize("changes", CHANGES[1:])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_every_row_attack_on_nearest_neighbours(changes, n_classes):
     rng = np.random.default_rng(20 + n_classes)
@@ -219,7 +219,7 @@ def test_every_row_attack_on_nearest_neighbours(changes, n_classes):
     assert found > 40
 
 
-@pytest.mark.parametrize("changes", ROW_CHANGES)
+@pytest.mark.parametrize("changes", CHANGES[1:])
 def test_a_few_nearest_rows_decide_small_numbers_of_changes(changes):
     rng = np.random.default_rng(3)
     decided = 0

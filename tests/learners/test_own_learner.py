@@ -126,7 +126,7 @@ def test_a_learner_without_its_two_methods_says_which_are_missing():
 class FastParzenWindow(ParzenWindow):
     """The same votes, but for all test rows at once."""
 
-    def votes_on(self, Z):
+    def label_free_votes(self, Z, held):
         alpha = np.exp(-cdist(Z, self.rows_)) - 0.3
         if self.kind == "sparse":
             return sparse_votes(csr_array(np.where(alpha > -0.2, alpha, 0)), self.precision_, self.n_rows_)
@@ -166,7 +166,7 @@ def test_rows_that_a_learner_keeps_are_a_copy_however_it_votes():
 
 
 class TooLoud(ParzenWindow):
-    def votes_on(self, Z):
+    def label_free_votes(self, Z, held):
         return DenseVotes(np.full((len(Z), self.n_rows_), 2.0**self.precision_), np.zeros(len(Z), dtype=np.int64))
 
 

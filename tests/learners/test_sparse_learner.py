@@ -42,7 +42,7 @@ class NearestNeighbours(LabelLinearClassifier):
     def fit_without_labels(self, X):
         self._X = X
 
-    def votes_on(self, Z):
+    def label_free_votes(self, Z, held):
         distance = np.abs(Z[:, None, :] - self._X[None]).sum(axis=2)
         nearest = np.argsort(distance, axis=1, kind="stable")[:, :NEIGHBOURS]
         votes = np.zeros(distance.shape)

@@ -80,7 +80,7 @@ class Problem:
         """Return a random adversary; the kinds take turns, and the last combines all."""
         changes = list(itertools.permutations(self.classes.tolist(), 2))
         n = len(self.first)
-        powers = {
+        powers: dict[str, Any] = {
             "trusted": self.rng.random(n) < 0.4,
             "allowed": [changes[i] for i in self.rng.permutation(len(changes))[: len(changes) // 2]],
             "groups": self.rng.integers(n // 2 + 1, size=n),
@@ -470,7 +470,7 @@ def _check_certificates(
 
 
 def _spoken(adversary: Adversary | None) -> str:
-    powers = {} if adversary is None else vars(adversary)
+    powers: dict[str, Any] = {} if adversary is None else vars(adversary)
     given = ", ".join(f"{name}={np.asarray(value).tolist()}" for name, value in powers.items() if value is not None)
     return f"Adversary({given})"
 

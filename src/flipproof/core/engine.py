@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.core.exact import flips_to_overturn, groups_to_overturn, leads, radius_from_flips
+from flipproof.core.exact import UNREACHABLE, flips_to_overturn, groups_to_overturn, leads, radius_from_flips
 from flipproof.core.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.core.histograms import VoteHistogram
 from flipproof.core.invariants import check_certificates, check_counts, check_winners, require
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Scope
 from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rows import row_changes_to_overturn, sources_to_overturn
 from flipproof.core.tails import find_witness, log_failures_upper, mean_offset_lower
 from flipproof.core.votes import EstimatedScores, GroupVotes
 
@@ -25,35 +26,44 @@ ESTIMATED_ROWS = 4096
 
 @dataclass(frozen=True)
 class BlockCertificates:
-    """Certificates of a block of test rows, in class codes and grid units."""
+    """Certificates of a block of test rows, in class codes and grid units.
+
+    `unlimited` is True where it is known that nothing the adversary can do overturns the prediction.
+    """
 
     winner: Integers
     rival: Integers
     radius: Integers
+    unlimited: NDArray[np.bool_]
     margin: Integers
     log_failure: Floats
     witness: Floats
     noise: Floats
 
-    def check(self, n_touchable: int) -> None:
+    def check(self, scope: Scope) -> None:
         """Check that these certificates are consistent."""
-        check_certificates(self.winner, self.rival, self.radius, self.margin, self.log_failure, n_touchable)
+        most = None if scope.can_add_rows else scope.n_touchable
+        check_certificates(self.winner, self.rival, self.radius, self.margin, self.log_failure, most)
 
 
 @dataclass(frozen=True)
 class CertifiedBlock:
-    """Certificates of a block of test rows, and the grid of each row."""
+    """Certificates of a block of test rows, and the grid of each row.
+
+    `is_attained` is False if it is not known whether an attack with one more change exists.
+    """
 
     found: BlockCertificates
     exponent: Integers
+    is_attained: bool = True
 
 
 def check_blocks(
-    blocks: Sequence[CertifiedBlock], n_touchable: int, predicted: Integers, is_decided: NDArray[np.bool_]
+    blocks: Sequence[CertifiedBlock], scope: Scope, predicted: Integers, is_decided: NDArray[np.bool_]
 ) -> None:
     """Check that certificates are consistent, and agree with the predictions where the estimate decides them."""
     for block in blocks:
-        block.found.check(n_touchable)
+        block.found.check(scope)
     certified = np.concatenate([block.found.winner for block in blocks])
     require(np.all((certified == predicted) | ~is_decided), "certify and predict name different classes")
 
@@ -120,25 +130,58 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> 
     `histogram` holds the votes of the changeable labels; the votes of all other labels are part of `offsets`.
     """
     transitions = None if scope.can_change_to_anything else scope.transitions
-    return _exact_certificates(
+    return exact_certificates(
         histogram.scores + offsets,
         lambda winner, lead: flips_to_overturn(histogram, winner, lead, transitions),
-        scope.n_touchable,
+        scope,
     )
 
 
 def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) -> BlockCertificates:
     """Certify a block against whole groups of labels by the exact radius (M10); `scores` include all labels."""
-    return _exact_certificates(
+    return exact_certificates(
         scores,
         lambda winner, lead: groups_to_overturn(votes, winner, lead, scope.transitions),
-        scope.n_touchable,
+        scope,
     )
 
 
-def _exact_certificates(
-    scores: Integers, to_overturn: Callable[[Integers, Integers], Integers], n_touchable: int
+def certify_rows(histogram: VoteHistogram, offsets: Integers, limit: Integers, scope: Scope) -> BlockCertificates:
+    """Certify a block against added, removed or replaced training rows by the exact radius (M12).
+
+    `histogram` holds the votes of the rows that can be removed; the votes of all others are part of `offsets`. `limit`
+    is the largest vote of any row on each test row.
+    """
+    check_counts(histogram.counts.sum(axis=2), scope.n_changeable)
+    return exact_certificates(
+        histogram.scores + offsets,
+        lambda winner, lead: row_changes_to_overturn(histogram, winner, lead, limit, scope.changes),
+        scope,
+    )
+
+
+def certify_sources(
+    votes: GroupVotes, cell_rows: Integers, scores: Integers, limit: Integers, scope: Scope
 ) -> BlockCertificates:
+    """Certify a block against sources that replace or remove all of their rows (M12); `scores` include all rows.
+
+    `cell_rows` is the number of rows in each cell of `votes`.
+    """
+    return exact_certificates(
+        scores,
+        lambda winner, lead: sources_to_overturn(votes, cell_rows, winner, lead, limit, scope.changes),
+        scope,
+    )
+
+
+def exact_certificates(
+    scores: Integers, to_overturn: Callable[[Integers, Integers], Integers], scope: Scope
+) -> BlockCertificates:
+    """Certify a block, given the scores and a function that returns how many changes let each class win.
+
+    The function gets the winner of each row and the leads, :func:`flipproof.core.exact.leads`; UNREACHABLE means that
+    no number of changes suffices.
+    """
     winner = winners(scores)
     rows, lead = np.arange(len(winner)), leads(scores, winner)
     check_winners(lead, winner)
@@ -147,7 +190,8 @@ def _exact_certificates(
     return BlockCertificates(
         winner=winner,
         rival=rival,
-        radius=radius_from_flips(needed[rows, rival], n_touchable),
+        radius=radius_from_flips(needed[rows, rival], scope.unlimited_radius),
+        unlimited=needed[rows, rival] == UNREACHABLE,
         margin=scores[rows, winner] - scores[rows, rival],
         log_failure=np.full(len(winner), np.nan),
         witness=np.full(scores.shape, np.nan),
@@ -196,6 +240,7 @@ def _certify_with_noise(
         winner=winner,
         rival=rival,
         radius=deployed_radius(bounds[at_rival], method, noise, histogram.n_labels),
+        unlimited=np.zeros(len(winner), dtype=bool),
         margin=scores[np.arange(len(winner)), winner] - scores[at_rival],
         log_failure=bounds[at_rival],
         witness=witness,

@@ -176,9 +176,9 @@ def _largest_first(gains: Integers, count: int) -> Integers:
     return np.asarray(kept[np.lexsort((kept, -gains[kept]))])
 
 
-def radius_from_flips(flips: Integers, n_touchable: int) -> Integers:
-    """Return the radius: one less than the flips needed, or `n_touchable` if no number of flips suffices."""
-    return np.where(flips == UNREACHABLE, n_touchable, flips - 1)
+def radius_from_flips(flips: Integers, unlimited: int) -> Integers:
+    """Return the radius: one less than the flips needed, or `unlimited` if no number of flips suffices."""
+    return np.where(flips == UNREACHABLE, unlimited, flips - 1)
 
 
 class _Moves:

@@ -163,7 +163,7 @@ def block_rows(n_votes: int, n_classes: int, precision: int, budget: int, held: 
     else:  # whole rows of votes are sorted
         tile = n_votes
         numbers_per_row = 10 * n_votes + (3 * n_classes + 24) * levels
-    return max(1, min(budget // (8 * (numbers_per_row + held)), NUMBERS_AT_A_TIME // (tile + held)))
+    return max(1, min(budget // (8 * (numbers_per_row + held)), NUMBERS_AT_A_TIME // max(tile + held, 1)))
 
 
 def tile_rows(n_classes: int, levels: int) -> int:
@@ -174,7 +174,7 @@ def tile_rows(n_classes: int, levels: int) -> int:
 def possible_levels(precision: int, n_train: int) -> int:
     """Return how many levels a histogram may have; it depends only on the learner."""
     all_levels = 2 ** (precision + 1)
-    return all_levels if levels_are_shared(precision, n_train) else whole_runs(min(all_levels, n_train))
+    return all_levels if levels_are_shared(precision, n_train) else whole_runs(min(all_levels, max(n_train, 1)))
 
 
 def histogram(source: VoteSource, codes: Integers, n_classes: int, precision: int) -> VoteHistogram:
@@ -212,6 +212,24 @@ def changeable_part(both: VoteHistogram, n_classes: int) -> tuple[VoteHistogram,
     if both.counts.shape[1] == n_classes:
         return both, np.zeros((len(both.counts), n_classes), dtype=np.int64)
     return VoteHistogram(both.values, both.counts[:, :n_classes], both.n_levels), both.scores[:, n_classes:]
+
+
+def clip_levels(source: VoteSource, share: float, precision: int) -> Integers:
+    """Return, for each test row, the size of vote that this share of all votes other than 0 do not exceed (M14).
+
+    It is an order statistic: some vote has this size, if any vote is not 0. Otherwise it is 1.
+    """
+    counted = histogram(source, np.zeros(source.n_train, dtype=np.int64), 1, precision)
+    size = np.broadcast_to(np.abs(counted.values), counted.counts[:, 0].shape)
+    counts = np.where(size > 0, counted.counts[:, 0], 0)
+    order = np.argsort(size, axis=1, kind="stable")
+    upto = np.cumsum(np.take_along_axis(counts, order, axis=1), axis=1)
+    if not upto.size:
+        return np.ones(len(size), dtype=np.int64)
+    wanted = np.ceil(np.round(share * upto[:, -1:], 6))  # 0.07 * 100 is slightly above 7
+    at = np.argmax(upto >= np.maximum(wanted, 1), axis=1)
+    found = np.take_along_axis(size, np.take_along_axis(order, at[:, None], axis=1), axis=1)[:, 0]
+    return np.where(upto[:, -1] > 0, found, 1)
 
 
 def levels_are_shared(precision: int, n_train: int) -> bool:
@@ -262,6 +280,8 @@ def _own_histogram(votes: Integers, codes: Integers, n_classes: int, levels: int
     `votes` and `codes` have one line per test row; a label coded as -1 creates a level but is not counted.
     """
     rows = len(votes)
+    if votes.shape[1] == 0:  # no training rows: one level for vote 0
+        votes, codes = np.zeros((rows, 1), dtype=np.int64), np.full((rows, 1), -1)
     order = np.argsort(votes, axis=1, kind="stable")
     in_order = np.take_along_axis(votes, order, axis=1)
     is_new = np.diff(in_order, axis=1, prepend=in_order[:, :1]) > 0

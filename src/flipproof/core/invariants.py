@@ -72,10 +72,11 @@ def check_winners(lead: Integers, winner: Integers) -> None:
 
 
 def check_certificates(
-    winner: Integers, rival: Integers, radius: Integers, margin: Integers, log_failure: Floats, n_touchable: int
+    winner: Integers, rival: Integers, radius: Integers, margin: Integers, log_failure: Floats, most: int | None
 ) -> None:
-    """Check certificates whose radii count labels or annotators; the adversary can change `n_touchable` of them."""
-    require(np.all((radius >= 0) & (radius <= n_touchable)), f"a radius is not between 0 and {n_touchable}")
+    """Check certificates whose radii are counts: at most `most`, the number of things that can be changed, if any."""
+    require(np.all(radius >= 0), "a radius is negative")
+    require(most is None or np.all(radius <= most), f"a radius is above {most}")
     require(np.all(rival != winner), "a rival is the predicted class itself")
     require(np.all(margin >= 0), "a margin is negative")
     require(np.all(np.isnan(log_failure) | (log_failure <= 0)), "a probability is above 1")

@@ -364,9 +364,30 @@ class Whitening:
         """
         basis = np.empty((len(X), len(self.basis_exponent)), dtype=np.float32)
         basis[:, self.rank :] = 2.0 ** (HALF_BITS - 1)
-        for rows in chunks(len(X)):
-            basis[rows, : self.rank] = to_grid(self.coordinates(X[rows]), self.basis_exponent[: self.rank], HALF_BITS)
+        with np.errstate(over="ignore"):  # rows far outside the range that the grid was made for are clipped
+            for rows in chunks(len(X)):
+                coordinates = self.coordinates(X[rows])
+                basis[rows, : self.rank] = to_grid(coordinates, self.basis_exponent[: self.rank], HALF_BITS)
         return basis
+
+    @property
+    def largest_basis(self) -> Floats:
+        """The largest size of a number in each column of a basis."""
+        largest = np.full(len(self.basis_exponent), 2.0**HALF_BITS - 1)
+        largest[self.rank :] = 2.0 ** (HALF_BITS - 1)
+        return largest
+
+    def rows_beyond(self, signs: Floats) -> Floats:
+        """Return rows of features whose coordinates are far outside the range of the basis, with these signs.
+
+        The rotation has full column rank, so there is such a row for any signs, up to rounding: check its basis.
+        """
+        matrix = (self.rotation.high + self.rotation.low * 2.0**-self.rotation.bits) * power_of_two(
+            -self.rotation.exponent
+        )
+        ends = scale(np.full(self.rank, 2.0 ** (HALF_BITS + 1)), -self.basis_exponent[: self.rank])
+        integers = on_one_thread(lambda: np.linalg.lstsq(matrix.T, (signs * ends).T, rcond=None)[0].T)
+        return np.asarray(self.grid.midpoint + scale(np.rint(integers) + self.grid.mean, -self.grid.exponent))
 
     def leverage(self, basis: NDArray[np.float32]) -> float:
         """Return the largest squared length of these rows of U."""

@@ -1,4 +1,4 @@
-"""Which training labels an adversary can change, and to what, in class codes (M10).
+"""Which training labels or rows an adversary can change, and to what, in class codes (M10, M12).
 
 `Rights` are general rules: how a label can be changed, given its class and whether it is trusted. `Powers` apply these
 rules to the labels of given rows, a block or all of them. A `Scope` summarises powers over all labels by counts. The
@@ -15,6 +15,10 @@ from numpy.typing import NDArray
 
 from flipproof.core.rounding import Integers
 
+#: What an adversary may change: the labels of the training rows; rows, each change an addition, a removal or a
+#: replacement; or only one of these.
+CHANGES = ("labels", "rows", "insertions", "removals")
+
 
 @dataclass(frozen=True)
 class Rights:
@@ -23,79 +27,98 @@ class Rights:
     Attributes
     ----------
     transitions : booleans of shape (K, K)
-        Whether a label can be changed from one class (row) to another (column); False on the diagonal.
+        Whether a label can be changed from one class (row) to another (column); False on the diagonal. All others are
+        True if rows may be changed.
+    changes : {"labels", "rows", "insertions", "removals"}
+        What may be changed.
     """
 
     transitions: NDArray[np.bool_]
+    changes: str = "labels"
 
     @cached_property
     def can_leave(self) -> NDArray[np.bool_]:
-        """Whether labels of each class can be changed, shape (K,)."""
+        """Whether labels (or rows) of each class can be changed, shape (K,)."""
+        if self.changes != "labels":
+            return np.ones(len(self.transitions), dtype=bool)
         return np.asarray(self.transitions.any(axis=1))
 
     def over(self, codes: Integers, fixed: NDArray[np.bool_] | None = None, groups: Integers | None = None) -> Powers:
         """Return the powers over the labels of some rows; `fixed` labels are trusted or missing."""
         changeable = self.can_leave[codes]
-        return Powers(changeable if fixed is None else changeable & ~fixed, self.transitions, groups)
+        return Powers(changeable if fixed is None else changeable & ~fixed, self.transitions, groups, self.changes)
 
     def scope(self, counts: Integers) -> Scope:
         """Return the scope over the labels that are not trusted, counted by class, or by group and class."""
         changeable = np.where(self.can_leave, counts, 0)
         if counts.ndim == 1:
-            return Scope(self.transitions, int(changeable.sum()))
+            return Scope(self.transitions, int(changeable.sum()), changes=self.changes)
         sizes = changeable.sum(axis=1)
-        return Scope(self.transitions, int(sizes.sum()), sizes[sizes > 0])
+        return Scope(self.transitions, int(sizes.sum()), sizes[sizes > 0], self.changes)
 
 
 @dataclass(frozen=True)
 class Powers:
-    """How an adversary can change the training labels of some rows, in class codes.
+    """How an adversary can change the training labels of some rows, or the rows themselves, in class codes.
 
     Attributes
     ----------
     changeable : booleans of shape (n,)
-        Whether a label can be changed.
+        Whether a label can be changed, or a row removed and replaced.
     transitions : booleans of shape (K, K)
         Whether a label can be changed from one class (row) to another (column); False on the diagonal.
     groups : integers of shape (n,) or None
-        The group of each label, if the adversary controls whole groups.
+        The group of each label or row, if the adversary controls whole groups.
+    changes : {"labels", "rows", "insertions", "removals"}
+        What may be changed.
     """
 
     changeable: NDArray[np.bool_]
     transitions: NDArray[np.bool_]
     groups: Integers | None
+    changes: str = "labels"
 
     @cached_property
     def scope(self) -> Scope:
         """The summary of these powers by counts."""
         if self.groups is None:
-            return Scope(self.transitions, int(np.count_nonzero(self.changeable)))
+            return Scope(self.transitions, int(np.count_nonzero(self.changeable)), changes=self.changes)
         sizes = np.bincount(self.groups[self.changeable])
-        return Scope(self.transitions, int(sizes.sum()), sizes[sizes > 0])
+        return Scope(self.transitions, int(sizes.sum()), sizes[sizes > 0], self.changes)
 
 
 @dataclass(frozen=True)
 class Scope:
-    """Summary of an adversary's powers: how many labels can be changed, and to what, but not which ones.
+    """Summary of an adversary's powers: how many labels or rows can be changed, and to what, but not which ones.
 
     Attributes
     ----------
     transitions : booleans of shape (K, K)
         Whether a label can be changed from one class (row) to another (column); False on the diagonal.
     n_changeable : int
-        Number of labels that can be changed.
+        Number of labels that can be changed, or of rows that are not trusted.
     group_sizes : integers or None
-        Number of changeable labels of each group that has any, if the adversary controls whole groups.
+        Number of changeable labels or rows of each group that has any, if the adversary controls whole groups.
+    changes : {"labels", "rows", "insertions", "removals"}
+        What may be changed.
     """
 
     transitions: NDArray[np.bool_]
     n_changeable: int
     group_sizes: Integers | None = None
+    changes: str = "labels"
 
     @property
     def unit(self) -> str:
         """What a radius counts."""
-        return "labels" if self.group_sizes is None else "annotators"
+        if self.changes == "labels":
+            return "labels" if self.group_sizes is None else "annotators"
+        return "rows" if self.group_sizes is None else "sources"
+
+    @property
+    def can_add_rows(self) -> bool:
+        """Whether rows can be added: there is no limit to their number, so a radius may exceed every count of rows."""
+        return self.changes in ("rows", "insertions") and self.group_sizes is None
 
     @property
     def can_change_to_anything(self) -> bool:
@@ -104,8 +127,15 @@ class Scope:
 
     @property
     def n_touchable(self) -> int:
-        """Number of labels, or groups, that can be changed."""
+        """Number of labels, groups, or rows that can be changed or removed."""
+        if self.changes == "insertions":
+            return 0
         return self.n_changeable if self.group_sizes is None else len(self.group_sizes)
+
+    @property
+    def unlimited_radius(self) -> int:
+        """The radius of a prediction that nothing can overturn; where rows can be added, any number would be true."""
+        return self.n_changeable if self.can_add_rows else self.n_touchable
 
     def groups_within(self, n_labels: Integers) -> Integers:
         """Return how many groups have at most `n_labels` changeable labels in total, even if they are the largest.

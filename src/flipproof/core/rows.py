@@ -38,9 +38,6 @@ from flipproof.core.histograms import VoteHistogram
 from flipproof.core.rounding import Integers, ceil_divide
 from flipproof.core.votes import GroupVotes
 
-#: Possible changes of training rows.
-ROW_CHANGES = ("rows", "insertions", "removals")
-
 
 def row_changes_to_overturn(
     histogram: VoteHistogram, winner: Integers, lead: Integers, largest_vote: Integers, changes: str

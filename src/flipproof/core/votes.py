@@ -9,7 +9,7 @@ histogram of (vote, label), :mod:`flipproof.core.histograms`.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, TypeAlias
 
 import numpy as np
@@ -43,6 +43,11 @@ class VoteSource(Protocol):
         """The grid of each test row: a vote k represents the weight ``k * 2**-exponent``."""
         ...
 
+    @property
+    def limit(self) -> Integers | None:
+        """The largest size of a vote on each test row, by any row that could be a training row; None if unknown."""
+        ...
+
     def unrounded(self, start: int, stop: int) -> Floats:
         """Return new numbers whose nearest integers (ties to even) are the votes of training rows start to stop."""
         ...
@@ -54,12 +59,13 @@ class ProductVotes:
 
     `basis` holds integers that fit into float32, and `coefficients` integers times a power of two, of few enough bits
     that every dot product is exact in float64: the votes do not depend on the order of summation, hence not on threads,
-    blocks or partitions.
+    blocks or partitions. Votes beyond the `limit` of a test row, if there is one, are clipped to it.
     """
 
     coefficients: Floats
     basis: NDArray[np.float32]
     exponent: Integers
+    limit: Integers | None = None
 
     def __post_init__(self) -> None:
         check_finite(self.coefficients)
@@ -71,11 +77,12 @@ class ProductVotes:
 
     def unrounded(self, start: int, stop: int) -> Floats:
         """Return the products for training rows start to stop, one line per test row."""
-        return np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
+        votes = np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
+        return votes if self.limit is None else _clip(votes, self.limit)
 
     def in_tiles(self, size: int, at_a_time: int) -> Iterator[Tile]:
         """Yield the products of runs of test rows and training rows; they reuse one buffer, as allocation is slow."""
-        n_rows, size = len(self.coefficients), min(size, self.n_train)
+        n_rows, size = len(self.coefficients), max(min(size, self.n_train), 1)
         tile, products = np.empty((size, self.basis.shape[1])), np.empty(min(at_a_time, n_rows) * size)
         for start, stop in tiles(self.n_train, size):
             some = tile[: stop - start]
@@ -83,27 +90,32 @@ class ProductVotes:
             for first, last in tiles(n_rows, at_a_time):
                 out = products[: (last - first) * len(some)].reshape(last - first, len(some))
                 votes = np.matmul(self.coefficients[first:last], some.T, out=out)
+                if self.limit is not None:
+                    _clip(votes, self.limit[first:last])
                 yield slice(first, last), slice(start, stop), votes
 
     def on_rows(self, start: int, stop: int) -> ProductVotes:
         """Return the votes on some of the test rows."""
-        return ProductVotes(self.coefficients[start:stop], self.basis, self.exponent[start:stop])
+        limit = None if self.limit is None else self.limit[start:stop]
+        return ProductVotes(self.coefficients[start:stop], self.basis, self.exponent[start:stop], limit)
 
     def of(self, basis: NDArray[np.float32]) -> ProductVotes:
         """Return the votes of other training rows."""
-        return ProductVotes(self.coefficients, basis, self.exponent)
+        return replace(self, basis=basis)
 
 
 @dataclass(frozen=True)
 class DenseVotes:
     """Votes in memory, one line per test row; integers in float64.
 
-    `offsets`, if given, are those of the deployed rule: floats of shape (rows, classes), in grid units.
+    `offsets`, if given, are those of the deployed rule: floats of shape (rows, classes), in grid units. No vote exceeds
+    `limit`, if there is one.
     """
 
     votes: Floats
     exponent: Integers
     offsets: Floats | None = None
+    limit: Integers | None = None
 
     def __post_init__(self) -> None:
         check_votes(self.votes, LARGEST_PRECISION)
@@ -132,12 +144,15 @@ class SparseVotes:
         Largest number of votes that a test row of this learner can have, in any block.
     offsets : floats of shape (rows, classes), optional
         Offsets of the deployed rule, in grid units.
+    limit : integers of shape (rows,), optional
+        No vote on a test row exceeds it.
     """
 
     votes: csr_array
     exponent: Integers
     most_per_row: int
     offsets: Floats | None = None
+    limit: Integers | None = None
 
     def __post_init__(self) -> None:
         check_votes(self.votes.data, LARGEST_PRECISION)
@@ -154,7 +169,7 @@ class SparseVotes:
 
 def dense_votes(weights: Floats, precision: int, offsets: Floats | None = None) -> DenseVotes:
     """Round the weights of all training rows to votes, on a grid set by the largest weight of each test row."""
-    exponent = _row_exponent(np.abs(weights).max(axis=1, initial=0.0), precision)
+    exponent = row_exponents(np.abs(weights).max(axis=1, initial=0.0), precision)
     return DenseVotes(to_grid(weights, exponent[:, None], precision), exponent, _on_grid(offsets, exponent))
 
 
@@ -164,10 +179,33 @@ def sparse_votes(weights: csr_array, precision: int, most_per_row: int, offsets:
     row_of_each = np.repeat(np.arange(weights.shape[0]), np.diff(weights.indptr))
     largest = np.zeros(weights.shape[0])
     np.maximum.at(largest, row_of_each, np.abs(weights.data))
-    exponent = _row_exponent(largest, precision)
+    exponent = row_exponents(largest, precision)
     rounded = to_grid(weights.data, exponent[row_of_each], precision)
     votes = csr_array((rounded, weights.indices, weights.indptr), shape=weights.shape)
     return SparseVotes(votes, exponent, most_per_row, _on_grid(offsets, exponent))
+
+
+def clipped(source: VoteSource, limit: Integers) -> VoteSource:
+    """Return the votes, clipped to -limit and limit on each test row (M14).
+
+    Limits are integers, so clipping before or after rounding to votes gives the same votes.
+    """
+    if isinstance(source, ProductVotes):
+        return replace(source, limit=limit)
+    if isinstance(source, SparseVotes):
+        row_of_each = np.repeat(limit, np.diff(source.votes.indptr))
+        votes = source.votes.copy()
+        votes.data = np.clip(votes.data, -row_of_each, row_of_each)
+        return replace(source, votes=votes, limit=limit)
+    if isinstance(source, DenseVotes):
+        return replace(source, votes=_clip(source.votes.copy(), limit), limit=limit)
+    raise TypeError(f"Votes must be ProductVotes, DenseVotes or SparseVotes. Got {type(source).__name__} instead.")
+
+
+def _clip(votes: Floats, limit: Integers) -> Floats:
+    """Clip the votes on each test row in place."""
+    most = limit[:, None].astype(np.float64)
+    return np.clip(votes, -most, most, out=votes)
 
 
 def _on_grid(offsets: Floats | None, exponent: Integers) -> Floats | None:
@@ -178,7 +216,7 @@ def _on_grid(offsets: Floats | None, exponent: Integers) -> Floats | None:
         return scale(offsets - offsets.max(axis=1, keepdims=True), exponent[:, None])
 
 
-def _row_exponent(largest: Floats, precision: int) -> Integers:
+def row_exponents(largest: Floats, precision: int) -> Integers:
     """Return the grid on which the largest weight of a row uses all bits; 0 for a row of zeros."""
     check_finite(largest)
     return np.where(largest > 0, grid_exponent(largest, precision), 0)
@@ -227,8 +265,17 @@ def group_votes(
 ) -> GroupVotes:
     """Add up the votes of every group; `groups` numbers the group of each training row."""
     members = np.flatnonzero(changeable)
-    cells, cell_of_member = np.unique(groups[members] * n_classes + codes[members], return_inverse=True)
+    cells, cell_of_member = group_cells(codes, n_classes, groups, changeable)
     return grouped(votes_by_cell(source, members, cell_of_member, len(cells)), cells, n_classes)
+
+
+def group_cells(
+    codes: Integers, n_classes: int, groups: Integers, changeable: NDArray[np.bool_]
+) -> tuple[Integers, Integers]:
+    """Return the cells of changeable rows, a group and a class each, and the position of each row's cell."""
+    numbers = groups[changeable] * n_classes + codes[changeable]
+    cells, cell_of_member = np.unique(numbers, return_inverse=True)
+    return cells, cell_of_member
 
 
 def votes_by_cell(source: VoteSource, members: Integers, cell_of_member: Integers, n_cells: int) -> Integers:

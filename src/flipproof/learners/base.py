@@ -17,20 +17,31 @@ from flipproof.core.engine import (
     CertifiedBlock,
     certify_counted,
     certify_groups_exactly,
+    certify_rows,
+    certify_sources,
     check_blocks,
     estimated_winners,
     grid_offsets,
     predicted_codes,
 )
-from flipproof.core.histograms import block_rows, changeable_histogram
+from flipproof.core.histograms import block_rows, changeable_histogram, clip_levels
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers, scale
-from flipproof.core.votes import LARGEST_PRECISION, EstimatedScores, VoteSource, all_votes, class_scores, group_votes
+from flipproof.core.votes import (
+    LARGEST_PRECISION,
+    EstimatedScores,
+    VoteSource,
+    all_votes,
+    class_scores,
+    clipped,
+    group_cells,
+    group_votes,
+)
 from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory
-from flipproof.learners.row_by_row import votes_row_by_row
-from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of
+from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
+from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of, share
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
@@ -48,13 +59,17 @@ class LabelLinearParameters(CertifiedClassifier):
         "noise": number(closed="both") | instance(LabelFlip, "a LabelFlip") | one_of("auto"),
         "method": one_of(*METHODS),
         "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits per vote"),
+        "clip": NONE | one_of("sign") | share(includes_all=True),
         "block_size": NONE | integer(1),
     }
+
+    clip: str | float | None = None  # a default for custom learners with an `__init__` that does not set it
 
     def __init__(
         self,
         noise: Any = 0.1,
         *,
+        clip: str | float | None = None,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -63,6 +78,7 @@ class LabelLinearParameters(CertifiedClassifier):
         n_jobs: int | None = None,
     ):
         self.noise = noise
+        self.clip = clip
         self.method = method
         self.precision = precision
         self.features = features
@@ -78,15 +94,23 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     `label_free_weights` the test features, and neither gets a label. Predictions, certificates and attacks are derived
     from these weights. :func:`flipproof.checks.check_certifier` tries every attack on small problems.
 
-    `label_free_weights` is called with one test row at a time. For speed, override :meth:`votes_on` instead, as the
-    learners in flipproof do. In both cases, attacks and collective certificates get the votes through the methods of
-    :class:`flipproof.core.provider.VoteProvider`.
+    To support ``fit(X, y, reference=...)``, and so certificates against added, removed and replaced rows, a subclass
+    also defines `weight_of_row`: the weight of one training row for one test row. `fit_without_labels` then gets the
+    reference.
+
+    `label_free_weights` is called with one test row at a time. For speed, override :meth:`label_free_votes` instead, as
+    the learners in flipproof do. In both cases, attacks and collective certificates get the votes through the methods
+    of :class:`flipproof.core.provider.VoteProvider`.
 
     Parameters
     ----------
     noise : float, LabelFlip or "auto", default=0.1
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
+    clip : "sign" or float, optional
+        Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
+        clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
+        1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
@@ -109,6 +133,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     ...         self.rows_ = X
     ...     def label_free_weights(self, Z):
     ...         return np.exp(-np.abs(Z[:, None, :] - self.rows_).sum(axis=2))
+    ...     def weight_of_row(self, x, z):
+    ...         return np.exp(-np.abs(z - x).sum())
     >>> model = ParzenWindow(classes=[0, 1]).fit([[0.0], [0.2], [0.4], [3.0]], [0, 0, 0, 1])
     >>> model.certify([[0.1]]).radius
     array([1])
@@ -118,8 +144,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     #: original array must not change any vote.
     _gets_a_copy = True
 
-    def fit_without_labels(self, X: Floats) -> None:
-        """Learn what the weights need from the training features alone."""
+    def fit_without_labels(self, X: Floats) -> Any:
+        """Learn what the weights need from features alone: of the training rows, or of the reference.
+
+        It may return what :meth:`place` returns for these rows, if that is known already.
+        """
         raise NotImplementedError(f"{type(self).__name__} must define fit_without_labels(X).")
 
     def label_free_weights(self, Z: Floats) -> Any:
@@ -132,15 +161,76 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             f"{type(self).__name__} must define label_free_weights(Z), which returns weights of shape (m, n)."
         )
 
-    def votes_on(self, Z: Floats) -> VoteSource:
-        """Return the votes of all training rows on a block of test rows, given as `test_features` returned them.
+    def weight_of_row(self, x: Floats, z: Floats) -> float:
+        """Return the weight of one training row for one test row, both of shape (k,), given the reference.
+
+        Only for fits with ``reference=...``. It is called for every pair of rows. It must not depend on other training
+        rows, nor on labels.
+        """
+        raise NotImplementedError(f"{type(self).__name__} must define weight_of_row(x, z) to support reference=....")
+
+    def place(self, X: Floats) -> NDArray[Any]:
+        """Return what the votes of training rows depend on, one line per row, given the reference (M12).
+
+        A line must depend on its own row only, bit by bit. By default, it is the row itself.
+        """
+        if type(self).weight_of_row is LabelLinearClassifier.weight_of_row:
+            raise ValueError(
+                f"{type(self).__name__} does not support reference=...: its weights depend on all training rows. Use "
+                "another learner, for example CertifiedRidgeClassifier, or define weight_of_row(x, z)."
+            )
+        return np.array(X, dtype=np.float64)
+
+    def hold(self, placed: Any) -> Any:
+        """Return what `label_free_votes` needs to let the placed rows vote: an index, or the lines themselves."""
+        return placed
+
+    def label_free_votes(self, Z: Floats, held: Any) -> VoteSource:
+        """Return the votes of training rows on a block of test rows, given as `test_features` returned them.
 
         This calls `label_free_weights` with one row at a time. Override it for speed: round the weights to `precision_`
         bits by :func:`~flipproof.core.votes.dense_votes` or :func:`~flipproof.core.votes.sparse_votes`. The votes on a
-        row must be bit-identical in any block, and must not depend on any label.
+        row must be bit-identical in any block, and must not depend on any label. `held` is what :meth:`hold` returned
+        for the rows that vote; None if the learner does not place rows.
         """
+        if self.n_reference_ is not None:
+            return votes_pair_by_pair(self.weight_of_row, Z, held, self._reference_held, self.precision_)
         n_train, n_classes = self.n_rows_, len(self.classes_)
         return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
+
+    def votes_on(self, Z: Floats) -> VoteSource:
+        """Return the votes of all training rows on a block of test rows, clipped to their limit, if any."""
+        source = self.label_free_votes(Z, self._held)
+        limit = self._vote_limits(Z, source)
+        return source if limit is None else clipped(source, limit)
+
+    def _vote_limits(self, Z: Floats, source: VoteSource) -> Integers | None:
+        """Return the largest vote of any possible row on each test row, by `clip` and by a frozen geometry."""
+        largest = None if self.n_reference_ is None else self.largest_votes(Z, source)
+        if self._clip is None:
+            return largest
+        if self._clip == "sign":
+            limit = np.ones(len(source.exponent), dtype=np.int64)
+        else:
+            all_rows = source if self.n_reference_ is None else self.label_free_votes(Z, self._reference_held)
+            limit = clip_levels(all_rows, float(self._clip), self.precision_)
+        return limit if largest is None else np.minimum(limit, largest)
+
+    def largest_votes(self, Z: Floats, source: VoteSource) -> Integers:
+        """Return a bound on the vote of any possible row on each test row: V in M12. By default the end of the grid."""
+        return np.full(len(source.exponent), 2**self.precision_ - 1, dtype=np.int64)
+
+    def attains_largest_votes(self, Z: Floats, limit: Integers) -> bool:
+        """Tell whether on every test row of a block, some row that could be added is known to have a vote of this size.
+
+        A `clip` that is a share is the size of a vote of some row of the reference, unless they are all 0; "sign" needs
+        a row whose vote is not 0.
+        """
+        if self._clip is None:
+            return False
+        unclear = np.flatnonzero(limit == 1)
+        votes = [self.label_free_votes(Z[row : row + 1], self._reference_held) for row in unclear]
+        return all(bool(all_votes(source).any()) for source in votes)
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Compute what needs the labels. If a vote depends on it, `learner_assumptions` must say so."""
@@ -166,14 +256,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return self.n_rows_
 
     def _numbers_per_row(self) -> int:
-        """Return how many numbers `votes_on` holds in memory per test row, besides the votes themselves."""
+        """Return how many numbers `label_free_votes` holds in memory per test row, besides the votes themselves."""
         return 3 * self.n_rows_
 
     def learner_assumptions(self) -> Iterable[Assumption | str]:
         """Return the assumptions of this learner, besides those common to all learners, as objects or as sentences."""
         return []
 
-    def fit(self, X: Any, y: Any) -> LabelLinearClassifier:
+    def fit(self, X: Any, y: Any, reference: Any = None) -> LabelLinearClassifier:
         """Fit to training features and labels; the labels enter only as votes.
 
         Parameters
@@ -182,21 +272,47 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             Training features, or the input of `features`.
         y : array of shape (n,)
             Training labels: numbers, strings or booleans.
+        reference : array or data frame of shape (r, k), optional
+            Rows that nobody may have changed; their labels are not needed. If given, everything but the votes is
+            learned from them, the `features` step included, and nothing from the training rows: certificates against
+            added, removed and replaced rows, ``Adversary(changes="rows")``, are then possible. With a pretrained
+            encoder as `features`, a few rows are enough.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y)
+        return self._fit(X, y, reference=reference)
 
-    def _fit(self, X: Any, y: Any, unlabeled: Any = None) -> LabelLinearClassifier:
-        X = self._read_training_rows(X, y, unlabeled)
-        self.precision_ = int(self.precision)
-        self.fit_without_labels(X.copy() if self._gets_a_copy else X)
+    def _fit(self, X: Any, y: Any, unlabeled: Any = None, reference: Any = None) -> LabelLinearClassifier:
+        X, reference = self._read_training_rows(X, y, unlabeled, reference)
+        self.precision_, self._clip = int(self.precision), self.clip
+        self._placed: Any = None  # what the votes of training rows depend on; kept if rows can join or leave
+        self._reference_held: Any = None
+        learned_from = X if reference is None else reference
+        placed = self.fit_without_labels(learned_from.copy() if self._gets_a_copy else learned_from)
+        if reference is not None:
+            self._reference_held = self.hold(self.place(reference) if placed is None else placed)
+            placed = self._placed = self.place(X)
+        self._held: Any = None if placed is None else self.hold(placed)
         self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
         self._fit_with_labels(self.label_codes_)
-        self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
+        self._list_assumptions()
         return self
+
+    def _list_assumptions(self) -> None:
+        self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
+
+    def _vote_too(self, rows: Floats) -> None:
+        self._place_again(np.concatenate([self._placed, self.place(rows)]))
+
+    def _vote_only(self, kept: Integers) -> None:
+        self._place_again(self._placed[kept])
+
+    def _place_again(self, placed: NDArray[Any]) -> None:
+        self._placed, self._held = placed, self.hold(placed)
+        self._fit_with_labels(self.label_codes_)
+        self._list_assumptions()
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts lowest.
@@ -208,7 +324,12 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return np.asarray(self.classes_[codes])
 
     def _estimate(self, Z: Floats) -> EstimatedScores | None:
-        """Return the estimated scores of the deployed rule, or None."""
+        """Return the estimated scores of the deployed rule, or None.
+
+        Where votes have a limit, the estimate does not know which of them are clipped.
+        """
+        if self._clip is not None or self.n_reference_ is not None:
+            return None
         estimate = self._estimated_scores(Z)
         if estimate is None or self.noise_ is None:
             return estimate
@@ -242,7 +363,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             ``"exact"``: the largest radius that holds. ``"kl"`` and ``"tight"``: by noise on the labels, as in the
             paper. All three certify what :meth:`predict` returns. Default: the learner's `method`.
         adversary : Adversary, optional
-            What an attacker can do to the labels. Default: change any label to any class.
+            What an attacker can do to the labels, or to whole rows. Default: change any label to any class.
 
         Returns
         -------
@@ -251,6 +372,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         method = check_method(self.method if method is None else method, type(self).__name__)
         Z, like = self._without_repeats(self.test_features(X))
         powers = self.powers(adversary)
+        if powers.changes != "labels":
+            self._check_row_changes(method, powers)
         n_jobs = effective_n_jobs(self.n_jobs)
         blocks = self.blocks(len(Z), n_jobs, powers)
         if n_jobs == 1:
@@ -259,20 +382,37 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             with single_threaded("blas"):
                 work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
                 parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
-        check_blocks(parts, powers.scope.n_touchable, *estimated_winners(Z, self._estimate))
+        check_blocks(parts, powers.scope, *estimated_winners(Z, self._estimate))
         limits = adversary_assumptions(adversary, powers.scope, method)
         statement = Statement(
             method=method,
             noise=self.noise_,
             classes=self.classes_,
             n_labels=self.n_labels_,
-            assumptions=(*self.assumptions_, *limits),
+            assumptions=(*self._assumptions_against(powers.changes, parts), *limits),
             adversary=adversary,
             scope=powers.scope,
         )
         return statement.certificates(parts, like)
 
+    def _check_row_changes(self, method: str, powers: Powers) -> None:
+        """Refuse what has no certificate against changed rows."""
+        if method != "exact":
+            raise ValueError(
+                f"The method {method!r} puts noise on labels, which says nothing about added, removed or replaced "
+                "rows: use method='exact'."
+            )
+
+    def _assumptions_against(self, changes: str, blocks: Sequence[CertifiedBlock]) -> tuple[Assumption, ...]:
+        """Return the assumptions of certificates against these changes; those of the fit are about labels."""
+        if changes == "labels":
+            return self.assumptions_
+        found = assumptions_about_rows(self.assumptions_, changes)
+        return found if all(block.is_attained for block in blocks) else (*found, Assumption("rows-lower-bound"))
+
     def _certify_block(self, Z: Floats, method: str, powers: Powers) -> CertifiedBlock:
+        if powers.changes != "labels":
+            return self._certify_rows(Z, powers)
         source, n_classes = self.votes_on(Z), len(self.classes_)
         if method == "exact" and powers.groups is not None:
             votes = class_scores(source, self.label_codes_, n_classes)
@@ -283,6 +423,22 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
         noises = noises_to_try(self.noise_, n_classes)
         return CertifiedBlock(certify_counted(free, offsets, method, noises, powers.scope), source.exponent)
+
+    def _certify_rows(self, Z: Floats, powers: Powers) -> CertifiedBlock:
+        """Certify a block against changed rows: votes of training rows, and the largest vote of any row (M12)."""
+        source, n_classes, codes = self.votes_on(Z), len(self.classes_), self.label_codes_
+        assert source.limit is not None
+        is_attained = powers.changes == "removals" or self.attains_largest_votes(Z, source.limit)
+        if powers.groups is not None:
+            votes = class_scores(source, codes, n_classes)
+            scores = votes + self.offsets_on(source, votes.sum(axis=1))
+            by_source = group_votes(source, codes, n_classes, powers.groups, powers.changeable)
+            _, cell_of_row = group_cells(codes, n_classes, powers.groups, powers.changeable)
+            found = certify_sources(by_source, np.bincount(cell_of_row), scores, source.limit, powers.scope)
+            return CertifiedBlock(found, source.exponent, is_attained)
+        free, fixed = changeable_histogram(source, codes, n_classes, self.precision_, powers.changeable)
+        offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
+        return CertifiedBlock(certify_rows(free, offsets, source.limit, powers.scope), source.exponent, is_attained)
 
     def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
         """Return the scores of the deployed rule, counted vote by vote, and the grid exponent of each row."""
@@ -314,6 +470,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
+
+
+def assumptions_about_rows(of_fit: tuple[Assumption, ...], changes: str) -> tuple[Assumption, ...]:
+    """Return the assumptions of certificates against changed rows, given those of the fit, which are about labels."""
+    return Assumption("rows-changed", {"changes": changes}), *(one for one in of_fit if one.code != "labels-only")
 
 
 def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:
@@ -399,5 +560,6 @@ class Statement:
             assumptions=self.assumptions,
             unit=self.scope.unit,
             n_touchable=self.scope.n_touchable,
+            unlimited=joined("unlimited") if self.scope.changes != "labels" else None,
             adversary=self.adversary,
         )

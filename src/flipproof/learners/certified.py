@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+import warnings
 from abc import abstractmethod
+from collections.abc import Callable
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +18,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from flipproof.adversary import Adversary, powers_of
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
+from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
@@ -29,6 +32,14 @@ FEATURE_TYPES = [np.float64, np.float32]
 
 #: Description of a valid features step.
 LABEL_FREE_TRANSFORMER = "a transformer that can be fitted without labels"
+
+
+#: How many rows a warning names.
+MOST_NAMED = 5
+
+
+class ReferenceWarning(UserWarning):
+    """Rows that were withdrawn are also in the reference, on which the geometry still depends."""
 
 
 class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -46,6 +57,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_labels_: int
     assumptions_: tuple[Assumption, ...]
 
+    #: Number of rows of the reference that the geometry was learned from; None if that were the training rows.
+    n_reference_: int | None = None
+
     @abstractmethod
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
@@ -55,29 +69,75 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_parameters(self)
 
     def _training_arrays(self, X: Any, y: Any) -> tuple[Floats, NDArray[Any]]:
-        if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
-            raise ValueError(
-                f"{type(self).__name__} needs training rows in memory. Got {type(X).__name__} instead: load them, or "
-                "use the learners of flipproof.streaming, which read rows from files, blocks or Dask."
-            )
+        self._refuse_unless_in_memory(X, "training rows")
         if self.features is None:
             self.features_ = None
             X, y = validate_data(self, X, y, dtype=FEATURE_TYPES, ensure_min_samples=2)
             return X, y
         _, y = validate_data(self, X, y, skip_check_array=True)
         y = np.asarray(y)
+        self._fit_features(X)
+        X = check_array(self._transformed(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
+        check_consistent_length(X, y)
+        return np.asarray(X), y
+
+    def _refuse_unless_in_memory(self, X: Any, what: str) -> None:
+        if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
+            raise ValueError(
+                f"{type(self).__name__} needs {what} in memory. Got {type(X).__name__} instead: load them, or "
+                "use the learners of flipproof.streaming, which read rows from files, blocks or Dask."
+            )
+
+    def _fit_features(self, X: Any) -> None:
+        """Fit a clone of the features step without labels."""
         try:
             self.features_ = fit_label_free(self.features, X)
         except (TypeError, ValueError) as error:
             wanted = f"{LABEL_FREE_TRANSFORMER} to these rows"
             raise parameter_error(type(self).__name__, "features", wanted, self.features, f"{error}") from error
-        X = check_array(self._transformed(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
-        check_consistent_length(X, y)
-        return np.asarray(X), y
+
+    def _fit_features_to_reference(self, reference: Any) -> Floats:
+        """Fit the features step to the reference, and return the features of the reference."""
+        self._refuse_unless_in_memory(reference, "the reference")
+        check_nothing_masked(reference, "reference")
+        if self.features is None:
+            self.features_ = None
+            rows = validate_data(self, reference, dtype=np.float64, ensure_min_samples=2)
+        else:
+            validate_data(self, reference, skip_check_array=True)
+            if any(getattr(part.value, "places_rows_together", False) for part in parts_of(self.features)):
+                raise ValueError(
+                    f"The features step {type(self.features).__name__} embeds rows together, so the features of a row "
+                    "depend on other rows: it cannot be used with reference=... Use a step that transforms each row "
+                    "separately."
+                )
+            self._fit_features(reference)
+            rows = self._rows_in_geometry(reference, least=2)
+        self._reference_width, self._reference_type = rows.shape[1], getattr(reference, "dtype", None)
+        return np.asarray(rows)
+
+    def _rows_in_geometry(self, X: Any, least: int = 0) -> Floats:
+        """Return the features of rows, each computed independently of all others (M12).
+
+        Rows are converted to the type of the reference first: a step may compute other bits from another type.
+        """
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if self.features_ is None:
+            rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_min_samples=least)
+            return np.asarray(rows)
+        validate_data(self, X, skip_check_array=True, reset=False)
+        if n_rows == 0:
+            return np.empty((0, self._reference_width))
+        kind = getattr(self, "_reference_type", None)
+        if isinstance(X, np.ndarray) and isinstance(kind, np.dtype) and {X.dtype.kind, kind.kind} <= set("fiu"):
+            X = X.astype(kind)
+        return on_one_thread(lambda: self._transformed_in_tiles(X)).astype(np.float64)
 
     def test_features(self, X: Any) -> Floats:
         """Return the features of test rows after the learner's features step: all that their votes depend on."""
         check_is_fitted(self)
+        if self.n_reference_ is not None:
+            return self._rows_in_geometry(X, least=1)
         if self.features_ is None:
             return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
         validate_data(self, X, skip_check_array=True, reset=False)
@@ -117,6 +177,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found += label_free_assumptions(self.features, "features step")
             stated = (getattr(part.value, "rests_on", None) for part in parts_of(self.features))
             found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
+        if self.n_reference_ is not None:
+            found.append(Assumption("reference-fixed", {"n_reference": self.n_reference_}))
         if self.n_labels_ < self.n_rows_:
             n_unlabelled = self.n_rows_ - self.n_labels_
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
@@ -125,6 +187,21 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def also_assume(self, assumption: Assumption | str) -> None:
         """Add an assumption to the certificates of this fit."""
         self.assumptions_ = (*self.assumptions_, as_assumption(assumption))
+
+
+class _NeedsReference:
+    """A method that exists only after a fit with a reference, like scikit-learn's `available_if`, but says why."""
+
+    def __init__(self, method: Callable[..., Any]):
+        self.__doc__, self._method = method.__doc__, method
+
+    def __get__(self, learner: Any, owner: type) -> Any:
+        if learner is not None and learner.n_reference_ is None:
+            raise AttributeError(
+                f"{self._method.__name__} of {owner.__name__} needs a geometry that does not depend on the training "
+                "rows: call fit(X, y, reference=...) first."
+            )
+        return self._method.__get__(learner, owner)
 
 
 class LabelsInMemory(CertifiedClassifier):
@@ -141,11 +218,25 @@ class LabelsInMemory(CertifiedClassifier):
     label_codes_: Integers
     is_labeled_: NDArray[np.bool_]
 
-    def _read_training_rows(self, X: Any, y: Any, unlabeled: Any = None) -> Floats:
-        """Return the features that the learner sees; keep the labels as class codes, unlabelled rows as code 0."""
+    def _read_training_rows(
+        self, X: Any, y: Any, unlabeled: Any = None, reference: Any = None
+    ) -> tuple[Floats, Floats | None]:
+        """Return the features that the learner sees, of the training rows and of the reference, if any.
+
+        Labels are kept as class codes, those of unlabelled rows as code 0.
+        """
         self.validate_parameters()
         check_nothing_masked(X, "X")
-        if unlabeled is None or y is None:
+        self.n_reference_, reference_rows = None, None
+        if reference is not None:
+            reference_rows = self._fit_features_to_reference(reference)
+            self.n_reference_ = len(reference_rows)
+            self._reference_hashes = row_hashes(reference_rows)
+            self._refuse_unless_in_memory(X, "training rows")
+            X, labels = self._rows_in_geometry(X), self._labels_of(X, y)
+            self._row_hashes = row_hashes(X)
+            self.is_labeled_ = np.ones(len(labels), dtype=bool)
+        elif unlabeled is None or y is None:
             X, labels = self._training_arrays(X, label_values(y))
             self.is_labeled_ = np.ones(len(labels), dtype=bool)
         else:
@@ -154,21 +245,137 @@ class LabelsInMemory(CertifiedClassifier):
             assert_all_finite(labels, input_name="y")
             # the placeholders of missing labels are never read
             X, _ = self._training_arrays(X, np.zeros(len(self.is_labeled_)))
-        check_classification_targets(labels)
+        if len(labels):
+            check_classification_targets(labels)
+        elif self.classes is None:
+            raise ValueError("A fit without training rows needs the class set: give classes=... to the learner.")
         self.classes_, codes = encode_labels(labels, self.classes)
         came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
         if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
             self.classes_ = self.classes_.astype(object)
-        self.label_codes_ = np.zeros(len(self.is_labeled_), dtype=np.int64)
-        self.label_codes_[self.is_labeled_] = codes
-        self.n_rows_, self.n_labels_ = len(self.label_codes_), len(codes)
+        all_codes = np.zeros(len(self.is_labeled_), dtype=np.int64)
+        all_codes[self.is_labeled_] = codes
+        self._keep_labels(all_codes, self.is_labeled_)
+        return np.asarray(X), reference_rows
+
+    def _labels_of(self, X: Any, y: Any) -> NDArray[Any]:
+        """Return the labels of rows as values; refuse other numbers of labels than rows."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} needs labels: give y.")
+        labels = np.asarray(column_or_1d(label_values(y)))
+        assert_all_finite(labels, input_name="y")
+        check_consistent_length(X, labels)
+        return labels
+
+    def _keep_labels(self, codes: Integers, is_labeled: NDArray[np.bool_]) -> None:
+        self.label_codes_, self.is_labeled_ = codes, is_labeled
+        self.n_rows_, self.n_labels_ = len(codes), int(np.count_nonzero(is_labeled))
         for fixed in (self.label_codes_, self.is_labeled_):
             fixed.setflags(write=False)
-        return np.asarray(X)
 
     def powers(self, adversary: Adversary | None) -> Powers:
-        """Return what an adversary can do to the labels of this fit; by default, change any label to any class."""
+        """Return what an adversary can do to the rows of this fit; by default, change any label to any class."""
+        if isinstance(adversary, Adversary) and adversary.changes_rows and self.n_reference_ is None:
+            raise ValueError(
+                f"Adversary(changes={adversary.changes!r}) needs a geometry that no training row can change, but this "
+                f"{type(self).__name__} learned it from the training rows: fit(X, y, reference=...) learns it from "
+                "rows that you trust, without labels."
+            )
         return powers_of(adversary, self.label_codes_, self.classes_, self.is_labeled_)
+
+    def common_assumptions(self) -> list[Assumption]:
+        """Return the assumptions that all learners have in common, as of this fit."""
+        found = super().common_assumptions()
+        if self.n_reference_ is not None:
+            n_shared = len(rows_found(self._row_hashes, self._reference_hashes))
+            if n_shared:
+                found.append(Assumption("reference-shared", {"n_shared": n_shared, "n_rows": self.n_rows_}))
+        return found
+
+    @_NeedsReference
+    def partial_fit(self, X: Any, y: Any) -> LabelsInMemory:
+        """Let more rows vote, as if they had been given to `fit`, after the others; to the last bit.
+
+        Needs a fit with ``reference=...``. The classes of the labels must be among `classes_`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, k)
+            More training rows.
+        y : array of shape (n,)
+            Their labels.
+
+        Returns
+        -------
+        self
+        """
+        check_nothing_masked(X, "X")
+        self._refuse_unless_in_memory(X, "training rows")
+        rows, labels = self._rows_in_geometry(X), self._labels_of(X, y)
+        _, codes = encode_labels(labels, self.classes_)
+        self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
+        all_codes = np.concatenate([self.label_codes_, codes])
+        self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool))
+        self._vote_too(rows)
+        return self
+
+    @_NeedsReference
+    def forget(self, rows: Any) -> LabelsInMemory:
+        """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
+
+        Needs a fit with ``reference=...``. What was learned from the reference is kept: if a withdrawn row is also in
+        the reference, a :class:`ReferenceWarning` says so. Give ``classes=...`` to the learner, or classes whose last
+        row is withdrawn remain.
+
+        Parameters
+        ----------
+        rows : integers, or booleans of shape (n,)
+            Numbers of the training rows to withdraw, in the order of `fit` and `partial_fit`, or a mask.
+
+        Returns
+        -------
+        self
+        """
+        gone = _rows_to_forget(rows, self.n_rows_)
+        shared = gone[rows_found(self._row_hashes[gone], self._reference_hashes)]
+        kept = np.delete(np.arange(self.n_rows_), gone)
+        self._row_hashes = self._row_hashes[kept]
+        self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept])
+        self._vote_only(kept)
+        if len(shared):
+            named = ", ".join(map(str, shared[:MOST_NAMED].tolist())) + ", ..." * (len(shared) > MOST_NAMED)
+            warnings.warn(
+                f"{len(shared)} of the {len(gone)} withdrawn rows ({named}) have the same features as rows of the "
+                "reference, from which the geometry was learned: to forget them completely, fit again with a reference "
+                "that does not contain them.",
+                ReferenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _vote_too(self, rows: Floats) -> None:
+        """Let more rows vote, given by their features; their labels are kept already."""
+        raise NotImplementedError
+
+    def _vote_only(self, kept: Integers) -> None:
+        """Let only these of the present rows vote."""
+        raise NotImplementedError
+
+
+def _rows_to_forget(rows: Any, n: int) -> Integers:
+    """Return row numbers, in ascending order and each once."""
+    given = np.asarray(rows)
+    if given.dtype == bool:
+        if given.shape != (n,):
+            raise ValueError(f"A mask of rows to forget must have one entry per training row, {n}. Got {given.shape}.")
+        return np.flatnonzero(given)
+    if given.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= n:
+        raise ValueError(
+            f"Rows to forget must be numbers from 0 to {n - 1}, or a mask of {n} booleans. Got {rows!r} instead."
+        )
+    return np.unique(given).astype(np.int64)
 
 
 def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:

@@ -13,7 +13,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
-from flipproof.core.votes import SparseVotes, tiles
+from flipproof.core.votes import SparseVotes, VoteSource, tiles
 from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import assumptions_about, own_clone
@@ -143,8 +143,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
 
     _gets_a_copy = False
 
-    def fit_without_labels(self, X: Floats) -> None:
-        """Cluster the training rows, and list the votes in each cluster."""
+    def fit_without_labels(self, X: Floats) -> Integers:
+        """Cluster the rows, and return the cluster of each."""
         if self.vote == "joint" and len(self.classes_) != 2:
             raise ValueError(
                 f"The vote 'joint' of {type(self).__name__} needs exactly two classes. Got {len(self.classes_)} "
@@ -158,7 +158,20 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         self._check_n_clusters(len(X))
         clusters = _known_clusters(labels, self._names)
         self._centres = self._nearest_decides(X, clusters)
-        self._lines = _votes_by_cluster(clusters, self.n_clusters_, joint=self.vote == "joint")
+        self._joint = self.vote == "joint"  # as fitted; set_params may change the parameter before the next fit
+        return clusters if self.n_reference_ is None else self.place(X)
+
+    def place(self, X: Floats) -> Integers:
+        """Return the clusters of rows: of test rows, and of training rows if there is a reference."""
+        X = np.asarray(X, dtype=np.float64)
+        if self._centres is not None:
+            return _nearest(X, self._centres)
+        labels = on_one_thread(lambda: with_seeds(lambda: self._predict_one_by_one(X)))
+        return _known_clusters(np.array(labels, dtype=np.int64), self._names)
+
+    def hold(self, placed: Integers) -> csr_array:
+        """List the votes in each cluster."""
+        return _votes_by_cluster(placed, self.n_clusters_, self._joint)
 
     def _cluster(self, X: Floats) -> Integers:
         """Fit the clusterer, and return the cluster label of each training row; a negative label means noise."""
@@ -213,11 +226,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
 
     def test_features(self, X: Any) -> Any:
         """Return the cluster number of each test row: all that its votes depend on."""
-        Z = np.asarray(super().test_features(X), dtype=np.float64)
-        if self._centres is not None:
-            return _nearest(Z, self._centres)
-        labels = on_one_thread(lambda: with_seeds(lambda: self._predict_one_by_one(Z)))
-        return _known_clusters(np.array(labels, dtype=np.int64), self._names)
+        return self.place(super().test_features(X))
 
     def _predict_one_by_one(self, Z: Floats) -> list[Any]:
         """Call the clusterer with one row at a time: its predictions might depend on the batch."""
@@ -233,9 +242,17 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """All test rows of a cluster have the same votes."""
         return np.unique(Z, return_inverse=True)
 
-    def votes_on(self, Z: Any) -> SparseVotes:
+    def label_free_votes(self, Z: Any, held: csr_array) -> SparseVotes:
         """Return the votes on test rows, given by their clusters."""
-        return SparseVotes(self._lines[Z], np.zeros(len(Z), dtype=np.int64), self.n_rows_)
+        return SparseVotes(held[Z], np.zeros(len(Z), dtype=np.int64), held.shape[1])
+
+    def largest_votes(self, Z: Any, source: VoteSource) -> Integers:
+        """Every vote is -1, 0 or 1."""
+        return np.ones(len(Z), dtype=np.int64)
+
+    def attains_largest_votes(self, Z: Any, limit: Integers) -> bool:
+        """A copy of the test row votes 1."""
+        return True
 
     def _numbers_per_row(self) -> int:
         return 5 * self.n_rows_

@@ -13,7 +13,7 @@ from sklearn.tree import ExtraTreeRegressor
 from flipproof.assumptions import Assumption
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, power_of_two, scale, to_grid
-from flipproof.core.votes import EstimatedScores, SparseVotes, one_hot, tiles
+from flipproof.core.votes import EstimatedScores, SparseVotes, VoteSource, one_hot, tiles
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, share
 
@@ -65,6 +65,10 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     noise : float, LabelFlip or "auto", default=0.1
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
+    clip : "sign" or float, optional
+        Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
+        clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
+        1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
@@ -121,6 +125,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         max_features: str | int | float | None = "sqrt",
         random_state: int = 0,
         noise: Any = 0.1,
+        clip: str | float | None = None,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -130,6 +135,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     ):
         super().__init__(
             noise,
+            clip=clip,
             method=method,
             precision=precision,
             features=features,
@@ -145,8 +151,8 @@ class CertifiedForestClassifier(LabelLinearClassifier):
 
     _gets_a_copy = False
 
-    def fit_without_labels(self, X: Floats) -> None:
-        """Grow the trees, and list the training rows in each leaf."""
+    def fit_without_labels(self, X: Floats) -> Integers:
+        """Grow the trees, count the rows of each leaf, and return the leaves of these rows."""
         self._levels = _levels(X)
         ranks, integers = _ranks(X, self._levels), _on_grid(X)
         seeds = np.random.SeedSequence(int(self.random_state)).generate_state(int(self.n_estimators)).tolist()
@@ -157,10 +163,17 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         n_nodes = [tree.tree_.node_count for tree in self.estimators_]
         self._first_node = np.cumsum([0, *n_nodes])
         leaves = self._leaves(ranks)
-        self._members: csr_array = _incidence(leaves, int(self._first_node[-1])).T.tocsr()
-        sizes = np.diff(self._members.indptr)
+        sizes = np.bincount(leaves.ravel(), minlength=int(self._first_node[-1]))
         self._shares = np.rint(2.0**SHARE_BITS / (np.maximum(sizes, 1) * len(seeds)))
-        self._most_votes = min(len(X), int(np.maximum.reduceat(sizes, self._first_node[:-1]).sum()))
+        return leaves
+
+    def place(self, X: Floats) -> Integers:
+        """Return the leaves of training rows, one per tree."""
+        return self._leaves(_ranks(X, self._levels))
+
+    def hold(self, placed: Integers) -> csr_array:
+        """List the training rows in each leaf."""
+        return _incidence(placed, len(self._shares)).T.tocsr()
 
     def _grow(self, ranks: NDArray[np.float32], integers: Floats, seed: int) -> ExtraTreeRegressor:
         """Grow one tree from features alone."""
@@ -177,7 +190,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     def _fit_with_labels(self, codes: Integers) -> None:
         """Count the labels of each leaf, for fast predictions."""
         self._class_counts = np.bincount(codes, minlength=len(self.classes_))
-        self._leaf_counts = self._members @ csr_array(one_hot(codes, len(self.classes_)))
+        self._leaf_counts = self._held @ csr_array(one_hot(codes, len(self.classes_)))
 
     def test_features(self, X: Any) -> Any:
         """Return the leaves of each test row, one per tree: all that its votes depend on."""
@@ -189,6 +202,8 @@ class CertifiedForestClassifier(LabelLinearClassifier):
 
     def _leaves(self, ranks: NDArray[np.float32]) -> Integers:
         """Return the leaves of rows; nodes are numbered across all trees."""
+        if not len(ranks):  # trees refuse to place no rows
+            return np.empty((0, len(self.estimators_)), dtype=np.int64)
         leaves = np.stack([tree.apply(ranks) for tree in self.estimators_], axis=1)
         return np.asarray(leaves + self._first_node[:-1])
 
@@ -203,15 +218,29 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         exponent -= scale(most, exponent) > 2.0**self.precision_ - 1
         return shares, exponent
 
-    def votes_on(self, Z: Any) -> SparseVotes:
+    def label_free_votes(self, Z: Any, held: csr_array) -> SparseVotes:
         """Return the votes on a block of test rows, given by their leaves.
 
         Sums of shares are exact in any order, and each is rounded once.
         """
         shares, exponent = self._grid(Z)
-        weights = _incidence(Z, len(self._shares), shares) @ self._members
+        weights = _incidence(Z, len(self._shares), shares) @ held
         weights.data = np.rint(weights.data * np.repeat(power_of_two(exponent), np.diff(weights.indptr)))
-        return SparseVotes(weights, exponent + SHARE_BITS, self._most_votes)
+        return SparseVotes(weights, exponent + SHARE_BITS, self._most_votes(held))
+
+    def _most_votes(self, held: csr_array) -> int:
+        """Return how many training rows may share a leaf with a test row."""
+        sizes = np.diff(held.indptr)
+        return min(int(held.shape[1]), int(np.maximum.reduceat(sizes, self._first_node[:-1]).sum()))
+
+    def largest_votes(self, Z: Any, source: VoteSource) -> Integers:
+        """Return the vote of a row that shares all leaves with the test row, as the test row itself does."""
+        shares, exponent = self._grid(Z)
+        return np.rint(scale(shares.sum(axis=1), exponent)).astype(np.int64)
+
+    def attains_largest_votes(self, Z: Any, limit: Integers) -> bool:
+        """A copy of the test row has the largest vote."""
+        return True
 
     def _estimated_scores(self, Z: Any) -> EstimatedScores:
         """Sum the shares of each class from the label counts of the leaves, without visiting training rows.
@@ -226,10 +255,10 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         return EstimatedScores(scale(scores, exponent[:, None]), error, exponent + SHARE_BITS)
 
     def _votes_per_row(self) -> int:
-        return self._most_votes
+        return self._most_votes(self._held)
 
     def _numbers_per_row(self) -> int:
-        return 6 * self._most_votes
+        return 6 * self._most_votes(self._held)
 
     def learner_assumptions(self) -> list[Assumption]:
         """Return what certificates of this learner assume beyond what is common to all learners."""

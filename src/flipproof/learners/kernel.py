@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import eigh
 from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.spatial.distance import cdist
@@ -41,7 +41,7 @@ from flipproof.core.votes import (
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
 from flipproof.learners.clones import name_of
-from flipproof.learners.ridge import LabelSums, RidgeRule
+from flipproof.learners.ridge import LabelSums, RidgeRule, largest_products
 from flipproof.parameters import BOOLEAN, NONE, Constraints, function, integer, number, one_of
 
 Kernel = str | Callable[[Floats, Floats], Floats]
@@ -253,6 +253,7 @@ class KernelParameters(LabelLinearParameters):
         n_components: int | None = None,
         fit_intercept: bool = True,
         noise: Any = 0.1,
+        clip: str | float | None = None,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -262,6 +263,7 @@ class KernelParameters(LabelLinearParameters):
     ):
         super().__init__(
             noise,
+            clip=clip,
             method=method,
             precision=precision,
             features=features,
@@ -330,6 +332,10 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     noise : float, LabelFlip or "auto", default=0.1
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
+    clip : "sign" or float, optional
+        Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
+        clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
+        1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
@@ -377,23 +383,29 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
 
     _gets_a_copy = False
 
-    def fit_without_labels(self, X: Floats) -> None:
-        """Choose landmarks, and solve for the weights of the training rows."""
+    def fit_without_labels(self, X: Floats) -> NDArray[np.float32] | None:
+        """Choose landmarks, and solve for the weights of the training rows; on landmarks, return the basis."""
         X = np.ascontiguousarray(X, dtype=np.float64)
         check_size(X, "Training features")
         n = len(X)
         self.gamma_ = default_gamma(self.kernel, X) if self.gamma is None else float(self.gamma)
-        self.component_indices_ = landmark_rows(n, self.n_components)
+        self.component_indices_ = self._choose_landmarks(n)
         landmarks = X.copy() if self.component_indices_ is None else X[self.component_indices_]
         values = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
         compared = compare_landmarks(values, self.regularization, n)
         self._kernel, self.regularization_ = compared.kernel, compared.in_units_of_the_kernel
         if self.component_indices_ is not None:
-            self._solve_on_landmarks(compared, X)
-            return
+            return self._solve_on_landmarks(compared, X)
         inverse = self._solve_exactly(compared.matrix, compared.regularization)
         del compared  # at most three matrices of this size are in memory
         self._inverse = rotation_of(inverse)
+        return None
+
+    def _choose_landmarks(self, n: int) -> Integers | None:
+        """Return the rows that are landmarks; with a reference there always are some, at most 1,000 by default."""
+        if self.n_reference_ is not None and self.n_components is None:
+            return landmark_rows(n, DEFAULT_COMPONENTS)
+        return landmark_rows(n, self.n_components)
 
     def _solve_exactly(self, K: Floats, regularization: float) -> Floats:
         """Return the inverse that maps kernel values, minus their means, to weights; K may be overwritten."""
@@ -406,24 +418,39 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
             _center(inverse)
         return inverse
 
-    def _solve_on_landmarks(self, compared: ComparedLandmarks, X: Floats) -> None:
+    def _solve_on_landmarks(self, compared: ComparedLandmarks, X: Floats) -> NDArray[np.float32]:
         """Ridge regression on the features ``K_mm^-1/2 k(x)``, whose dot products are Nystroem's kernel."""
         self._map, self._lambda = landmark_map(compared.matrix), compared.regularization
+        self._whitening, basis = whiten(self._mapped(X, self._kernel.matrix), center=bool(self.fit_intercept))
+        return basis
+
+    def _mapped(self, X: Floats, compare: Callable[[Floats], Floats]) -> Floats:
+        """Return the features of rows, given the function that compares them with the landmarks."""
         mapped = np.empty((len(X), self._map.width))
         for start, stop in tiles(len(X), ROWS_AT_A_TIME):
-            mapped[start:stop] = exact_product(self._kernel.matrix(X[start:stop]), self._map)
-        self._whitening, self._basis = whiten(mapped, center=bool(self.fit_intercept))
+            mapped[start:stop] = exact_product(compare(X[start:stop]), self._map)
+        return mapped
+
+    def place(self, X: Floats) -> NDArray[np.float32]:
+        """Return the coordinates of training rows, each compared with the landmarks separately."""
+        X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST_NUMBER, LARGEST_NUMBER)
+        return self._whitening.basis(self._mapped(X, self._kernel.rows))
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Sum the basis over each class, for fast predictions."""
         if self.component_indices_ is not None:
-            labels = LabelSums.of(self._basis, codes, len(self.classes_))
+            labels = LabelSums.of(self._held, codes, len(self.classes_))
             self._rule = landmark_rule(self._kernel, self._map, self._whitening, self._lambda, labels, self.precision_)
 
-    def votes_on(self, Z: Floats) -> VoteSource:
-        """Return the votes of all training rows on a block of test rows, compared to all rows or to landmarks."""
+    def largest_votes(self, Z: Floats, source: VoteSource) -> Integers:
+        """Return a bound on the vote of any row: all of its coordinates are within their range."""
+        assert isinstance(source, ProductVotes)
+        return largest_products(source, self._whitening, self.precision_)
+
+    def label_free_votes(self, Z: Floats, held: Any) -> VoteSource:
+        """Return the votes of training rows on a block of test rows, compared to all rows or to landmarks."""
         if self.component_indices_ is not None:
-            return self._rule.products(Z).of(self._basis)
+            return self._rule.products(Z).of(held)
         alpha = exact_product(self._kernel.rows(Z) - self._mean, self._inverse)
         return dense_votes(alpha + self._intercept, self.precision_)
 

@@ -505,7 +505,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         search.nearest(X[:1], self.n_neighbors_)  # raises now if its output is invalid
         return search
 
-    def votes_on(self, Z: Floats) -> SparseVotes:
+    def label_free_votes(self, Z: Floats, held: Any) -> SparseVotes:
         """Return the votes of the nearest training rows on each test row."""
         k, n = self.n_neighbors_, self.n_rows_
         neighbors = self._search.nearest(Z, k)

@@ -15,6 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.assumptions import Assumption
 from flipproof.certificates import Certificates
+from flipproof.core.contents import row_hashes
 from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, winners
 from flipproof.core.histograms import NUMBERS_AT_A_TIME, VoteHistogram
 from flipproof.core.powers import Powers
@@ -153,12 +154,12 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         self
         """
         # on one core, since the last bits of features decide the partition of a row
-        rows = on_one_core(lambda: self._read_training_rows(X, y))
+        rows, _ = on_one_core(lambda: self._read_training_rows(X, y))
         n_partitions = int(self.n_partitions)
         if len(rows) < n_partitions:
             wanted = f"at most the number of training rows, {len(rows)}"
             raise parameter_error(type(self).__name__, "n_partitions", wanted, n_partitions)
-        hashes = _row_hashes(rows)
+        hashes = row_hashes(rows)
         in_order = np.argsort(hashes, kind="stable")
         self.partition_ = np.empty(len(rows), dtype=np.int64)
         self.partition_[in_order] = np.arange(len(rows)) % n_partitions
@@ -209,7 +210,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             within = powers.scope.groups_within(found.radius)
             found = self._certify_groups(votes, powers, powers.groups)
             found = replace(found, radius=np.maximum(found.radius, within))
-        found.check(powers.scope.n_touchable)
+        found.check(powers.scope)
         return Certificates(
             prediction=self.classes_[found.winner],
             radius=found.radius,
@@ -287,25 +288,3 @@ class CertifiedPartitionClassifier(LabelsInMemory):
 def _to_any_class(powers: Powers) -> Powers:
     """Return the powers over votes: a base learner that can change may predict any class."""
     return replace(powers, transitions=~np.eye(len(powers.transitions), dtype=bool))
-
-
-def _row_hashes(X: Floats) -> NDArray[np.uint64]:
-    """Hash the numbers of each row to 64 bits, which depend on no other row; 0.0 and -0.0 are the same number.
-
-    Each number's bits are mixed with a key of its column, and the results are summed modulo 2**64, which is exact in
-    any order. Without the mixing, small integers, as floats with lower bits of 0, would share a handful of hashes.
-    """
-    keys = _mixed(np.arange(1, X.shape[1] + 1, dtype=np.uint64))
-    hashes = np.empty(len(X), dtype=np.uint64)
-    for start, stop in tiles(len(X), max(1, NUMBERS_AT_A_TIME // X.shape[1])):
-        numbers = X[start:stop].astype(np.float64, order="C") + 0.0  # turns -0.0 into 0.0
-        hashes[start:stop] = _mixed(numbers.view(np.uint64) + keys).sum(axis=1, dtype=np.uint64)
-    return hashes
-
-
-def _mixed(words: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return each word with its bits mixed by a bijection: a step of the generator SplitMix64."""
-    words = words * np.uint64(0x9E3779B97F4A7C15)
-    words = (words ^ (words >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    words = (words ^ (words >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return words ^ (words >> np.uint64(31))

@@ -194,7 +194,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self._voters = np.flatnonzero(self.is_labeled_)
         self._spread = self._graph.solutions(self._voters) if n * len(self._voters) <= MOST_KEPT else None
 
-    def votes_on(self, Z: Floats) -> SparseVotes:
+    def label_free_votes(self, Z: Floats, held: None) -> SparseVotes:
         """Return the votes of all labels on a block of test rows.
 
         (D - alpha W)^-1 is symmetric: what a label sends to the neighbours of a test row equals what they send to it.

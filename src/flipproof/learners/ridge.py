@@ -15,7 +15,7 @@ from flipproof.core.invariants import check_finite
 from flipproof.core.linalg import HALF_BITS, Whitening, whiten
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
-from flipproof.core.votes import EstimatedScores, ProductVotes, class_sums, estimate_scores
+from flipproof.core.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, estimate_scores
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
 from flipproof.parameters import BOOLEAN, Constraints, number, one_of
 
@@ -43,6 +43,7 @@ class RidgeParameters(LabelLinearParameters):
         *,
         regularization: str | float = "label-free",
         fit_intercept: bool = True,
+        clip: str | float | None = None,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -52,6 +53,7 @@ class RidgeParameters(LabelLinearParameters):
     ):
         super().__init__(
             noise,
+            clip=clip,
             method=method,
             precision=precision,
             features=features,
@@ -93,6 +95,10 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     fit_intercept : bool, default=True
         Whether to centre the features and add a vote of 1/n for every label. False, with two classes, gives the paper's
         rule ``alpha' y >= 1/2``.
+    clip : "sign" or float, optional
+        Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
+        clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
+        1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
@@ -134,19 +140,49 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
 
     _gets_a_copy = False
 
-    def fit_without_labels(self, X: Floats) -> None:
-        """Decompose the training features."""
-        self._whitening, self._basis = whiten(X, center=bool(self.fit_intercept))
+    def fit_without_labels(self, X: Floats) -> NDArray[np.float32]:
+        """Decompose the features, and return the basis: the coordinates of these rows."""
+        self._whitening, basis = whiten(X, center=bool(self.fit_intercept))
+        if self.n_reference_ is not None and is_paper_rule(self._whitening, len(self.classes_)):
+            raise ValueError(
+                "fit_intercept=False with two classes is the paper's rule, whose offset depends on all training rows: "
+                "it cannot be used with reference=... Use fit_intercept=True."
+            )
+        return basis
+
+    def place(self, X: Floats) -> NDArray[np.float32]:
+        """Return the coordinates of training rows; those outside the range of the reference are clipped to it."""
+        return self._whitening.basis(X)
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Sum the basis over each class, for fast predictions, and compute lambda."""
-        labels = LabelSums.of(self._basis, codes, len(self.classes_))
+        labels = LabelSums.of(self._held, codes, len(self.classes_))
         self._rule = ridge_rule(self._whitening, labels, self.regularization, self.noise_, self.precision_)
         self.regularization_ = self._whitening.in_feature_units(self._rule.regularization)
 
-    def votes_on(self, Z: Floats) -> ProductVotes:
-        """Return the votes of all training rows on a block of test rows: one matrix product."""
-        return self._rule.products(Z).of(self._basis)
+    def label_free_votes(self, Z: Floats, held: NDArray[np.float32]) -> ProductVotes:
+        """Return the votes of training rows on a block of test rows: one matrix product."""
+        return self._rule.products(Z).of(held)
+
+    def largest_votes(self, Z: Floats, source: VoteSource) -> Integers:
+        """Return the vote of a row whose coordinates are at the ends of their range, with the best signs."""
+        assert isinstance(source, ProductVotes)
+        return largest_products(source, self._whitening, self.precision_)
+
+    def attains_largest_votes(self, Z: Floats, limit: Integers) -> bool:
+        """Without a features step, construct rows with coordinates beyond their range, and look at their votes."""
+        if super().attains_largest_votes(Z, limit):
+            return True
+        return self.features_ is None and bool(np.all(self._votes_of_loudest(Z) >= limit))
+
+    def loudest_rows(self, Z: Floats) -> Floats:
+        """Return, for each test row, features of a row whose vote on it is positive and as large as possible."""
+        signs = np.sign(self._rule.products(Z).coefficients[:, : self._whitening.rank])
+        return self._whitening.rows_beyond(signs)
+
+    def _votes_of_loudest(self, Z: Floats) -> Floats:
+        coefficients, basis = self._rule.products(Z).coefficients, self._whitening.basis(self.loudest_rows(Z))
+        return np.asarray(np.rint(np.einsum("ij,ij->i", coefficients, basis, dtype=np.float64)))
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
         return self._rule.estimated_scores(Z)
@@ -305,6 +341,16 @@ def ridge_products(whitening: Whitening, shrinkage: Floats, Z: Floats, precision
     exponent -= scale(bound, exponent) > 2.0**precision - 1
     no_rows = np.empty((0, columns.shape[1]), dtype=np.float32)
     return ProductVotes(scale(integers, (exponent - fine)[:, None]), no_rows, exponent)
+
+
+def largest_products(votes: ProductVotes, whitening: Whitening, precision: int) -> Integers:
+    """Return the largest vote of any row on each test row: of a row with all coordinates at the end of their range.
+
+    Soundness: every number in a basis is an integer within that range, so no dot product is larger. The sum is exact,
+    as the products are. The end of the grid of votes is another limit.
+    """
+    largest = np.rint(np.abs(votes.coefficients) @ whitening.largest_basis)
+    return np.asarray(np.minimum(largest, 2.0**precision - 1), dtype=np.int64)
 
 
 def _length_above(c: Floats) -> Floats:

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.sparse import csr_array, issparse, vstack
 
-from flipproof.core.rounding import Floats, Integers
-from flipproof.core.votes import DenseVotes, SparseVotes, dense_votes, sparse_votes
+from flipproof.core.rounding import Floats, Integers, to_grid
+from flipproof.core.votes import DenseVotes, SparseVotes, dense_votes, row_exponents, sparse_votes
 from flipproof.determinism import on_one_thread
 
 #: Test rows that a features step gets at a time: a multiple of the block size of any matrix kernel.
@@ -59,6 +59,31 @@ def votes_row_by_row(
         stacked.sum_duplicates()
         return sparse_votes(stacked, precision, n_train, all_offsets)
     return dense_votes(np.vstack(alpha), precision, all_offsets)
+
+
+def votes_pair_by_pair(
+    weigh: Callable[[Floats, Floats], Any], Z: Floats, rows: Floats, reference: Floats, precision: int
+) -> DenseVotes:
+    """Return the votes of rows by the function `weigh` of a training row and a test row, called for every pair.
+
+    The grid of a test row is set by the largest weight of the reference; larger votes are clipped to the end of the
+    grid. So a vote depends on its own rows and the reference only (M12).
+    """
+
+    def weights_of(some: Floats) -> Floats:
+        pairs = [[_checked_weight(weigh(x.copy(), z.copy())) for x in some] for z in Z]
+        return np.array(pairs, dtype=np.float64).reshape(len(Z), len(some))
+
+    on_reference, weights = on_one_thread(lambda: (weights_of(reference), weights_of(rows)))
+    exponent = row_exponents(np.abs(on_reference).max(axis=1, initial=0.0), precision)
+    return DenseVotes(to_grid(weights, exponent[:, None], precision), exponent)
+
+
+def _checked_weight(weight: Any) -> float:
+    value = float(weight)
+    if not np.isfinite(value):
+        raise ValueError("weight_of_row must return a finite number. Got NaN or infinity.")
+    return value
 
 
 def _checked(answer: Any, n_train: int, n_classes: int) -> tuple[Any, Floats | None]:

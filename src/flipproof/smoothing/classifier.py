@@ -22,7 +22,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from flipproof.adversary import Adversary
+from flipproof.adversary import Adversary, refuse_row_changes
 from flipproof.assumptions import Assumption
 from flipproof.core.noise import FeatureNoise, JointNoise
 from flipproof.core.powers import Powers
@@ -278,7 +278,9 @@ class SmoothedClassifier(LabelsInMemory):
         """
         check_is_fitted(self)
         self.validate_parameters()
-        name, powers = type(self).__name__, self.powers(adversary)
+        name = type(self).__name__
+        refuse_row_changes(adversary, f"A {name}", "use a learner that can be fitted with reference=...")
+        powers = self.powers(adversary)
         if adversary is not None and radius_unit(self.noise_) != "labels":
             raise ValueError(f"An adversary who changes labels needs noise on labels. Got {self.noise_!r} instead.")
         guarantee = resolved_guarantee(self.method if method is None else method, self.noise_, name)

@@ -342,7 +342,7 @@ class RowsInBlocks(LabelLinearParameters):
         parts: list[CertifiedBlock] = []
         for start, stop in tiles(len(Z), self._rows_per_pass(known, method)):
             parts += self._certify_in_a_pass(self._rule.products(Z[start:stop]), method, known, rows)
-        check_blocks(parts, known.scope.n_touchable, *estimated_winners(Z, self._estimate))
+        check_blocks(parts, known.scope, *estimated_winners(Z, self._estimate))
         limits = known.assumptions(method)
         statement = Statement(
             method=method,
