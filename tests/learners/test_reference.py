@@ -131,6 +131,22 @@ def test_no_vote_exceeds_the_limit(name):
     assert source.limit.min() >= 1
 
 
+def test_a_row_beyond_the_reference_has_the_largest_vote():
+    """Without `clip`, the radius against insertions is exact: so many copies of this row overturn the prediction."""
+    X, y, reference, Z = problem()
+    for learner in (CertifiedRidgeClassifier(classes=CLASSES), CertifiedRidgeClassifier(classes=CLASSES, clip="sign")):
+        model = learner.fit(X, y, reference=reference)
+        found = model.certify(Z, adversary=Adversary(changes="insertions"))
+        assert "rows-lower-bound" not in [one.code for one in found.assumptions]
+        for row, (loud, radius, rival) in enumerate(
+            zip(model.loudest_rows(model.test_features(Z)), found.radius, found.rival, strict=True)
+        ):
+            for n_added, overturned in ((radius, False), (radius + 1, True)):
+                rows, labels = np.vstack([X, *[loud] * n_added]), np.append(y, [rival] * n_added)
+                prediction = model.fit(rows, labels, reference=reference).predict(Z[row : row + 1])
+                assert (prediction != found.prediction[row]) == overturned
+
+
 @each_step
 @each_learner
 def test_rows_join_and_leave_as_if_by_a_fit(name, step):
