@@ -2,6 +2,7 @@
 
     python benchmarks/rows.py --data-dir DIR [--only NAME]     # certify all test rows, and write one line for each
     python benchmarks/rows.py --tables                         # print the tables from the committed lines
+    python benchmarks/rows.py --cost                           # rows against labels, and partial_fit, in one run
 
 Each line of ``benchmarks/results/rows/NAME.csv.xz`` is a test row: its label, prediction, and radius against changed
 labels, rows, insertions and removals. The geometry is learned from a share of the training rows without labels, the
@@ -15,11 +16,14 @@ import csv
 import io
 import lzma
 from collections.abc import Callable
+from copy import deepcopy
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from problems import SIZES, make
 from real_data import cifar10, mail_embeddings, mnist, spambase
 from sklearn.base import clone
 from sklearn.cluster import KMeans
@@ -27,6 +31,7 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
+from speed import best_times
 
 from flipproof import (
     Adversary,
@@ -38,6 +43,10 @@ from flipproof import (
 )
 
 RESULTS = Path(__file__).parent / "results" / "rows"
+
+#: Repeats of a measurement, of which the best counts.
+COST_REPEATS = 3
+
 CHANGES = ("labels", "rows", "insertions", "removals")
 COLUMNS = ("learner", "test_row", "label", "prediction", *CHANGES)
 
@@ -244,12 +253,38 @@ def cell(is_certified, label, recall_of):
     return f"{shown} ({np.floor(1000 * is_certified[label == recall_of].mean()) / 1000:.3f})"
 
 
+def cost():
+    """Print the time to certify against rows relative to labels, and of partial_fit by number of new rows."""
+    print("| problem | clip | labels | rows | insertions | removals |\n|---|---|---|---|---|---|")
+    for name in ("A", "B"):
+        problem = make(SIZES[name])
+        in_reference = np.arange(len(problem.X)) % 5 == 0
+        fit = problem.X[~in_reference], problem.y[~in_reference], problem.X[in_reference]
+        for clip in (None, 0.9):
+            model = clone(problem.model).set_params(clip=clip).fit(*fit)
+            tasks = {one: partial(model.certify, problem.Z, adversary=Adversary(changes=one)) for one in CHANGES}
+            best = best_times(tasks, COST_REPEATS)
+            ratios = [f"{best[one] / best['labels']:.2f}" for one in CHANGES]
+            print(f"| {name} | {clip} | {' | '.join(ratios)} |", flush=True)
+    print("\n| new rows | time of partial_fit, relative to the first |\n|---|---|")
+    begun = clone(model).fit(fit[0][:1000], fit[1][:1000], fit[2])
+    sizes = (4000, 8000, 16000, 32000)
+    new = {size: lambda size=size: deepcopy(begun).partial_fit(fit[0][:size], fit[1][:size]) for size in sizes}
+    best = best_times(new, COST_REPEATS)
+    for size in sizes:
+        print(f"| {size:,} | {best[size] / best[sizes[0]]:.2f} |", flush=True)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, help="folder with mnist/, cifar10/, spambase/, minilm/")
     parser.add_argument("--only", choices=CASES, help="one data set")
     parser.add_argument("--tables", action="store_true", help="print the tables from the committed lines")
+    parser.add_argument("--cost", action="store_true", help="measure the time against rows and against labels")
     arguments = parser.parse_args()
+    if arguments.cost:
+        cost()
+        return
     if not arguments.tables and arguments.data_dir is None:
         parser.error("give --data-dir to certify, or --tables to print what was certified")
     for name in [arguments.only] if arguments.only else CASES:
