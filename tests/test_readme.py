@@ -54,6 +54,11 @@ def test_the_other_examples_run(tmp_path, monkeypatch):
     X[::2] += 1
     names = {
         "model": CertifiedRidgeClassifier(classes=["ham", "spam"]).fit(X, y),
+        "X": X[:60],
+        "y": y[:60],
+        "X_archive": X[60:80],
+        "X_new": X[80:],
+        "y_new": y[80:],
         "X_test": X[:5],
         "checked_by_us": np.arange(100) < 20,
         "annotator_of_row": np.arange(100) // 10,
@@ -62,7 +67,7 @@ def test_the_other_examples_run(tmp_path, monkeypatch):
     }
     monkeypatch.chdir(tmp_path)
     _, *others = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(others) == 3
+    assert len(others) == 4
     for code in others:
         exec(compile(code, "README.md", "exec"), names)
     assert names["attack"].success.all()
