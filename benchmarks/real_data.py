@@ -39,6 +39,18 @@ def dogfish(data_dir, network="lite0"):
     return data.X_train, data.y_train, data.X_test, data.y_test
 
 
+def cifar10(data_dir):
+    """50,000 training and 10,000 test images of ten kinds, as 128 features of a network trained on other images."""
+    data = datasets.load_cifar10(kind="lite0", data_home=data_dir)
+    return data.X_train, data.y_train, data.X_test, data.y_test
+
+
+def mail_embeddings(data_dir, name):
+    """Texts as 384 numbers by the encoder all-MiniLM-L6-v2, and "spam" or "ham"; `name` is "sms" or "enron"."""
+    with np.load(data_dir / "minilm" / f"{name}_minilm.npz") as data:
+        return data["X"].astype(np.float64), np.where(data["y"], "spam", "ham")
+
+
 @lru_cache(maxsize=1)
 def _digits(data_dir, digits):
     return datasets.load_mnist(digits=digits, data_home=data_dir)

@@ -53,6 +53,12 @@ EXAMPLES = [
     *(Assumption("confidence", {"confidence": 0.9, "over": over}) for over in ("prediction", "batch")),
     Assumption("solver-claim", {"most_changed": 3}),
     *(Assumption("solver-stopped", {"n_changed": 3, "ran_out_of_time": late}) for late in (True, False)),
+    *(Assumption("rows-changed", {"changes": changes}) for changes in ("rows", "insertions", "removals")),
+    Assumption("reference-fixed", {"n_reference": 71}),
+    Assumption("reference-shared", {"n_shared": 5, "n_rows": 72}),
+    Assumption("rows-lower-bound"),
+    Assumption("trusted-rows", {"n_trusted": 6, "n_rows": 73}),
+    *(Assumption("sources", {"n_sources": 7, "changes": changes}) for changes in ("rows", "removals")),
     Assumption("stated", {"text": "The sensors were calibrated."}),
 ]
 

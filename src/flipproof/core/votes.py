@@ -227,6 +227,14 @@ def all_votes(source: VoteSource) -> Floats:
     return np.rint(source.unrounded(0, source.n_train))
 
 
+def has_votes(source: VoteSource) -> NDArray[np.bool_]:
+    """Tell for each test row whether any vote is not 0."""
+    found = np.zeros(len(source.exponent), dtype=bool)
+    for rows, _, votes in votes_in_tiles(source, TILE_ROWS):
+        found[rows] |= np.rint(votes, out=votes).any(axis=1)
+    return found
+
+
 def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integers:
     """Sum the votes of each class without a histogram: the scores without offsets.
 

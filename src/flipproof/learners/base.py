@@ -37,6 +37,7 @@ from flipproof.core.votes import (
     clipped,
     group_cells,
     group_votes,
+    has_votes,
 )
 from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, assumptions_about_rows
@@ -229,8 +230,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if self._clip is None:
             return False
         unclear = np.flatnonzero(limit == 1)
-        votes = [self.label_free_votes(Z[row : row + 1], self._reference_held) for row in unclear]
-        return all(bool(all_votes(source).any()) for source in votes)
+        return not len(unclear) or bool(has_votes(self.label_free_votes(Z[unclear], self._reference_held)).all())
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Compute what needs the labels. If a vote depends on it, `learner_assumptions` must say so."""

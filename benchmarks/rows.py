@@ -1,0 +1,262 @@
+"""Certificates against changed training rows on real data: the tables in docs/poisoned-rows.md.
+
+    python benchmarks/rows.py --data-dir DIR [--only NAME]     # certify all test rows, and write one line for each
+    python benchmarks/rows.py --tables                         # print the tables from the committed lines
+
+Each line of ``benchmarks/results/rows/NAME.csv.xz`` is a test row: its label, prediction, and radius against changed
+labels, rows, insertions and removals. The geometry is learned from a share of the training rows without labels, the
+reference; all other training rows vote. Settings are round numbers, and none is chosen with labels.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+import lzma
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from real_data import cifar10, mail_embeddings, mnist, spambase
+from sklearn.base import clone
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.model_selection import train_test_split
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from flipproof import (
+    Adversary,
+    CertifiedClusterClassifier,
+    CertifiedForestClassifier,
+    CertifiedNeighborsClassifier,
+    CertifiedPartitionClassifier,
+    CertifiedRidgeClassifier,
+)
+
+RESULTS = Path(__file__).parent / "results" / "rows"
+CHANGES = ("labels", "rows", "insertions", "removals")
+COLUMNS = ("learner", "test_row", "label", "prediction", *CHANGES)
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set with its learners.
+
+    Attributes
+    ----------
+    title : str
+        What the table is about.
+    read : function of a folder
+        Returns training rows and labels, test rows and labels.
+    one_in : int
+        Every so many training rows, one goes to the reference.
+    flips : tuple of int
+        Columns of the table.
+    learners : dict
+        Learners by name. A pair is a learner and a multiple of the default lambda.
+    recall_of : str or None
+        A class whose certified recall the table shows in brackets.
+    """
+
+    title: str
+    read: Callable[[Path], tuple[Any, Any, Any, Any]]
+    one_in: int
+    flips: tuple[int, ...]
+    learners: dict[str, Any]
+    recall_of: str | None = None
+
+
+def digits(*wanted):
+    def read(data_dir):
+        (X, y), (Z, truth) = (mnist(data_dir, part, wanted or range(10)) for part in ("train", "t10k"))
+        return X, y, Z, truth
+
+    return read
+
+
+def mails(name):
+    return lambda data_dir: split(*mail_embeddings(data_dir, name))
+
+
+def split(X, y):
+    X, Z, y, truth = train_test_split(X, y, test_size=0.25, random_state=0)
+    return X, y, Z, truth
+
+
+def ridges(**parameters):
+    return {
+        "ridge": CertifiedRidgeClassifier(**parameters),
+        "ridge, clip 0.9": CertifiedRidgeClassifier(clip=0.9, **parameters),
+        "ridge, clip 0.9, 10 lambda": (CertifiedRidgeClassifier(clip=0.9, **parameters), 10),
+    }
+
+
+COMPONENTS, WHITENED = PCA(50, random_state=0), PCA(50, whiten=True, random_state=0)
+SCALED = StandardScaler()
+
+
+def k_means(k):
+    return KMeans(k, n_init=1, random_state=0)
+
+
+CASES = {
+    "mnist17": Case(
+        "MNIST 1/7, 50 principal components",
+        digits(1, 7),
+        5,
+        (0, 100, 500, 1000, 2000),
+        {
+            **ridges(features=COMPONENTS),
+            "neighbours, 2,000": CertifiedNeighborsClassifier(2000, features=COMPONENTS),
+            "clusters, 2, joint vote": CertifiedClusterClassifier(k_means(2), vote="joint", features=WHITENED),
+        },
+    ),
+    "mnist": Case(
+        "MNIST, all ten digits, 50 principal components",
+        digits(),
+        5,
+        (0, 50, 100, 200, 500),
+        {
+            **ridges(features=COMPONENTS),
+            "neighbours, 2,000": CertifiedNeighborsClassifier(2000, features=COMPONENTS),
+            "clusters, 100 by k-means": CertifiedClusterClassifier(k_means(100), features=COMPONENTS),
+        },
+    ),
+    "cifar10": Case(
+        "CIFAR10, features of a network trained on ImageNet",
+        cifar10,
+        5,
+        (0, 50, 100, 200, 500, 1000),
+        {
+            **ridges(),
+            "neighbours, 2,000, cosine": CertifiedNeighborsClassifier(2000, metric="cosine"),
+            "clusters, 50 by k-means": CertifiedClusterClassifier(k_means(50)),
+        },
+    ),
+    "spambase": Case(
+        "Spambase",
+        lambda data_dir: split(*spambase(data_dir)),
+        5,
+        (0, 5, 10, 35, 70),
+        {
+            **ridges(features=SCALED),
+            "neighbours, 200, cosine": CertifiedNeighborsClassifier(200, metric="cosine", features=SCALED),
+            "forest, leaves of 2 %, clip 0.9": CertifiedForestClassifier(features=SCALED, clip=0.9),
+            "clusters, 8 by k-means": CertifiedClusterClassifier(k_means(8), features=SCALED),
+            "partitions, 150 trees": CertifiedPartitionClassifier(DecisionTreeClassifier(), 150),
+        },
+        "spam",
+    ),
+    "sms": Case(
+        "SMS spam, sentence embeddings",
+        mails("sms"),
+        10,
+        (0, 10, 20, 50),
+        {
+            **ridges(),
+            "neighbours, 51, cosine": CertifiedNeighborsClassifier(51, metric="cosine"),
+            "neighbours, 201, cosine": CertifiedNeighborsClassifier(201, metric="cosine"),
+        },
+        "spam",
+    ),
+    "enron": Case(
+        "Enron spam, sentence embeddings",
+        mails("enron"),
+        10,
+        (0, 10, 20, 50),
+        {
+            **ridges(),
+            "neighbours, 51, cosine": CertifiedNeighborsClassifier(51, metric="cosine"),
+            "neighbours, 201, cosine": CertifiedNeighborsClassifier(201, metric="cosine"),
+        },
+        "spam",
+    ),
+}
+
+
+def fitted(learner, data, one_in, classes):
+    """Fit a learner, with every `one_in`-th training row as the reference."""
+    X, y, _, _ = data
+    in_reference = np.arange(len(y)) % one_in == 0
+    model, multiple = learner if isinstance(learner, tuple) else (learner, 1)
+    model = clone(model).set_params(classes=classes)
+    fit = X[~in_reference], y[~in_reference], X[in_reference]
+    if multiple != 1:  # the default lambda depends on the reference alone
+        default = clone(model).fit(*(part[:2] for part in fit[:2]), fit[2]).regularization_
+        model.set_params(regularization=multiple * default)
+    return model.fit(*fit)
+
+
+def lines(name, data_dir, rows=slice(None), learners=None):
+    """Yield the lines of a case: all test rows, or some."""
+    case = CASES[name]
+    data = case.read(data_dir)
+    Z, truth = data[2][rows], data[3][rows]
+    numbers = np.arange(len(data[3]))[rows]
+    for title in learners or case.learners:
+        model = fitted(case.learners[title], data, case.one_in, np.unique(data[1]))
+        found = [model.certify(Z, adversary=Adversary(changes=changes)) for changes in CHANGES]
+        for i, number in enumerate(numbers):
+            yield title, int(number), truth[i], found[0].prediction[i], *(int(one.radius[i]) for one in found)
+
+
+def write(name, data_dir):
+    text = io.StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    writer.writerows(lines(name, data_dir))
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    (RESULTS / f"{name}.csv.xz").write_bytes(lzma.compress(text.getvalue().encode(), preset=9))
+
+
+def committed(name):
+    """Return the committed lines of a case as dicts."""
+    with lzma.open(RESULTS / f"{name}.csv.xz", "rt", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def table(name):
+    """Return the table of a case in Markdown, from the committed lines."""
+    case, by_learner = CASES[name], {}
+    for line in committed(name):
+        by_learner.setdefault(line["learner"], []).append(line)
+    head = [f"| learner | changes | {' | '.join(f'{r:,}' for r in case.flips)} | median |"]
+    head.append("|---" * (len(case.flips) + 3) + "|")
+    body = []
+    for title, found in by_learner.items():
+        label, prediction = (np.array([line[column] for line in found]) for column in ("label", "prediction"))
+        for changes in ("labels", "rows"):
+            radius = np.where(label == prediction, [int(line[changes]) for line in found], -1)
+            cells = [cell(radius >= flips, label, case.recall_of) for flips in case.flips]
+            median = max(int(np.median(radius)), 0)
+            body.append(f"| {title} | {changes} | {' | '.join(cells)} | {median:,} |")
+    return "\n".join([*head, *body])
+
+
+def cell(is_certified, label, recall_of):
+    shown = f"{np.floor(1000 * is_certified.mean()) / 1000:.3f}"
+    if recall_of is None:
+        return shown
+    return f"{shown} ({np.floor(1000 * is_certified[label == recall_of].mean()) / 1000:.3f})"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, help="folder with mnist/, cifar10/, spambase/, minilm/")
+    parser.add_argument("--only", choices=CASES, help="one data set")
+    parser.add_argument("--tables", action="store_true", help="print the tables from the committed lines")
+    arguments = parser.parse_args()
+    if not arguments.tables and arguments.data_dir is None:
+        parser.error("give --data-dir to certify, or --tables to print what was certified")
+    for name in [arguments.only] if arguments.only else CASES:
+        if not arguments.tables:
+            write(name, arguments.data_dir)
+        print(f"\n**{CASES[name].title}**\n\n{table(name)}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

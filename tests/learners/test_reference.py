@@ -1,0 +1,337 @@
+"""Geometry from a reference: no training row can change the vote of another, and rows can join and leave the vote."""
+
+import warnings
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.random_projection import GaussianRandomProjection
+
+from flipproof import (
+    Adversary,
+    CertifiedClusterClassifier,
+    CertifiedForestClassifier,
+    CertifiedKernelClassifier,
+    CertifiedPropagationClassifier,
+    CertifiedRidgeClassifier,
+    LabelLinearClassifier,
+    SmoothedClassifier,
+)
+from flipproof.learners.certified import ReferenceWarning
+
+CLASSES = [0, 1, 2]
+CHANGES = ("labels", "rows", "insertions", "removals")
+
+
+class Parzen(LabelLinearClassifier):
+    """The weight of a training row decays with its distance from the test row."""
+
+    def fit_without_labels(self, X):
+        self.width_ = np.abs(X - X.mean(axis=0)).mean()
+
+    def weight_of_row(self, x, z):
+        with np.errstate(over="ignore"):
+            return np.exp(-np.abs(z - x).sum() / self.width_)
+
+
+class EqualWeights(LabelLinearClassifier):
+    """All training rows vote with weight 1; it does not know the weight of a single row."""
+
+    def fit_without_labels(self, X):
+        self.n_ = len(X)
+
+    def label_free_weights(self, Z):
+        return np.ones((len(Z), self.n_))
+
+
+LEARNERS = {
+    "ridge": CertifiedRidgeClassifier(classes=CLASSES),
+    "ridge clipped": CertifiedRidgeClassifier(classes=CLASSES, clip=0.8, precision=6),
+    "ridge by sign": CertifiedRidgeClassifier(classes=CLASSES, clip="sign", fit_intercept=False),
+    "ridge 24 bits": CertifiedRidgeClassifier(classes=CLASSES, precision=24, clip=0.9),
+    "kernel": CertifiedKernelClassifier(classes=CLASSES),
+    "kernel laplacian": CertifiedKernelClassifier("laplacian", classes=CLASSES, n_components=10, clip=0.9),
+    "kernel cosine": CertifiedKernelClassifier("cosine", classes=CLASSES, n_components=7),
+    "kernel poly": CertifiedKernelClassifier("poly", classes=CLASSES, n_components=7, clip=1.0),
+    "forest": CertifiedForestClassifier(20, classes=CLASSES, min_samples_leaf=4),
+    "forest clipped": CertifiedForestClassifier(20, classes=CLASSES, min_samples_leaf=4, clip=0.7),
+    "clusters": CertifiedClusterClassifier(classes=CLASSES),
+    "custom": Parzen(classes=CLASSES),
+    "custom clipped": Parzen(classes=CLASSES, clip=0.5),
+}
+STEPS = {
+    "none": None,
+    "PCA": PCA(3, random_state=0),
+    "scaler and projection": make_pipeline(StandardScaler(), GaussianRandomProjection(4, random_state=0)),
+    "length 1": Normalizer(),
+}
+
+each_learner = pytest.mark.parametrize("name", LEARNERS)
+each_step = pytest.mark.parametrize("step", STEPS)
+
+
+def problem(seed=0, n=60, n_reference=40):
+    rng = np.random.default_rng(seed)
+    X, reference, Z = (rng.normal(size=(rows, 5)) for rows in (n, n_reference, 9))
+    return X, rng.integers(3, size=n), reference, Z
+
+
+def extreme_rows(Z):
+    """Return rows that an attacker might add: of any finite size, and copies of test rows."""
+    rng = np.random.default_rng(1)
+    scales = [1e-320, 1e-150, 1e150, 1e308]
+    signs = np.sign(rng.normal(size=(len(scales), Z.shape[1])))
+    return np.vstack([signs * np.array(scales)[:, None], np.zeros((1, Z.shape[1])), Z[:3], Z[:3] * 1e100])
+
+
+@each_step
+@each_learner
+def test_no_training_row_changes_the_vote_of_another(name, step):
+    X, y, reference, Z = problem()
+    model = LEARNERS[name].set_params(features=STEPS[step])
+    alpha, offsets = model.fit(X, y, reference=reference).vote_weights(Z)
+    rng = np.random.default_rng(2)
+
+    order = rng.permutation(len(X))
+    kept = np.flatnonzero(rng.random(len(X)) < 0.7)
+    more = extreme_rows(Z)
+    changed = X.copy()
+    changed[::3] = more[rng.integers(len(more), size=len(changed[::3]))]
+    others = np.setdiff1d(np.arange(len(X)), np.arange(0, len(X), 3))
+    for rows, labels, old, new in (
+        (X[order], y[order], order, np.arange(len(X))),
+        (X[kept], y[kept], kept, np.arange(len(kept))),
+        (
+            np.vstack([more, X]),
+            np.append(np.zeros(len(more), int), y),
+            np.arange(len(X)),
+            len(more) + np.arange(len(X)),
+        ),
+        (changed, 2 - y, others, others),
+        (X[:1], y[:1], [0], [0]),
+    ):
+        again, same_offsets = model.fit(rows, labels, reference=reference).vote_weights(Z)
+        assert np.array_equal(again[:, new], alpha[:, old])
+        assert np.array_equal(same_offsets, offsets)
+
+
+@each_learner
+def test_no_vote_exceeds_the_limit(name):
+    X, y, reference, Z = problem()
+    model = (
+        LEARNERS[name].set_params(features=None).fit(np.vstack([X, extreme_rows(Z)]), np.append(y, [0] * 11), reference)
+    )
+    source = model.votes_on(model.test_features(Z))
+    votes = np.rint(source.unrounded(0, source.n_train))
+    assert np.all(np.abs(votes) <= source.limit[:, None])
+    assert source.limit.min() >= 1
+
+
+def test_a_row_beyond_the_reference_has_the_largest_vote():
+    """Without `clip`, the radius against insertions is exact: so many copies of this row overturn the prediction."""
+    X, y, reference, Z = problem()
+    for learner in (CertifiedRidgeClassifier(classes=CLASSES), CertifiedRidgeClassifier(classes=CLASSES, clip="sign")):
+        model = learner.fit(X, y, reference=reference)
+        found = model.certify(Z, adversary=Adversary(changes="insertions"))
+        assert "rows-lower-bound" not in [one.code for one in found.assumptions]
+        for row, (loud, radius, rival) in enumerate(
+            zip(model.loudest_rows(model.test_features(Z)), found.radius, found.rival, strict=True)
+        ):
+            for n_added, overturned in ((radius, False), (radius + 1, True)):
+                rows, labels = np.vstack([X, *[loud] * n_added]), np.append(y, [rival] * n_added)
+                prediction = model.fit(rows, labels, reference=reference).predict(Z[row : row + 1])
+                assert (prediction != found.prediction[row]) == overturned
+
+
+@each_step
+@each_learner
+def test_rows_join_and_leave_as_if_by_a_fit(name, step):
+    X, y, reference, Z = problem()
+    made = LEARNERS[name].set_params(features=STEPS[step])
+    whole = made.fit(X, y, reference=reference)
+    expected = {changes: whole.certify(Z, adversary=Adversary(changes=changes)) for changes in CHANGES}
+    alpha = whole.vote_weights(Z)[0]
+
+    model = made.fit(X[:0], y[:0], reference=reference)
+    model.partial_fit(X[:25], y[:25])
+    model.partial_fit(np.vstack([X[:4], X[25:]]), np.append(2 - y[:4], y[25:]))
+    model.forget(range(25, 29))
+    assert np.array_equal(model.vote_weights(Z)[0], alpha)
+    for changes, certificates in expected.items():
+        found = model.certify(Z, adversary=Adversary(changes=changes))
+        for field in ("prediction", "radius", "rival", "margin", "unlimited"):
+            assert np.array_equal(getattr(found, field), getattr(certificates, field))
+        assert found.assumptions == certificates.assumptions
+        assert np.array_equal(found.prediction, model.predict(Z))
+
+
+@each_learner
+def test_fits_on_no_row_or_one_row(name):
+    X, y, reference, Z = problem()
+    model = LEARNERS[name].set_params(features=None).fit(X[:0], y[:0], reference=reference)
+    assert np.array_equal(model.predict(Z), np.zeros(len(Z)))
+    assert np.all(model.certify(Z, adversary=Adversary(changes="insertions")).radius == 0)
+    removals = model.certify(Z, adversary=Adversary(changes="removals"))
+    assert removals.unlimited.all()
+    assert np.all(model.certify(Z).radius == 0)
+    model.partial_fit(X[:1], y[:1])
+    for changes in CHANGES:
+        assert np.array_equal(model.certify(Z, adversary=Adversary(changes=changes)).prediction, model.predict(Z))
+
+
+def test_numbers_of_another_type_vote_the_same():
+    X, y, reference, Z = problem()
+    X = X.astype(np.float32)
+    for step in STEPS.values():
+        model = CertifiedRidgeClassifier(classes=CLASSES, features=step)
+        wide = model.fit(X.astype(np.float64), y, reference=reference).vote_weights(Z)[0]
+        narrow = model.fit(X, y, reference=reference).vote_weights(Z)[0]
+        assert np.array_equal(wide, narrow)
+
+
+@pytest.mark.parametrize("kind", ["frozen", "stateless"])
+def test_a_pretrained_encoder_needs_only_a_few_reference_rows(kind):
+    X, y, reference, Z = problem()
+    step = FunctionTransformer(np.tanh) if kind == "stateless" else FrozenEstimator(PCA(3).fit(reference))
+    model = CertifiedRidgeClassifier(classes=CLASSES, features=step, clip=0.9).fit(X, y, reference=reference[:5])
+    found = model.certify(Z, adversary=Adversary(changes="rows"))
+    assert np.array_equal(found.prediction, model.predict(Z))
+    assert ("fitted-elsewhere" in [one.code for one in found.assumptions]) == (kind == "frozen")
+
+
+def test_frames_and_their_columns():
+    X, y, reference, Z = (pd.DataFrame(part) if np.ndim(part) == 2 else part for part in problem())
+    X, reference, Z = (part.rename(columns=str) for part in (X, reference, Z))
+    model = CertifiedRidgeClassifier(classes=CLASSES).fit(X, y, reference=reference)
+    plain = CertifiedRidgeClassifier(classes=CLASSES).fit(X.values, y, reference=reference.values)
+    assert np.array_equal(model.predict(Z), plain.predict(Z.values))
+    with pytest.raises(ValueError, match="feature names"):
+        CertifiedRidgeClassifier().fit(X.rename(columns={"1": "other"}), y, reference=reference)
+
+
+def test_certificates_say_what_they_assume():
+    X, y, reference, Z = problem()
+    model = CertifiedKernelClassifier().fit(X, y, reference=reference)
+
+    def codes(adversary):
+        return [one.code for one in model.certify(Z, adversary=adversary).assumptions]
+
+    assert codes(None) == ["labels-only", "classes-read", "reference-fixed"]
+    rows = Adversary(changes="rows", trusted=y == 0, groups=np.arange(60) // 5)
+    assert codes(rows) == [
+        *("rows-changed", "classes-read", "reference-fixed", "rows-lower-bound", "trusted-rows", "sources")
+    ]
+    assert codes(Adversary(changes="removals")) == ["rows-changed", "classes-read", "reference-fixed"]
+    shared = CertifiedKernelClassifier().fit(X, y, reference=X[:20])
+    assert "20 of the 60 training rows have the same features" in str(shared.assumptions_[-1])
+
+
+def test_a_withdrawn_row_that_is_in_the_reference_is_named():
+    X, y, reference, _ = problem()
+    model = CertifiedRidgeClassifier(classes=CLASSES).fit(np.vstack([X, reference[:3]]), [*y, 0, 1, 2], reference)
+    with pytest.warns(ReferenceWarning, match=r"2 of the 3 withdrawn rows \(60, 62\)"):
+        model.forget([62, 0, 60])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.forget(np.arange(model.n_rows_) < 5)
+    assert model.n_rows_ == 55
+
+
+@pytest.mark.parametrize("rows", [[-1], [60], [0.5], ["a"], np.ones(59, bool)], ids=str)
+def test_rows_that_cannot_be_forgotten_are_refused(rows):
+    X, y, reference, _ = problem()
+    with pytest.raises(ValueError, match="to forget must"):
+        CertifiedRidgeClassifier().fit(X, y, reference=reference).forget(rows)
+
+
+def with_nan(X):
+    X = X.copy()
+    X[1, 1] = np.nan
+    return X
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p | {"reference": p["reference"][:, :3]}, "features"),
+        (lambda p: p | {"reference": p["reference"][:1]}, "minimum of 2"),
+        (lambda p: p | {"reference": p["reference"][0]}, "2D array"),
+        (lambda p: p | {"reference": with_nan(p["reference"])}, "NaN"),
+        (lambda p: p | {"reference": "rows.parquet"}, "needs the reference in memory"),
+        (lambda p: p | {"reference": np.ma.masked_array(p["reference"], p["reference"] > 1)}, "mask"),
+        (lambda p: p | {"X": with_nan(p["X"])}, "NaN"),
+        (lambda p: p | {"X": p["X"] * np.inf}, "infinity"),
+        (lambda p: p | {"y": p["y"][:-1]}, "inconsistent numbers"),
+        (lambda p: p | {"X": p["X"][:0], "y": p["y"][:0]}, "needs the class set"),
+    ],
+)
+def test_bad_references_and_rows_are_refused(change, message):
+    X, y, reference, _ = problem()
+    given = change({"X": X, "y": y, "reference": reference})
+    with pytest.raises(ValueError, match=message), np.errstate(invalid="ignore"):
+        CertifiedRidgeClassifier().fit(**given)
+
+
+@pytest.mark.parametrize("clip", [0, 0.0, -0.5, 1.5, "signs", True, 1, np.nan])
+def test_a_clip_out_of_range_is_refused(clip):
+    X, y, _, _ = problem()
+    with pytest.raises(ValueError, match="'clip' parameter of CertifiedRidgeClassifier must be"):
+        CertifiedRidgeClassifier(clip=clip).fit(X, y)
+
+
+def test_without_a_reference_rows_are_refused():
+    X, y, reference, Z = problem()
+    rows = Adversary(changes="rows")
+    model = CertifiedRidgeClassifier().fit(X, y)
+    with pytest.raises(ValueError, match=r"fit\(X, y, reference="):
+        model.certify(Z, adversary=rows)
+    for method in ("partial_fit", "forget"):
+        assert not hasattr(model, method)
+        with pytest.raises(AttributeError, match=rf"{method} of CertifiedRidgeClassifier needs .* reference="):
+            getattr(model, method)
+    with pytest.raises(ValueError, match=r"fit\(X, y, reference="):
+        CertifiedPropagationClassifier().fit(X, y).certify(Z, adversary=rows)
+    with pytest.raises(ValueError, match="covers changed labels only"):
+        SmoothedClassifier(n_samples=10).fit(X, y).certify(Z, adversary=rows)
+    with pytest.raises(ValueError, match="does not support reference="):
+        EqualWeights().fit(X, y, reference=reference)
+
+
+@pytest.mark.parametrize("method", ["kl", "tight"])
+def test_noise_on_labels_certifies_no_rows(method):
+    X, y, reference, Z = problem()
+    model = CertifiedRidgeClassifier().fit(X, y, reference=reference)
+    model.certify(Z, method)
+    with pytest.raises(ValueError, match=r"noise on labels.*method='exact'"):
+        model.certify(Z, method, Adversary(changes="rows"))
+
+
+def test_the_papers_rule_needs_all_rows():
+    X, y, reference, _ = problem()
+    with pytest.raises(ValueError, match="the paper's rule"):
+        CertifiedRidgeClassifier(fit_intercept=False).fit(X, y > 0, reference=reference)
+
+
+def test_new_classes_are_refused():
+    X, y, reference, _ = problem()
+    model = CertifiedRidgeClassifier().fit(X, y, reference=reference)
+    with pytest.raises(ValueError, match="not in classes"):
+        model.partial_fit(X, y + 1)
+    assert model.n_rows_ == 60
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"changes": "features"}, "'changes' parameter of Adversary"),
+        ({"changes": "rows", "allowed": [(0, 1)]}, "may have any label"),
+        ({"changes": "insertions", "groups": [1, 2]}, "no limit"),
+    ],
+)
+def test_adversaries_that_make_no_sense_are_refused(given, message):
+    with pytest.raises(ValueError, match=message):
+        Adversary(**given)
