@@ -121,6 +121,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     ``"rows"`` as many of each kind. The base learner may respond in any way, so the radius is a lower bound; with two
     classes and a lead of `gap` votes it is about ``gap / 4`` for ``"rows"`` and ``gap / 2`` for the other two.
     `partial_fit` and `forget` refit only the partitions that change.
+    A fit that fails because of an added row is not covered: trees, for example, refuse numbers above 1e38.
+    ``features=MinMaxScaler(clip=True)`` keeps all rows within the range of the reference.
 
     *Sources* (``Adversary(changes="rows", groups=...)``) can change every partition in which they have a row, and as
     many others as they have rows. The bound adds up what each of them could change.
