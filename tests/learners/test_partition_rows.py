@@ -8,6 +8,7 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.decomposition import PCA
 from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import MinMaxScaler
 from sklearn.tree import DecisionTreeClassifier
 from tiers import mostly_slow
 
@@ -127,7 +128,7 @@ class AfterEveryChange:
             ("parity", 5, 2, 2),
             ("obeys", 6, 2, 4),
         ],
-        fast=(1, 2),
+        fast=(0, 2, 3),
     ),
 )
 def test_no_change_of_rows_within_the_radius_changes_a_refitted_model(base, n, K, n_partitions):
@@ -178,6 +179,43 @@ def test_insertions_attain_the_radius_where_base_learners_obey_them(K):
             assert (after.predict(Z)[0] != certificate.prediction[0]) == is_changed
         largest = max(largest, r)
     assert largest > 3
+
+
+def test_replaced_rows_attain_the_radius_where_base_learners_obey_them():
+    # six votes for 0; two of the partitions also have a quieter row of class 1, which speaks if the other is removed
+    rng, model, Z = np.random.default_rng(5), learner(Obeys(), 6), np.zeros((1, 2))
+    many = rng.normal(size=(300, 2))
+    partition = clone(model).fit(many, np.zeros(300, dtype=int), reference=REFERENCE).partition_
+    of_each = [many[partition == number] for number in range(6)]
+    loudest = np.array([rows[np.argmax(rows[:, 0])] for rows in of_each])
+    quiet = np.array([rows[np.argmin(rows[:, 0])] for rows in of_each[:2]])
+    X, y = np.vstack([loudest, quiet]), np.array([0] * 6 + [1] * 2)
+    certificate = model.fit(X, y, reference=REFERENCE).certify(Z, adversary=Adversary(changes="rows"))
+    assert certificate.margin.tolist() == [6]
+    assert certificate.radius.tolist() == [1]
+    added = rows_in_every_partition(rng, model, y)
+
+    def after(gone, more):
+        rows, labels = np.vstack([np.delete(X, gone, axis=0), added[more]]), [*np.delete(y, gone), *[1] * len(more)]
+        return clone(model).fit(rows, labels, reference=REFERENCE).predict(Z)[0]
+
+    for gone, more in itertools.product([[], *([one] for one in range(8))], [[], *([one] for one in range(6))]):
+        assert after(gone, more) == 0
+    assert after([0, 1], [4, 5]) == 1
+    trusted = model.certify(Z, adversary=Adversary(changes="rows", trusted=np.ones(8, dtype=bool)))
+    assert trusted.radius.tolist() == [3]
+    assert after([], [0, 1, 2]) == 0
+    assert after([], [0, 1, 2, 3]) == 1
+
+
+def test_rows_that_are_scaled_into_the_range_of_the_reference_do_not_make_a_fit_fail():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y, far = (X[:, 0] > 0).astype(int), [[1e308, -1e308], [5e-324, 1e200]]
+    model = learner(DecisionTreeClassifier(), 3, features=MinMaxScaler(clip=True)).fit(X, y, reference=REFERENCE)
+    assert model.partial_fit(far, [0, 1]).n_rows_ == 42
+    with pytest.raises(ValueError, match="could not be fitted to partition"):
+        learner(DecisionTreeClassifier(), 3).fit(X, y, reference=REFERENCE).partial_fit(far, [0, 1])
 
 
 @pytest.mark.parametrize("base", ["tree", "parity"])
