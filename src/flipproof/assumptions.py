@@ -307,9 +307,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "have changed the reference."
     ),
     "reference-shared": _reference_shared,
-    "rows-lower-bound": (
-        "The radius in rows is a lower bound: no row that could be added is known to have the largest possible vote."
-    ),
+    "rows-lower-bound": ("The radius is a lower bound: it is not known whether an attack with one more change exists."),
     # what the adversary cannot do
     "trusted-labels": "{n_trusted:,} of the {n_labels:,} training labels are trusted: nobody can change them.",
     "trusted-rows": (
@@ -326,6 +324,9 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "annotators-bounded": (
         "The radius in annotators is a lower bound: a partition that holds labels of several annotators counts for "
         "each of them."
+    ),
+    "sources-bounded": (
+        "The radius in sources is a lower bound: a partition that several sources could change counts for each of them."
     ),
     "noise-on-all-labels": (
         "The noise is on all labels: the certificate holds against any changed labels, and so against this adversary."
@@ -364,6 +365,11 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "base-learner-reproducible": (
         "The base learner ({step}) is assumed to accept any labels, and to give the same model whenever it is fitted "
         "to the same rows and labels on one thread with fixed random states."
+    ),
+    "base-learner-any-rows": (
+        "The base learner ({step}) is assumed to accept any finite rows, few or many: a fit that fails is not covered. "
+        "The base learner, its settings and the number of partitions are assumed to have been chosen without these "
+        "rows."
     ),
     "partitions-chosen": (
         "The base learner, its settings and the number of partitions are assumed to have been chosen without these "

@@ -28,6 +28,41 @@ def row_hashes(X: NDArray[Any]) -> NDArray[np.uint64]:
     return hashes
 
 
+def partition_numbers(hashes: NDArray[np.uint64], n_partitions: int) -> Integers:
+    """Return a partition for each row, from 0 on, that depends on its hash alone.
+
+    The hash is mixed once more. It is a sum over columns, so the remainder of the sum would be a sum too: with two
+    partitions and features of 0 and 1, for example, the parity of some of the features.
+    """
+    return (_mixed(hashes) % np.uint64(n_partitions)).astype(np.int64)
+
+
+def order_by_content(X: NDArray[Any], hashes: NDArray[np.uint64], codes: Integers) -> Integers:
+    """Return the rows in an order that does not depend on their present order: by hash, then numbers, then label.
+
+    Rows that have the same place in this order have equal numbers and equal labels. -0.0 and 0.0 are equal, so to get
+    the same bits in any order, X must not contain both: add 0.0 first.
+
+    Parameters
+    ----------
+    X : array of shape (n, k)
+        Rows without NaN.
+    hashes : integers of shape (n,)
+        Their hashes, by :func:`row_hashes`.
+    codes : integers of shape (n,)
+        Their labels, as class codes.
+    """
+    order = np.lexsort((codes, hashes))
+    in_order = hashes[order]
+    alike = np.flatnonzero(in_order[1:] == in_order[:-1])
+    differ = (X[order[alike]] != X[order[alike + 1]]).any(axis=1)
+    if differ.any():  # rows whose hashes collide by chance, or on purpose, are sorted by their numbers
+        places = np.flatnonzero(np.isin(in_order, in_order[alike[differ]]))
+        rows = order[places]
+        order[places] = rows[np.lexsort((codes[rows], *X[rows].T[::-1], hashes[rows]))]
+    return order
+
+
 def rows_found(hashes: NDArray[np.uint64], among: NDArray[np.uint64]) -> Integers:
     """Return the numbers of the rows whose hashes are among others."""
     return np.flatnonzero(np.isin(hashes, among))

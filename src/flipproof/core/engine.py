@@ -14,6 +14,12 @@ from flipproof.core.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.core.histograms import VoteHistogram
 from flipproof.core.invariants import check_certificates, check_counts, check_winners, require
 from flipproof.core.noise import LabelFlip
+from flipproof.core.partitions import (
+    PartitionVotes,
+    SourceVotes,
+    partition_changes_to_overturn,
+    partition_sources_to_overturn,
+)
 from flipproof.core.powers import Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.rows import row_changes_to_overturn, sources_to_overturn
@@ -174,10 +180,28 @@ def certify_sources(
     )
 
 
+def certify_partitions(votes: PartitionVotes, scope: Scope) -> BlockCertificates:
+    """Certify a block against added, removed or replaced training rows, by the votes of partitions (M13)."""
+    return exact_certificates(
+        votes.scores,
+        lambda winner, lead: partition_changes_to_overturn(votes, winner, lead, scope.changes),
+        scope,
+    )
+
+
+def certify_partition_sources(votes: SourceVotes, scope: Scope) -> BlockCertificates:
+    """Certify a block against sources that replace or remove all of their rows, by the votes of partitions (M13)."""
+    return exact_certificates(
+        votes.scores,
+        lambda winner, lead: partition_sources_to_overturn(votes, winner, lead, scope.changes),
+        scope,
+    )
+
+
 def exact_certificates(
     scores: Integers, to_overturn: Callable[[Integers, Integers], Integers], scope: Scope
 ) -> BlockCertificates:
-    """Certify a block, given the scores and a function that returns how many changes let each class win.
+    """Certify a block, given the scores and a function that returns how many changes let each class win, or a bound.
 
     The function gets the winner of each row and the leads, :func:`flipproof.core.exact.leads`; UNREACHABLE means that
     no number of changes suffices.

@@ -40,7 +40,7 @@ from flipproof.core.votes import (
     has_votes,
 )
 from flipproof.determinism import single_threaded
-from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory
+from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, assumptions_about_rows
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
 from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of, share
 
@@ -470,11 +470,6 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
-
-
-def assumptions_about_rows(of_fit: tuple[Assumption, ...], changes: str) -> tuple[Assumption, ...]:
-    """Return the assumptions of certificates against changed rows, given those of the fit, which are about labels."""
-    return Assumption("rows-changed", {"changes": changes}), *(one for one in of_fit if one.code != "labels-only")
 
 
 def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:

@@ -10,6 +10,7 @@ and for each test row. Since no list of their sources is complete, one classifie
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -65,16 +66,24 @@ BASE_LEARNER = Constraint(_is_base_learner, ("a scikit-learn classifier",))
 
 
 def fit_base_learners(
-    estimator: Any, X: Floats, labels: NDArray[Any], members: list[Integers], n_jobs: int | None
+    estimator: Any,
+    X: Floats,
+    labels: NDArray[Any],
+    members: list[Integers],
+    n_jobs: int | None,
+    which: Sequence[int] | None = None,
 ) -> list[Any]:
-    """Fit a clone of the estimator to each set of rows, in parallel processes if `n_jobs` says so."""
-    numbered = list(enumerate(members))
-    n_workers = min(effective_n_jobs(n_jobs), len(members))
-    if n_workers == 1:
+    """Fit a clone of the estimator to each set of rows, or to some of the sets; None stands for a set without rows.
+
+    It runs in parallel processes if `n_jobs` says so.
+    """
+    numbered = [(number, members[number]) for number in (range(len(members)) if which is None else which)]
+    n_workers = min(effective_n_jobs(n_jobs), len(numbered))
+    if n_workers <= 1:
         return _fit_each(estimator, X, labels, numbered, len(members))
     shares = [numbered[worker::n_workers] for worker in range(n_workers)]
     work = (delayed(_fit_each)(estimator, X, labels, share, len(members)) for share in shares)
-    fitted: list[Any] = [None] * len(members)
+    fitted: list[Any] = [None] * len(numbered)
     for worker, models in enumerate(Parallel(n_jobs=n_workers)(work)):
         fitted[worker::n_workers] = models
     return fitted
@@ -85,6 +94,8 @@ def _fit_each(
 ) -> list[Any]:
     def fit_one(number: int, rows: Integers) -> Any:
         present = np.unique(labels[rows])
+        if len(present) == 0:
+            return None
         if len(present) == 1:  # many classifiers refuse a single class, and there is nothing to learn
             return DummyClassifier(strategy=ONE_CLASS).fit(X[rows], labels[rows])
 
@@ -105,18 +116,25 @@ def _fit_each(
 
 
 def check_reproducible(
-    estimator: Any, X: Floats, labels: NDArray[Any], members: list[Integers], models: list[Any]
+    estimator: Any,
+    X: Floats,
+    labels: NDArray[Any],
+    members: list[Integers],
+    models: list[Any],
+    which: Sequence[int] | None = None,
 ) -> None:
     """Refit one of the models, and refuse the estimator if a refit or a second call of `predict` predicts differently.
 
     The partition with the most classes, and then the most rows outside its largest class, is the one where random
     numbers have the most influence. It is refitted after all others, which also detects state that the latest fit
     leaves for the next. State that the very first fit leaves for all others is not detected: certificates assume that
-    it does not exist. The check costs one more fit and some three hundred predictions.
+    it does not exist. The check costs one more fit and some three hundred predictions. If only some of the models are
+    new, `which` lists them.
     """
-    diversity = [_label_diversity(labels[rows]) for rows in members]
-    number = max(range(len(members)), key=diversity.__getitem__)
-    if diversity[number][0] < 2:
+    numbers = range(len(members)) if which is None else which
+    diversity = {number: _label_diversity(labels[members[number]]) for number in numbers}
+    number = max(diversity, key=diversity.__getitem__, default=-1)
+    if number < 0 or diversity[number][0] < 2:
         return
     rows, others = members[number], np.delete(np.arange(len(X)), members[number])
     Z = X[np.concatenate([_some(rows), _some(others)])].astype(np.float64, order="C")
@@ -141,7 +159,7 @@ def check_reproducible(
 def _label_diversity(labels: NDArray[Any]) -> tuple[int, int]:
     """Return the number of classes, and the number of labels outside the largest class."""
     counts = np.unique(labels, return_counts=True)[1]
-    return len(counts), int(counts.sum() - counts.max())
+    return len(counts), int(counts.sum() - counts.max(initial=0))
 
 
 def _some(rows: Integers) -> Integers:
@@ -162,13 +180,18 @@ def _observed(model: Any, Z: Floats) -> NDArray[Any]:
 
 
 def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats) -> NDArray[Any]:
-    """Return the class code that each model predicts for each test row, shape (rows, models)."""
+    """Return the class code that each model predicts for each test row, shape (rows, models).
+
+    Where there is no model, None, the code is the number of classes: a vote for nobody.
+    """
     Z = np.array(Z, dtype=np.float64, order="C")
-    votes = np.empty((len(Z), len(models)), dtype=np.min_scalar_type(len(classes) - 1))
+    nobody = len(classes)
+    votes = np.full((len(Z), len(models)), nobody, dtype=np.min_scalar_type(nobody))
 
     def predict_all() -> None:
         for number, model in enumerate(models):
-            votes[:, number] = _codes(_predictions(model, Z), classes, model)
+            if model is not None:
+                votes[:, number] = _codes(_predictions(model, Z), classes, model)
 
     on_one_core(lambda: with_seeds(predict_all))
     return votes

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import warnings
 from abc import abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 import numpy as np
@@ -189,6 +190,18 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self.assumptions_ = (*self.assumptions_, as_assumption(assumption))
 
 
+@contextmanager
+def _all_or_nothing(learner: Any) -> Iterator[None]:
+    """Restore the attributes of a learner if an update fails, so that labels and votes always belong together."""
+    before = dict(vars(learner))
+    try:
+        yield
+    except BaseException:
+        vars(learner).clear()
+        vars(learner).update(before)
+        raise
+
+
 class _NeedsReference:
     """A method that exists only after a fit with a reference, like scikit-learn's `available_if`, but says why."""
 
@@ -313,10 +326,11 @@ class LabelsInMemory(CertifiedClassifier):
         self._refuse_unless_in_memory(X, "training rows")
         rows, labels = self._rows_in_geometry(X), self._labels_of(X, y)
         _, codes = encode_labels(labels, self.classes_)
-        self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
-        all_codes = np.concatenate([self.label_codes_, codes])
-        self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool))
-        self._vote_too(rows)
+        with _all_or_nothing(self):
+            self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
+            all_codes = np.concatenate([self.label_codes_, codes])
+            self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool))
+            self._vote_too(rows)
         return self
 
     @_NeedsReference
@@ -339,9 +353,10 @@ class LabelsInMemory(CertifiedClassifier):
         gone = _rows_to_forget(rows, self.n_rows_)
         shared = gone[rows_found(self._row_hashes[gone], self._reference_hashes)]
         kept = np.delete(np.arange(self.n_rows_), gone)
-        self._row_hashes = self._row_hashes[kept]
-        self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept])
-        self._vote_only(kept)
+        with _all_or_nothing(self):
+            self._row_hashes = self._row_hashes[kept]
+            self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept])
+            self._vote_only(kept)
         if len(shared):
             named = ", ".join(map(str, shared[:MOST_NAMED].tolist())) + ", ..." * (len(shared) > MOST_NAMED)
             warnings.warn(
@@ -360,6 +375,11 @@ class LabelsInMemory(CertifiedClassifier):
     def _vote_only(self, kept: Integers) -> None:
         """Let only these of the present rows vote."""
         raise NotImplementedError
+
+
+def assumptions_about_rows(of_fit: tuple[Assumption, ...], changes: str) -> tuple[Assumption, ...]:
+    """Return the assumptions of certificates against changed rows, given those of the fit, which are about labels."""
+    return Assumption("rows-changed", {"changes": changes}), *(one for one in of_fit if one.code != "labels-only")
 
 
 def _rows_to_forget(rows: Any, n: int) -> Integers:

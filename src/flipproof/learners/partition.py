@@ -15,10 +15,18 @@ from sklearn.preprocessing import StandardScaler
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.assumptions import Assumption
 from flipproof.certificates import Certificates
-from flipproof.core.contents import row_hashes
-from flipproof.core.engine import BlockCertificates, certify_exact, certify_groups_exactly, winners
+from flipproof.core.contents import order_by_content, partition_numbers, row_hashes
+from flipproof.core.engine import (
+    BlockCertificates,
+    certify_exact,
+    certify_groups_exactly,
+    certify_partition_sources,
+    certify_partitions,
+    winners,
+)
 from flipproof.core.histograms import NUMBERS_AT_A_TIME, VoteHistogram
-from flipproof.core.powers import Powers
+from flipproof.core.partitions import PartitionVotes, SourceVotes
+from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import GroupVotes, tiles
 from flipproof.determinism import on_one_core
@@ -28,8 +36,8 @@ from flipproof.learners.base_learners import (
     check_reproducible,
     fit_base_learners,
 )
-from flipproof.learners.certified import LabelsInMemory
-from flipproof.learners.clones import assumptions_about
+from flipproof.learners.certified import LabelsInMemory, assumptions_about_rows
+from flipproof.learners.clones import assumptions_about, own_clone
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
 
 METHOD = "gap"
@@ -39,7 +47,7 @@ ONLY_METHOD = (NONE | one_of(METHOD)).explained(
     "other methods need a label-linear learner, for example CertifiedRidgeClassifier."
 )
 
-#: Numbers in memory per annotator, class and test row during certification.
+#: Numbers in memory per annotator (or source), class and test row during certification.
 HELD_PER_CELL = 8
 
 
@@ -52,6 +60,9 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     learner, and thus at most one vote; a vote that moves from the predicted class to a rival class changes the lead by
     2. So with two classes and a lead of `gap` votes, any ``floor(gap / 2)`` labels may be changed if the predicted
     class sorts first and wins ties, and ``ceil(gap / 2) - 1`` if it does not.
+
+    Fitted with a reference, it also certifies against whole rows that are added, removed or replaced (there DPA): see
+    `reference` in :meth:`fit`, and the notes.
 
     The base learner must be reproducible: the same rows and labels must always give the same predictions. It may use
     labels in any way, even tune itself on its partition (GridSearchCV). So this learner is often the most accurate one,
@@ -70,10 +81,11 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         one batch; any other base learner predicts one row at a time, which takes a quarter of a millisecond or more for
         each of its `n_partitions` clones.
     n_partitions : int, default=50
-        Number of partitions, at most the number of training rows. More partitions allow larger radii, but each base
-        learner has fewer rows to learn from.
+        Number of partitions. More partitions allow larger radii, but each base learner has fewer rows to learn from. At
+        most the number of training rows; with a reference there is no limit, and partitions may be empty.
     features : transformer, optional
-        Cloned and fitted on *all* training features *without* labels. Random states that are not integers are set to 0.
+        Cloned and fitted on *all* training features *without* labels, or on the reference. Random states that are not
+        integers are set to 0.
     classes : array of shape (K,), optional
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     n_jobs : int, optional
@@ -86,7 +98,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     partition_ : integers of shape (n,)
         The partition of each training row, from 0 on.
     estimators_ : list of n_partitions classifiers
-        The base learners; a DummyClassifier where all labels of a partition are the same.
+        The base learners; a DummyClassifier where all labels of a partition are the same, None where a partition is
+        empty.
     features_ : transformer or None
         The fitted `features`.
     n_features_in_ : int
@@ -99,6 +112,20 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     nothing more. The hash does not read the position of a row either, so that rows sorted by label do not carry labels
     into the partitions. Only rows with equal features are assigned by their order, and `assumptions` says so if there
     are any.
+
+    *With a reference*, the partition of a row is the remainder of its hash, and depends on no other row. Sizes differ
+    more than without a reference, since rows are not assigned in turn, and equal rows are in the same partition. Each
+    base learner gets its rows in an order by content, so neither the order of the training rows nor other partitions
+    affect it. An empty partition votes for nobody. One changed row then changes one partition, or two if it is
+    replaced: ``"insertions"`` can change any partition, ``"removals"`` those with a row that is not trusted, and
+    ``"rows"`` as many of each kind. The base learner may respond in any way, so the radius is a lower bound; with two
+    classes and a lead of `gap` votes it is about ``gap / 4`` for ``"rows"`` and ``gap / 2`` for the other two.
+    `partial_fit` and `forget` refit only the partitions that change.
+    A fit that fails because of an added row is not covered: trees, for example, refuse numbers above 1e38.
+    ``features=MinMaxScaler(clip=True)`` keeps all rows within the range of the reference.
+
+    *Sources* (``Adversary(changes="rows", groups=...)``) can change every partition in which they have a row, and as
+    many others as they have rows. The bound adds up what each of them could change.
 
     *Annotators* (``Adversary(groups=...)``) control every partition in which they have a label. The bound adds up what
     each of them could change, and counts a partition once for every annotator: the radius is sound, but smaller than
@@ -139,7 +166,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         self.classes = classes
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any) -> CertifiedPartitionClassifier:
+    def fit(self, X: Any, y: Any, reference: Any = None) -> CertifiedPartitionClassifier:
         """Assign the training rows to partitions, and fit a base learner to each.
 
         Parameters
@@ -148,30 +175,97 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             Training features, or the input of `features`.
         y : array of shape (n,)
             Training labels: numbers, strings or booleans.
+        reference : array or data frame of shape (r, k), optional
+            Rows that nobody may have changed; their labels are not needed. If given, the `features` step is fitted on
+            them, and the partition of a row depends on no other training row: certificates against added, removed and
+            replaced rows, ``Adversary(changes="rows")``, are then possible. Without a `features` step, nothing but the
+            number of columns is learned from them, so a few rows are enough.
 
         Returns
         -------
         self
         """
         # on one core, since the last bits of features decide the partition of a row
-        rows, _ = on_one_core(lambda: self._read_training_rows(X, y))
+        rows, _ = on_one_core(lambda: self._read_training_rows(X, y, reference=reference))
+        self._frozen_rows: Floats | None = None  # kept if rows can join or leave
+        self._base_learner, self._base_learner_name = self._base()
+        if reference is None:
+            self._deal(rows)
+        else:
+            self._base_learner = own_clone(self._base_learner)
+            self.estimators_: list[Any] = [None] * int(self.n_partitions)
+            self._assign(rows, list(range(len(self.estimators_))))
+        return self
+
+    def _base(self) -> tuple[Any, str]:
+        """Return the base learner and the name by which assumptions refer to it."""
+        if self.estimator is not None:
+            return self.estimator, type(self.estimator).__name__
+        return make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)), LogisticRegression.__name__
+
+    def _deal(self, rows: Floats) -> None:
+        """Assign the rows to partitions in turn, sorted by hash, and fit a base learner to each."""
         n_partitions = int(self.n_partitions)
         if len(rows) < n_partitions:
             wanted = f"at most the number of training rows, {len(rows)}"
-            raise parameter_error(type(self).__name__, "n_partitions", wanted, n_partitions)
+            remedy = "with fit(X, y, reference=...) there may be more."
+            raise parameter_error(type(self).__name__, "n_partitions", wanted, n_partitions, remedy)
         hashes = row_hashes(rows)
         in_order = np.argsort(hashes, kind="stable")
         self.partition_ = np.empty(len(rows), dtype=np.int64)
         self.partition_[in_order] = np.arange(len(rows)) % n_partitions
         members = [in_order[number::n_partitions] for number in range(n_partitions)]
-        base = make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000))
-        base = base if self.estimator is None else self.estimator
         labels = self.classes_[self.label_codes_]
-        self.estimators_ = fit_base_learners(base, rows, labels, members, self.n_jobs)
-        check_reproducible(base, rows, labels, members, self.estimators_)
-        n_alike = len(hashes) - len(np.unique(hashes))
+        self.estimators_ = fit_base_learners(self._base_learner, rows, labels, members, self.n_jobs)
+        check_reproducible(self._base_learner, rows, labels, members, self.estimators_)
+        self._list_assumptions(n_alike=len(hashes) - len(np.unique(hashes)))
+
+    def _assign(self, rows: Floats, changed: list[int]) -> None:
+        """Assign each row to a partition by its hash alone, and fit the base learners of the changed partitions (M13).
+
+        Soundness: a base learner gets the rows of its partition sorted by content and label, so it is a function of
+        the multiset of these rows, whatever the order of the file and the rows of other partitions.
+        """
+        self._frozen_rows = rows + 0.0  # turns -0.0 into 0.0: equal rows have equal bits
+        self.partition_ = partition_numbers(self._row_hashes, len(self.estimators_))
+        members = self._members(changed)
+        labels = self.classes_[self.label_codes_]
+        fitted = fit_base_learners(self._base_learner, self._frozen_rows, labels, members, self.n_jobs, changed)
+        for number, model in zip(changed, fitted, strict=True):
+            self.estimators_[number] = model
+        check_reproducible(self._base_learner, self._frozen_rows, labels, members, self.estimators_, changed)
+        self._list_assumptions(n_alike=0)
+
+    def _members(self, wanted: list[int]) -> list[Integers]:
+        """Return the rows of the wanted partitions, by content; those of others are left out."""
+        assert self._frozen_rows is not None
+        rows = np.flatnonzero(np.isin(self.partition_, wanted))
+        rows = rows[order_by_content(self._frozen_rows[rows], self._row_hashes[rows], self.label_codes_[rows])]
+        rows = rows[np.argsort(self.partition_[rows], kind="stable")]
+        ends = np.searchsorted(self.partition_[rows], np.arange(1, len(self.estimators_)))
+        return np.split(rows, ends)
+
+    def _vote_too(self, rows: Floats) -> None:
+        assert self._frozen_rows is not None
+        hashes = self._row_hashes[len(self._frozen_rows) :]
+        changed = np.unique(partition_numbers(hashes, len(self.estimators_)))
+        self._refit(np.concatenate([self._frozen_rows, rows]), changed)
+
+    def _vote_only(self, kept: Integers) -> None:
+        assert self._frozen_rows is not None
+        is_gone = ~np.isin(np.arange(len(self._frozen_rows)), kept)
+        self._refit(self._frozen_rows[kept], np.unique(self.partition_[is_gone]))
+
+    def _refit(self, rows: Floats, changed: Integers) -> None:
+        self.estimators_ = list(self.estimators_)  # a list of its own, so that a fit that fails changes nothing
+        self._assign(rows, changed.tolist())
+
+    def _list_assumptions(self, n_alike: int) -> None:
         self.assumptions_ = (*self.common_assumptions(), *self.learner_assumptions(n_alike))
-        return self
+
+    def _rows_in_geometry(self, X: Any, least: int = 0) -> Floats:
+        # on one core, since the last bits of features decide the partition of a row
+        return on_one_core(lambda: super(CertifiedPartitionClassifier, self)._rows_in_geometry(X, least))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that most base learners predict; ties go to the class that sorts lowest."""
@@ -193,7 +287,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         method : {"gap"}, optional
             The only method: others need a label-linear learner.
         adversary : Adversary, optional
-            What an attacker can do to the labels. Default: change any label to any class.
+            What an attacker can do to the labels, or to whole rows. Default: change any label to any class.
 
         Returns
         -------
@@ -204,12 +298,14 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         Z = self.test_features(X)
         powers = self.powers(adversary)
         votes = self._votes(Z)
-        found = self._certify_labels(votes, powers)
+        changes_labels = powers.changes == "labels"
+        found = self._certify_labels(votes, powers) if changes_labels else self._certify_rows(votes, powers)
         if powers.groups is not None:
-            # a radius of R labels also holds against annotators who together have at most R labels
-            within = powers.scope.groups_within(found.radius)
+            # a radius of R labels (or rows) also holds against groups that together have at most R labels (or rows)
+            within, is_unlimited = powers.scope.groups_within(found.radius), found.unlimited
             found = self._certify_groups(votes, powers, powers.groups)
-            found = replace(found, radius=np.maximum(found.radius, within))
+            radius, unlimited = np.maximum(found.radius, within), found.unlimited | is_unlimited
+            found = replace(found, radius=radius, unlimited=unlimited)
         found.check(powers.scope)
         return Certificates(
             prediction=self.classes_[found.winner],
@@ -223,14 +319,18 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             noise=np.nan,
             n_train=self.n_rows_,
             classes=self.classes_.copy(),
-            assumptions=(*self.assumptions_, *self._adversary_assumptions(adversary, powers)),
+            assumptions=self._assumptions_against(adversary, powers),
             unit=powers.scope.unit,
             n_touchable=powers.scope.n_touchable,
+            unlimited=found.unlimited,
             adversary=adversary,
         )
 
     def _votes(self, Z: Floats) -> NDArray[Any]:
-        """Return the class code that each base learner predicts, shape (m, n_partitions), in one or two bytes each."""
+        """Return the class code that each base learner predicts, shape (m, n_partitions), in one or two bytes each.
+
+        An empty partition votes for nobody: its code is the number of classes.
+        """
         return ask_base_learners(self.estimators_, self.classes_, Z)
 
     def _counted(self, votes: NDArray[Any]) -> Integers:
@@ -249,8 +349,17 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         histogram = VoteHistogram(np.ones((1, 1), dtype=np.int64), free[:, :, None], n_levels=1)
         return certify_exact(histogram, fixed, _to_any_class(replace(powers, groups=None)).scope)
 
+    def _certify_rows(self, votes: NDArray[Any], powers: Powers) -> BlockCertificates:
+        """Certify against changed rows: an added row may change any partition, a removed one its own (M13)."""
+        has_removable = np.isin(np.arange(len(self.estimators_)), self.partition_[powers.changeable])
+        removable, others = self._counted(votes[:, has_removable]), self._counted(votes[:, ~has_removable])
+        counted = PartitionVotes(removable, others, len(self.estimators_))
+        return certify_partitions(counted, replace(powers, groups=None).scope)
+
     def _certify_groups(self, votes: NDArray[Any], powers: Powers, groups: Integers) -> BlockCertificates:
         """Certify against annotators, who may change every base learner that has a changeable label of theirs.
+
+        Sources of rows may change every base learner that has a row of theirs and, if they can replace rows, others.
 
         Soundness: the most that several annotators can take off a lead is at most the sum of what each can take off.
         """
@@ -259,30 +368,49 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         owned = np.unique(owner * n_partitions + self.partition_[powers.changeable])
         ones = np.ones(len(owned), dtype=np.int64)
         owns = csr_array((ones, (owned // n_partitions, owned % n_partitions)), shape=(len(owners), n_partitions))
-        label, first_cell = np.tile(np.arange(n_classes), len(owners)), np.arange(len(owners)) * n_classes
-        parts = []
-        for start, stop in tiles(len(votes), max(1, NUMBERS_AT_A_TIME // (HELD_PER_CELL * max(1, len(label))))):
+        n_owned, n_rows = np.bincount(owned // n_partitions, minlength=len(owners)), np.bincount(owner)
+        parts, n_cells = [], len(owners) * n_classes
+        for start, stop in tiles(len(votes), max(1, NUMBERS_AT_A_TIME // (HELD_PER_CELL * max(1, n_cells)))):
             block = votes[start:stop]
             cells = np.stack([(owns @ (block == code).T.astype(np.int64)).T for code in range(n_classes)], axis=2)
-            cells = cells.reshape(len(block), len(label))
-            by_group = GroupVotes(cells, np.zeros_like(cells), label, first_cell)
-            parts.append(certify_groups_exactly(by_group, self._counted(block), _to_any_class(powers).scope))
+            if powers.changes == "labels":
+                parts.append(_against_annotators(cells, self._counted(block), _to_any_class(powers).scope))
+            else:
+                by_source = SourceVotes(cells, n_owned, n_rows, self._counted(block), n_partitions)
+                parts.append(certify_partition_sources(by_source, powers.scope))
         names = vars(parts[0])
         return BlockCertificates(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})
 
     def learner_assumptions(self, n_alike: int) -> list[Assumption]:
         """Return what certificates of this learner assume beyond what is common to all learners."""
-        named = "LogisticRegression" if self.estimator is None else type(self.estimator).__name__
-        found = [Assumption("base-learner-reproducible", {"step": named}), Assumption("partitions-chosen")]
+        found = [
+            Assumption("base-learner-reproducible", {"step": self._base_learner_name}),
+            Assumption("partitions-chosen"),
+        ]
         if self.estimator is not None:
             found += assumptions_about(self.estimator, "base learner")
         if n_alike:
             found.append(Assumption("equal-rows-by-order", {"n_equal": n_alike, "n_rows": self.n_rows_}))
         return found
 
-    def _adversary_assumptions(self, adversary: Adversary | None, powers: Powers) -> list[Assumption]:
-        found = adversary_assumptions(adversary, powers.scope, METHOD)
-        return found if powers.groups is None else [*found, Assumption("annotators-bounded")]
+    def _assumptions_against(self, adversary: Adversary | None, powers: Powers) -> tuple[Assumption, ...]:
+        """Return the assumptions of certificates against this adversary; those of the fit are about labels."""
+        limits = adversary_assumptions(adversary, powers.scope, METHOD)
+        if powers.changes == "labels":
+            bounded = [] if powers.groups is None else [Assumption("annotators-bounded")]
+            return (*self.assumptions_, *limits, *bounded)
+        of_fit = assumptions_about_rows(self.assumptions_, powers.changes)
+        bounded = [] if powers.groups is None else [Assumption("sources-bounded")]
+        any_rows = Assumption("base-learner-any-rows", {"step": self._base_learner_name})
+        return (*of_fit, any_rows, Assumption("rows-lower-bound"), *limits, *bounded)
+
+
+def _against_annotators(cells: Integers, scores: Integers, scope: Scope) -> BlockCertificates:
+    """Certify by the votes that each annotator can change, of shape (rows, annotators, classes)."""
+    n_rows, n_owners, n_classes = cells.shape
+    label, first_cell = np.tile(np.arange(n_classes), n_owners), np.arange(n_owners) * n_classes
+    cells = cells.reshape(n_rows, n_owners * n_classes)
+    return certify_groups_exactly(GroupVotes(cells, np.zeros_like(cells), label, first_cell), scores, scope)
 
 
 def _to_any_class(powers: Powers) -> Powers:
