@@ -561,8 +561,8 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
 
     The same learner as :class:`flipproof.CertifiedRidgeClassifier`: votes, predictions and certificates are identical
     to the last bit, for any division into blocks and any workers. It keeps only matrices of shape (columns, columns). A
-    fit visits the rows five times, and every few thousand certificates need one more visit. There are no attacks and
-    no `vote_weights`: these need the rows in memory.
+    fit visits the rows five times (twice with a reference), and every few thousand certificates need one more visit.
+    There are no attacks and no `vote_weights`: these need the rows in memory.
 
     Parameters
     ----------
