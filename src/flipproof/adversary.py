@@ -70,11 +70,8 @@ class Adversary:
                 f"Adversary(allowed=...) limits changes of labels, but changes={self.changes!r}: an added or replaced "
                 "row may have any label. Omit allowed, or use changes='labels'."
             )
-        if self.changes == "insertions" and self.groups is not None:
-            raise ValueError(
-                "Adversary(groups=...) needs changes='rows' or 'removals' where rows can be changed: there is no limit "
-                "to the number of rows that a source could add."
-            )
+        if self.groups is not None:
+            refuse_insertions_by_groups(self.changes)
 
     @property
     def changes_rows(self) -> bool:
@@ -94,6 +91,15 @@ class Adversary:
         if self.allowed is not None:
             parts.append(f"changes {changes_in_words(self.allowed[:MOST_CHANGES], len(self.allowed))} only")
         return f"<Adversary: {', '.join(parts) or 'may change any label to any class'}>"
+
+
+def refuse_insertions_by_groups(changes: str) -> None:
+    """Refuse groups where rows can only be added."""
+    if changes == "insertions":
+        raise ValueError(
+            "Adversary(groups=...) needs changes='rows' or 'removals' where rows can be changed: there is no limit "
+            "to the number of rows that a source could add."
+        )
 
 
 def _trusted_mask(given: Any) -> NDArray[np.bool_]:

@@ -9,9 +9,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from flipproof.core import histograms as tallies
-from flipproof.core.histograms import CellTally, LevelTally, VoteCount, histogram, levels_are_shared, trimmed
+from flipproof.core.histograms import (
+    CellTally,
+    LevelTally,
+    VoteCount,
+    clip_levels,
+    histogram,
+    level_of_share,
+    levels_are_shared,
+    trimmed,
+)
 from flipproof.core.rounding import SUM_RUN
-from flipproof.core.votes import ProductVotes
+from flipproof.core.votes import ProductVotes, all_votes, clipped
 
 
 def some_votes(n, m, precision, seed=0, share=1.0):
@@ -66,8 +75,37 @@ def test_histograms_of_some_test_rows(precision, n, kind):
     votes, codes = some_votes(n, 7, precision), np.arange(n) % 3
     tally = functools.reduce(operator.add, tallies_of_cuts(votes, codes, VoteCount(3, precision, n), [5, 6]))
     for start, stop in [(0, 7), (0, 1), (2, 5), (6, 7)]:
-        wanted = histogram(votes.on_rows(start, stop), codes, 3, precision)
+        wanted = histogram(votes.on_rows(slice(start, stop)), codes, 3, precision)
         assert_same_histogram(tally.histogram(start, stop), wanted)
+
+
+@pytest.mark.parametrize(("precision", "n", "kind"), KINDS)
+@given(data=st.data())
+def test_votes_can_be_clipped_after_they_are_counted(precision, n, kind, data):
+    m, largest = 6, 2**precision - 1
+    votes = some_votes(n, m, precision, share=data.draw(st.sampled_from([0.01, 0.3, 1.0])))
+    codes = np.arange(n) % 3
+    sizes = st.integers(0, largest) | st.sampled_from([0, 1, 2, largest])
+    limit = np.array(data.draw(st.lists(sizes, min_size=m, max_size=m)))
+    tally = functools.reduce(operator.add, tallies_of_cuts(votes, codes, VoteCount(3, precision, n), [5, 6]))
+    for start, stop in [(0, m), (2, 5)]:
+        some = clipped(votes.on_rows(slice(start, stop)), limit[start:stop])
+        wanted = histogram(some, codes, 3, precision)
+        assert_same_histogram(tally.histogram(start, stop, limit[start:stop]), wanted)
+
+
+@pytest.mark.parametrize(("precision", "n", "kind"), KINDS)
+@pytest.mark.parametrize("share", [1e-9, 0.07, 0.5, 1.0])
+def test_the_level_of_a_share_is_that_of_all_classes(precision, n, kind, share):
+    votes, codes = some_votes(n, 5, precision), np.arange(n) % 3
+    votes = ProductVotes(votes.coefficients * [[0], [1], [1], [1], [1]], votes.basis, votes.exponent)
+    tally = functools.reduce(operator.add, tallies_of_cuts(votes, codes, VoteCount(3, precision, n), [5, 6]))
+    found = level_of_share(tally.histogram(0, 5), share)
+    np.testing.assert_array_equal(found, clip_levels(votes, share, precision))
+    for level, sizes in zip(found, np.abs(all_votes(votes)), strict=True):
+        in_order = np.sort(sizes[sizes > 0])
+        wanted = in_order[max(int(np.ceil(round(share * len(in_order), 6))), 1) - 1] if len(in_order) else 1
+        assert level == wanted
 
 
 @pytest.mark.parametrize(("precision", "n"), [(6, 80), (10, 80)])

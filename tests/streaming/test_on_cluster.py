@@ -95,6 +95,49 @@ def test_kernel(client):
         assert_same(StreamingKernelClassifier(n_components=20).fit(*given, client=client).certify(Z), wanted)
 
 
+@pytest.mark.parametrize("kept_share", [0.3, 0.0])
+@pytest.mark.parametrize(
+    ("blocks", "in_memory"),
+    [
+        (StreamingRidgeClassifier, flipproof.CertifiedRidgeClassifier),
+        (StreamingKernelClassifier, flipproof.CertifiedKernelClassifier),
+    ],
+)
+def test_reference_and_clip(client, monkeypatch, blocks, in_memory, kept_share):
+    """Rows in Dask and in blocks, of any size, which the workers keep or not; added, removed and replaced."""
+    monkeypatch.setattr(on_dask, "KEPT_SHARE", kept_share)
+    rows, reference = X.copy(), some_problem(60, K, 3, seed=7)[0]
+    rows[100:103], reference[5:8] = 1e308, rows[:3]
+    adversaries = [
+        Adversary(changes="rows"),
+        Adversary(changes="insertions", trusted=TRUSTED),
+        Adversary(changes="rows", trusted=TRUSTED, groups=WHO),
+        Adversary(changes="removals", groups=WHO),
+    ]
+    for clip in (None, 0.6):
+        memory = in_memory(clip=clip, n_jobs=1).fit(rows, y, reference=reference)
+        for given in [(da.from_array(rows, chunks=(100, 2)), y), (cut([9, 0, 100], rows, y),)]:
+            model = blocks(clip=clip).fit(*given, reference=reference, client=client)
+            assert model.assumptions_ == memory.assumptions_
+            np.testing.assert_array_equal(model.decision_function(Z), memory.decision_function(Z), strict=True)
+            for adversary in adversaries:
+                assert_same(model.certify(Z, adversary=adversary), memory.certify(Z, adversary=adversary))
+
+
+@pytest.mark.parametrize("adversary", [None, Adversary(groups=WHO)])
+def test_clip_without_a_reference(client, adversary):
+    memory = flipproof.CertifiedRidgeClassifier(clip=0.6).fit(X, y)
+    model = StreamingRidgeClassifier(clip=0.6).fit(da.from_array(X, chunks=(70, K)), y)
+    for method in ("exact", "tight"):
+        assert_same(model.certify(Z, method, adversary), memory.certify(Z, method, adversary))
+    np.testing.assert_array_equal(model.predict(Z), memory.predict(Z))
+
+
+def test_a_reference_in_dask(client):
+    with pytest.raises(ValueError, match=r"needs the reference in memory. Got Array instead: load it"):
+        StreamingRidgeClassifier().fit([(X, y)], reference=da.from_array(X))
+
+
 class TestErrorsOfTasks:
     def test_nan_in_block_17(self, client):
         rows = X.copy()

@@ -219,9 +219,13 @@ def clip_levels(source: VoteSource, share: float, precision: int) -> Integers:
 
     It is an order statistic: some vote has this size, if any vote is not 0. Otherwise it is 1.
     """
-    counted = histogram(source, np.zeros(source.n_train, dtype=np.int64), 1, precision)
-    size = np.broadcast_to(np.abs(counted.values), counted.counts[:, 0].shape)
-    counts = np.where(size > 0, counted.counts[:, 0], 0)
+    return level_of_share(histogram(source, np.zeros(source.n_train, dtype=np.int64), 1, precision), share)
+
+
+def level_of_share(counted: VoteHistogram, share: float) -> Integers:
+    """Return the size of vote that this share of all counted votes other than 0, of any class, do not exceed."""
+    size = np.broadcast_to(np.abs(counted.values), counted.all_counts.shape)
+    counts = np.where(size > 0, counted.all_counts, 0)
     order = np.argsort(size, axis=1, kind="stable")
     upto = np.cumsum(np.take_along_axis(counts, order, axis=1), axis=1)
     if not upto.size:
@@ -415,9 +419,20 @@ class LevelTally:
         total[:, :, outer : outer + narrow.shape[2]] += narrow
         return LevelTally(total, self.n_levels)
 
-    def histogram(self, start: int, stop: int) -> VoteHistogram:
-        """Return the histogram of some test rows."""
-        return without_outer_levels(self.counts[start:stop].astype(np.int64), self.n_levels)
+    def histogram(self, start: int, stop: int, limit: Integers | None = None) -> VoteHistogram:
+        """Return the histogram of some test rows, of votes clipped to the `limit` of each, if given."""
+        counts = self.counts[start:stop].astype(np.int64)
+        return without_outer_levels(counts if limit is None else _clipped_counts(counts, limit), self.n_levels)
+
+
+def _clipped_counts(counts: Integers, limit: Integers) -> Integers:
+    """Count votes beyond the limit of each test row as votes at the limit."""
+    half, rows = counts.shape[2] // 2, np.arange(len(counts))
+    vote, most = np.arange(-half, half), limit[:, None, None]
+    kept = np.where(np.abs(vote) <= most, counts, 0)
+    kept[rows, :, half + np.minimum(limit, half - 1)] += np.where(vote > most, counts, 0).sum(axis=2)
+    kept[rows, :, half + np.maximum(-limit, -half)] += np.where(vote < -most, counts, 0).sum(axis=2)
+    return kept
 
 
 @dataclass(frozen=True)
@@ -437,12 +452,17 @@ class CellTally:
         cells, counts = _merged([self.cells, other.cells], [self.counts, other.counts])
         return CellTally(cells, counts, self.shape, self.n_levels)
 
-    def histogram(self, start: int, stop: int) -> VoteHistogram:
-        """Return the histogram of some test rows: the votes that occur; unused levels repeat the last one."""
+    def histogram(self, start: int, stop: int, limit: Integers | None = None) -> VoteHistogram:
+        """Return the histogram of some test rows: the votes that occur; unused levels repeat the last one.
+
+        Votes are clipped to the `limit` of each test row, if given.
+        """
         _, n_classes, all_levels = self.shape
         first, last = np.searchsorted(self.cells, np.array([start, stop]) * n_classes * all_levels)
         row, label, vote = np.unravel_index(self.cells[first:last], self.shape)
         row, n_rows = row - start, stop - start
+        if limit is not None:
+            vote = np.clip(vote, all_levels // 2 - limit[row], all_levels // 2 + limit[row])
         occurring, level = np.unique(row * all_levels + vote, return_inverse=True)
         row_of_level, vote_of_level = np.divmod(occurring, all_levels)
         before = np.searchsorted(row_of_level, np.arange(n_rows))
@@ -450,7 +470,7 @@ class CellTally:
         values = np.repeat((vote_of_level[after - 1] - all_levels // 2)[:, None], self.n_levels, axis=1)
         values[row_of_level, np.arange(len(occurring)) - before[row_of_level]] = vote_of_level - all_levels // 2
         counts = np.zeros((n_rows, n_classes, self.n_levels), dtype=np.int64)
-        counts[row, label, level - before[row]] = self.counts[first:last]
+        np.add.at(counts, (row, label, level - before[row]), self.counts[first:last])
         return VoteHistogram(values, counts, self.n_levels)
 
 

@@ -94,10 +94,10 @@ class ProductVotes:
                     _clip(votes, self.limit[first:last])
                 yield slice(first, last), slice(start, stop), votes
 
-    def on_rows(self, start: int, stop: int) -> ProductVotes:
+    def on_rows(self, rows: slice | Integers) -> ProductVotes:
         """Return the votes on some of the test rows."""
-        limit = None if self.limit is None else self.limit[start:stop]
-        return ProductVotes(self.coefficients[start:stop], self.basis, self.exponent[start:stop], limit)
+        limit = None if self.limit is None else self.limit[rows]
+        return ProductVotes(self.coefficients[rows], self.basis, self.exponent[rows], limit)
 
     def of(self, basis: NDArray[np.float32]) -> ProductVotes:
         """Return the votes of other training rows."""

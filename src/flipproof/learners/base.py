@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -208,14 +208,12 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def _vote_limits(self, Z: Floats, source: VoteSource) -> Integers | None:
         """Return the largest vote of any possible row on each test row, by `clip` and by a frozen geometry."""
         largest = None if self.n_reference_ is None else self.largest_votes(Z, source)
-        if self._clip is None:
-            return largest
-        if self._clip == "sign":
-            limit = np.ones(len(source.exponent), dtype=np.int64)
-        else:
+
+        def levels(share: float) -> Integers:
             all_rows = source if self.n_reference_ is None else self.label_free_votes(Z, self._reference_held)
-            limit = clip_levels(all_rows, float(self._clip), self.precision_)
-        return limit if largest is None else np.minimum(limit, largest)
+            return clip_levels(all_rows, share, self.precision_)
+
+        return vote_limits(self._clip, len(source.exponent), largest, levels)
 
     def largest_votes(self, Z: Floats, source: VoteSource) -> Integers:
         """Return a bound on the vote of any possible row on each test row: V in M12. By default the end of the grid."""
@@ -224,13 +222,15 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def attains_largest_votes(self, Z: Floats, limit: Integers) -> bool:
         """Tell whether on every test row of a block, some row that could be added is known to have a vote of this size.
 
-        A `clip` that is a share is the size of a vote of some row of the reference, unless they are all 0; "sign" needs
-        a row whose vote is not 0.
+        By default, this is known only for votes that are clipped: a row of the reference may have such a vote.
         """
-        if self._clip is None:
-            return False
-        unclear = np.flatnonzero(limit == 1)
-        return not len(unclear) or bool(has_votes(self.label_free_votes(Z[unclear], self._reference_held)).all())
+        return bool(self._attained_by_reference(Z, limit).all())
+
+    def _attained_by_reference(self, Z: Floats, limit: Integers) -> NDArray[np.bool_]:
+        """Tell on which test rows some row of the reference is known to have a clipped vote of this size."""
+        return attained_by_reference(
+            self._clip, limit, lambda rows: self.label_free_votes(Z[rows], self._reference_held)
+        )
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Compute what needs the labels. If a vote depends on it, `learner_assumptions` must say so."""
@@ -397,18 +397,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     def _check_row_changes(self, method: str, powers: Powers) -> None:
         """Refuse what has no certificate against changed rows."""
-        if method != "exact":
-            raise ValueError(
-                f"The method {method!r} puts noise on labels, which says nothing about added, removed or replaced "
-                "rows: use method='exact'."
-            )
+        refuse_noise_against_rows(method)
 
     def _assumptions_against(self, changes: str, blocks: Sequence[CertifiedBlock]) -> tuple[Assumption, ...]:
         """Return the assumptions of certificates against these changes; those of the fit are about labels."""
-        if changes == "labels":
-            return self.assumptions_
-        found = assumptions_about_rows(self.assumptions_, changes)
-        return found if all(block.is_attained for block in blocks) else (*found, Assumption("rows-lower-bound"))
+        return assumptions_against(changes, self.assumptions_, blocks)
 
     def _certify_block(self, Z: Floats, method: str, powers: Powers) -> CertifiedBlock:
         if powers.changes != "labels":
@@ -470,6 +463,62 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, start + size)
+
+
+def vote_limits(
+    clip: str | float | None, n_rows: int, largest: Integers | None, levels: Callable[[float], Integers]
+) -> Integers | None:
+    """Return the largest vote of any possible row on each of `n_rows` test rows; None if there is no limit.
+
+    Parameters
+    ----------
+    clip : "sign", float or None
+        The parameter of the learner.
+    n_rows : int
+        Number of test rows.
+    largest : integers of shape (n_rows,), optional
+        The largest vote that a frozen geometry allows (M12).
+    levels : callable
+        Returns the size of vote on each test row that a share of the votes do not exceed (M14).
+    """
+    if clip is None:
+        return largest
+    limit = np.ones(n_rows, dtype=np.int64) if isinstance(clip, str) else levels(float(clip))
+    return limit if largest is None else np.minimum(limit, largest)
+
+
+def attained_by_reference(
+    clip: str | float | None, limit: Integers, votes_of_reference: Callable[[Integers], VoteSource]
+) -> NDArray[np.bool_]:
+    """Tell on which test rows some row of the reference is known to have a clipped vote of the size `limit`.
+
+    A `clip` that is a share is the size of a vote of some row of the reference, unless they are all 0; "sign" needs
+    a row whose vote is not 0. `votes_of_reference` returns the votes of all these rows on some of the test rows.
+    """
+    attained = np.full(len(limit), clip is not None)
+    unclear = np.flatnonzero(attained & (limit == 1))
+    if len(unclear):
+        attained[unclear] = has_votes(votes_of_reference(unclear))
+    return attained
+
+
+def refuse_noise_against_rows(method: str) -> None:
+    """Refuse certificates by noise on labels where rows can be changed."""
+    if method != "exact":
+        raise ValueError(
+            f"The method {method!r} puts noise on labels, which says nothing about added, removed or replaced "
+            "rows: use method='exact'."
+        )
+
+
+def assumptions_against(
+    changes: str, of_fit: tuple[Assumption, ...], blocks: Sequence[CertifiedBlock]
+) -> tuple[Assumption, ...]:
+    """Return the assumptions of certificates against these changes, given those of the fit, which are about labels."""
+    if changes == "labels":
+        return of_fit
+    bound = () if all(block.is_attained for block in blocks) else (Assumption("rows-lower-bound"),)
+    return *assumptions_about_rows(of_fit, changes), *bound
 
 
 def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:

@@ -35,6 +35,9 @@ FEATURE_TYPES = [np.float64, np.float32]
 LABEL_FREE_TRANSFORMER = "a transformer that can be fitted without labels"
 
 
+#: What to do with training rows that are not in memory.
+IN_BLOCKS = "load them, or use the learners of flipproof.streaming, which read rows from files, blocks or Dask"
+
 #: How many rows a warning names.
 MOST_NAMED = 5
 
@@ -82,12 +85,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(X, y)
         return np.asarray(X), y
 
-    def _refuse_unless_in_memory(self, X: Any, what: str) -> None:
+    def _refuse_unless_in_memory(self, X: Any, what: str, remedy: str = IN_BLOCKS) -> None:
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
-            raise ValueError(
-                f"{type(self).__name__} needs {what} in memory. Got {type(X).__name__} instead: load them, or "
-                "use the learners of flipproof.streaming, which read rows from files, blocks or Dask."
-            )
+            raise ValueError(f"{type(self).__name__} needs {what} in memory. Got {type(X).__name__} instead: {remedy}.")
 
     def _fit_features(self, X: Any) -> None:
         """Fit a clone of the features step without labels."""
@@ -99,7 +99,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _fit_features_to_reference(self, reference: Any) -> Floats:
         """Fit the features step to the reference, and return the features of the reference."""
-        self._refuse_unless_in_memory(reference, "the reference")
+        self._refuse_unless_in_memory(reference, "the reference", "load it, or a sample of its rows")
         check_nothing_masked(reference, "reference")
         if self.features is None:
             self.features_ = None
@@ -183,7 +183,23 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.n_labels_ < self.n_rows_:
             n_unlabelled = self.n_rows_ - self.n_labels_
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
+        n_shared = 0 if self.n_reference_ is None else self._rows_in_reference()
+        if n_shared:
+            found.append(Assumption("reference-shared", {"n_shared": n_shared, "n_rows": self.n_rows_}))
         return found
+
+    def _rows_in_reference(self) -> int:
+        """Return how many training rows have the features of a row of the reference."""
+        return 0
+
+    def refuse_unless_frozen(self, adversary: Adversary | None) -> None:
+        """Refuse an adversary who changes rows, unless the geometry was learned from a reference (M12)."""
+        if isinstance(adversary, Adversary) and adversary.changes_rows and self.n_reference_ is None:
+            raise ValueError(
+                f"Adversary(changes={adversary.changes!r}) needs a geometry that no training row can change, but this "
+                f"{type(self).__name__} learned it from the training rows: fit(X, y, reference=...) learns it from "
+                "rows that you trust, without labels."
+            )
 
     def also_assume(self, assumption: Assumption | str) -> None:
         """Add an assumption to the certificates of this fit."""
@@ -288,22 +304,11 @@ class LabelsInMemory(CertifiedClassifier):
 
     def powers(self, adversary: Adversary | None) -> Powers:
         """Return what an adversary can do to the rows of this fit; by default, change any label to any class."""
-        if isinstance(adversary, Adversary) and adversary.changes_rows and self.n_reference_ is None:
-            raise ValueError(
-                f"Adversary(changes={adversary.changes!r}) needs a geometry that no training row can change, but this "
-                f"{type(self).__name__} learned it from the training rows: fit(X, y, reference=...) learns it from "
-                "rows that you trust, without labels."
-            )
+        self.refuse_unless_frozen(adversary)
         return powers_of(adversary, self.label_codes_, self.classes_, self.is_labeled_)
 
-    def common_assumptions(self) -> list[Assumption]:
-        """Return the assumptions that all learners have in common, as of this fit."""
-        found = super().common_assumptions()
-        if self.n_reference_ is not None:
-            n_shared = len(rows_found(self._row_hashes, self._reference_hashes))
-            if n_shared:
-                found.append(Assumption("reference-shared", {"n_shared": n_shared, "n_rows": self.n_rows_}))
-        return found
+    def _rows_in_reference(self) -> int:
+        return len(rows_found(self._row_hashes, self._reference_hashes))
 
     @_NeedsReference
     def partial_fit(self, X: Any, y: Any) -> LabelsInMemory:

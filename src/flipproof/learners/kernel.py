@@ -389,7 +389,8 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         check_size(X, "Training features")
         n = len(X)
         self.gamma_ = default_gamma(self.kernel, X) if self.gamma is None else float(self.gamma)
-        self.component_indices_ = self._choose_landmarks(n)
+        choose = landmark_rows if self.n_reference_ is None else drawn_landmarks
+        self.component_indices_ = choose(n, self.n_components)
         landmarks = X.copy() if self.component_indices_ is None else X[self.component_indices_]
         values = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
         compared = compare_landmarks(values, self.regularization, n)
@@ -400,12 +401,6 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         del compared  # at most three matrices of this size are in memory
         self._inverse = rotation_of(inverse)
         return None
-
-    def _choose_landmarks(self, n: int) -> Integers | None:
-        """Return the rows that are landmarks; with a reference there always are some, at most 1,000 by default."""
-        if self.n_reference_ is not None and self.n_components is None:
-            return landmark_rows(n, DEFAULT_COMPONENTS)
-        return landmark_rows(n, self.n_components)
 
     def _solve_exactly(self, K: Floats, regularization: float) -> Floats:
         """Return the inverse that maps kernel values, minus their means, to weights; K may be overwritten."""
@@ -421,20 +416,13 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     def _solve_on_landmarks(self, compared: ComparedLandmarks, X: Floats) -> NDArray[np.float32]:
         """Ridge regression on the features ``K_mm^-1/2 k(x)``, whose dot products are Nystroem's kernel."""
         self._map, self._lambda = landmark_map(compared.matrix), compared.regularization
-        self._whitening, basis = whiten(self._mapped(X, self._kernel.matrix), center=bool(self.fit_intercept))
+        mapped = landmark_features(X, self._kernel, self._map)
+        self._whitening, basis = whiten(mapped, center=bool(self.fit_intercept))
         return basis
-
-    def _mapped(self, X: Floats, compare: Callable[[Floats], Floats]) -> Floats:
-        """Return the features of rows, given the function that compares them with the landmarks."""
-        mapped = np.empty((len(X), self._map.width))
-        for start, stop in tiles(len(X), ROWS_AT_A_TIME):
-            mapped[start:stop] = exact_product(compare(X[start:stop]), self._map)
-        return mapped
 
     def place(self, X: Floats) -> NDArray[np.float32]:
         """Return the coordinates of training rows, each compared with the landmarks separately."""
-        X = np.clip(np.asarray(X, dtype=np.float64), -LARGEST_NUMBER, LARGEST_NUMBER)
-        return self._whitening.basis(self._mapped(X, self._kernel.rows))
+        return self._whitening.basis(landmark_features(X, self._kernel, self._map, separately=True))
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Sum the basis over each class, for fast predictions."""
@@ -560,6 +548,21 @@ def landmark_map(K: Floats) -> Rotation:
     return rotation_of(vectors / np.sqrt(eigenvalues))
 
 
+def landmark_features(X: Floats, kernel: KernelValues, to_features: Rotation, separately: bool = False) -> Floats:
+    """Return the features of rows whose dot products are Nystroem's kernel.
+
+    If `separately`, each row is compared with the landmarks on its own, and numbers of any size are accepted: very
+    large ones are clipped.
+    """
+    compare: Callable[[Floats], Floats] = kernel.matrix
+    if separately:
+        X, compare = np.clip(np.asarray(X, dtype=np.float64), -LARGEST_NUMBER, LARGEST_NUMBER), kernel.rows
+    mapped = np.empty((len(X), to_features.width))
+    for start, stop in tiles(len(X), ROWS_AT_A_TIME):
+        mapped[start:stop] = exact_product(compare(X[start:stop]), to_features)
+    return mapped
+
+
 def check_size(values: Floats, what: str) -> None:
     """Refuse numbers whose sums of squares might not be finite."""
     largest = max(float(values.max()), -float(values.min()))
@@ -572,12 +575,13 @@ def check_size(values: Floats, what: str) -> None:
 
 def landmark_rows(n: int, n_components: int | None) -> Integers | None:
     """Return the rows that are landmarks, or None if all are by default; no label is read."""
-    if n_components is None:
-        if n <= LARGEST_EXACT:
-            return None
-        n_components = DEFAULT_COMPONENTS
-    chosen = np.random.default_rng(SEED).choice(n, size=min(int(n_components), n), replace=False)
-    return np.sort(chosen)
+    return None if n_components is None and n <= LARGEST_EXACT else drawn_landmarks(n, n_components)
+
+
+def drawn_landmarks(n: int, n_components: int | None) -> Integers:
+    """Return the rows that are landmarks, at most 1,000 by default: always so for a reference."""
+    wanted = DEFAULT_COMPONENTS if n_components is None else int(n_components)
+    return np.sort(np.random.default_rng(SEED).choice(n, size=min(wanted, n), replace=False))
 
 
 def _center(K: Floats) -> None:

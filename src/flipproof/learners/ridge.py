@@ -143,11 +143,8 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     def fit_without_labels(self, X: Floats) -> NDArray[np.float32]:
         """Decompose the features, and return the basis: the coordinates of these rows."""
         self._whitening, basis = whiten(X, center=bool(self.fit_intercept))
-        if self.n_reference_ is not None and is_paper_rule(self._whitening, len(self.classes_)):
-            raise ValueError(
-                "fit_intercept=False with two classes is the paper's rule, whose offset depends on all training rows: "
-                "it cannot be used with reference=... Use fit_intercept=True."
-            )
+        if self.n_reference_ is not None:
+            refuse_rules_of_all_rows(self._whitening, len(self.classes_), self.regularization)
         return basis
 
     def place(self, X: Floats) -> NDArray[np.float32]:
@@ -171,18 +168,14 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
 
     def attains_largest_votes(self, Z: Floats, limit: Integers) -> bool:
         """Without a features step, construct rows with coordinates beyond their range, and look at their votes."""
-        if super().attains_largest_votes(Z, limit):
-            return True
-        return self.features_ is None and bool(np.all(self._votes_of_loudest(Z) >= limit))
+        attained = self._attained_by_reference(Z, limit)
+        if self.features_ is None and not attained.all():
+            attained |= self._rule.largest_votes_found(Z) >= limit
+        return bool(attained.all())
 
     def loudest_rows(self, Z: Floats) -> Floats:
         """Return, for each test row, features of a row whose vote on it is positive and as large as possible."""
-        signs = np.sign(self._rule.products(Z).coefficients[:, : self._whitening.rank])
-        return self._whitening.rows_beyond(signs)
-
-    def _votes_of_loudest(self, Z: Floats) -> Floats:
-        coefficients, basis = self._rule.products(Z).coefficients, self._whitening.basis(self.loudest_rows(Z))
-        return np.asarray(np.rint(np.einsum("ij,ij->i", coefficients, basis, dtype=np.float64)))
+        return self._rule.loudest_rows(Z)
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
         return self._rule.estimated_scores(Z)
@@ -252,6 +245,16 @@ class RidgeRule:
         """Return the factor of the votes that depends on test rows; the votes are ``products(Z).of(basis)``."""
         return ridge_products(self.whitening, self.shrinkage, Z, self.precision)
 
+    def loudest_rows(self, Z: Floats) -> Floats:
+        """Return, for each test row, features of a row whose vote on it is positive and as large as possible."""
+        signs = np.sign(self.products(Z).coefficients[:, : self.whitening.rank])
+        return self.whitening.rows_beyond(signs)
+
+    def largest_votes_found(self, Z: Floats) -> Floats:
+        """Return the vote of the loudest row on each test row."""
+        coefficients, basis = self.products(Z).coefficients, self.whitening.basis(self.loudest_rows(Z))
+        return np.asarray(np.rint(np.einsum("ij,ij->i", coefficients, basis, dtype=np.float64)))
+
     def estimated_scores(self, Z: Floats) -> EstimatedScores:
         """Return the scores without offsets, estimated from the sums of each class."""
         return estimate_scores(self.products(Z), self.labels.sums, self.labels.counts)
@@ -268,6 +271,20 @@ class RidgeRule:
 def is_paper_rule(whitening: Whitening, n_classes: int) -> bool:
     """Tell whether ridge regression is deployed by the paper's rule: two classes, and no intercept."""
     return not whitening.is_centered and n_classes == 2
+
+
+def refuse_rules_of_all_rows(whitening: Whitening, n_classes: int, regularization: str | float) -> None:
+    """Refuse what depends on all training rows, for a geometry that was learned from a reference (M12)."""
+    if regularization == "paper":
+        raise ValueError(
+            "regularization='paper' estimates lambda from all training rows and labels: it cannot be used with "
+            "reference=... Use 'label-free' or a number."
+        )
+    if is_paper_rule(whitening, n_classes):
+        raise ValueError(
+            "fit_intercept=False with two classes is the paper's rule, whose offset depends on all training rows: "
+            "it cannot be used with reference=... Use fit_intercept=True."
+        )
 
 
 def ridge_rule(

@@ -14,17 +14,28 @@ from numpy.typing import ArrayLike, NDArray
 from flipproof.adversary import Adversary, check_adversary
 from flipproof.assumptions import as_assumption
 from flipproof.certificates import Certificates, check_method
+from flipproof.core.contents import row_hashes
 from flipproof.core.engine import (
     CertifiedBlock,
     certify_counted,
     certify_groups_exactly,
+    certify_rows,
+    certify_sources,
     check_blocks,
     estimated_winners,
     grid_offsets,
     predicted_codes,
 )
-from flipproof.core.histograms import CellTally, LevelTally, VoteCount, block_rows, changeable_part
-from flipproof.core.linalg import Rotation, Total, Whitening, whiten_in_passes
+from flipproof.core.histograms import (
+    CellTally,
+    LevelTally,
+    VoteCount,
+    block_rows,
+    changeable_part,
+    clip_levels,
+    level_of_share,
+)
+from flipproof.core.linalg import Rotation, Total, Whitening, whiten, whiten_in_passes
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import EstimatedScores, ProductVotes, grouped, tiles
 from flipproof.learners import kernel
@@ -32,25 +43,38 @@ from flipproof.learners.base import (
     MEMORY_BUDGET,
     LabelLinearParameters,
     Statement,
+    assumptions_against,
+    attained_by_reference,
     class_values,
     noises_to_try,
+    refuse_noise_against_rows,
     resolve_noise,
+    vote_limits,
 )
 from flipproof.learners.kernel import (
-    ROWS_AT_A_TIME,
     Kernel,
     KernelParameters,
     KernelValues,
     check_size,
     compare_landmarks,
-    exact_product,
+    default_gamma,
+    drawn_landmarks,
     gamma_in_passes,
     kernel_values,
+    landmark_features,
     landmark_map,
     landmark_rows,
     landmark_rule,
 )
-from flipproof.learners.ridge import LabelSums, RidgeParameters, is_paper_rule, ridge_rule
+from flipproof.learners.ridge import (
+    LabelSums,
+    RidgeParameters,
+    RidgeRule,
+    is_paper_rule,
+    largest_products,
+    refuse_rules_of_all_rows,
+    ridge_rule,
+)
 from flipproof.parameters import NONE, VERBOSE, Constraints, check_parameters, one_of, parameter_error
 from flipproof.streaming.blocks import Block, Part, rows_at_a_time
 from flipproof.streaming.passes import (
@@ -73,6 +97,7 @@ from flipproof.streaming.voting import (
     GroupTally,
     Scores,
     Tally,
+    TallyOfSizes,
     Voted,
     Voters,
     block_adversary,
@@ -134,12 +159,20 @@ class RowsInBlocks(LabelLinearParameters):
 
     verbose: int
     _whitening: Whitening
+    _reference_basis: NDArray[np.float32]
     _rule: Rule
     _mapping: Any
     _kept: RowBlocks | None
 
     def fit(
-        self, X: Any, y: Any = None, *, trusted: Any = None, groups: Any = None, client: Any = None
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        reference: Any = None,
+        trusted: Any = None,
+        groups: Any = None,
+        client: Any = None,
     ) -> RowsInBlocks:
         """Fit to training rows in blocks, in a few passes over them; labels are only counted, never learned from.
 
@@ -152,10 +185,14 @@ class RowsInBlocks(LabelLinearParameters):
         y : labels
             Array of n labels; path of NPY files; column of the Parquet files or of the data frame; `dask.array` or
             series. None if the rows include their labels.
+        reference : array or data frame of shape (r, k), optional
+            Rows in memory that nobody may have changed; their labels are not needed. If given, everything but the votes
+            is learned from them, and nothing from the training rows: certificates against added, removed and replaced
+            rows, ``Adversary(changes="rows")``, are then possible.
         trusted : like `y`, optional
-            Booleans: True for rows whose labels cannot be changed.
+            Booleans: True for rows whose labels cannot be changed, or that cannot be removed and replaced.
         groups : like `y`, optional
-            The annotator of each row. Radii then count annotators.
+            The annotator or source of each row. Radii then count annotators, or sources.
         client : distributed.Client, optional
             The cluster that visits the rows. By default, rows in Dask are visited by the active client, or by Dask's
             threads, and all other rows by this process.
@@ -167,24 +204,50 @@ class RowsInBlocks(LabelLinearParameters):
         self.validate_parameters()
         for name in [name for name in vars(self) if name[0] != "_" and name[-1] == "_"]:
             delattr(self, name)  # if anything fails from here on, the model is not fitted
+        if reference is None:
+            self._check_without_reference()
+        else:
+            reference = self._fit_features_to_reference(reference)
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
         self._begin()
-        found = self._survey()
-        self.features_, self.n_features_in_ = None, len(found.ranges.low)
-        self._name_features()
+        found = self._survey(None if reference is None else row_hashes(reference))
+        self._name_columns(found, reference)
         self.classes_, _ = encode_labels(found.labels, self.classes)
-        self.precision_ = int(self.precision)
+        self.precision_, self._clip = int(self.precision), self.clip
         self._mapping = None
-        self._whitening = self._decompose(found)
+        if reference is None:
+            self._whitening = self._decompose(found)
+        else:
+            self.n_reference_, self._n_in_reference = len(reference), found.n_in_reference
+            self._whitening, self._reference_basis = self._decompose_reference(reference)
         self.noise_ = resolve_noise(self.noise, len(self.classes_), self._rule_depends_on_noise())
         self._sum_up_labels()
         self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
         return self
 
-    def _name_features(self) -> None:
-        """Keep the column names, if any, so that test rows with columns in another order are refused."""
-        if self._rows.feature_names is not None:
-            self.feature_names_in_ = np.array(self._rows.feature_names, dtype=object)
+    def _name_columns(self, found: SurveyedRows, reference: Floats | None) -> None:
+        """Keep the number of columns, and their names, if any, so that test rows with other columns are refused."""
+        n_columns, names = len(found.ranges.low), self._rows.feature_names
+        if reference is None:
+            self.features_, self.n_features_in_ = None, n_columns
+        elif n_columns != self.n_features_in_:
+            raise ValueError(
+                f"The reference has {self.n_features_in_} columns, but {found.name} has {n_columns}: give rows with "
+                "the same columns."
+            )
+        of_reference = getattr(self, "feature_names_in_", None)
+        if names is None:
+            return
+        if of_reference is not None and tuple(of_reference) != names:
+            one, other = next(pair for pair in zip(of_reference, names, strict=True) if pair[0] != pair[1])
+            raise ValueError(
+                f"The reference has a column {one!r} where the training rows have {other!r}: give rows with the same "
+                "columns, in the same order."
+            )
+        self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _rows_in_reference(self) -> int:
+        return self._n_in_reference
 
     def _as_rows(self, X: Any, y: Any, trusted: Any, groups: Any) -> RowBlocks:
         if hasattr(X, "__dask_graph__"):
@@ -193,20 +256,29 @@ class RowsInBlocks(LabelLinearParameters):
             return dask_rows(X, y, trusted, groups)
         return as_row_blocks(X, y, trusted, groups)
 
-    def _survey(self) -> SurveyedRows:
-        visited = self._engine.total(Visit(survey), self._rows, "Surveying the rows") or Visited(None, ())
+    def _survey(self, reference_hashes: NDArray[np.uint64] | None) -> SurveyedRows:
+        work = Visit(partial(survey, reference_hashes=reference_hashes))
+        visited = self._engine.total(work, self._rows, "Surveying the rows") or Visited(None, ())
         self._seen = visited.seen
         self._rows_per_part = tuple(part.n_rows for part in visited.seen)
         self.n_rows_ = self.n_labels_ = sum(self._rows_per_part)
-        if self.n_rows_ < 2:
-            raise ValueError(f"At least two training rows are needed. Got {self.n_rows_} instead.")
+        if self.n_rows_ < (2 if reference_hashes is None else 1):
+            least = "two training rows are" if reference_hashes is None else "one training row is"
+            raise ValueError(f"At least {least} needed. Got {self.n_rows_} instead.")
         self._rows = self._rows.with_columns(self._rows_per_part)
         found: SurveyedRows = visited.found
         return found
 
+    def _check_without_reference(self) -> None:
+        """Refuse parameters that need a reference in memory."""
+
     @abstractmethod
     def _decompose(self, found: SurveyedRows) -> Whitening:
         """Return the coordinates of the training rows, before their leverage is known; set `_mapping`, if any."""
+
+    @abstractmethod
+    def _decompose_reference(self, X: Floats) -> tuple[Whitening, NDArray[np.float32]]:
+        """Return the coordinates that rows have by the reference, and those of the reference; set `_mapping`."""
 
     @abstractmethod
     def _settle(self, labels: LabelSums) -> Rule:
@@ -222,7 +294,8 @@ class RowsInBlocks(LabelLinearParameters):
         self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
         summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
         sums: LabelledSums = self._total(summary, "Summing the labels", self._basis_rows)
-        self._whitening = self._whitening.with_leverage(sums.leverage)
+        if self.n_reference_ is None:
+            self._whitening = self._whitening.with_leverage(sums.leverage)
         self._sums = sums
         self._rule = self._settle(LabelSums(sums.class_sums, sums.census.counts))
 
@@ -293,8 +366,10 @@ class RowsInBlocks(LabelLinearParameters):
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
         return class_values(*self._scores(self.test_features(X)))
 
-    def _estimate(self, Z: Floats) -> EstimatedScores:
-        """Return the estimated scores of the deployed rule."""
+    def _estimate(self, Z: Floats) -> EstimatedScores | None:
+        """Return the estimated scores of the deployed rule; None where votes have a limit, as in memory."""
+        if self._clip is not None or self.n_reference_ is not None:
+            return None
         estimate = self._rule.estimated_scores(Z)
         if self.noise_ is None:
             return estimate
@@ -306,11 +381,50 @@ class RowsInBlocks(LabelLinearParameters):
         offsets = self._rule.offsets(sums, products.exponent)
         return grid_offsets(offsets, (len(sums), len(self.classes_)), self.n_rows_, self.precision_)
 
+    def _products(self, Z: Floats) -> ProductVotes:
+        """Return the factors of the votes on test rows, with the limit of votes, if there is one.
+
+        A `clip` that is a share of the votes of the training rows needs a pass over them.
+        """
+        products = self._rule.products(Z)
+        largest = None
+        if self.n_reference_ is not None:
+            largest = largest_products(products, self._whitening, self.precision_)
+        limit = vote_limits(self._clip, len(Z), largest, partial(self._clip_levels, products))
+        return replace(products, limit=limit)
+
+    @property
+    def _share_of_training_rows(self) -> float | None:
+        """The share of the training rows' votes that sets the limit of votes; None if they do not set it."""
+        if self.n_reference_ is not None or self._clip is None or isinstance(self._clip, str):
+            return None
+        return float(self._clip)
+
+    def _clip_levels(self, products: ProductVotes, share: float) -> Integers:
+        """Return the level for each test row: of the votes of the reference, if there is one, or the training rows."""
+        if self.n_reference_ is not None:
+            votes, size = products.of(self._reference_basis), self._rows_counted_at_once(1, self.n_reference_)
+            parts = [
+                clip_levels(votes.on_rows(*ends), share, self.precision_) for ends in tiles(len(votes.exponent), size)
+            ]
+            return np.concatenate(parts)
+        levels, count = [], VoteCount(1, self.precision_, self.n_rows_)
+        for start, stop in tiles(len(products.exponent), self._rows_per_tally(count.bytes_per_row)):
+            work = TallyOfSizes(self._voters(products.on_rows(slice(start, stop))), count)
+            tally = self._count_votes(work, "Finding clip levels", self._basis_rows, self._sums.census)
+            for some in tiles(stop - start, self._rows_counted_at_once(1, self.n_rows_)):
+                levels.append(level_of_share(tally.histogram(*some), share))
+        return np.concatenate(levels)
+
+    def _rows_counted_at_once(self, n_classes: int, n_train: int) -> int:
+        """Return how many test rows have their histograms in memory at the same time."""
+        return block_rows(n_train, n_classes, self.precision_, MEMORY_BUDGET)
+
     def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
         self._begin()
         scores, exponents = [], []
         for start, stop in tiles(len(Z), SCORED_ROWS):
-            products = self._rule.products(Z[start:stop])
+            products = self._products(Z[start:stop])
             votes = self._count_votes(
                 Scores(self._voters(products)), "Summing votes", self._basis_rows, self._sums.census
             )
@@ -328,8 +442,8 @@ class RowsInBlocks(LabelLinearParameters):
         method : {"exact", "tight", "kl"}, optional
             As for the learner in memory. Default: the learner's `method`.
         adversary : Adversary, optional
-            Which labels can be changed, and to what. Trusted labels and annotators that it does not give are those of
-            `fit`. By default any label that is not trusted may be changed to any class.
+            What can be changed: labels, or whole rows after a fit with ``reference=...``. Trusted rows and groups that
+            it does not give are those of `fit`. By default any label that is not trusted may be changed to any class.
 
         Returns
         -------
@@ -338,10 +452,13 @@ class RowsInBlocks(LabelLinearParameters):
         method = check_method(self.method if method is None else method, type(self).__name__)
         Z = self.test_features(X)
         self._begin()
+        self.refuse_unless_frozen(adversary)
         rows, known = self._rows_against(adversary)
+        if known.scope.changes != "labels":
+            refuse_noise_against_rows(method)
         parts: list[CertifiedBlock] = []
         for start, stop in tiles(len(Z), self._rows_per_pass(known, method)):
-            parts += self._certify_in_a_pass(self._rule.products(Z[start:stop]), method, known, rows)
+            parts += self._certify_in_a_pass(Z[start:stop], method, known, rows)
         check_blocks(parts, known.scope, *estimated_winners(Z, self._estimate))
         limits = known.assumptions(method)
         statement = Statement(
@@ -349,7 +466,7 @@ class RowsInBlocks(LabelLinearParameters):
             noise=self.noise_,
             classes=self.classes_,
             n_labels=self.n_labels_,
-            assumptions=(*self.assumptions_, *limits),
+            assumptions=(*assumptions_against(known.scope.changes, self.assumptions_, parts), *limits),
             adversary=adversary,
             scope=known.scope,
         )
@@ -370,8 +487,11 @@ class RowsInBlocks(LabelLinearParameters):
             bytes_per_row = 16 * len(known.rights.cells.numbers)
         else:
             bytes_per_row = self._count(known).bytes_per_row
+        return self.block_size or self._rows_per_tally(bytes_per_row)
+
+    def _rows_per_tally(self, bytes_per_row: int) -> int:
         held = 8 * len(self._whitening.basis_exponent)
-        return self.block_size or max(1, TALLY_BYTES // max(1, bytes_per_row + held))
+        return max(1, TALLY_BYTES // max(1, bytes_per_row + held))
 
     def _count(self, known: BlockAdversary) -> VoteCount:
         n_classes = len(self.classes_) * (2 if known.rights.is_limited else 1)
@@ -381,33 +501,54 @@ class RowsInBlocks(LabelLinearParameters):
         return Voters(self._whitening, products, self.classes_)
 
     def _certify_in_a_pass(
-        self, products: ProductVotes, method: str, known: BlockAdversary, rows: RowBlocks
+        self, Z: Floats, method: str, known: BlockAdversary, rows: RowBlocks
     ) -> list[CertifiedBlock]:
-        voters, n_rows = self._voters(products), len(products.exponent)
         if method == "exact" and known.rights.cells is not None:
-            work = GroupTally(voters, known.rights)
-            sums: GroupSums = self._count_votes(work, "Summing votes", rows, known.census)
-            return [self._certify_groups(products, sums, known)]
+            return [self._certify_groups(Z, known, rows)]
+        # levels that the training rows decide are read from the counts of unclipped votes, which are clipped afterwards
+        share, n_classes = self._share_of_training_rows, len(self.classes_)
+        products = self._products(Z) if share is None else self._rule.products(Z)
         count = self._count(known)
-        tally: LevelTally | CellTally = self._count_votes(
-            Tally(voters, count, known.rights), "Counting votes", rows, known.census
-        )
-        size = block_rows(self.n_rows_, count.n_classes, self.precision_, MEMORY_BUDGET)
+        work = Tally(self._voters(products), count, known.rights)
+        tally: LevelTally | CellTally = self._count_votes(work, "Counting votes", rows, known.census)
         parts = []
-        for start, stop in tiles(n_rows, size):
-            free, fixed = changeable_part(tally.histogram(start, stop), len(self.classes_))
-            part = products.on_rows(start, stop)
+        for start, stop in tiles(len(Z), self._rows_counted_at_once(count.n_classes, self.n_rows_)):
+            counted, part = tally.histogram(start, stop), products.on_rows(slice(start, stop))
+            if share is not None:
+                counted = tally.histogram(start, stop, level_of_share(counted, share))
+            free, fixed = changeable_part(counted, n_classes)
             offsets = fixed + self._offsets(part, (free.scores + fixed).sum(axis=1))
-            noises = noises_to_try(self.noise_, len(self.classes_))
-            found = certify_counted(free, offsets, method, noises, known.scope)
-            parts.append(CertifiedBlock(found, part.exponent))
+            if known.scope.changes == "labels":
+                found = certify_counted(free, offsets, method, noises_to_try(self.noise_, n_classes), known.scope)
+                parts.append(CertifiedBlock(found, part.exponent))
+            else:
+                assert part.limit is not None
+                found = certify_rows(free, offsets, part.limit, known.scope)
+                parts.append(CertifiedBlock(found, part.exponent, self._is_attained(Z[start:stop], part, known)))
         return parts
 
-    def _certify_groups(self, products: ProductVotes, sums: GroupSums, known: BlockAdversary) -> CertifiedBlock:
-        assert known.rights.cells is not None
+    def _certify_groups(self, Z: Floats, known: BlockAdversary, rows: RowBlocks) -> CertifiedBlock:
+        cells, products = known.rights.cells, self._products(Z)
+        assert cells is not None
+        work = GroupTally(self._voters(products), known.rights)
+        sums: GroupSums = self._count_votes(work, "Summing votes", rows, known.census)
         scores = sums.scores + self._offsets(products, sums.scores.sum(axis=1))
-        by_group = grouped(sums.by_cell, known.rights.cells.numbers, len(self.classes_))
-        return CertifiedBlock(certify_groups_exactly(by_group, scores, known.scope), products.exponent)
+        by_group = grouped(sums.by_cell, cells.numbers, len(self.classes_))
+        if known.scope.changes == "labels":
+            return CertifiedBlock(certify_groups_exactly(by_group, scores, known.scope), products.exponent)
+        assert products.limit is not None
+        found = certify_sources(by_group, cells.n_rows, scores, products.limit, known.scope)
+        return CertifiedBlock(found, products.exponent, self._is_attained(Z, products, known))
+
+    def _is_attained(self, Z: Floats, products: ProductVotes, known: BlockAdversary) -> bool:
+        """Tell whether on every test row, the largest vote is known to be that of some row that could be added."""
+        assert products.limit is not None
+        return known.scope.changes == "removals" or bool(self._attained(Z, products, products.limit).all())
+
+    def _attained(self, Z: Floats, products: ProductVotes, limit: Integers) -> NDArray[np.bool_]:
+        """Tell on which test rows some row is known to have a vote of this size: by default, of the reference."""
+        votes = replace(products, limit=None).of(self._reference_basis)
+        return attained_by_reference(self._clip, limit, votes.on_rows)
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave out the cluster, which belongs to this process."""
@@ -420,12 +561,12 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
 
     The same learner as :class:`flipproof.CertifiedRidgeClassifier`: votes, predictions and certificates are identical
     to the last bit, for any division into blocks and any workers. It keeps only matrices of shape (columns, columns). A
-    fit visits the rows five times, and every few thousand certificates need one more visit. There are no attacks and
-    no `vote_weights`: these need the rows in memory.
+    fit visits the rows five times (twice with a reference), and every few thousand certificates need one more visit.
+    There are no attacks and no `vote_weights`: these need the rows in memory.
 
     Parameters
     ----------
-    noise, regularization, fit_intercept, method, precision, classes
+    noise, regularization, fit_intercept, clip, method, precision, classes
         As in :class:`flipproof.CertifiedRidgeClassifier`.
     features : None
         Must be None: transform the rows first, with :meth:`flipproof.streaming.RowBlocks.map` or Dask's `map_blocks`.
@@ -454,6 +595,7 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
         *,
         regularization: str | float = "label-free",
         fit_intercept: bool = True,
+        clip: str | float | None = None,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -466,6 +608,7 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
             noise,
             regularization=regularization,
             fit_intercept=fit_intercept,
+            clip=clip,
             method=method,
             precision=precision,
             features=features,
@@ -478,10 +621,22 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
     def _decompose(self, found: SurveyedRows) -> Whitening:
         return whiten_in_passes(self._feature_passes("Fitting"), bool(self.fit_intercept), found.ranges)
 
-    def _settle(self, labels: LabelSums) -> Rule:
+    def _decompose_reference(self, X: Floats) -> tuple[Whitening, NDArray[np.float32]]:
+        whitening, basis = whiten(X, center=bool(self.fit_intercept))
+        refuse_rules_of_all_rows(whitening, len(self.classes_), self.regularization)
+        return whitening, basis
+
+    def _settle(self, labels: LabelSums) -> RidgeRule:
         rule = ridge_rule(self._whitening, labels, self.regularization, self.noise_, self.precision_)
         self.regularization_ = self._whitening.in_feature_units(rule.regularization)
         return rule
+
+    def _attained(self, Z: Floats, products: ProductVotes, limit: Integers) -> NDArray[np.bool_]:
+        attained = super()._attained(Z, products, limit)
+        if not attained.all():
+            assert isinstance(self._rule, RidgeRule)
+            attained |= self._rule.largest_votes_found(Z) >= limit
+        return attained
 
     def _rule_depends_on_noise(self) -> bool:
         return is_paper_rule(self._whitening, len(self.classes_))
@@ -498,9 +653,9 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
     kernel : str, default="rbf"
         Name of a kernel. Functions are refused: they receive many rows at once, so their values might depend on the
         division into blocks.
-    gamma, degree, coef0, regularization, n_components, fit_intercept, noise, method, precision, classes
-        As in :class:`flipproof.CertifiedKernelClassifier`. Up to 10,000 rows, `n_components` must be given; the kernel
-        ``"laplacian"`` needs `gamma`.
+    gamma, degree, coef0, regularization, n_components, fit_intercept, noise, clip, method, precision, classes
+        As in :class:`flipproof.CertifiedKernelClassifier`. Without a reference, `n_components` must be given for up to
+        10,000 rows, and the kernel ``"laplacian"`` needs `gamma`.
     features : None
         Must be None: transform the rows first.
     block_size : int, optional
@@ -526,6 +681,7 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         n_components: int | None = None,
         fit_intercept: bool = True,
         noise: Any = 0.1,
+        clip: str | float | None = None,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -543,6 +699,7 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
             n_components=n_components,
             fit_intercept=fit_intercept,
             noise=noise,
+            clip=clip,
             method=method,
             precision=precision,
             features=features,
@@ -552,9 +709,7 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         )
         self.verbose = verbose
 
-    def validate_parameters(self) -> None:
-        """Refuse parameters that `fit` cannot use."""
-        super().validate_parameters()
+    def _check_without_reference(self) -> None:
         if self.kernel == "laplacian" and self.gamma is None:
             wanted = "a number for the kernel 'laplacian' on rows in blocks"
             raise parameter_error(type(self).__name__, "gamma", wanted, self.gamma)
@@ -570,12 +725,24 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         self.gamma_ = (
             float(self.gamma) if self.gamma is not None else gamma_in_passes(self.kernel, passes, found.ranges)
         )
-        landmarks = self._rows_at(self.component_indices_)
+        self._mapping = self._compare(self._rows_at(self.component_indices_), n)
+        return whiten_in_passes(passes, bool(self.fit_intercept))
+
+    def _decompose_reference(self, X: Floats) -> tuple[Whitening, NDArray[np.float32]]:
+        X = np.ascontiguousarray(X)
+        check_size(X, "Training features")
+        self.component_indices_ = drawn_landmarks(len(X), self.n_components)
+        self.gamma_ = default_gamma(self.kernel, X) if self.gamma is None else float(self.gamma)
+        mapping = self._compare(X[self.component_indices_], len(X))
+        self._mapping = replace(mapping, of_any_rows=True)
+        return whiten(mapping(X), center=bool(self.fit_intercept))
+
+    def _compare(self, landmarks: Floats, n: int) -> LandmarkFeatures:
+        """Compare the landmarks of `n` rows with each other, which fixes lambda and the features of rows."""
         values = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
         compared = compare_landmarks(values, self.regularization, n)
         self._lambda, self.regularization_ = compared.regularization, compared.in_units_of_the_kernel
-        self._mapping = LandmarkFeatures(compared.kernel, landmark_map(compared.matrix))
-        return whiten_in_passes(passes, bool(self.fit_intercept))
+        return LandmarkFeatures(compared.kernel, landmark_map(compared.matrix))
 
     def _rows_at(self, indices: Integers) -> Floats:
         """Return the training rows with these indices."""
@@ -590,10 +757,11 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
 
 @dataclass(frozen=True)
 class LandmarkFeatures:
-    """Maps rows to features whose dot products are Nystroem's kernel."""
+    """Maps rows to features whose dot products are Nystroem's kernel; `of_any_rows` if numbers may have any size."""
 
     kernel: KernelValues
     map: Rotation
+    of_any_rows: bool = False
 
     def pieces(self, n_rows: int) -> Iterator[slice]:
         """Yield slices of rows whose features fit into a block."""
@@ -602,10 +770,7 @@ class LandmarkFeatures:
 
     def __call__(self, X: Floats) -> Floats:
         """Return the features of some rows."""
-        parts = [
-            exact_product(self.kernel.matrix(X[start:stop]), self.map) for start, stop in tiles(len(X), ROWS_AT_A_TIME)
-        ]
-        return np.concatenate(parts)
+        return landmark_features(X, self.kernel, self.map, separately=self.of_any_rows)
 
 
 def _rows_among(block: Block, indices: Integers) -> list[Floats]:

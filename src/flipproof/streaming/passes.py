@@ -19,6 +19,7 @@ import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import NDArray
 
+from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.linalg import ColumnRanges, Whitening
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import class_sums, tiles
@@ -68,11 +69,15 @@ def _folded(bits: NDArray[np.uint64]) -> NDArray[np.uint64]:
 
 @dataclass(frozen=True)
 class SurveyedRows:
-    """Number and range of the columns, and the labels that occur; `name` is the first block."""
+    """Number and range of the columns, and the labels that occur; `name` is the first block.
+
+    `n_in_reference` is the number of rows with the features of a row of the reference.
+    """
 
     name: str
     ranges: ColumnRanges
     labels: NDArray[Any]
+    n_in_reference: int = 0
 
     def __add__(self, other: SurveyedRows) -> SurveyedRows:
         mine, others = len(self.ranges.low), len(other.ranges.low)
@@ -81,11 +86,12 @@ class SurveyedRows:
         kinds = kind_of(self.labels), kind_of(other.labels)
         if kinds[0] != kinds[1]:
             raise ValueError(f"The labels of {other.name} are {kinds[1]}, but those of {self.name} are {kinds[0]}.")
-        return SurveyedRows(self.name, self.ranges + other.ranges, union(self.labels, other.labels))
+        n_in_reference = self.n_in_reference + other.n_in_reference
+        return SurveyedRows(self.name, self.ranges + other.ranges, union(self.labels, other.labels), n_in_reference)
 
 
-def survey(block: Block) -> SurveyedRows:
-    """Survey the rows of a block in the first pass, and refuse invalid ones."""
+def survey(block: Block, reference_hashes: NDArray[np.uint64] | None = None) -> SurveyedRows:
+    """Survey the rows of a block in the first pass, and refuse invalid ones; rows of the reference are counted."""
     X = block.X
     if X.shape[1] == 0:
         raise ValueError(f"{block.name} has no columns of features.")
@@ -99,7 +105,8 @@ def survey(block: Block) -> SurveyedRows:
         )
     if block.groups is not None:
         as_names(block.groups, f"The annotators of {block.name}")
-    return SurveyedRows(block.name, ColumnRanges.of(X), _labels_of(block))
+    n_in_reference = 0 if reference_hashes is None else len(rows_found(row_hashes(X), reference_hashes))
+    return SurveyedRows(block.name, ColumnRanges.of(X), _labels_of(block), n_in_reference)
 
 
 def features_of(block: Block) -> Floats:

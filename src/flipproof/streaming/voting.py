@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.adversary import Adversary, assumed_limits, rights_of
+from flipproof.adversary import Adversary, assumed_limits, refuse_insertions_by_groups, rights_of
 from flipproof.assumptions import Assumption
 from flipproof.core.histograms import VoteCount
 from flipproof.core.linalg import Whitening
@@ -58,10 +58,13 @@ class GroupCells:
         The groups, in ascending order.
     numbers : integers
         The cells, in ascending order: the position of the group in `names` times K, plus the class.
+    n_rows : integers
+        How many of the changeable labels each cell has.
     """
 
     names: NDArray[Any]
     numbers: Integers
+    n_rows: Integers
 
     def members(self, block: Block, codes: Integers, powers: Powers) -> tuple[Integers, Integers]:
         """Return the rows of a block whose labels can be changed, and the position of their cells in `numbers`.
@@ -116,9 +119,11 @@ def block_adversary(adversary: Adversary | None, census: Census, classes: NDArra
     if census.names is None or census.of_group is None:
         scope = rights.scope(census.counts - (0 if census.trusted is None else census.trusted))
         return BlockAdversary(BlockRights(rights, by_trust), scope, census, pairs)
+    refuse_insertions_by_groups(rights.changes)
     of_group = np.where(rights.can_leave, census.of_group, 0)
     has_some = of_group.any(axis=1)
-    cells = GroupCells(census.names[has_some], np.flatnonzero(of_group[has_some]))
+    numbers = np.flatnonzero(of_group[has_some])
+    cells = GroupCells(census.names[has_some], numbers, of_group[has_some].ravel()[numbers])
     return BlockAdversary(BlockRights(rights, by_trust, cells), rights.scope(census.of_group), census, pairs)
 
 
@@ -131,7 +136,8 @@ class Voters:
     whitening : Whitening
         Maps training rows to their coordinates.
     votes : ProductVotes
-        The factors of the votes on the test rows, before any training rows are added.
+        The factors of the votes on the test rows, before any training rows are added; with the limit of a vote on
+        each test row, if there is one.
     classes : array of shape (K,)
         The classes.
     """
@@ -146,12 +152,14 @@ class Voters:
         Raises
         ------
         ValueError
-            If a row has a larger leverage than any row of the fit: its vote might not fit the grid.
+            If a row has a larger leverage than any row of the fit, and votes have no limit: its vote might not fit the
+            grid.
         """
         codes = codes_of(block, self.classes)
         basis, sums = basis_and_sums(block, codes, self.whitening, self.classes)
         # the largest leverage has a margin for the rounding errors of any worker
-        if not sums.leverage <= self.whitening.largest_leverage:  # `not <=` also refuses NaN
+        fits = self.votes.limit is not None or sums.leverage <= self.whitening.largest_leverage
+        if not fits:  # also for NaN
             raise ValueError(f"{block.name} has changed since the model was fitted: fit it again.")
         return self.votes.of(basis), codes, sums
 
@@ -194,6 +202,19 @@ class Tally:
             changeable = self.rights.over(block, codes).changeable
             codes = np.where(changeable, codes, codes + len(self.voters.classes))
         return Voted(self.count.tally(votes, codes), sums)
+
+
+@dataclass(frozen=True)
+class TallyOfSizes:
+    """Counts votes of any class together."""
+
+    voters: Voters
+    count: VoteCount
+
+    def __call__(self, block: Block) -> Voted:
+        """Return the tally of a block's rows."""
+        votes, codes, sums = self.voters.cast(block)
+        return Voted(self.count.tally(votes, np.zeros_like(codes)), sums)
 
 
 @dataclass(frozen=True)
