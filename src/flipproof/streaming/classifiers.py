@@ -405,7 +405,8 @@ class RowsInBlocks(LabelLinearParameters):
         if self.n_reference_ is not None:
             votes, size = products.of(self._reference_basis), self._rows_counted_at_once(1, self.n_reference_)
             parts = [
-                clip_levels(votes.on_rows(*ends), share, self.precision_) for ends in tiles(len(votes.exponent), size)
+                clip_levels(votes.on_rows(slice(*ends)), share, self.precision_)
+                for ends in tiles(len(votes.exponent), size)
             ]
             return np.concatenate(parts)
         levels, count = [], VoteCount(1, self.precision_, self.n_rows_)
