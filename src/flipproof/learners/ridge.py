@@ -175,13 +175,21 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
             return True
         return self.features_ is None and bool(np.all(self._votes_of_loudest(Z) >= limit))
 
-    def loudest_rows(self, Z: Floats) -> Floats:
-        """Return, for each test row, features of a row whose vote on it is positive and as large as possible."""
+    def loudest_rows(self, X: Any) -> Any:
+        """Return, for each test row, a row whose vote on it is positive and large, as `fit` takes rows.
+
+        Without a features step, its coordinates are beyond their range. Otherwise it is the test row itself.
+        """
+        return X if self.features_ is not None else self._rows_beyond(self.test_features(X))
+
+    def _rows_beyond(self, Z: Floats) -> Floats:
+        """Return finite features with coordinates beyond their range, as far as such numbers exist."""
         signs = np.sign(self._rule.products(Z).coefficients[:, : self._whitening.rank])
-        return self._whitening.rows_beyond(signs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.nan_to_num(self._whitening.rows_beyond(signs))
 
     def _votes_of_loudest(self, Z: Floats) -> Floats:
-        coefficients, basis = self._rule.products(Z).coefficients, self._whitening.basis(self.loudest_rows(Z))
+        coefficients, basis = self._rule.products(Z).coefficients, self._whitening.basis(self._rows_beyond(Z))
         return np.asarray(np.rint(np.einsum("ij,ij->i", coefficients, basis, dtype=np.float64)))
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
