@@ -144,8 +144,12 @@ class RowJudge:
             try:
                 self.judge()
             except Exception as error:
-                self.found("exception", f"{type(error).__name__}: {error}", "print(model.certify(Z, adversary=adversary))",
-                           "print(worst_rows(model, Z, adversary, reference=reference))")  # fmt: skip
+                self.found(
+                    "exception",
+                    f"{type(error).__name__}: {error}",
+                    "print(model.certify(Z, adversary=adversary))",
+                    "print(worst_rows(model, Z, adversary, reference=reference))",
+                )
         return self
 
     def judge(self):
@@ -160,8 +164,12 @@ class RowJudge:
             self.refused = str(error)[:60]
             return
         if not np.array_equal(certificates.prediction, self.predicted):
-            self.found("prediction", "certify and predict differ", "found = model.certify(Z, adversary=adversary)",
-                       "assert found.prediction.tolist() == model.predict(Z).tolist()")  # fmt: skip
+            self.found(
+                "prediction",
+                "certify and predict differ",
+                "found = model.certify(Z, adversary=adversary)",
+                "assert found.prediction.tolist() == model.predict(Z).tolist()",
+            )
         self.candidates = self.rows_to_add()
         self.separate = getattr(self.model, "rows_vote_separately", False) and hasattr(self.model, "vote_weights")
         self.check_join_and_leave()
@@ -199,32 +207,51 @@ class RowJudge:
         left = self.fitted(p.X, self.y).forget(gone)
         kept = np.delete(np.arange(n), gone)
         for how, one, other in (
-            (f"clone(model).fit(X[:{cut}], y[:{cut}], reference=reference).partial_fit(X[{cut}:], y[{cut}:])", joined, self.model),
-            (f"clone(model).fit(X, y, reference=reference).forget({gone.tolist()})", left, self.fitted(p.X[kept], self.y[kept])),
-        ):  # fmt: skip
+            (
+                f"clone(model).fit(X[:{cut}], y[:{cut}], reference=reference).partial_fit(X[{cut}:], y[{cut}:])",
+                joined,
+                self.model,
+            ),
+            (
+                f"clone(model).fit(X, y, reference=reference).forget({gone.tolist()})",
+                left,
+                self.fitted(p.X[kept], self.y[kept]),
+            ),
+        ):
             same = np.array_equal(one.predict(p.Z), other.predict(p.Z))
             if hasattr(one, "vote_weights"):
                 same &= all(
                     np.array_equal(a, b) for a, b in zip(one.vote_weights(p.Z), other.vote_weights(p.Z), strict=True)
                 )
             if not same:
-                self.found("join and leave", how, f"other = {how}", f"kept = {kept.tolist() if one is left else list(range(n))}",
-                           "fresh = clone(model).fit(X[kept], y[kept], reference=reference)",
-                           "np.testing.assert_array_equal(other.predict(Z), fresh.predict(Z))",
-                           "np.testing.assert_array_equal(other.vote_weights(Z)[0], fresh.vote_weights(Z)[0])")  # fmt: skip
+                self.found(
+                    "join and leave",
+                    how,
+                    f"other = {how}",
+                    f"kept = {kept.tolist() if one is left else list(range(n))}",
+                    "fresh = clone(model).fit(X[kept], y[kept], reference=reference)",
+                    "np.testing.assert_array_equal(other.predict(Z), fresh.predict(Z))",
+                    "np.testing.assert_array_equal(other.vote_weights(Z)[0], fresh.vote_weights(Z)[0])",
+                )
 
     def check_votes(self):
         rows = np.vstack([self.problem.X.astype(np.float64), self.candidates])
         alpha = self.fitted(rows, np.zeros(len(rows), dtype=int)).vote_weights(self.problem.Z)[0]
         self.votes = alpha
-        for _ in range(3):
+        for turn in range(3):  # first without rows that are far away
             some = self.rng.permutation(len(rows))[: self.rng.integers(0, len(rows))]
+            some = some if turn else np.arange(len(self.y))
             now = self.fitted(rows[some], np.zeros(len(some), dtype=int)).vote_weights(self.problem.Z)[0]
             if not np.array_equal(now, alpha[:, some]):
-                self.found("votes", "a vote depends on other rows", f"rows = {literal(rows)}", f"some = {some.tolist()}",
-                           "def votes(X):",
-                           "    return clone(model).fit(X, np.zeros(len(X), int), reference=reference).vote_weights(Z)[0]",
-                           "np.testing.assert_array_equal(votes(rows[some]), votes(rows)[:, some])")  # fmt: skip
+                self.found(
+                    "votes",
+                    "a vote depends on other rows",
+                    f"rows = {literal(rows)}",
+                    f"some = {some.tolist()}",
+                    "def votes(X):",
+                    "    return clone(model).fit(X, np.zeros(len(X), int), reference=reference).vote_weights(Z)[0]",
+                    "np.testing.assert_array_equal(votes(rows[some]), votes(rows)[:, some])",
+                )
                 return
 
     def check_radius(self, certificates, adversary, row):
@@ -258,11 +285,14 @@ class RowJudge:
             after = np.vstack([np.delete(p.X, removed, axis=0).astype(np.float64), self.candidates[which]])
             y = np.concatenate([np.delete(self.y, removed), labels])
             if self.fitted(after, y).predict(p.Z[row : row + 1])[0] != self.predicted[row]:
-                self.found("radius too large", f"{radius} changes of rows change the prediction of test row {row}",
-                           f"attacked, labels = {literal(after)}, {y.tolist()}",
-                           f"radius = model.certify(Z, adversary=adversary).radius[{row}]",
-                           "other = clone(model).fit(attacked, labels, reference=reference)",
-                           f"assert radius < {radius} or other.predict(Z)[{row}] == model.predict(Z)[{row}]")  # fmt: skip
+                self.found(
+                    "radius too large",
+                    f"{radius} changes of rows change the prediction of test row {row}",
+                    f"attacked, labels = {literal(after)}, {y.tolist()}",
+                    f"radius = model.certify(Z, adversary=adversary).radius[{row}]",
+                    "other = clone(model).fit(attacked, labels, reference=reference)",
+                    f"assert radius < {radius} or other.predict(Z)[{row}] == model.predict(Z)[{row}]",
+                )
                 return
 
     def check_worst_rows(self, certificates, adversary):
@@ -274,15 +304,29 @@ class RowJudge:
             if attack.success[row]:
                 X, y = attack.changed(p.X.astype(np.float64), self.y, row)
                 if self.fitted(X, y).predict(p.Z[row : row + 1])[0] == self.predicted[row]:
-                    self.found("worst_rows", f"no success on row {row}", call, f"X2, y2 = attack.changed(X, y, {row})",
-                               "other = clone(model).fit(X2, y2, reference=reference)",
-                               f"assert other.predict(Z)[{row}] != model.predict(Z)[{row}]")  # fmt: skip
+                    self.found(
+                        "worst_rows",
+                        f"no success on row {row}",
+                        call,
+                        f"X2, y2 = attack.changed(X, y, {row})",
+                        "other = clone(model).fit(X2, y2, reference=reference)",
+                        f"assert other.predict(Z)[{row}] != model.predict(Z)[{row}]",
+                    )
                 if attack.changes_needed[row] <= certificates.radius[row]:
-                    self.found("worst_rows: radius too large", f"row {row}", call,
-                               f"assert attack.changes_needed[{row}] > model.certify(Z, adversary=adversary).radius[{row}]")  # fmt: skip
+                    self.found(
+                        "worst_rows: radius too large",
+                        f"row {row}",
+                        call,
+                        f"assert attack.changes_needed[{row}] > model.certify(Z, adversary=adversary).radius[{row}]",
+                    )
             if is_exact and not attack.is_smallest[row]:
-                self.found("not attained", f"the radius {certificates.radius[row]} of row {row} is called exact, but the attack "
-                           f"needs {attack.changes_needed[row]}", call, f"assert attack.is_smallest[{row}]")  # fmt: skip
+                self.found(
+                    "not attained",
+                    f"the radius {certificates.radius[row]} of row {row} is called exact, but the attack "
+                    f"needs {attack.changes_needed[row]}",
+                    call,
+                    f"assert attack.is_smallest[{row}]",
+                )
 
 
 def judge_rows(seeds, seconds=float("inf")):
