@@ -9,9 +9,19 @@ import pandas as pd
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 
-from flipproof import Adversary, Certificates, CertifiedRidgeClassifier, LabelFlip, LabelLinearClassifier
+from flipproof import (
+    Adversary,
+    Certificates,
+    CertifiedClusterClassifier,
+    CertifiedForestClassifier,
+    CertifiedKernelClassifier,
+    CertifiedRidgeClassifier,
+    LabelFlip,
+    LabelLinearClassifier,
+)
 from flipproof.checks import check_certifier
 from flipproof.checks.certifier import given_problem, random_problems
 from flipproof.core.votes import dense_votes
@@ -425,3 +435,99 @@ def test_errors_unrelated_to_labels_propagate():
 def test_an_estimator_without_certify_is_refused():
     with pytest.raises(ValueError, match=r"needs a classifier with fit, predict and certify. PCA\(\) has no predict"):
         check_certifier(PCA())
+
+
+class Frozen(Parzen):
+    """The weight of a row depends on the row and on the test row only."""
+
+    def weight_of_row(self, x, z):
+        return np.exp(-np.abs(z - x).sum()) - 0.05
+
+
+class ReadsMeanOfRows(Frozen):
+    def place(self, X):
+        return X - X.mean(axis=0) if len(X) else super().place(X)
+
+
+class GridOfTrainingRows(Frozen):
+    def label_free_votes(self, Z, held):
+        if self.n_reference_ is None:
+            return super().label_free_votes(Z, held)
+        return dense_votes(np.exp(-np.abs(Z[:, None, :] - held).sum(axis=2)), self.precision_)
+
+
+class OffsetsByNumberOfRows(Frozen):
+    def _deployed_offsets(self, votes, exponent):
+        offsets = np.zeros((len(votes), len(self.classes_)))
+        offsets[:, -1] = self.n_rows_
+        return offsets
+
+
+class CertifiesInsertionsAsRemovals(Frozen):
+    """As if rows could be added for free, or not at all."""
+
+    def certify(self, X, method=None, adversary=None):
+        if adversary is None or adversary.changes != "insertions":
+            return super().certify(X, method, adversary)
+        found = super().certify(X, method, Adversary(changes="removals", trusted=adversary.trusted))
+        return replace(found, adversary=adversary)
+
+
+class OverstatesRows(Frozen):
+    """Claims one change of rows too many, or too few."""
+
+    def __init__(self, changes="rows", by=1, noise=0.1, clip=None, classes=None):
+        super().__init__(noise, clip=clip, classes=classes)
+        self.changes = changes
+        self.by = by
+
+    def certify(self, X, method=None, adversary=None):
+        found = super().certify(X, method, adversary)
+        if adversary is None or adversary.changes != self.changes:
+            return found
+        return replace(found, radius=np.maximum(found.radius + self.by, 0))
+
+
+class CannotLoseRows(Frozen):
+    def fit(self, X, y, reference=None):
+        if reference is not None and len(X) < 2:
+            raise ValueError("too few rows")
+        return super().fit(X, y, reference)
+
+
+@pytest.mark.parametrize(
+    "estimator",
+    [
+        CertifiedRidgeClassifier(clip=0.5),
+        CertifiedRidgeClassifier(precision=3),
+        CertifiedForestClassifier(3, min_samples_leaf=1),
+        CertifiedKernelClassifier(clip="sign"),
+        CertifiedClusterClassifier(KMeans(2, n_init=1)),
+        Frozen(),
+        Frozen(clip=0.8),
+        OverstatesRows(by=0),
+    ],
+    ids=str,
+)
+def test_sound_learners_with_a_reference_pass(estimator):
+    assert check_certifier(estimator, n_rows=3, n_problems=2) is None
+
+
+@pytest.mark.parametrize(
+    ("estimator", "message"),
+    [
+        (ReadsMeanOfRows(), "has a vote that depends on other training rows"),
+        (GridOfTrainingRows(), "has a vote that depends on other training rows"),
+        (OffsetsByNumberOfRows(), "has an offset that depends on other training rows"),
+        (CertifiesInsertionsAsRemovals(), "breaks a certificate against changed rows"),
+        (OverstatesRows("rows", clip=0.5), "breaks a certificate against changed rows"),
+        (OverstatesRows("insertions", clip=0.5), "breaks a certificate against changed rows"),
+        (OverstatesRows("removals"), "breaks a certificate against changed rows|removed rows that is not exact"),
+        (OverstatesRows("removals", by=-1), "against removed rows that is not exact"),
+        (CannotLoseRows(), "cannot be fitted after changes of rows"),
+    ],
+    ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
+)
+def test_wrong_certificates_against_changed_rows_are_found(estimator, message):
+    with pytest.raises(AssertionError, match=message):
+        check_certifier(estimator, n_rows=3, n_problems=4)

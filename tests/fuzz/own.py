@@ -88,3 +88,14 @@ class ReadsLabels(CertifiedRidgeClassifier):
     def fit(self, X, y):
         self.regularization = 1e-3 if np.asarray(y)[0] == np.asarray(y)[-1] else 1e3
         return super().fit(X, y)
+
+
+class DistanceVotes(LabelLinearClassifier):
+    """The weight of a row, of either sign, depends on its distance from the test row, in units of the reference."""
+
+    def fit_without_labels(self, X):
+        self.size_ = float(np.abs(X).max()) or 1.0
+
+    def weight_of_row(self, x, z):
+        with np.errstate(all="ignore"):
+            return float(np.nan_to_num(np.cos(np.clip(np.abs(x / self.size_ - z / self.size_).sum(), 0, 1e9))))

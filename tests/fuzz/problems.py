@@ -44,7 +44,7 @@ from flipproof import (
     LabelLinearClassifier,
     streaming,
 )
-from flipproof.attacks import worst_flips
+from flipproof.attacks import worst_flips, worst_rows
 """
 
 #: In how many of twenty problems each learner occurs: the cheapest and the most varied ones most.

@@ -138,9 +138,7 @@ def test_a_row_beyond_the_reference_has_the_largest_vote():
         model = learner.fit(X, y, reference=reference)
         found = model.certify(Z, adversary=Adversary(changes="insertions"))
         assert "rows-lower-bound" not in [one.code for one in found.assumptions]
-        for row, (loud, radius, rival) in enumerate(
-            zip(model.loudest_rows(model.test_features(Z)), found.radius, found.rival, strict=True)
-        ):
+        for row, (loud, radius, rival) in enumerate(zip(model.loudest_rows(Z), found.radius, found.rival, strict=True)):
             for n_added, overturned in ((radius, False), (radius + 1, True)):
                 rows, labels = np.vstack([X, *[loud] * n_added]), np.append(y, [rival] * n_added)
                 prediction = model.fit(rows, labels, reference=reference).predict(Z[row : row + 1])

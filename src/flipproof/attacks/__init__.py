@@ -1,10 +1,11 @@
 """Attacks on certified and on undefended classifiers, and the labels most worth an audit."""
 
-from flipproof.attacks.result import AttackResult
+from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.attacks.smoothed import SmoothedAttackResult, smoothed_attack
 from flipproof.attacks.undefended.any_classifier import AnyClassifierAttack
 from flipproof.attacks.undefended.strategies import DistanceAttack, InfluenceAttack, strongest, undefended_attack
 from flipproof.attacks.worst import LabelAudit, labels_to_audit, worst_flips
+from flipproof.attacks.worst_rows import worst_rows
 
 __all__ = [
     "AnyClassifierAttack",
@@ -12,10 +13,12 @@ __all__ = [
     "DistanceAttack",
     "InfluenceAttack",
     "LabelAudit",
+    "RowAttackResult",
     "SmoothedAttackResult",
     "labels_to_audit",
     "smoothed_attack",
     "strongest",
     "undefended_attack",
     "worst_flips",
+    "worst_rows",
 ]

@@ -86,6 +86,82 @@ class AttackResult:
         return unbroken_share(y_true, self.prediction, needed, flips)
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class RowAttackResult:
+    """The training rows that an attack adds and removes against each test row.
+
+    Attributes
+    ----------
+    changes_needed : integers of shape (m,)
+        How many rows (or sources) the attack changes; -1 where no attack was found. A removed and an added row are one
+        change, a replacement.
+    removed : tuple of m integer arrays
+        Numbers of the training rows to remove, in the order of the attack.
+    added : tuple of m arrays or data frames
+        Rows to add, as `fit` takes them.
+    added_labels : tuple of m arrays
+        The labels of these rows.
+    success : booleans of shape (m,)
+        Whether a refit on the changed rows predicts another class.
+    is_smallest : booleans of shape (m,)
+        Whether no smaller attack exists: it needs one change more than is certified, or there is none at all. Where
+        this is False, the certificate is a lower bound, and it is not known whether a smaller attack exists.
+    prediction : array of shape (m,)
+        The model's predictions before the attack.
+    unit : {"rows", "sources"}
+        What `changes_needed` counts.
+    attack : str
+        Name of the attack.
+    n_refits : int
+        Number of refits that confirmed attacks.
+    attempted : booleans of shape (m,)
+        False for test rows that the attack did not reach before it was interrupted.
+    """
+
+    changes_needed: Integers
+    removed: tuple[Integers, ...]
+    added: tuple[Any, ...]
+    added_labels: tuple[NDArray[Any], ...]
+    success: NDArray[np.bool_]
+    is_smallest: NDArray[np.bool_]
+    prediction: NDArray[Any]
+    unit: str
+    attack: str
+    n_refits: int
+    attempted: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            for array in value if isinstance(value, tuple) else (value,):
+                if isinstance(array, np.ndarray):
+                    array.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __repr__(self) -> str:
+        found = self.changes_needed[self.success]
+        middle = f", median {int(np.median(found))} {self.unit}" if found.size else ""
+        return f"<RowAttackResult: {self.attack}, {found.size} of {len(self)} predictions overturned{middle}>"
+
+    def changed(self, X: ArrayLike, y: ArrayLike, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the training rows and labels after the attack on one test row, given those before it, as arrays."""
+        kept = np.delete(np.asarray(X), self.removed[row], axis=0)
+        labels = np.delete(np.asarray(y), self.removed[row])
+        if not len(self.added_labels[row]):
+            return kept, labels
+        return np.concatenate([kept, np.asarray(self.added[row])]), np.concatenate([labels, self.added_labels[row]])
+
+    def accuracy(self, y_true: ArrayLike, changes: ArrayLike) -> Floats:
+        """Share of test rows that are predicted correctly and whose attack needs more than `changes` changes.
+
+        An upper bound on :func:`flipproof.certified_accuracy`; equal where all attacks are the smallest.
+        """
+        needed = np.where(self.success, self.changes_needed, np.inf)
+        return unbroken_share(y_true, self.prediction, needed, changes)
+
+
 def unbroken_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, flips: ArrayLike) -> Floats:
     """Return the share of test rows that are predicted correctly and need more than `flips` changes to be overturned.
 

@@ -16,6 +16,7 @@ from flipproof.attacks.worst import (
     flips_needed,
     in_slices,
     label_linear_part,
+    refuse_rows,
     useful_changes,
 )
 from flipproof.core.engine import log_failures
@@ -85,6 +86,7 @@ def smoothed_attack(
         returned, and `attempted` is False for the other rows.
     """
     check_parameter("smoothed_attack", "max_flips", max_flips, MAX_FLIPS)
+    refuse_rows("smoothed_attack", adversary)
     learner, X_test = label_linear_part(model, X_test)
     measure = _noise_of(learner, noise)
     return in_slices(

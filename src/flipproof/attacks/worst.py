@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 
-from flipproof.adversary import Adversary
-from flipproof.attacks.result import NO_ATTACK, AttackResult
+from flipproof.adversary import Adversary, refuse_row_changes
+from flipproof.attacks.result import NO_ATTACK, AttackResult, RowAttackResult
 from flipproof.certificates import Certificates
 from flipproof.core.exact import LabelChanges, most_useful_changes
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
@@ -61,7 +61,7 @@ def label_linear_part(model: Any, X: Any) -> tuple[AttackedLearner, Any]:
 #: Number of test rows between two checks for an interrupt.
 ROWS_AT_A_TIME = 128
 
-Result = TypeVar("Result", bound=AttackResult)
+Result = TypeVar("Result", bound=AttackResult | RowAttackResult)
 
 
 def in_slices(attack: Callable[[Any, slice], Result], predict: Callable[[Any], NDArray[Any]], X: Any) -> Result:
@@ -95,18 +95,15 @@ def in_slices(attack: Callable[[Any, slice], Result], predict: Callable[[Any], N
 
 def _not_attempted(other: Result, prediction: NDArray[Any]) -> Result:
     """Return the result of an attack that was not attempted, of the same type as another result."""
-    m, nothing = len(prediction), np.full(len(prediction), NO_ATTACK)
-    values: dict[str, Any] = {
-        "rows": tuple(np.zeros(0, dtype=np.int64) for _ in range(m)),
-        "new_labels": tuple(prediction[:0] for _ in range(m)),
-        "success": np.zeros(m, dtype=bool),
-        "attempted": np.zeros(m, dtype=bool),
-        "prediction": prediction,
-    }
+    m, values = len(prediction), {}
     for field in fields(other):
         value = getattr(other, field.name)
-        values.setdefault(field.name, nothing.copy() if isinstance(value, np.ndarray) else value)
-    return type(other)(**values)
+        if isinstance(value, tuple):
+            value = tuple(_safe_indexing(value[0], slice(0, 0)) for _ in range(m))
+        elif isinstance(value, np.ndarray):
+            value = np.zeros(m, dtype=bool) if value.dtype == bool else np.full(m, NO_ATTACK)
+        values[field.name] = value
+    return type(other)(**{**values, "prediction": prediction})
 
 
 def _joined(parts: list[Result]) -> Result:
@@ -161,6 +158,7 @@ def worst_flips(
         returned, and `attempted` is False for the other rows.
     """
     check_parameter("worst_flips", "max_flips", max_flips, MAX_FLIPS)
+    refuse_rows("worst_flips", adversary, certificates)
     learner, X_test = label_linear_part(model, X_test)
     if certificates is not None:
         check_certificates(certificates, learner, X_test, adversary)
@@ -170,6 +168,13 @@ def worst_flips(
         return _worst_flips(learner, X, known, max_flips)
 
     return in_slices(attack, learner.predict, X_test)
+
+
+def refuse_rows(attack: str, adversary: Adversary | None, certificates: Certificates | None = None) -> None:
+    """Refuse an adversary who changes rows, given to an attack or as that of its certificates."""
+    if adversary is None and certificates is not None:
+        adversary = certificates.adversary
+    refuse_row_changes(adversary, attack, "use worst_rows, or Adversary(changes='labels').")
 
 
 def check_certificates(
@@ -311,6 +316,7 @@ def labels_to_audit(
         Rows that are part of no smallest attack are not listed, so there may be fewer than `top`.
     """
     check_parameter("labels_to_audit", "top", top, integer(1))
+    refuse_rows("labels_to_audit", adversary, certificates)
     learner, X_test = label_linear_part(model, X_test)
     if certificates is None:
         certificates = learner.certify(X_test, "exact", adversary)

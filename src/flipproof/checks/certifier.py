@@ -20,6 +20,7 @@ from sklearn.utils import _safe_indexing as rows_of
 
 from flipproof.adversary import Adversary
 from flipproof.certificates import METHODS, Certificates
+from flipproof.checks.row_attacks import check_row_attacks
 from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.ridge import LabelDependenceWarning
@@ -195,6 +196,9 @@ def check_certifier(
     - ``argmax(alpha @ onehot(y) + offsets)``, `predict` and ``certify(...).prediction`` agree, with ties to the lowest
       class.
     - Fitting twice gives the same model, labels that lack a class can be fitted, and no input is modified.
+    - If it supports ``fit(X, y, reference=...)``: no bit of a row's vote depends on other training rows, and adding,
+      removing and replacing rows within a radius in rows changes no prediction, trusted rows and sources included. For
+      label-linear learners the radius against removals is attained.
 
     Parameters
     ----------
@@ -336,6 +340,7 @@ def _check_problem(trial: _Trial) -> None:
         for adversary in (None, problem.adversary(number)):
             for certificates in _certificates(trial, model, methods, adversary):
                 _check_certificates(trial, base, adversary, certificates, predictions, scores)
+    check_row_attacks(trial)
 
 
 @dataclass(frozen=True)

@@ -35,6 +35,7 @@ from numpy.typing import NDArray
 
 from flipproof.core.exact import UNREACHABLE
 from flipproof.core.histograms import VoteHistogram
+from flipproof.core.powers import Powers
 from flipproof.core.rounding import Integers, ceil_divide
 from flipproof.core.votes import GroupVotes
 
@@ -134,6 +135,83 @@ def sources_to_overturn(
         needed[:, rival] = np.where(enough <= by_source.shape[1], enough, UNREACHABLE)
     needed[np.arange(len(winner)), winner] = UNREACHABLE
     return needed
+
+
+@dataclass(frozen=True)
+class RowChanges:
+    """The fewest changes of training rows that let a rival class win against one test row.
+
+    A removal and an addition are one change together. No source adds rows beyond those that it replaces.
+
+    Attributes
+    ----------
+    n_changes : int
+        Number of changed rows, or of sources.
+    removed : integers
+        The training rows to remove, in the order of the attack.
+    n_added : int
+        Number of rows to add, each with the largest vote.
+    """
+
+    n_changes: int
+    removed: Integers
+    n_added: int
+
+
+def fewest_row_changes(
+    votes: Integers, codes: Integers, winner: int, rival: int, lead: int, largest_vote: int, powers: Powers
+) -> RowChanges | None:
+    """Return the fewest changes of rows that lower a margin by `lead`, or None if no changes do (M12).
+
+    Parameters
+    ----------
+    votes, codes : integers of shape (n,)
+        Votes and class codes of all training rows.
+    winner, rival : int
+        Codes of the two classes.
+    lead : int
+        By how much the changes must lower the winner's margin, see :func:`flipproof.core.exact.leads`.
+    largest_vote : int
+        Size of the vote of every added row.
+    powers : Powers
+        What the adversary can do to rows.
+    """
+    added = largest_vote if powers.changes != "removals" else 0
+    losses = votes * ((codes == winner).astype(np.int64) - (codes == rival))  # of the margin, if the row is removed
+    free = powers.changeable if powers.changes != "insertions" else np.zeros(len(votes), dtype=bool)
+    if powers.groups is not None:
+        return _fewest_sources(losses, powers.groups, free, lead, added, powers.changes == "rows")
+    useful = np.flatnonzero(free & (losses > 0))
+    useful = useful[np.argsort(-losses[useful], kind="stable")]
+    reach = np.cumsum(losses[useful] + added)
+    n_changes = int(np.searchsorted(reach, lead)) + 1
+    if n_changes > len(useful):
+        if added == 0:
+            return None
+        missing = lead - (int(reach[-1]) if len(useful) else 0)
+        n_changes = len(useful) - (-missing // added)
+    return RowChanges(n_changes, useful[:n_changes], n_changes if added else 0)
+
+
+def _fewest_sources(
+    losses: Integers, groups: Integers, free: NDArray[np.bool_], lead: int, added: int, replaces: bool
+) -> RowChanges | None:
+    """Return the fewest sources whose rows, all replaced or some of them removed, lower a margin by `lead`."""
+    used = np.flatnonzero(free if replaces else free & (losses > 0))
+    if not len(used):
+        return None
+    sources, source_of_row = np.unique(groups[used], return_inverse=True)
+    gains = np.zeros(len(sources), dtype=np.int64)
+    np.add.at(gains, source_of_row, losses[used] + added)
+    order = np.argsort(-gains, kind="stable")
+    n_changes = int(np.searchsorted(np.cumsum(gains[order]), lead)) + 1
+    if n_changes > len(sources):
+        return None
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    chosen = np.flatnonzero(place[source_of_row] < n_changes)
+    removed = used[chosen[np.argsort(place[source_of_row[chosen]], kind="stable")]]
+    return RowChanges(n_changes, removed, len(removed) if replaces and added else 0)
 
 
 @dataclass(frozen=True)

@@ -52,6 +52,9 @@ AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
 
 SMALLEST_PRECISION = 2
 
+#: More training rows than this have no exact sums of votes; offsets that this many votes cannot make up are clipped.
+MOST_ROWS = 2**29
+
 
 class LabelLinearParameters(CertifiedClassifier):
     """A certified classifier with the parameters of all label-linear learners, in memory and in blocks."""
@@ -231,6 +234,32 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return attained_by_reference(
             self._clip, limit, lambda rows: self.label_free_votes(Z[rows], self._reference_held)
         )
+
+    #: Whether the vote of a row never depends on other training rows, given a reference; not so for neighbours.
+    rows_vote_separately = True
+
+    def votes_of(self, X: Any, Z: Floats) -> Integers:
+        """Return the votes that rows would have on a block of test rows if they were training rows, shape (m, rows).
+
+        Needs a fit with ``reference=...``: the vote of a row then does not depend on other training rows.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (rows, k)
+            Rows as `fit` takes them.
+        Z : array
+            Test rows as `test_features` returns them.
+        """
+        source = self.label_free_votes(Z, self.hold(self.place(self._rows_in_geometry(X))))
+        limit = self._vote_limits(Z, source)
+        return all_votes(source if limit is None else clipped(source, limit)).astype(np.int64)
+
+    def loudest_rows(self, X: Any) -> Any:
+        """Return, for each test row, a row whose vote on it is probably large, as `fit` takes rows.
+
+        By default, these are the test rows themselves. Attacks add these rows; no certificate depends on them.
+        """
+        return X
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Compute what needs the labels. If a vote depends on it, `learner_assumptions` must say so."""
@@ -449,7 +478,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         offsets = getattr(source, "offsets", None)
         if offsets is None:
             offsets = self._deployed_offsets(sums, source.exponent)
-        return grid_offsets(offsets, (len(sums), len(self.classes_)), self.n_rows_, self.precision_)
+        n_rows = self.n_rows_ if self.n_reference_ is None else MOST_ROWS  # else a floor would change with the rows
+        return grid_offsets(offsets, (len(sums), len(self.classes_)), n_rows, self.precision_)
 
     def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""

@@ -458,6 +458,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             raise parameter_error(owner, "metric", "one that does not depend on other test rows", metric, remedy)
 
     _gets_a_copy = False
+    rows_vote_separately = False
 
     def fit_without_labels(self, X: Floats) -> None:
         """Keep the training features, on a grid or in an index."""

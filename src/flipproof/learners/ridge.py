@@ -173,9 +173,12 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
             attained |= self._rule.largest_votes_found(Z) >= limit
         return bool(attained.all())
 
-    def loudest_rows(self, Z: Floats) -> Floats:
-        """Return, for each test row, features of a row whose vote on it is positive and as large as possible."""
-        return self._rule.loudest_rows(Z)
+    def loudest_rows(self, X: Any) -> Any:
+        """Return, for each test row, a row whose vote on it is positive and large, as `fit` takes rows.
+
+        Without a features step, its coordinates are beyond their range. Otherwise it is the test row itself.
+        """
+        return X if self.features_ is not None else self._rule.loudest_rows(self.test_features(X))
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
         return self._rule.estimated_scores(Z)
@@ -246,9 +249,10 @@ class RidgeRule:
         return ridge_products(self.whitening, self.shrinkage, Z, self.precision)
 
     def loudest_rows(self, Z: Floats) -> Floats:
-        """Return, for each test row, features of a row whose vote on it is positive and as large as possible."""
+        """Return, for each test row, finite features with coordinates beyond their range, as far as there are any."""
         signs = np.sign(self.products(Z).coefficients[:, : self.whitening.rank])
-        return self.whitening.rows_beyond(signs)
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.nan_to_num(self.whitening.rows_beyond(signs))
 
     def largest_votes_found(self, Z: Floats) -> Floats:
         """Return the vote of the loudest row on each test row."""

@@ -1,0 +1,278 @@
+"""The exact attack on a learner with a reference: the fewest added, removed or replaced rows that change a prediction.
+
+An attack needs rows to add whose votes are as large as possible. The learner proposes one for each test row
+(`loudest_rows`); where its vote is below the largest possible one, other rows are tried. Every attack is confirmed by a
+refit: what is reported is what `predict` returns.
+"""
+
+from __future__ import annotations
+
+import warnings
+from copy import copy, deepcopy
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import _safe_indexing as rows_of
+
+from flipproof.adversary import Adversary
+from flipproof.attacks.result import NO_ATTACK, RowAttackResult
+from flipproof.attacks.worst import AttackedLearner, check_certificates, in_slices, label_linear_part
+from flipproof.certificates import Certificates
+from flipproof.core.exact import leads
+from flipproof.core.powers import Powers
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rows import RowChanges, fewest_row_changes
+from flipproof.core.votes import all_votes, class_scores
+from flipproof.parameters import NONE, check_parameter, integer
+
+#: Factors by which numbers are scaled to find rows with larger votes.
+FACTORS = (-1e6, -1e3, -30.0, -3.0, -1.0, 0.0, 0.3, 3.0, 30.0, 1e3, 1e6)
+
+#: Number of random rows that are tried for each test row.
+RANDOM_ROWS = 200
+
+#: Attacks that add more rows are not confirmed by a refit, and so not reported.
+MOST_ADDED = 1_000_000
+
+
+class RowLearner(AttackedLearner, Protocol):
+    """A learner whose training rows can be changed: the vote of a row does not depend on other training rows."""
+
+    rows_vote_separately: bool
+
+    def votes_of(self, X: Any, Z: Any) -> Integers:
+        """Return the votes that rows would have on a block of test rows, shape (m, rows)."""
+        ...
+
+    def loudest_rows(self, X: Any) -> Any:
+        """Return, for each test row, a row whose vote on it is probably large."""
+        ...
+
+    def partial_fit(self, X: Any, y: Any) -> Any:
+        """Let more rows vote."""
+        ...
+
+    def forget(self, rows: Any) -> Any:
+        """Remove rows from the vote."""
+        ...
+
+
+def worst_rows(
+    model: Any,
+    X_test: Any,
+    adversary: Adversary | None = None,
+    max_changes: int | None = None,
+    *,
+    certificates: Certificates | None = None,
+    reference: Any = None,
+) -> RowAttackResult:
+    """Find the fewest training rows to add, remove or replace so that each prediction changes.
+
+    Rows with the largest gains are removed first, and each is replaced by a row that votes as loudly as possible (M12).
+    Added rows vote for a rival class, or, if their vote is negative, against the predicted class. Where a row with the
+    largest possible vote is found, ``changes_needed`` is the certified radius plus one, and no smaller attack exists.
+    Otherwise the attack uses the loudest row that was found, and `is_smallest` is False.
+
+    Parameters
+    ----------
+    model : learner, or Pipeline that ends in one
+        Fitted with ``reference=...``.
+    X_test : array or data frame of shape (m, k)
+        Test rows.
+    adversary : Adversary, optional
+        What can be done to rows. Default: ``Adversary(changes="rows")``.
+    max_changes : int, optional
+        Give up on test rows that need more.
+    certificates : Certificates, optional
+        Certificates of the same model, test rows and adversary, if available, so that the rows are not certified again.
+        By default the adversary is that of the certificates.
+    reference : array or data frame, optional
+        Rows to try where the row that the learner proposes does not have the largest possible vote: give the reference
+        of the fit, which the learner does not keep. If `clip` is a share, one of its rows has that vote.
+
+    Returns
+    -------
+    RowAttackResult
+        Ctrl-C ends the attack after the current 128 test rows, a second Ctrl-C at once. The attacks found so far are
+        returned, and `attempted` is False for the other rows.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedForestClassifier
+    >>> from flipproof.attacks import worst_rows
+    >>> model = CertifiedForestClassifier(5, min_samples_leaf=2, classes=["ham", "spam"])
+    >>> model = model.fit([[0.0], [0.1], [3.0]], ["ham", "ham", "spam"], reference=[[0.0], [1.0], [2.0], [3.0]])
+    >>> attack = worst_rows(model, [[0.2]])
+    >>> attack.changes_needed, attack.removed[0], attack.added[0], attack.added_labels[0]
+    (array([1]), array([0]), [[0.2]], array(['spam'], dtype='<U4'))
+    """
+    check_parameter("worst_rows", "max_changes", max_changes, NONE | integer(0))
+    found, X_test = label_linear_part(model, X_test)
+    learner = _row_learner(found)
+    if adversary is None:
+        adversary = Adversary(changes="rows") if certificates is None else certificates.adversary
+    if adversary is None or not adversary.changes_rows:
+        raise ValueError(
+            f"worst_rows attacks by added, removed or replaced rows. Got {adversary!r} instead: use "
+            "Adversary(changes='rows'), or worst_flips for changed labels."
+        )
+    if certificates is not None:
+        check_certificates(certificates, learner, X_test, adversary)
+    search = _Search(learner, adversary, max_changes, reference)
+
+    def attack(X: Any, rows: slice) -> RowAttackResult:
+        return search.attack(X, learner.certify(X, "exact", adversary) if certificates is None else certificates[rows])
+
+    return in_slices(attack, learner.predict, X_test)
+
+
+def _row_learner(learner: Any) -> RowLearner:
+    """Return the learner; refuse one whose rows cannot be changed, or do not vote separately."""
+    if not getattr(learner, "rows_vote_separately", False):
+        raise ValueError(
+            f"worst_rows needs a learner whose rows vote separately. Got {type(learner).__name__} instead, whose votes "
+            "depend on other training rows: its certificates hold, but there is no attack on it yet."
+        )
+    if getattr(learner, "n_reference_", None) is None:
+        raise ValueError(
+            f"worst_rows needs a fit with a reference, but this {type(learner).__name__} learned its geometry from the "
+            "training rows: call fit(X, y, reference=...)."
+        )
+    known: RowLearner = learner
+    return known
+
+
+class _Search:
+    """Attacks on one learner, by one adversary."""
+
+    def __init__(self, learner: RowLearner, adversary: Adversary, max_changes: int | None, reference: Any):
+        self._learner, self._max_changes, self._reference = learner, max_changes, reference
+        self._powers: Powers = learner.powers(adversary)
+        self._victim = deepcopy(learner)  # no refit can change the model itself
+
+    def attack(self, X: Any, certificates: Certificates) -> RowAttackResult:
+        learner, m = self._learner, len(certificates)
+        Z, codes, n_classes = learner.test_features(X), learner.label_codes_, len(learner.classes_)
+        source = learner.votes_on(Z)
+        votes = all_votes(source).astype(np.int64)
+        sums = class_scores(source, codes, n_classes)
+        winner = np.searchsorted(certificates.classes, certificates.prediction)
+        lead = leads(sums + learner.offsets_on(source, sums.sum(axis=1)), winner)
+        assert source.limit is not None
+        loudest = self._loudest(X, Z, source.limit)
+        needed, is_confirmed = np.full(m, NO_ATTACK), np.zeros(m, dtype=bool)
+        nothing = np.zeros(0, dtype=np.int64)
+        removed, labels = [nothing] * m, [learner.classes_[:0]] * m
+        added = [rows_of(X, slice(0, 0))] * m
+        n_refits = 0
+        for row in range(m):
+            row_to_add, vote = loudest[row]
+            found = self._fewest(votes[row], int(winner[row]), lead[row], abs(vote))
+            if found is None:
+                continue
+            changes, rival = found
+            label = learner.classes_[rival if vote > 0 else winner[row]]
+            new_rows = rows_of(row_to_add, np.zeros(changes.n_added, dtype=np.int64))
+            new_labels = np.full(changes.n_added, label)
+            n_refits += 1
+            after = self._refit(changes.removed, new_rows, new_labels).predict(rows_of(X, slice(row, row + 1)))
+            if after[0] != certificates.prediction[row]:
+                needed[row], is_confirmed[row] = changes.n_changes, True
+                removed[row], added[row], labels[row] = changes.removed, new_rows, new_labels
+        assert certificates.unlimited is not None
+        return RowAttackResult(
+            changes_needed=needed,
+            removed=tuple(removed),
+            added=tuple(added),
+            added_labels=tuple(labels),
+            success=is_confirmed,
+            is_smallest=(is_confirmed & (needed == certificates.radius + 1)) | certificates.unlimited,
+            prediction=certificates.prediction.copy(),
+            unit=certificates.unit,
+            attack="worst rows",
+            n_refits=n_refits,
+            attempted=np.ones(m, dtype=bool),
+        )
+
+    def _fewest(self, votes: Integers, winner: int, lead: Integers, vote: int) -> tuple[RowChanges, int] | None:
+        """Return the fewest changes against one test row, and the class that they help."""
+        found = None
+        for rival in range(len(lead)):
+            if rival == winner:
+                continue
+            changes = fewest_row_changes(
+                votes, self._learner.label_codes_, winner, rival, int(lead[rival]), vote, self._powers
+            )
+            if changes is not None and (found is None or changes.n_changes < found[0].n_changes):
+                found = changes, rival
+        most = np.inf if self._max_changes is None else self._max_changes
+        if found is None or found[0].n_changes > most or found[0].n_added > MOST_ADDED:
+            return None
+        return found
+
+    def _refit(self, removed: Integers, rows: Any, labels: NDArray[Any]) -> Any:
+        """Return the model that a fit on the changed rows would give."""
+        model = copy(self._victim)
+        with warnings.catch_warnings():  # rows that are also in the reference are no concern of an attacker
+            warnings.simplefilter("ignore")
+            if len(removed):
+                model.forget(removed)
+            if len(labels):
+                model.partial_fit(rows, labels)
+        return model
+
+    def _loudest(self, X: Any, Z: Any, limit: Integers) -> list[tuple[Any, int]]:
+        """Return, for each test row, a row to add and its vote: the loudest that is found."""
+        m = len(limit)
+        found: list[tuple[Any, int]] = [(rows_of(X, slice(row, row + 1)), 0) for row in range(m)]
+        if self._powers.changes == "removals":
+            return found
+
+        def try_rows(rows: Any, votes: Integers, row: int) -> None:
+            at = int(np.argmax(np.abs(votes)))
+            if abs(votes[at]) > abs(found[row][1]):
+                found[row] = rows_of(rows, slice(at, at + 1)), int(votes[at])
+
+        def unfinished() -> list[int]:
+            return [row for row in range(m) if abs(found[row][1]) < limit[row]]
+
+        for proposed in (like(self._learner.loudest_rows(X), X), X):
+            for row in unfinished():
+                one = rows_of(proposed, slice(row, row + 1))
+                try_rows(one, self._learner.votes_of(one, Z[row : row + 1])[0], row)
+        if self._reference is not None:
+            rows = unfinished()
+            if rows:
+                for row, votes in zip(rows, self._learner.votes_of(self._reference, Z[rows]), strict=True):
+                    try_rows(self._reference, votes, row)
+        if _is_numeric(X):
+            for row in unfinished():
+                more = self._rows_around(np.asarray(X, dtype=np.float64)[row])
+                try_rows(like(more, X), self._learner.votes_of(like(more, X), Z[row : row + 1])[0], row)
+        return found
+
+    def _rows_around(self, x: Floats) -> Floats:
+        """Return rows that may vote loudly on a test row: multiples of it, rows far from the reference, random ones."""
+        rng = np.random.default_rng(0)  # the same rows in every run
+        size = float(np.abs(x).max(initial=0.0)) or 1.0
+        factors = np.array(FACTORS)[:, None]
+        with np.errstate(over="ignore", invalid="ignore"):
+            rows = [x * factors, x + size * rng.normal(size=(RANDOM_ROWS, len(x))) * rng.choice(factors, RANDOM_ROWS)]
+            if self._reference is not None and _is_numeric(self._reference):
+                given = np.asarray(self._reference, dtype=np.float64)
+                some = given[rng.permutation(len(given))[:RANDOM_ROWS]]
+                rows += [x + (x - some) * factor for factor in FACTORS]
+            found = np.concatenate(rows)
+        return np.asarray(found[np.isfinite(found).all(axis=1)])
+
+
+def _is_numeric(X: Any) -> bool:
+    return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiub"
+
+
+def like(rows: Any, X: Any) -> Any:
+    """Return rows in the form of X: a data frame if X is one, else as they are."""
+    if isinstance(rows, np.ndarray) and hasattr(X, "iloc"):  # pandas
+        return type(X)(rows, columns=X.columns)
+    return rows
