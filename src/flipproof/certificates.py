@@ -99,7 +99,7 @@ class Certificates:
         object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
         if self.n_touchable < 0:  # not given: every label can be changed
             object.__setattr__(self, "n_touchable", self.n_train)
-        if self.unlimited is None:
+        if self.unlimited is None or self.unit not in ROW_UNITS:  # follows from the radius, unless rows can be added
             reached = self.radius >= self.n_touchable if self.unit in COUNTED_UNITS else np.isinf(self.radius)
             object.__setattr__(self, "unlimited", np.asarray(reached) & ~self.abstained)
         for value in vars(self).values():
