@@ -217,3 +217,13 @@ def test_sms_spam_against_rows(data_dir):
     found = flipproof.audit(train, test, requirements=["accuracy >= 0.85 @ 5"], **options)
     assert found.main.unit == "rows"
     assert found.passed
+
+
+def test_clip_is_chosen_on_trusted_rows_like_any_parameter():
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(90, 3)), np.arange(90) % 2
+    X[:, 0] += 3 * y
+    grid = {"clip": [None, 0.9, "sign"]}
+    chosen = flipproof.select_on_trusted(CertifiedRidgeClassifier(), grid, X, y, np.arange(90) < 60, flips=9)
+    assert [one.error for one in chosen.candidates] == [None] * 3
+    assert chosen.model.clip == chosen.best_params["clip"]
