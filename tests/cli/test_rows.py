@@ -57,7 +57,7 @@ def test_requirements_and_the_printed_summary(files, capfd):
     required = ["--changes", "rows", "--clip", "sign", "--min-radius", "1000"]
     assert run(["certify", *files, *required]) == 1
     printed = capfd.readouterr().out
-    assert "40 reference rows: " in printed
+    assert "40 reference rows:" in printed
     assert "changed rows" in printed
     assert run(["certify", *files]) == 0
     printed = capfd.readouterr().out
