@@ -34,6 +34,7 @@ EXAMPLES = [
     Assumption("classes-read", {"n_classes": 3}),
     Assumption("unlabelled-rows", {"n_unlabelled": 2, "n_rows": 5}),
     Assumption("equal-rows-by-order", {"n_equal": 2, "n_rows": 5}),
+    Assumption("columns-encoded-by-reference", {"n_reference": 40}),
     *(Assumption("columns-encoded", {"n_encoded": n, "n_rows": 5}) for n in (2, 5)),
     *(Assumption("fitted-without-labels", {"role": "r", "step": "s", "but": but}) for but in ((), ("a", "b"))),
     *(

@@ -342,6 +342,10 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "partitions by their order, which is assumed not to depend on labels."
     ),
     "columns-encoded": _columns_encoded,
+    "columns-encoded-by-reference": (
+        "Types, categories, scales and words of the columns were learned from the {n_reference:,} rows of the "
+        "reference alone, without using labels; the encoding is assumed to be reproducible."
+    ),
     # what was fitted, chosen or given
     "fitted-without-labels": _fitted_without_labels,
     "fitted-elsewhere": _fitted_elsewhere,

@@ -9,7 +9,7 @@ import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
-from flipproof.certificates import Certificates
+from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import (
     DataChoice,
@@ -53,6 +53,12 @@ WITHOUT_ATTACKS = (
     "training rows in memory."
 )
 
+#: The same for certificates about rows.
+WITHOUT_ROW_ATTACKS = (
+    "The certificates are about whole rows. Attacks and labels to check first are about changed labels: they are in "
+    "the report of an audit against changed labels."
+)
+
 
 @dataclass(frozen=True)
 class Provenance:
@@ -78,6 +84,10 @@ class Provenance:
         Duration of the audit.
     n_files, n_bytes : int, optional
         Number and total size of the training files, if there are several.
+    reference : str, optional
+        Path of the reference, or type of the object given.
+    n_reference : int, optional
+        Number of its rows.
     """
 
     training: str
@@ -93,19 +103,22 @@ class Provenance:
     seconds: float
     n_files: int | None = None
     n_bytes: int | None = None
+    reference: str | None = None
+    n_reference: int | None = None
 
     def facts(self, **more: Any) -> dict[str, Any]:
         """Return the facts for a report, together with `more`."""
         files = {} if self.n_files is None else {"training_files": self.n_files, "training_bytes": self.n_bytes}
+        reference = {"reference_file": self.reference, "reference_rows": self.n_reference}
+        columns = {"label_column": self.label, "columns_used": list(self.columns), "encoding": list(self.encoding)}
         return {
             "training_file": self.training,
             **files,
             "training_rows": self.n_train,
+            **({} if self.reference is None else reference),
             "test_file": self.test,
             "test_rows": self.n_test,
-            "label_column": self.label,
-            "columns_used": list(self.columns),
-            "encoding": list(self.encoding),
+            **({} if self.label is None else columns),  # arrays have no columns
             "learner": dict(self.learner),
             "sha256": dict(self.digests),
             **more,
@@ -144,6 +157,9 @@ class Audit:
         Data, learner, checksums and versions.
     flips : tuple of int or None
         Numbers of flips in the tables of a report.
+    against_rows : Certificates or None
+        Certificates of the same predictions against added, removed and replaced rows, if a `reference` was given and
+        `certificates` are about changed labels.
     """
 
     certificates: Mapping[str, Certificates]
@@ -158,6 +174,7 @@ class Audit:
     labels_to_audit: LabelAudit | None
     provenance: Provenance
     flips: tuple[int, ...] | None = None
+    against_rows: Certificates | None = None
     _frames: str = field(default="pandas")
 
     @property
@@ -230,11 +247,19 @@ class Audit:
             y_train=None if train is None else train.labels,
             attack=self.attacks,
             audit=self.labels_to_audit,
-            without_attack=WITHOUT_ATTACKS if train is None else None,
+            without_attack=self._without_attack,
+            against_rows=self.against_rows,
             facts=self.provenance.facts(**facts),
             requirement=_all_requirements(self.requirements),
             flips=self.flips,
         )
+
+    @property
+    def _without_attack(self) -> str | None:
+        """Why there are no attacks, if they would be expected."""
+        if self.main.unit in ROW_UNITS:
+            return WITHOUT_ROW_ATTACKS
+        return WITHOUT_ATTACKS if self.train is None else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a report: .html, .md, or .json (which `flipproof report` converts)."""
@@ -256,6 +281,9 @@ def audit(
     parameters: Mapping[str, Any] | None = None,
     classes: Sequence[Any] = (),
     adversary: Adversary | None = None,
+    changes: str = "labels",
+    reference: Any = None,
+    clip: str | float | None = None,
     trusted: str | None = None,
     annotator: str | None = None,
     allowed: Sequence[Any] = (),
@@ -301,10 +329,20 @@ def audit(
     classes : sequence, optional
         All classes. Default: read from the labels, which is then an assumption.
     adversary : Adversary, optional
-        Adversary for the labels of `train` as given. Default: any label may be changed to any class.
+        Adversary for the rows of `train` as given. Default: any label may be changed to any class.
+    changes : {"labels", "rows", "insertions", "removals"}, default="labels"
+        What may be changed: labels; or whole rows, which are added, removed or replaced, only added, or only removed.
+        Changes of rows require a `reference`, and the method "exact".
+    reference : path, data frame or array, optional
+        Rows that nobody may have changed, with the features of `train`; labels are not needed, and are ignored. If
+        given, everything except the votes is learned from them: types, categories, scales and words of the columns,
+        and the geometry of the learner. It may be the training rows themselves, if nobody may have changed those.
+        Certificates against changed labels are then accompanied by those against changed rows, `against_rows`.
+    clip : float or "sign", optional
+        Limit for the votes of single rows, a parameter of ridge, kernel and forest; 0.9 is a good choice against rows.
     trusted, annotator : str, optional
-        Column that is true for labels that cannot be changed, and column with the annotator of each row. With
-        `annotator`, radii count annotators.
+        Column that is true for labels that cannot be changed, or rows that cannot be removed or replaced; and column
+        with the annotator, or source, of each row. With `annotator`, radii count annotators, or sources of rows.
     allowed : sequence, optional
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
     features, drop, text : sequences of str, optional
@@ -377,6 +415,9 @@ def audit(
         n_jobs=n_jobs,
         adversary=adversary,
         allowed=allowed,
+        changes=changes,
+        clip=clip,
+        reference=reference,
         holdout=holdout,
         seed=seed,
         layout=layout,
@@ -389,13 +430,19 @@ def audit(
         trusted=trusted,
         annotator=annotator,
     )
+    chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
+    if model.changes_rows and any(one != "exact" for one in chosen):
+        raise InputError(
+            Parameter("methods"),
+            ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
+        )
     in_blocks = comes_in_blocks(train, client is not None)
     fitted = fit_in_blocks(data, model, step, client, verbose) if in_blocks else fit(data, model, step)
-    certificates = _certified(fitted, methods, step)
+    certificates = _certified(fitted, chosen, step)
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
     attacks, labels_to_audit = None, None
-    if attack and main.method == "exact" and _has_exact_attack(fitted):
+    if attack and main.method == "exact" and main.unit not in ROW_UNITS and _has_exact_attack(fitted):
         step("Attacking the most fragile predictions")
         attacks, labels_to_audit = _attacks_on_most_fragile(fitted, main)
     return Audit(
@@ -411,21 +458,39 @@ def audit(
         labels_to_audit=labels_to_audit,
         provenance=_provenance(data, model, fitted, main, began),
         flips=None if flips is None else tuple(flips),
+        against_rows=_against_rows(fitted, main),
         _frames=type(train).__module__.partition(".")[0],
     )
 
 
-def _certified(fitted: Fitted, methods: Sequence[str] | str | None, step: Callable[[str], None]) -> dict[str, Any]:
-    """Certify the test rows, once per method."""
+def _certified(fitted: Fitted, methods: Sequence[str], step: Callable[[str], None]) -> dict[str, Any]:
+    """Certify the test rows, once per method; by default the learner's own."""
     from flipproof.learners.pipeline import certify
 
-    chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ())) or (None,)
     certificates = {}
-    for method in chosen:
+    for method in methods or (None,):
         step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
         found = certify(fitted.model, fitted.X_test, method, fitted.adversary)
         certificates[found.method] = found
     return certificates
+
+
+def _against_rows(fitted: Fitted, main: Certificates) -> Certificates | None:
+    """Certify the predictions also against changed rows, where a reference makes that possible.
+
+    Limits of the adversary apply to rows, too, except for allowed changes of labels: the certificates would then be
+    about another adversary.
+    """
+    given = fitted.adversary
+    is_possible = fitted.n_reference is not None and fitted.train is not None and main.method == "exact"
+    if not is_possible or main.unit in ROW_UNITS or (given is not None and given.allowed is not None):
+        return None
+    from flipproof.learners.pipeline import certify
+
+    try:
+        return certify(fitted.model, fitted.X_test, "exact", replace(given or Adversary(), changes="rows"))
+    except ValueError:  # some settings of a learner have no certificate against rows, for example distance weights
+        return None
 
 
 def _has_exact_attack(fitted: Fitted) -> bool:
@@ -496,6 +561,8 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
     elif is_path(data.train):
         digests[training] = digest_of_file(Path(data.train))
+    if is_path(data.reference):
+        digests[source_name(data.reference)] = digest_of_file(Path(data.reference))
     if is_path(data.test):
         digests[source_name(data.test)] = digest_of_file(Path(data.test))
     drawn_from = Path(data.train).name if is_path(data.train) else training
@@ -512,6 +579,8 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         digests=digests,
         versions=software(),
         seconds=time.perf_counter() - began,
+        reference=None if data.reference is None else source_name(data.reference),
+        n_reference=fitted.n_reference,
         **files,
     )
 

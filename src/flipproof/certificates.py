@@ -99,7 +99,7 @@ class Certificates:
         object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
         if self.n_touchable < 0:  # not given: every label can be changed
             object.__setattr__(self, "n_touchable", self.n_train)
-        if self.unlimited is None:
+        if self.unlimited is None or self.unit not in ROW_UNITS:  # follows from the radius, unless rows can be added
             reached = self.radius >= self.n_touchable if self.unit in COUNTED_UNITS else np.isinf(self.radius)
             object.__setattr__(self, "unlimited", np.asarray(reached) & ~self.abstained)
         for value in vars(self).values():
@@ -124,9 +124,14 @@ class Certificates:
         return self.n_train if self.unit in ("labels", "rows") else self.n_touchable
 
     @property
+    def changes(self) -> str:
+        """What the adversary may change: "labels", "rows", "insertions" or "removals"."""
+        return "labels" if self.adversary is None else self.adversary.changes
+
+    @property
     def rows_can_be_added(self) -> bool:
         """Whether the adversary may add training rows, so that radii may exceed the number of rows."""
-        return self.unit == "rows" and self.adversary is not None and self.adversary.changes != "removals"
+        return self.unit == "rows" and self.changes != "removals"
 
     def __repr__(self) -> str:
         median = np.median(self.radius) if len(self) else 0
@@ -170,6 +175,7 @@ class Certificates:
         details : bool, default=True
             Whether to add the columns that prove the radius: ``log_failure``, ``abstained``, ``noise`` and a
             ``witness_`` column for each class. Without them, this is the table that ``flipproof certify -o`` writes.
+            A column ``unlimited`` is present if `unit` is "rows" or "sources".
 
         Returns
         -------
@@ -184,12 +190,15 @@ class Certificates:
         if y_true is not None:
             columns |= {"label": y_true, "correct": self.prediction == np.asarray(y_true)}
         columns |= {"method": pa.repeat(self.method, len(self)), "unit": pa.repeat(self.unit, len(self))}
+        if self.unit in ROW_UNITS:  # elsewhere the radius itself shows it
+            columns["unlimited"] = self.unlimited
         if details:
             columns |= self._details()
         about = {
             "method": self.method,
             "n_train": str(self.n_train),
             "unit": self.unit,
+            **({"changes": self.changes} if self.unit in ROW_UNITS else {}),
             "n_touchable": str(self.n_touchable),
             "classes": json.dumps(self.classes.tolist()),
             "assumptions": json.dumps([one.to_dict() for one in self.assumptions]),
@@ -246,27 +255,40 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
     return f"{promised} {attack}. The rival class is {rival}."
 
 
-#: What happens to the rows under attack, by the adversary's changes.
-DONE_TO_ROWS = {
-    "rows": "are added, removed or replaced",
-    "insertions": "are added, with any features and labels",
-    "removals": "are removed",
-}
+#: What malicious sources do, by the adversary's changes.
+DONE_BY_SOURCES = {"rows": "replace or remove", "removals": "remove"}
 
 
 def _sentence_about_rows(certificates: Certificates, row: int, prediction: str, rival: str, promised: str) -> str:
-    assert certificates.adversary is not None
-    radius, n, changes = int(certificates.radius[row]), certificates.n_touchable, certificates.adversary.changes
-    if certificates.unlimited is not None and certificates.unlimited[row]:
-        attack = f"No {certificates.unit} that {DONE_TO_ROWS[changes]} can change the prediction."
-        return f"Test row {row} is predicted as {prediction}. {attack}"
+    radius, is_unlimited = (
+        int(certificates.radius[row]),
+        certificates.unlimited is not None and certificates.unlimited[row],
+    )
     if certificates.unit == "sources":
-        power = "replace or remove" if changes == "rows" else "remove"
+        power, n = DONE_BY_SOURCES[certificates.changes], certificates.n_touchable
         attack = f"any {radius:,} of the {n:,} sources target this row and {power} all of their rows"
+        if is_unlimited:
+            attack = f"all {n:,} sources {power} all of their rows"
     else:
-        beside = f"beside the {certificates.n_train:,} given ones" if changes == "insertions" else f"of {n:,}"
-        attack = f"any {radius:,} training rows {beside} {DONE_TO_ROWS[changes]}"
-    return f"{promised} {attack}. The rival class is {rival}."
+        attack = f"an attacker who targets this row {_done_to_rows(certificates, None if is_unlimited else radius)}"
+    return f"{promised} {attack}." + ("" if is_unlimited else f" The rival class is {rival}.")
+
+
+def _done_to_rows(certificates: Certificates, radius: int | None) -> str:
+    """Return what an attacker does to `radius` rows; None: to any number of them."""
+    n_rows, n_trusted = certificates.n_train, certificates.n_train - certificates.n_touchable
+    number, rows = "any number of" if radius is None else f"any {radius:,}", "row" if radius == 1 else "rows"
+    if certificates.changes == "insertions":
+        return f"adds {number} {rows}, with any features and labels, to the {n_rows:,} training rows"
+    if certificates.changes == "removals":
+        untrusted = " that are not trusted" if n_trusted else ""
+        number = number if radius is None else f"{number} of"
+        return f"removes {number} the {n_rows - n_trusted:,} training rows{untrusted}"
+    trusted = f"; the {n_trusted:,} trusted ones stay" if n_trusted else ""
+    return (
+        f"adds, removes or replaces {number} training {rows} ({n_rows:,} are given{trusted}); new rows may have any "
+        "features and labels"
+    )
 
 
 def _html_cells(texts: Iterable[Any], tag: str) -> str:
@@ -282,6 +304,13 @@ def method_name(certificates: Certificates) -> str:
     if certificates.unit not in COUNTED_UNITS:
         return f"{certificates.method} (sigma = {certificates.noise:g})" if certificates.unit == "l2" else "kl"
     return f"{certificates.method} (q = {certificates.noise:g})"
+
+
+def flips_name(certificates: Certificates) -> str:
+    """Return what the radii of certificates count or measure, for table headings and axis labels."""
+    by_changes = {"insertions": "added rows", "removals": "removed rows"}
+    name = by_changes.get(certificates.changes) if certificates.unit == "rows" else None
+    return name or FLIPS_NAMES[certificates.unit]
 
 
 #: What a radius counts or measures, for table headings and axis labels.

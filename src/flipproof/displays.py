@@ -12,7 +12,7 @@ from numpy.typing import ArrayLike
 from flipproof.adversary import Adversary
 from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
 from flipproof.core.rounding import Floats, Integers
-from flipproof.metrics import certified_accuracy, constant_accuracy, histogram
+from flipproof.metrics import certified_accuracy, constant_accuracy, histogram, is_unlimited
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist
@@ -32,23 +32,24 @@ PANEL_SIZE = (5.4, 4.4)  # inches
 
 
 class CertifiedAccuracyDisplay:
-    """Certified accuracy against the number of changed training labels, or of malicious annotators.
+    """Certified accuracy against the number of changed training labels or rows, or of malicious annotators or sources.
 
     Make one with :meth:`from_estimator` or :meth:`from_certificates`. Several can be drawn onto the same axes.
 
     Parameters
     ----------
     flips : integers of shape (f,), or floats
-        Numbers of changed labels (or of annotators), or radii in the l2 norm over the training features.
+        Numbers of changed labels or rows (or of annotators or sources), or radii in the l2 norm over the training
+        features.
     accuracy : floats of shape (f,)
         Certified accuracy at each.
     clean_accuracy : float
-        Accuracy without changed labels.
+        Accuracy without changes.
     constant_accuracy : float
         Share of the most frequent true class: the accuracy of the best constant classifier.
     n_units : int
-        Number of training labels (or of annotators).
-    unit : {"labels", "annotators", "l2", "divergence"}, default="labels"
+        Number of training labels or rows (or of annotators or sources).
+    unit : {"labels", "annotators", "rows", "sources", "l2", "divergence"}, default="labels"
         What `flips` counts or measures.
     name : str, optional
         Name of the curve in the legend.
@@ -263,6 +264,8 @@ def informative_flips(y_true: ArrayLike, certificates: Certificates) -> Integers
         finite = certificates.radius[correct & np.isfinite(certificates.radius)]
         beyond = max(1.02 * finite.max(initial=0.0), np.finfo(np.float64).tiny)
         return np.unique(np.concatenate([[0.0], finite, [beyond]]))
+    if certificates.rows_can_be_added:  # more rows than there are
+        return np.arange(int(certificates.radius[correct & ~is_unlimited(certificates)].max(initial=0)) + 2)
     largest = int(certificates.radius[correct].max(initial=0))
     return np.arange(min(largest + 1, certificates.n_units) + 1)
 
@@ -275,7 +278,7 @@ def _draw_constant(ax: Axes, accuracy: float) -> None:
 
 
 def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
-    """Label the axes, once; the top axis is in percent of the training labels, or of the annotators."""
+    """Label the axes, once; the top axis is in percent of the training labels or rows, annotators or sources."""
     from matplotlib.ticker import PercentFormatter
 
     if _percent_axis_mark(ax) is not None:
@@ -283,6 +286,8 @@ def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
     below, above = {
         "labels": ("changed training labels", "training labels"),
         "annotators": ("malicious annotators", "annotators"),
+        "rows": ("changed training rows", "training rows"),
+        "sources": ("malicious sources", "sources"),
         "l2": ("change of the training features (l2 norm)", None),
         "divergence": ("divergence of the noise (nats)", None),
     }[unit]
@@ -290,7 +295,7 @@ def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.spines["right"].set_visible(False)
     ax.grid(alpha=0.25)
-    if above is None:  # a real radius is not a share of anything
+    if above is None or n_units == 0:  # a real radius is not a share of anything
         ax.xaxis.label.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
         return
 
@@ -356,7 +361,7 @@ class RadiusHistogramDisplay:
         Predictions per bin: "right" and "wrong", or "all" if the true classes are unknown.
     n_unlimited : int
         Predictions that no attack can change; they are in no bin.
-    unit : {"labels", "annotators", "l2", "divergence"}
+    unit : {"labels", "annotators", "rows", "sources", "l2", "divergence"}
         What a radius counts or measures.
 
     Attributes
@@ -461,14 +466,14 @@ class AttackDisplay:
     Parameters
     ----------
     flips : integers of shape (f,)
-        Numbers of changed labels (or of annotators).
+        Numbers of changed labels or rows (or of annotators or sources).
     certified, attacked : floats of shape (f,)
         Share of test rows that are correct and certified; share that are correct and not overturned by the attack.
     clean_accuracy, constant_accuracy : float
         As in :class:`flipproof.CertifiedAccuracyDisplay`.
     n_units : int
-        Number of training labels (or of annotators).
-    unit : {"labels", "annotators"}, default="labels"
+        Number of training labels or rows (or of annotators or sources).
+    unit : {"labels", "annotators", "rows", "sources"}, default="labels"
         What `flips` counts.
 
     Attributes
@@ -541,7 +546,10 @@ class AttackDisplay:
                 f"{attack!r} for {certificates!r}."
             )
         needed = int(attack.flips_needed[attack.success].max(initial=0))
-        last = max(int(informative_flips(y_true, certificates)[-1]), min(needed, certificates.n_units))
+        last = max(
+            int(informative_flips(y_true, certificates)[-1]),
+            needed if certificates.rows_can_be_added else min(needed, certificates.n_units),
+        )
         flips = np.arange(last + 1)
         display = cls(
             flips=flips,

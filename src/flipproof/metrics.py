@@ -96,10 +96,17 @@ def is_unlimited(certificates: Certificates) -> Booleans:
     return np.asarray(certificates.unlimited)
 
 
+def reach(certificates: Certificates) -> NDArray[Any]:
+    """Return the radii; infinity where no attack can change the prediction and there is no limit to added rows."""
+    if not certificates.rows_can_be_added:
+        return np.asarray(certificates.radius)
+    return np.where(is_unlimited(certificates), np.inf, certificates.radius)
+
+
 def n_certified(certificates: Certificates, flips: Any, among: Booleans | None = None) -> list[int]:
     """Count the predictions certified against each number of flips; abstentions never count."""
     rows = ~certificates.abstained if among is None else among & ~certificates.abstained
-    return [int(count) for count in n_reaching(certificates.radius[rows], flips)]
+    return [int(count) for count in n_reaching(reach(certificates)[rows], flips)]
 
 
 def n_reaching(radii: NDArray[Any], flips: ArrayLike) -> Integers:

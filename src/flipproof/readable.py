@@ -29,8 +29,8 @@ def share_of(part: float, whole: float) -> str:
     """Write a share in percent with two significant digits, rounded down."""
     if part <= 0 or whole <= 0:
         return "0%"
-    if part >= whole:
-        return "100%"
+    if part >= whole:  # more rows can be added than there are
+        return f"{math.floor(100 * Fraction(part) / Fraction(whole)):,}%"
     return f"{significant(100 * Fraction(part) / Fraction(whole), 2)}%"
 
 

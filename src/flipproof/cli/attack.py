@@ -90,6 +90,11 @@ def attack(
             f"--train: {str(data.train)!r} must be a file: attacks need all training rows in memory, but folders "
             "and patterns are read in blocks."
         )
+    if model.changes != "labels":
+        raise click.UsageError(
+            f"flipproof attack finds changed labels, not {model.changes}: omit --changes. In Python, "
+            "flipproof.attacks.worst_rows finds rows to add and to remove."
+        )
     data.check_test_rows()
     check_file(out, TABLE_ENDINGS, data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):

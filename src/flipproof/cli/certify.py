@@ -32,6 +32,8 @@ Examples:
   flipproof certify --train train.parquet --test test.parquet --label y \\
       --features 'emb_*' --annotator who --min-certified-accuracy 0.9@2
   flipproof certify --train folder/ --test test.parquet --label y --workers 4
+  flipproof certify --train reported.csv --test test.csv --label spam \\
+      --reference checked.csv --changes rows --clip 0.9
 """
 
 
@@ -104,6 +106,8 @@ def certify(
     A prediction with radius r is guaranteed unchanged even if any r training labels are changed to any class. Prints a
     summary; -o writes the certificate of every row.
 
+    With --reference and --changes rows, radii count whole training rows that are added, removed or replaced.
+
     Columns are encoded without using labels: numbers are scaled, each category becomes a column, and texts (--text)
     become vectors.
 
@@ -128,7 +132,7 @@ def certify(
         _check_blocks(data, model, cluster)
     else:
         data.check_test_rows()
-    inputs = (*training_files(data.train, data.test), data.test) if in_blocks else data.files
+    inputs = (*training_files(data.train, data.test), *data.files[1:]) if in_blocks else data.files
     check_file(out, TABLE_ENDINGS, inputs)
     check_file(report, REPORT_ENDINGS, (*inputs, out))
     chosen = tuple(dict.fromkeys(methods))
@@ -186,6 +190,9 @@ def _table_file(result: Audit, path: Path | None) -> bytes:
     main = result.main
     about = {
         "n_train": main.n_train,
+        "unit": main.unit,
+        "changes": main.changes,
+        "reference": result.provenance.reference,
         "n_touchable": main.n_touchable,
         "classes": main.classes.tolist(),
         "encoding": list(result.provenance.encoding),

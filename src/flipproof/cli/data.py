@@ -41,6 +41,14 @@ data_options = together(
         metavar="SHARE",
         help="Instead of --test: hold out this share of the training rows, drawn at random.",
     ),
+    option(
+        "--reference",
+        group=DATA,
+        type=FILE,
+        metavar="FILE",
+        help="Rows that nobody may have changed; labels are not needed. Everything except the votes is then learned "
+        "from them, so that certificates can cover whole rows (--changes).",
+    ),
     option("--label", group=DATA, required=True, metavar="COL", help="Column with the labels."),
     _columns_option("--features", "Columns to learn from; * matches anything. Default: all other columns."),
     _columns_option("--drop", "Columns to leave out; * matches anything."),
@@ -87,6 +95,7 @@ class DataOptions:
     train: Path
     test: Path | None
     holdout: float | None
+    reference: Path | None
     label: str
     features: tuple[str, ...]
     drop: tuple[str, ...]
@@ -109,7 +118,7 @@ class DataOptions:
     @property
     def files(self) -> tuple[Path | None, ...]:
         """The input files."""
-        return self.train, self.test
+        return self.train, self.test, self.reference
 
     @property
     def layout(self) -> TextLayout:
@@ -131,5 +140,6 @@ class DataOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the options as arguments of `flipproof.audit`."""
-        same = ("train", "test", "holdout", "seed", "label", "features", "drop", "text", "scale", "text_dimensions")
-        return {name: getattr(self, name) for name in same} | {"id": self.id_column, "layout": self.layout}
+        same = ("train", "test", "holdout", "seed", "reference", "label", "features", "drop", "text", "scale")
+        own = {"id": self.id_column, "layout": self.layout, "text_dimensions": self.text_dimensions}
+        return {name: getattr(self, name) for name in same} | own

@@ -12,6 +12,22 @@ import click
 from flipproof.cli.options import ADVERSARY, MODEL, Command, option, split_at_commas, together
 from flipproof.errors import nearest
 
+#: What may be changed. The choices of `Adversary` are not imported: `--help` must not load NumPy.
+CHANGES = ("labels", "rows", "insertions", "removals")
+
+
+def read_clip(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | str | None:
+    """Parse a share in (0, 1], or "sign"."""
+    if text is None or text == "sign":
+        return text
+    try:
+        share = float(text)
+    except ValueError:
+        share = 0.0
+    if not 0 < share <= 1:
+        raise click.BadParameter(f"{text!r} must be a share above 0 and at most 1, for example 0.9, or sign.")
+    return share
+
 
 def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
     """Return the options of learner and adversary, with these learners as choices."""
@@ -32,6 +48,14 @@ def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
             help="Set a parameter of the learner, for example n_neighbors=50. Repeatable.",
         ),
         option(
+            "--clip",
+            group=MODEL,
+            callback=read_clip,
+            metavar="SHARE|sign",
+            help="Limit the votes of single rows to the size that this share of the votes does not exceed, or count "
+            "only their signs. For ridge, kernel and forest; often increases radii. Default: no limit",
+        ),
+        option(
             "--classes",
             group=MODEL,
             multiple=True,
@@ -41,13 +65,24 @@ def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
         ),
         option("--jobs", group=MODEL, type=int, metavar="N", help="Number of threads. Results do not depend on it."),
         option(
-            "--trusted", group=ADVERSARY, metavar="COL", help="Column that is true for labels that cannot be changed."
+            "--changes",
+            group=ADVERSARY,
+            type=click.Choice(CHANGES),
+            default="labels",
+            help="What may be changed: labels, or whole rows that are added, removed or replaced (rows), only added "
+            "(insertions), or only removed (removals). Rows require --reference. Default: labels",
+        ),
+        option(
+            "--trusted",
+            group=ADVERSARY,
+            metavar="COL",
+            help="Column that is true for labels that cannot be changed, or rows that cannot be removed or replaced.",
         ),
         option(
             "--annotator",
             group=ADVERSARY,
             metavar="COL",
-            help="Column with the annotator of each row. Radii then count annotators.",
+            help="Column with the annotator, or source, of each row. Radii then count annotators or sources.",
         ),
         option(
             "--allow",
@@ -65,8 +100,10 @@ class ModelOptions:
 
     learner: str
     settings: tuple[str, ...]
+    clip: float | str | None
     classes: tuple[str, ...]
     jobs: int | None
+    changes: str
     trusted: str | None
     annotator: str | None
     allow: tuple[str, ...]
@@ -94,7 +131,7 @@ class ModelOptions:
 
     def arguments(self, in_blocks: bool = False) -> dict[str, Any]:
         """Return the options as arguments of `flipproof.audit`."""
-        same = ("learner", "classes", "trusted", "annotator")
+        same = ("learner", "clip", "classes", "changes", "trusted", "annotator")
         own = {"parameters": self.parameters(in_blocks), "n_jobs": self.jobs, "allowed": self.allow}
         return {name: getattr(self, name) for name in same} | own
 

@@ -27,8 +27,12 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     console, facts, problem = data_console(), summary["facts"], summary["problem"]
     print_paragraph(console, summary["headline"]["text"], indent="", style="bold")
     console.print()
+    reference = (
+        [f"{facts['reference_rows']:,} reference rows: {facts['reference_file']}"] if "reference_rows" in facts else []
+    )
     lines = [
         f"{facts['training_rows']:,} training rows: {facts['training_file']}",
+        *reference,
         f"{facts['test_rows']:,} test rows: {facts['test_file']}",
         *encoding,
         f"{facts['learner']['name']} for {problem['n_classes']} classes, fitted to column {facts['label_column']}",
@@ -38,6 +42,7 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     console.print()
     print_table(console, standing_table(summary))
     console.print()
+    _print_against_rows(summary, console)
     _print_fragile(summary, console)
     requirement = summary["requirement"]
     if requirement:
@@ -60,7 +65,7 @@ def standing_table(summary: Mapping[str, Any]) -> TextTable:
     problem, main, total = summary["problem"], summary["methods"][0], summary["problem"]["n_test"]
     places = _spread(len(summary["table_flips"]), MOST_FIGURES)
     flips = [summary["table_flips"][place] for place in places]
-    header = [f"{problem['flips_name']}\nof {problem['n_units']:,}"]
+    header = [f"{problem['flips_name']}\n{'% ' if problem['unit'] == 'rows' else ''}of {problem['n_units']:,}"]
     header += [f"{one:,}\n{share_of(one, problem['n_units'])}" for one in flips]
 
     def shares(counts: Sequence[int], of: int = total) -> list[str]:
@@ -72,10 +77,20 @@ def standing_table(summary: Mapping[str, Any]) -> TextTable:
         if method["table_correct_standing"] is not None:
             rows.append((f"certified accuracy{named}", *shares(method["table_correct_standing"])))
         rows.append((f"certified predictions{named}", *shares(method["table_standing"])))
-        if method is main and problem["truth_known"]:
+        if method is main and problem["truth_known"] and "by_class" in summary:
             for row in _few_classes(summary):
                 rows.append((f"  recall of {_short(row['class'])}", *shares(row["table_standing"], row["n"])))
     return TextTable(tuple(header), tuple(rows))
+
+
+def _print_against_rows(summary: Mapping[str, Any], console: Any) -> None:
+    """Print certificates against changed rows, if they are shown beside those against labels."""
+    about = summary["rows"]
+    if about is not None and about["also"] is not None:
+        print_paragraph(console, about["also"]["headline"]["text"], indent="", style="bold")
+        console.print()
+        print_table(console, standing_table(about["also"]))
+        console.print()
 
 
 def _print_fragile(summary: Mapping[str, Any], console: Any) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
+from flipproof.core.powers import CHANGES
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.learners.names import LEARNERS, LEARNERS_IN_BLOCKS
 
@@ -54,6 +55,8 @@ class DataChoice:
         Scaling of numbers, as in TableEncoder.
     text_dimensions : int
         Number of features per text column.
+    reference
+        Rows that nobody may have changed, optional: a path or a data frame if `train` is a table, else an array.
     """
 
     train: Any
@@ -64,6 +67,7 @@ class DataChoice:
     layout: TextLayout | None = None
     scale: str = "standard"
     text_dimensions: int = 200
+    reference: Any = None
 
 
 @dataclass(frozen=True)
@@ -86,6 +90,8 @@ class ModelChoice:
         Adversary for the labels of the training rows as given.
     allowed : sequence
         Allowed label changes: pairs (old, new), or strings "OLD:NEW".
+    changes : {"labels", "rows", "insertions", "removals"}
+        What may be changed. "labels": what `adversary` may change.
     """
 
     learner: Any = "ridge"
@@ -95,6 +101,12 @@ class ModelChoice:
     n_jobs: int | None = None
     adversary: Adversary | None = None
     allowed: Sequence[Any] = ()
+    changes: str = "labels"
+
+    @property
+    def changes_rows(self) -> bool:
+        """Whether whole rows may be changed."""
+        return self.changes != "labels" or (self.adversary is not None and self.adversary.changes_rows)
 
     @property
     def name(self) -> str:
@@ -114,6 +126,9 @@ def as_choices(
     n_jobs: int | None = None,
     adversary: Adversary | None = None,
     allowed: Sequence[Any] = (),
+    changes: str = "labels",
+    clip: Any = None,
+    reference: Any = None,
     holdout: float | None = None,
     seed: int = 0,
     layout: TextLayout | None = None,
@@ -123,8 +138,50 @@ def as_choices(
 ) -> tuple[DataChoice, ModelChoice]:
     """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles."""
     roles = _roles(train, label, columns)
-    data = DataChoice(train, test, roles, holdout, seed, layout, scale, text_dimensions)
-    return data, ModelChoice(learner, parameters or {}, tuple(classes), noise, n_jobs, adversary, tuple(allowed))
+    data = DataChoice(train, test, roles, holdout, seed, layout, scale, text_dimensions, reference)
+    given = dict(parameters or {})
+    if clip is not None:
+        if "clip" in given:
+            raise InputError("give ", Parameter("clip"), " only once: it is also set in ", Parameter("parameters"), ".")
+        given["clip"] = clip
+    choice = ModelChoice(learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes)
+    _check_changes(data, choice)
+    return data, choice
+
+
+def _check_changes(data: DataChoice, choice: ModelChoice) -> None:
+    """Raise InputError for changes that cannot be combined with the other choices."""
+    changes = Parameter("changes", choice.changes)
+    if choice.changes not in CHANGES:
+        raise InputError(
+            Parameter("changes"),
+            f": {choice.changes!r} must be one of {', '.join(CHANGES)}.{nearest(str(choice.changes), CHANGES)}",
+        )
+    if not choice.changes_rows:
+        return
+    if choice.changes == "labels":
+        assert choice.adversary is not None
+        changes = Parameter("changes", choice.adversary.changes)
+    elif choice.adversary is not None and choice.adversary.changes not in ("labels", choice.changes):
+        raise InputError("give ", changes, " only once: it is also set in ", Parameter("adversary"), ".")
+    if data.reference is None:
+        raise InputError(
+            changes,
+            " requires ",
+            Parameter("reference"),
+            ": rows that nobody may have changed, without labels. All but the votes is learned from them.",
+        )
+    if len(choice.allowed):
+        raise InputError(
+            Parameter("allowed"), " cannot be combined with ", changes, ": an added row may have any label."
+        )
+    if changes.value == "insertions" and data.roles is not None and data.roles.annotator:
+        raise InputError(
+            Parameter("annotator"),
+            " cannot be combined with ",
+            changes,
+            ": there is no limit to the number of rows that a source could add.",
+        )
 
 
 def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | None:
@@ -166,6 +223,8 @@ class Fitted:
         Training rows; None if they were read in blocks.
     files : tuple of paths
         Files of training rows in blocks.
+    n_reference : int, optional
+        Number of rows of the reference, if there is one.
     """
 
     model: Any
@@ -175,6 +234,7 @@ class Fitted:
     encoder: TableEncoder | None
     train: Rows | None = None
     files: tuple[Path, ...] = ()
+    n_reference: int | None = None
 
     @property
     def encoding(self) -> tuple[str, ...]:
@@ -276,6 +336,11 @@ def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
     if choice.noise is not None and "noise" not in known:
         raise InputError(Parameter("noise"), f": the learner {choice.name!r} has no noise.")
     settable = [name for name in known if name not in OWN_PARAMETERS]
+    if "clip" in choice.parameters and "clip" not in settable:
+        raise InputError(
+            Parameter("clip"),
+            f": the learner {choice.name!r} has no votes to clip. Use ridge, kernel or forest, or omit it.",
+        )
     for name in choice.parameters:
         if name not in settable:
             raise InputError(
@@ -329,6 +394,8 @@ def restricted(
         from flipproof.tables.labels import allowed_changes
 
         said = {**said, "allowed": allowed_changes(choice.allowed, classes)}
+    if choice.changes != "labels":
+        given = replace(given or Adversary(), changes=choice.changes)
     if not said:
         return given
     parameters = {"trusted": "trusted", "groups": "annotator", "allowed": "allowed"}

@@ -24,6 +24,14 @@ from flipproof.fitting.choices import (
     table_encoder,
 )
 from flipproof.fitting.memory import array_test_rows, read_test_rows
+from flipproof.fitting.reference import (
+    Reference,
+    check_takes_reference,
+    encoded_by_reference,
+    feature_columns,
+    fitted_encoder,
+    read_reference,
+)
 
 if TYPE_CHECKING:
     from flipproof.streaming.parquet import Footer
@@ -79,12 +87,22 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
         return _fit_to_files(data, choice, step, client, verbose)
     test = array_test_rows(data.test)
     model = make_learner(choice, list(choice.classes) or None, in_blocks=True).set_params(verbose=verbose)
+    reference = read_reference(data)
+    if reference is not None:
+        check_takes_reference(choice, model)
     step(f"Fitting {choice.name} to rows in blocks")
-    model.fit(data.train, client=_connected(client))
+    model.fit(data.train, client=_connected(client), **_learned_from(reference, None))
     from flipproof.tables.labels import check_test_labels
 
     check_test_labels(test.labels, model.classes_, ARRAY_LABEL)
-    return Fitted(model, test, test.features, restricted(choice.adversary, {}, choice, model.classes_), None)
+    return Fitted(
+        model,
+        test,
+        test.features,
+        restricted(choice.adversary, {}, choice, model.classes_),
+        None,
+        n_reference=None if reference is None else len(reference),
+    )
 
 
 def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any, verbose: int) -> Fitted:
@@ -103,7 +121,8 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     files = training_files(train, data.test)
     footers = [Footer.read(str(file)) for file in files]
     n_rows = sum(footer.metadata.num_rows for footer in footers)
-    names = _features_of_all(roles, footers, repr(str(train)))
+    reference = read_reference(data)
+    names = _features_of_all(roles, footers, repr(str(train)), reference)
     rows_of = partial(RowBlocks.from_parquet, files, roles.label, names, roles.trusted, roles.annotator)
     rows_of(encode=_nothing)  # checks the columns
     vector_lengths(footers, names)
@@ -112,7 +131,10 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     no_labels = as_labels(roles.label, pa.chunked_array([], typed), repr(footers[0].path))
     test = read_test_rows(data, roles, names, footers[0].schema, no_labels)
     model = make_learner(choice, class_set(choice, no_labels), in_blocks=True).set_params(verbose=verbose)
-    _check_landmarks(model, n_rows)
+    if reference is None:
+        _check_landmarks(model, n_rows)
+    else:
+        check_takes_reference(choice, model)
     if n_rows < 2:
         raise ValueError(f"{str(train)!r} has {n_rows} rows, but at least 2 are required.")
     connected = _connected(client)
@@ -122,19 +144,33 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     if sample.is_everything or len(set(sample.labels.to_pylist())) > 1:
         check_classes(as_labels(roles.label, sample.labels, repr(str(train))), roles.label, choice.classes)
     step("Encoding the columns")
-    encoder = _fitted_to_sample(table_encoder(data, roles), sample)
+    if reference is None:
+        encoder = _fitted_to_sample(table_encoder(data, roles), sample)
+        assumption = Assumption("columns-encoded", {"n_encoded": sample.features.num_rows, "n_rows": sample.n_rows})
+    else:
+        encoder, assumption = fitted_encoder(data, roles, reference, names), encoded_by_reference(reference)
+        encoder.check_columns(sample.features, "the training rows", "the reference", strictly=True)
     X_test = encoder.transform(test.features)
     step(f"Fitting {choice.name} to {n_rows:,} rows")
-    model.fit(rows_of(encode=encoder.transform), client=connected)
+    model.fit(rows_of(encode=encoder.transform), client=connected, **_learned_from(reference, encoder))
     check_test_labels(test.labels, model.classes_, roles.label)
     refuse_encoded_features(model)
-    encoded = {"n_encoded": sample.features.num_rows, "n_rows": sample.n_rows}
-    model.also_assume(Assumption("columns-encoded", encoded))
+    model.also_assume(assumption)
     adversary = restricted(choice.adversary, {}, choice, model.classes_)
-    return Fitted(model, test, X_test, adversary, encoder, files=files)
+    n_reference = None if reference is None else len(reference)
+    return Fitted(model, test, X_test, adversary, encoder, files=files, n_reference=n_reference)
 
 
-def _features_of_all(roles: Roles, footers: Sequence[Footer], source: str) -> list[str]:
+def _learned_from(reference: Reference | None, encoder: TableEncoder | None) -> dict[str, Any]:
+    """Return the argument of `fit` for the reference, if there is one."""
+    if reference is None:
+        return {}
+    return {"reference": reference.rows if encoder is None else encoder.transform(reference.rows)}
+
+
+def _features_of_all(
+    roles: Roles, footers: Sequence[Footer], source: str, reference: Reference | None = None
+) -> list[str]:
     """Return the feature columns; raise if a file has more columns than the first, unless `features` are given."""
     from flipproof.streaming.parquet import all_index_columns
     from flipproof.tables.roles import dropped_columns, feature_names
@@ -142,9 +178,15 @@ def _features_of_all(roles: Roles, footers: Sequence[Footer], source: str) -> li
     first, index = footers[0], all_index_columns(footers)
     there = first.schema.names
     everywhere = list(dict.fromkeys(name for footer in footers for name in footer.schema.names))
+    if reference is not None:
+        everywhere += [name for name in reference.rows.column_names if name not in everywhere]
     dropped = dropped_columns(roles, everywhere, source)
     in_first = replace(roles, id=roles.id if roles.id in there else None, drop=tuple(dropped.intersection(there)))
-    names = feature_names(in_first, there, repr(str(first.path)), index)
+    if reference is None:
+        names = feature_names(in_first, there, repr(str(first.path)), index)
+    else:
+        whole = replace(in_first, drop=tuple(dropped.intersection([*there, *reference.rows.column_names])))
+        names = feature_columns(whole, reference, there, repr(str(first.path)), index)
     if roles.features:
         return names
     known = {*there, *index, *dropped, roles.id}

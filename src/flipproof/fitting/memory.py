@@ -28,11 +28,22 @@ from flipproof.fitting.choices import (
     source_name,
     table_encoder,
 )
+from flipproof.fitting.reference import (
+    Reference,
+    check_array_reference,
+    check_takes_reference,
+    encoded_by_reference,
+    encoded_training_rows,
+    feature_columns,
+    fitted_encoder,
+    read_reference,
+)
 from flipproof.values import as_values, column_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flipproof.tables import TableEncoder
     from flipproof.tables.roles import Roles, Rows
 
 
@@ -45,7 +56,8 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
         If any input is invalid. The message is one line.
     """
     step(f"Reading {Path(data.train).name if is_path(data.train) else source_name(data.train)}")
-    rows = _read(data)
+    reference = read_reference(data)
+    rows = _read(data, choice, reference)
     labels = rows.train.labels
     label = ARRAY_LABEL if data.roles is None else data.roles.label
     if labels is None:
@@ -54,21 +66,58 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
 
     check_classes(labels, label, choice.classes)
     model = make_learner(choice, class_set(choice, labels))
-    encoder = None
-    X_train, X_test = rows.train.features, rows.test.features
+    if reference is not None:
+        check_takes_reference(choice, model)
     if data.roles is not None:
         step("Encoding the columns")
-        encoder = table_encoder(data, data.roles)
-        X_train, X_test = encoder.fit_transform(X_train), encoder.transform(X_test)
+    encoded = _encoded(data, rows, reference)
     step(f"Fitting {choice.name} to {len(rows.train)} rows")
-    model.fit(X_train, labels)
+    if reference is None:
+        model.fit(encoded.train, labels)
+    else:
+        if encoded.encoder is None:
+            check_array_reference(reference, encoded.train, model)
+        model.fit(encoded.train, labels, reference=encoded.reference)
     learner = learner_inside(model)
     check_test_labels(rows.test.labels, learner.classes_, label)
-    if encoder is not None:
+    if encoded.assumption is not None:
         refuse_encoded_features(learner)
-        learner.also_assume(Assumption("columns-encoded", {"n_encoded": len(rows.train), "n_rows": len(rows.train)}))
-    adversary = _adversary(data, choice, rows, learner.classes_)
-    return Fitted(model, rows.test, X_test, adversary, encoder, train=rows.train)
+        learner.also_assume(encoded.assumption)
+    return Fitted(
+        model,
+        rows.test,
+        encoded.test,
+        _adversary(data, choice, rows, learner.classes_),
+        encoded.encoder,
+        train=rows.train,
+        n_reference=None if reference is None else len(reference),
+    )
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """Features of all rows as input of the learner; `assumption` is about their encoding, if they were encoded."""
+
+    train: Any
+    test: Any
+    reference: Any = None
+    encoder: TableEncoder | None = None
+    assumption: Assumption | None = None
+
+
+def _encoded(data: DataChoice, rows: _ReadRows, reference: Reference | None) -> _Encoded:
+    """Encode the columns by the reference, or else by the training rows; arrays are used unchanged."""
+    train, test, roles = rows.train.features, rows.test.features, data.roles
+    if roles is None:
+        return _Encoded(train, test, None if reference is None else reference.rows)
+    if reference is None:
+        encoder = table_encoder(data, roles)
+        X_train, n_rows = encoder.fit_transform(train), len(rows.train)
+        assumption = Assumption("columns-encoded", {"n_encoded": n_rows, "n_rows": n_rows})
+        return _Encoded(X_train, encoder.transform(test), None, encoder, assumption)
+    encoder = fitted_encoder(data, roles, reference, train.column_names)
+    X_train, X_reference = encoded_training_rows(encoder, train), encoder.transform(reference.rows)
+    return _Encoded(X_train, encoder.transform(test), X_reference, encoder, encoded_by_reference(reference))
 
 
 @dataclass(frozen=True)
@@ -81,10 +130,10 @@ class _ReadRows:
     kept: NDArray[np.int64] | None = None
 
 
-def _read(data: DataChoice) -> _ReadRows:
+def _read(data: DataChoice, choice: ModelChoice, reference: Reference | None) -> _ReadRows:
     if (data.test is None) == (data.holdout is None):
         raise InputError("give either ", Parameter("test"), " or ", Parameter("holdout"), ".")
-    return _read_arrays(data) if data.roles is None else _read_tables(data, data.roles)
+    return _read_arrays(data) if data.roles is None else _read_tables(data, data.roles, choice, reference)
 
 
 def _read_arrays(data: DataChoice) -> _ReadRows:
@@ -126,7 +175,7 @@ def _array_rows(X: Any, labels: NDArray[Any] | None, ids: list[Any] | None = Non
     return Rows(features, labels, list(range(features.shape[0])) if ids is None else ids)
 
 
-def _read_tables(data: DataChoice, roles: Roles) -> _ReadRows:
+def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference: Reference | None) -> _ReadRows:
     from flipproof.tables.columns import index_columns
     from flipproof.tables.roles import (
         feature_names,
@@ -137,8 +186,12 @@ def _read_tables(data: DataChoice, roles: Roles) -> _ReadRows:
         training_rows,
     )
 
-    table, source = _training_table(data, roles)
-    names = feature_names(roles, table.column_names, source, index_columns(table.schema))
+    table, source = _training_table(data, roles, choice, reference)
+    index = index_columns(table.schema)
+    if reference is None:
+        names = feature_names(roles, table.column_names, source, index)
+    else:
+        names = feature_columns(roles, reference, table.column_names, source, index)
     refuse_copies_of_the_label(table.select(names), table[roles.label], roles.label)
     if data.holdout is None:
         train = training_rows(table, roles, names, source)
@@ -149,13 +202,21 @@ def _read_tables(data: DataChoice, roles: Roles) -> _ReadRows:
     return _ReadRows(train, rows_to_predict(drawn.take(others), roles, names, source), table.num_rows, kept)
 
 
-def _training_table(data: DataChoice, roles: Roles) -> tuple[pa.Table, str]:
+def _training_table(
+    data: DataChoice, roles: Roles, choice: ModelChoice, reference: Reference | None
+) -> tuple[pa.Table, str]:
     if not is_path(data.train):
         return _frame_table(data.train, roles, "train"), "the training table"
     from flipproof.tables import read_table
+    from flipproof.tables.labels import are_words
 
-    path = Path(data.train)
-    return read_table(path, data.layout, part="train", as_words=roles.text, purposes=roles.purposes), repr(str(path))
+    path, purposes, as_words = Path(data.train), roles.purposes, list(roles.text)
+    if reference is not None:  # what a column holds is decided by the reference
+        as_words += [name for name in reference.word_columns if name not in purposes and name != roles.trusted]
+    if are_words(choice.classes):  # even if all labels look like numbers
+        purposes.pop(roles.label, None)
+        as_words.append(roles.label)
+    return read_table(path, data.layout, part="train", as_words=as_words, purposes=purposes), repr(str(path))
 
 
 def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], schema: pa.Schema, train_labels: Any) -> Rows:

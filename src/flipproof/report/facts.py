@@ -7,8 +7,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from flipproof.certificates import ROW_UNITS
 from flipproof.readable import percent, share_of, significant
 from flipproof.report.text import TextTable
+from flipproof.report.words import least_words
 
 #: Methods whose proofs need no noise.
 NOISELESS = ("exact", "gap")
@@ -30,7 +32,8 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
     found = []
     flips = summary["headline"]["flips"]
     if problem["truth_known"]:
-        unchanged = "correct if no label is changed" if problem["counted"] else "correct if nothing is changed"
+        of_what = {"labels": "label", "annotators": "label", "rows": "row", "sources": "row"}.get(problem["unit"])
+        unchanged = f"correct if no {of_what} is changed" if of_what else "correct if nothing is changed"
         found.append(KeyFigure(percent(main["n_correct"] / total), unchanged))
         at_headline = summary["headline"].get("n_correct_standing")
         if at_headline is not None and flips:
@@ -38,9 +41,14 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
             found.append(KeyFigure(percent(at_headline / total), says))
     half = f"median radius ({problem['flips_name']}): half of the predictions are certified at this radius or more"
     found.append(KeyFigure(main["median_radius"], half))
-    one = {"labels": "one changed label", "annotators": "one malicious annotator"}.get(problem["unit"], "any change")
+    one = least_words(problem["unit"], problem.get("changes", "labels"))  # missing in older reports
     found.append(KeyFigure(f"{main['n_fragile']:,}", f"predictions not certified against {one}"))
     return found
+
+
+def training_name(problem: Mapping[str, Any]) -> str:
+    """Return what the training data are counted in."""
+    return "training rows" if problem["unit"] in ROW_UNITS else "training labels"
 
 
 def flips_words(flips: Any, problem: Mapping[str, Any]) -> str:

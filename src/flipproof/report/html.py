@@ -50,6 +50,8 @@ def render_html(summary: Mapping[str, Any]) -> str:
         ],
         key_figures=figures.key_figures(summary),
         accuracy=figures.accuracy_table(summary),
+        training_name=figures.training_name(summary["problem"]),
+        against_rows=_against_rows(summary),
         by_class=figures.class_table(summary),
         methods=figures.method_table(summary),
         own_assumptions=figures.own_assumptions(summary),
@@ -63,6 +65,17 @@ def render_html(summary: Mapping[str, Any]) -> str:
         script=Markup(script),
         script_hash=base64.b64encode(bytes.fromhex(digest_of(script))).decode(),
     )
+
+
+def _against_rows(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the section about rows shows: its text, and figures of its own if the others are about labels."""
+    about = summary.get("rows")  # missing in older reports
+    if about is None:
+        return None
+    also = about["also"]
+    if also is None:
+        return {**about, "accuracy": None, "curve": None}
+    return {**about, "accuracy": figures.accuracy_table(also), "curve": charts.curve_chart(also)}
 
 
 _ASSETS = ("report.css", "report.js")

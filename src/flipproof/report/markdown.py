@@ -51,6 +51,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         f"## Certified {'accuracy' if problem['truth_known'] else 'predictions'}",
         _table(figures.accuracy_table(summary)),
         "Shares of all test rows, rounded down.",
+        *_against_rows(summary),
         "## By class",
         f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
         f"{escaped(problem['flips_name'])}.",
@@ -89,13 +90,23 @@ def _requirement(requirement: Mapping[str, Any]) -> str:
 def _sizes(summary: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     problem = summary["problem"]
     sizes = [
-        ("Training labels", f"{problem['n_train']:,}"),
+        (figures.training_name(problem).capitalize(), f"{problem['n_train']:,}"),
         ("Test rows", f"{problem['n_test']:,}"),
         ("Classes", f"{problem['n_classes']}"),
     ]
     if problem["constant_accuracy"] is not None:
         sizes.append(("Accuracy of always predicting the most common class", percent(problem["constant_accuracy"])))
     return tuple(sizes)
+
+
+def _against_rows(summary: Mapping[str, Any]) -> list[str]:
+    about = summary.get("rows")  # missing in older reports
+    if about is None:
+        return []
+    blocks = [f"## {escaped(about['title'])}"]
+    if about["also"] is not None:
+        blocks += [f"**{escaped(about['also']['headline']['text'])}**", _table(figures.accuracy_table(about["also"]))]
+    return [*blocks, _bullets(about["sentences"])]
 
 
 def _predictions(summary: Mapping[str, Any]) -> list[str]:

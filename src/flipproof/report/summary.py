@@ -17,7 +17,7 @@ from flipproof import metrics
 from flipproof.assumptions import Assumption
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import LabelAudit
-from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
+from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips_name, method_name
 from flipproof.files import digest_of
 from flipproof.metrics import certified_accuracy, constant_accuracy
 from flipproof.report import words
@@ -74,6 +74,9 @@ MOST_CHANGES = 20  # labels of one attack
 MOST_AUDITED = 100
 MOST_CLASSES = 100
 
+#: Titles of reports about labels and about rows.
+TITLES = ("Label-flip report", "Row-poisoning report")
+
 #: With more classes, the slider shows no curves per class.
 MOST_CLASS_CURVES = 20
 
@@ -91,7 +94,8 @@ def summarize(
     facts: Mapping[str, Any] | None = None,
     requirement: Mapping[str, Any] | None = None,
     flips: Sequence[int] | None = None,
-    title: str = "Label-flip report",
+    against_rows: Certificates | None = None,
+    title: str | None = None,
 ) -> dict[str, Any]:
     """Summarize the certificates of one test set for a report.
 
@@ -118,8 +122,10 @@ def summarize(
         A requirement as ``{"text": "...", "met": True, "found": 0.93}``. If there are several, `parts` lists them.
     flips : sequence of int, optional
         Numbers of flips in the tables. Default: 0, 1 and a few round numbers.
-    title : str
-        Title of the report.
+    against_rows : Certificates, optional
+        Certificates of the same predictions against changed rows, if `certificates` are against changed labels.
+    title : str, optional
+        Title of the report. Default: "Label-flip report" or "Row-poisoning report".
 
     Returns
     -------
@@ -144,7 +150,7 @@ def summarize(
     return {
         "format": FORMAT,
         "version": VERSION,
-        "title": cut(str(title), LONGEST_FACT),
+        "title": cut(str(title or TITLES[main.unit in ROW_UNITS]), LONGEST_FACT),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         "headline": _headline(main, correct),
         "problem": _problem(main, truth),
@@ -153,6 +159,7 @@ def summarize(
         "flips": curve,
         "table_flips": columns,
         "methods": [_method(name, one, truth, curve, columns) for name, one in certificates.items()],
+        "rows": _rows(main, against_rows, truth),
         "by_class": _by_class(main, truth, curve, columns),
         "radii": metrics.histogram(main, correct),
         "predictions": _predictions(main, truth, names, attack, training),
@@ -246,8 +253,9 @@ def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
         "n_classes": len(main.classes),
         "classes": [plain_label(label) for label in main.classes[:MOST_CLASSES]],
         "unit": main.unit,
+        "changes": main.changes,
         "counted": main.unit in COUNTED_UNITS,
-        "flips_name": FLIPS_NAMES[main.unit],
+        "flips_name": flips_name(main),
         "n_units": int(main.n_units),
         "n_touchable": int(main.n_touchable),
         "truth_known": truth is not None,
@@ -263,7 +271,7 @@ def _method(
     return {
         "name": cut(method_name(one) if name == one.method else str(name), 80),
         "method": one.method,
-        "meaning": words.METHOD_WORDS.get(one.method, one.method),
+        "meaning": words.method_words(one),
         "noise": plain_noise(one),
         "assumptions": [_assumption(assumed) for assumed in one.assumptions],
         "median_radius": words.median_words(one),
@@ -276,6 +284,32 @@ def _method(
         "table_standing": metrics.n_certified(one, columns),
         "table_correct_standing": None if correct is None else metrics.n_certified(one, columns, correct),
     }
+
+
+def _rows(main: Certificates, also: Certificates | None, truth: NDArray[Any] | None) -> dict[str, Any] | None:
+    """Describe certificates against changed rows; `also` are those beside certificates against labels, if any.
+
+    The figures of `also` have the same entries as the summary itself, so that the same tables and charts show them.
+    """
+    if main.unit in ROW_UNITS:
+        return {"title": words.rows_title(main), "sentences": words.rows_sentences(main), "also": None}
+    if also is None:
+        return None
+    if len(also) != len(main) or not np.array_equal(also.prediction, main.prediction) or also.unit not in ROW_UNITS:
+        raise ValueError(
+            "The 'against_rows' parameter of summarize must be certificates of the same predictions against changed "
+            f"rows. Got {also!r} for {main!r} instead."
+        )
+    curve, columns = metrics.curve_flips([also]), metrics.table_flips([also])
+    correct = None if truth is None else np.asarray(truth == also.prediction)
+    figures = {
+        "headline": _headline(also, correct),
+        "problem": _problem(also, truth),
+        "flips": curve,
+        "table_flips": columns,
+        "methods": [_method("exact", also, truth, curve, columns)],
+    }
+    return {"title": words.rows_title(also), "sentences": words.rows_sentences(also), "also": figures}
 
 
 def common_assumptions(certificates: Sequence[Certificates]) -> list[Assumption]:

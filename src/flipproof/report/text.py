@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.certificates import COUNTED_UNITS, Certificates, method_name
+from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
 from flipproof.core.rounding import Floats
 from flipproof.metrics import certified_accuracy, certified_recall, constant_accuracy
 from flipproof.readable import percent
@@ -47,10 +47,10 @@ class AccuracySummary:
     ----------
     n_train, n_test, n_classes : int
         Sizes of the problem.
-    unit : {"labels", "annotators", "l2", "divergence"}
+    unit : {"labels", "annotators", "rows", "sources", "l2", "divergence"}
         Unit of `flips`.
     n_units : int
-        Number of labels or annotators.
+        Number of labels, annotators, rows or sources.
     constant_accuracy : float
         Accuracy of the best constant classifier, which does not depend on labels.
     flips : tuple of int, or of float
@@ -70,7 +70,7 @@ class AccuracySummary:
 
     @property
     def shares(self) -> tuple[float, ...]:
-        """The numbers of flips as shares of the training labels, or of the annotators."""
+        """The numbers of flips as shares of the training labels or rows, or of the annotators or sources."""
         return tuple(flips / self.n_units for flips in self.flips)
 
 
@@ -125,8 +125,7 @@ def accuracy_table(summary: AccuracySummary) -> TextTable:
     Methods without noise have a second row for the worst class: accuracy can hide the loss of one class.
     """
     if summary.unit in COUNTED_UNITS:
-        counted = "changed labels" if summary.unit == "labels" else f"malicious {summary.unit}"
-        header = [f"{counted}\nof {summary.n_units}"]
+        header = [f"{FLIPS_NAMES[summary.unit]}\nof {summary.n_units}"]
         header += [f"{flips}\n= {percent(share)}" for flips, share in zip(summary.flips, summary.shares, strict=True)]
     else:
         header = ["features changed\n(l2 norm)" if summary.unit == "l2" else "noise changed\n(divergence)"]

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.metrics import least_change, n_certified
+from flipproof.assumptions import Assumption
+from flipproof.certificates import COUNTED_UNITS, DONE_BY_SOURCES, ROW_UNITS, Certificates
+from flipproof.metrics import least_change, n_certified, reach
 from flipproof.readable import percent, share_of, significant
 
 #: Shares of predictions for the headline: the first with a positive radius is used.
@@ -25,6 +26,14 @@ VOIDS = {
         "The rows in production differ from the test rows. Each certificate holds for its own test row; shares "
         "describe this test set only.",
     ),
+    "rows": (
+        "The reference, the set of classes or the test row itself is changed.",
+        "Training rows or labels are used outside the classifier, for example to select features, parameters or the "
+        "reference. Every step that uses them can change when rows change.",
+        "The deployed model differs from the one described here, or was trained on other files: compare the checksums.",
+        "The rows in production differ from the test rows. Each certificate holds for its own test row; shares "
+        "describe this test set only.",
+    ),
     "features": (
         "Anything other than training features is changed: labels, the number of training rows, the set of classes, or "
         "the test row itself.",
@@ -34,7 +43,17 @@ VOIDS = {
 }
 
 #: Assumptions that describe the adversary.
-LIMITS = ("trusted-labels", "changes-allowed", "annotators")
+LIMITS = ("trusted-labels", "changes-allowed", "annotators", "trusted-rows", "sources")
+
+#: Assumptions about the reference.
+ABOUT_REFERENCE = ("reference-fixed", "columns-encoded-by-reference", "reference-shared")
+
+#: What an adversary who changes rows does, and what is done to the rows.
+ROW_CHANGES = {
+    "rows": ("adds, removes or replaces", "added, removed or replaced"),
+    "insertions": ("adds", "added"),
+    "removals": ("removes", "removed"),
+}
 
 METHOD_WORDS = {
     "exact": "exact: the true radius; with one more flip, an attack exists",
@@ -45,15 +64,48 @@ METHOD_WORDS = {
 }
 
 
+def method_words(certificates: Certificates) -> str:
+    """Return what a method proves."""
+    if certificates.unit in ROW_UNITS and certificates.method == "exact":
+        return f"exact: {_exactness(certificates)}"
+    return METHOD_WORDS.get(certificates.method, certificates.method)
+
+
+def _exactness(certificates: Certificates) -> str:
+    """Return whether radii in rows or sources are the true ones."""
+    if any(one.code == "rows-lower-bound" for one in certificates.assumptions):
+        return "a lower bound of the true radius; it may be larger, but not smaller"
+    more = {"insertions": "added row", "removals": "removed row"}.get(certificates.changes, "changed row")
+    if certificates.unit == "sources":
+        more = "malicious source"
+    return f"the true radius; with one more {more}, an attack exists"
+
+
+def least_words(unit: str, changes: str = "labels") -> str:
+    """Return the smallest change, as text."""
+    if unit == "rows":
+        return f"one {ROW_CHANGES[changes][1]} row"
+    named = {"labels": "changed label", "annotators": "malicious annotator", "sources": "malicious source"}
+    return f"one {named[unit]}" if unit in named else "any change"
+
+
+#: What a certificate says, unless it holds only with some probability.
+PROVED = (
+    "A certified prediction is unchanged under any changes up to its radius. This is proved, not sampled: it holds for "
+    "every attack, known or unknown."
+)
+
+
 def headline(certificates: Certificates) -> dict[str, Any]:
     """Return the headline: how much can be poisoned, and the share of predictions guaranteed unchanged."""
     total, counted = len(certificates), certificates.unit in COUNTED_UNITS
     if total == 0:
         return {"text": "There are no predictions to certify.", "flips": 0, "n_standing": 0}
-    if counted and certificates.n_touchable == 0:
+    if counted and certificates.n_touchable == 0 and not certificates.rows_can_be_added:
         (standing,) = n_certified(certificates, [0])
-        return {"text": "This adversary cannot change any label.", "flips": 0, "n_standing": standing}
-    descending = -np.sort(-np.where(certificates.abstained, -1, certificates.radius))
+        what = "row" if certificates.unit in ROW_UNITS else "label"
+        return {"text": f"This adversary cannot change any {what}.", "flips": 0, "n_standing": standing}
+    descending = -np.sort(-np.where(certificates.abstained, -1, reach(certificates)))
     for level in HEADLINE_LEVELS:
         flips = descending[math.ceil(level * total) - 1]
         if flips > 0:
@@ -63,11 +115,8 @@ def headline(certificates: Certificates) -> dict[str, Any]:
             )
             return {"text": text, "flips": _plain_flips(certificates, flips), "n_standing": standing}
     (standing,) = n_certified(certificates, [least_change(certificates)])
-    least = {"labels": "one changed label", "annotators": "one malicious annotator"}
-    text = (
-        f"Only {percent(standing / total)} of predictions are certified against "
-        f"{least.get(certificates.unit, 'the slightest change')}."
-    )
+    least = least_words(certificates.unit, certificates.changes) if counted else "the slightest change"
+    text = f"Only {percent(standing / total)} of predictions are certified against {least}."
     return {"text": text, "flips": 1 if counted else 0, "n_standing": standing}
 
 
@@ -88,7 +137,11 @@ def _poisoned(certificates: Certificates, flips: Any) -> str:
         return f"the training features change by {significant(flips)} in total (l2 norm)"
     if unit not in COUNTED_UNITS:
         return f"the training data change by a divergence of {significant(flips)} nats"
+    if unit == "rows":
+        return _poisoned_rows(certificates, flips)
     flips = int(flips)
+    if unit == "sources":
+        return _poisoned_sources(touchable, flips)
     who, verb = ("training labels", "are poisoned") if unit == "labels" else ("annotators", "are malicious")
     can_be_changed = "that can be changed" if unit == "labels" else "whose labels can be changed"
     if flips == 1 < touchable:
@@ -103,8 +156,35 @@ def _poisoned(certificates: Certificates, flips: Any) -> str:
     return f"any {flips:,} of {touchable:,} {who} ({share_of(flips, touchable)}) {verb}"
 
 
+def _poisoned_sources(touchable: int, flips: int) -> str:
+    if flips >= touchable:
+        return f"all {touchable:,} sources whose rows can be changed are malicious"
+    verb = "is" if flips == 1 else "are"
+    return f"any {flips:,} of {touchable:,} sources ({share_of(flips, touchable)}) {verb} malicious"
+
+
+def _poisoned_rows(certificates: Certificates, flips: Any) -> str:
+    n, touchable, changes = certificates.n_train, certificates.n_touchable, certificates.changes
+    is_are, flips = "is" if flips == 1 else "are", flips if math.isinf(flips) else int(flips)
+    if changes == "removals":
+        of_all = f"of {n:,} training rows ({share_of(flips, n)})"
+        if touchable < n:
+            of_all = f"of the {touchable:,} training rows that are not trusted ({share_of(flips, n)} of all {n:,})"
+        return f"any {flips:,} {of_all} {is_are} removed"
+    number = "any number of" if math.isinf(flips) else f"any {flips:,}"
+    share = "" if math.isinf(flips) else f" ({share_of(flips, n)} of {n:,})"
+    rows = f"{number} training {'row' if flips == 1 else 'rows'}{share}"
+    if changes == "insertions":
+        return f"{rows} {is_are} added"
+    if touchable < n:
+        return f"{rows} {is_are} added, or removed or replaced among the {touchable:,} that are not trusted"
+    return f"{rows} {is_are} added, removed or replaced"
+
+
 def threat(certificates: Certificates) -> list[str]:
     """Describe the adversary that the certificates cover."""
+    if certificates.unit in ROW_UNITS:
+        return _threat_to_rows(certificates)
     n, unit, adversary = certificates.n_train, certificates.unit, certificates.adversary
     if unit not in COUNTED_UNITS:
         return [
@@ -122,8 +202,7 @@ def threat(certificates: Certificates) -> list[str]:
         )
     said = [
         f"{who} They know the data, the classifier and the test row, and choose the worst changes for this test row.",
-        "A certified prediction is unchanged under any changes up to its radius. This is proved, not sampled: it holds "
-        "for every attack, known or unknown."
+        PROVED
         if _is_proved(certificates)
         else "A certified prediction is unchanged under any changes up to its radius, with the probability stated in "
         "the assumptions.",
@@ -139,8 +218,56 @@ def threat(certificates: Certificates) -> list[str]:
     return said
 
 
+def _threat_to_rows(certificates: Certificates) -> list[str]:
+    n, changes = certificates.n_train, certificates.changes
+    if certificates.unit == "sources":
+        who = (
+            f"Some sources are malicious: they cooperate and {DONE_BY_SOURCES[changes]} any number of their own rows "
+            f"before the classifier is trained on the {n:,} rows."
+        )
+    else:
+        any_row = "" if changes == "removals" else " New rows may have any features and any label."
+        done = ROW_CHANGES[changes][0]
+        who = f"An adversary {done} training rows before the classifier is trained. {n:,} are given.{any_row}"
+    limits = [str(one) for one in certificates.assumptions if one.code in LIMITS]
+    known = (
+        "They know the data, the reference, the classifier and the test row, and choose the worst changes for this "
+        "test row."
+    )
+    return [f"{who} {known}", PROVED, *limits]
+
+
+def rows_title(certificates: Certificates) -> str:
+    """Return the title of the section about rows."""
+    return f"If rows were {ROW_CHANGES[certificates.changes][1]}"
+
+
+def rows_sentences(certificates: Certificates) -> list[str]:
+    """Return what certificates against changed rows say: what a change is, what is trusted, how exact radii are."""
+
+    def about(*codes: str) -> list[Assumption]:
+        return [one for one in certificates.assumptions if one.code in codes]
+
+    counted = f"Each row that is {ROW_CHANGES[certificates.changes][1]} counts as one change."
+    if certificates.unit == "sources":
+        counted = ""
+    said = [" ".join([*map(str, about("rows-changed")), counted]).strip()]
+    said += map(str, about("sources", "trusted-rows"))
+    said += map(str, about(*ABOUT_REFERENCE))
+    bound = about("rows-lower-bound")
+    return [*said, *(map(str, bound) if bound else [f"A radius is exact: it is {_exactness(certificates)}."])]
+
+
 def voids(certificates: Certificates) -> list[str]:
     """Return what would void the certificates."""
+    if certificates.unit in ROW_UNITS:
+        first, *others = VOIDS["rows"]
+        not_covered = {
+            "rows": "",
+            "insertions": "Training rows are removed or replaced. ",
+            "removals": "Training rows are added or replaced. ",
+        }
+        return [f"{not_covered[certificates.changes]}{first}", *others]
     return list(VOIDS["labels" if certificates.unit in COUNTED_UNITS else "features"])
 
 
@@ -155,13 +282,18 @@ def median_words(certificates: Certificates) -> str:
     """Return the median radius as text, rounded down: at least half of the predictions reach it."""
     if not len(certificates):
         return "none"
-    median = float(np.median(certificates.radius))
-    if certificates.unit not in COUNTED_UNITS:
-        return radius_words(median, math.isinf(median), certificates.unit)
+    median = float(np.median(reach(certificates)))
+    if certificates.unit not in COUNTED_UNITS or certificates.rows_can_be_added:
+        is_unlimited = math.isinf(median)
+        return radius_words(median if is_unlimited else _floor(median, certificates), is_unlimited, certificates.unit)
     return radius_words(int(median), median >= certificates.n_touchable, certificates.unit)
 
 
+def _floor(median: float, certificates: Certificates) -> int | float:
+    return int(median) if certificates.unit in COUNTED_UNITS else median
+
+
 def _plain_flips(certificates: Certificates, flips: Any) -> int | float | None:
-    if certificates.unit in COUNTED_UNITS:
-        return int(flips)
-    return float(flips) if math.isfinite(flips) else None
+    if not math.isfinite(flips):
+        return None
+    return int(flips) if certificates.unit in COUNTED_UNITS else float(flips)

@@ -172,14 +172,34 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Encode rows as numbers, as learned from the training rows."""
+        table = as_arrow(X)
+        self.check_columns(table)
+        blocks = [self._transform_block(kind, table) for kind in ("numbers", "booleans", "words", "vectors", "text")]
+        return np.concatenate([block for block in blocks if block is not None], axis=1)
+
+    def check_columns(
+        self, X: Any, where: str = "the test rows", learned_from: str = "the training rows", *, strictly: bool = False
+    ) -> None:
+        """Raise ValueError if a column is missing or of another kind than those learned.
+
+        Parameters
+        ----------
+        X : data frame
+            The rows to encode.
+        where, learned_from : str
+            Names of these rows and of those that the encoder learned from, for errors.
+        strictly : bool
+            Whether numbers in place of words are refused, too. How a number is spelled may depend on other rows of its
+            column.
+        """
         check_is_fitted(self)
         table = as_arrow(X)
         for name, kind in self.kinds_.items():
             if name not in table.column_names:
                 raise ValueError(f"column {name!r} is missing.")
-            _check_same_kind(name, kind, table[name])
-        blocks = [self._transform_block(kind, table) for kind in ("numbers", "booleans", "words", "vectors", "text")]
-        return np.concatenate([block for block in blocks if block is not None], axis=1)
+            found = _other_kind(name, kind, table[name], strictly)
+            if found is not None:
+                raise ValueError(f"column {name!r} holds {kind} in {learned_from}, but {found} in {where}.")
 
     def describe(self) -> list[str]:
         """Describe how the columns were encoded, one line for each kind."""
@@ -294,14 +314,17 @@ def as_arrow(X: Any) -> pa.Table:
         raise ValueError(f"X must be a pyarrow table or a data frame. Got {type(X).__name__} instead.") from error
 
 
-def _check_same_kind(name: str, kind: str, column: pa.ChunkedArray) -> None:
-    """Refuse a column of another kind than in training; all values may be missing, and numbers may replace words."""
+def _other_kind(name: str, kind: str, column: pa.ChunkedArray, strictly: bool) -> str | None:
+    """Return the kind of a column if it cannot be encoded as `kind`; else None.
+
+    All values may be missing. Unless `strictly`, numbers may replace words.
+    """
     if column.null_count == len(column) and kind != "vectors":
-        return
+        return None
     found = column_kind(name, column)
     alike = {"numbers": ("numbers", "booleans"), "booleans": ("numbers", "booleans"), "vectors": ("vectors",)}
-    if found not in alike.get(kind, ("words", "numbers", "booleans")):
-        raise ValueError(f"column {name!r} holds {kind} in the training rows, but {found} in the test rows.")
+    like_words = ("words",) if strictly else ("words", "numbers", "booleans")
+    return None if found in alike.get(kind, like_words) else found
 
 
 def _counted(number: int, noun: str) -> str:

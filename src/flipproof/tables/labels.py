@@ -108,6 +108,11 @@ def typed_classes(given: Sequence[Any], labels: NDArray[Any]) -> list[Any]:
     return typed
 
 
+def are_words(classes: Sequence[Any]) -> bool:
+    """Whether some class is a word, so that labels are words, even if all labels look like numbers or booleans."""
+    return any(isinstance(one, str) and whole_number(one) is None and one.lower() not in TRUTH for one in classes)
+
+
 def _typed(text: str, labels: NDArray[Any]) -> Any:
     return TRUTH.get(text.lower()) if labels.dtype.kind == "b" else whole_number(text)
 

@@ -94,7 +94,7 @@ LONGEST_REASON = 200
 LARGEST_BLOCK = 2**31 - 1
 
 #: Suffixes of arrays in one NPZ file: X_train and X_test are the X of each part.
-PARTS = ("train", "test")
+PARTS = ("train", "test", "reference")
 
 
 @dataclass(frozen=True)
@@ -138,7 +138,7 @@ def read_table(
         The file.
     layout : TextLayout, optional
         The layout of a text file.
-    part : {"train", "test"}, optional
+    part : {"train", "test", "reference"}, optional
         Which arrays of an NPZ file: for "train", ``X_train`` is the column X, and ``X_test`` is ignored.
     as_words : collection of str
         Columns of a text file that hold words, even if all of them look like numbers.

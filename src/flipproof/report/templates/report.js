@@ -13,13 +13,15 @@ function percent(count, total) {
 function flipsText(flips) {
   if (!data.counted) return data.flips_name + " of " + Number(flips.toPrecision(3));
   const name = flips === 1 ? data.flips_name.slice(0, -1) : data.flips_name;
+  if (data.unit === "rows") return whole.format(flips) + " " + name + " (" + shareOf(flips) + " of " + whole.format(data.n_units) + ")";
   return whole.format(flips) + " " + name + " of " + whole.format(data.n_units) + " (" + shareOf(flips) + ")";
 }
 
 // Two significant digits, rounded down.
 function shareOf(flips) {
   const share = (100 * flips) / data.n_units;
-  if (share <= 0 || share >= 100) return (share > 0 ? 100 : 0) + "%";
+  if (share <= 0) return "0%";
+  if (share >= 100) return whole.format(Math.floor(share)) + "%";
   const places = 1 - Math.floor(Math.log10(share)), scale = 10 ** places;
   return Number((Math.floor(Number((share * scale).toFixed(6))) / scale).toFixed(Math.max(places, 0))) + "%";
 }

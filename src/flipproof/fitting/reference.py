@@ -1,0 +1,194 @@
+"""The reference: rows that nobody may have changed, from which everything except the votes is learned (M12).
+
+Its columns decide which columns are features, what they hold, and how they are encoded. The training rows decide none
+of it: a row that is added to them, removed or replaced cannot change how any other row is encoded.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from flipproof.assumptions import Assumption
+from flipproof.errors import InputError, Parameter, nearest
+from flipproof.fitting.choices import DataChoice, ModelChoice, is_path, table_encoder
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flipproof.tables import TableEncoder
+    from flipproof.tables.roles import Roles
+
+REFERENCE = Parameter("reference")
+
+#: Fewest rows from which a geometry can be learned.
+FEWEST_ROWS = 2
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The rows of a reference.
+
+    Attributes
+    ----------
+    rows : pyarrow.Table or array of shape (r, k)
+        All columns as given, or features.
+    source : str
+        Their name in errors.
+    """
+
+    rows: Any
+    source: str
+
+    def __len__(self) -> int:
+        return int(self.rows.shape[0])
+
+    @property
+    def word_columns(self) -> list[str]:
+        """Columns that hold words; they hold words in all other files, too."""
+        from flipproof.tables.columns import is_words
+
+        return [field.name for field in self.rows.schema if is_words(field.type)]
+
+
+def read_reference(data: DataChoice) -> Reference | None:
+    """Read the reference, if there is one."""
+    given = data.reference
+    if given is None:
+        return None
+    reference = _read_array(given) if data.roles is None else _read_table(data, data.roles)
+    if len(reference) < FEWEST_ROWS:
+        raise InputError(
+            REFERENCE, f": {reference.source} has {len(reference)} rows, but at least {FEWEST_ROWS} are required."
+        )
+    return reference
+
+
+def _read_table(data: DataChoice, roles: Roles) -> Reference:
+    from flipproof.tables import read_table
+    from flipproof.tables.encoding import as_arrow
+
+    if is_path(data.reference):
+        path = Path(data.reference)
+        return Reference(read_table(path, data.layout, part="reference", as_words=roles.text), repr(str(path)))
+    if not hasattr(data.reference, "columns"):
+        raise InputError(
+            REFERENCE,
+            f": it must be a path or a data frame, as the training rows are. Got {type(data.reference).__name__} "
+            "instead.",
+        )
+    return Reference(as_arrow(data.reference), "the reference")
+
+
+def _read_array(given: Any) -> Reference:
+    if is_path(given) or hasattr(given, "columns") or isinstance(given, tuple):
+        raise InputError(
+            REFERENCE,
+            f": it must be an array, because the training rows are not a table. Got {type(given).__name__} instead.",
+        )
+    rows = given if hasattr(given, "shape") else np.asarray(given)
+    if len(rows.shape) < 2:
+        raise InputError(REFERENCE, f": it must have rows and columns. Got an array of shape {rows.shape} instead.")
+    return Reference(rows, "the reference")
+
+
+def check_array_reference(reference: Reference, X_train: Any, learner: Any) -> None:
+    """Raise InputError if an array differs in width from the training rows, or has numbers that no learner takes."""
+    rows, widths = reference.rows, (reference.rows.shape[1:], X_train.shape[1:])
+    if widths[0] != widths[1]:
+        raise InputError(
+            REFERENCE, f": rows of the reference have shape {widths[0]}, but training rows have shape {widths[1]}."
+        )
+    is_numeric = isinstance(rows, np.ndarray) and rows.dtype.kind == "f"
+    if learner.features is None and is_numeric and not np.isfinite(rows).all():
+        row = int(np.flatnonzero(~np.isfinite(rows).all(axis=1))[0])
+        raise InputError(REFERENCE, f": row {row} has missing or infinite numbers.")
+
+
+def feature_columns(
+    roles: Roles, reference: Reference, columns: Sequence[str], source: str, index: Collection[str] = ()
+) -> list[str]:
+    """Return the feature columns: those of the reference, which must be those of the training rows.
+
+    Parameters
+    ----------
+    roles : Roles
+        Roles of the columns. Label, ids, trust and annotators may be missing in the reference, and are ignored there.
+    reference : Reference
+        The reference.
+    columns, source, index
+        Columns of the training rows, the name of their table, and those of its columns that are a pandas index.
+    """
+    from flipproof.tables.columns import index_columns
+    from flipproof.tables.roles import dropped_columns, feature_names
+
+    there = reference.rows.column_names
+    dropped = dropped_columns(roles, [*there, *(name for name in columns if name not in there)], source)
+
+    def chosen(in_table: Sequence[str], called: str, of_index: Collection[str], **others: Any) -> list[str]:
+        own = replace(roles, drop=tuple(name for name in in_table if name in dropped), **others)
+        return feature_names(own, in_table, called, of_index)
+
+    training = chosen(columns, source, index)
+    absent = {
+        role: ""
+        for role in ("label", "id", "trusted", "annotator")
+        if getattr(roles, role) and getattr(roles, role) not in there
+    }
+    names = chosen(there, reference.source, index_columns(reference.rows.schema), **absent)
+    _check_same(names, training, source, reference.source)
+    _check_same(training, names, reference.source, source)
+    return names
+
+
+def _check_same(wanted: list[str], found: list[str], source: str, other: str) -> None:
+    missing = [name for name in wanted if name not in found]
+    if missing:
+        similar = nearest(missing[0], set(found) - set(wanted))
+        raise InputError(
+            f"{source} has no feature column {missing[0]!r}, but {other} has.{similar} Leave it out with ",
+            Parameter("drop"),
+            ", or select the columns with ",
+            Parameter("features"),
+            ".",
+        )
+
+
+def fitted_encoder(data: DataChoice, roles: Roles, reference: Reference, names: Sequence[str]) -> TableEncoder:
+    """Return an encoder of the columns that has learned from the reference alone."""
+    try:
+        return table_encoder(data, roles).fit(reference.rows.select(list(names)))
+    except ValueError as error:
+        raise ValueError(f"in the reference, {error}") from error
+
+
+def encoded_training_rows(encoder: TableEncoder, rows: pa.Table) -> Any:
+    """Return training rows as the reference encodes them; refuse columns that hold something else than there."""
+    encoder.check_columns(rows, "the training rows", "the reference", strictly=True)
+    try:
+        return encoder.transform(rows)
+    except ValueError as error:
+        raise ValueError(f"in the training rows, {error}") from error
+
+
+def encoded_by_reference(reference: Reference) -> Assumption:
+    """Return the assumption about columns that were encoded by the reference."""
+    return Assumption("columns-encoded-by-reference", {"n_reference": len(reference)})
+
+
+def check_takes_reference(choice: ModelChoice, model: Any) -> None:
+    """Raise InputError if a learner cannot be fitted with a reference."""
+    if hasattr(model, "steps"):
+        raise InputError(
+            REFERENCE,
+            ": a Pipeline fits its steps to the training rows. Give the learner itself, with the steps as its ",
+            Parameter("features", of_learner=True),
+            ".",
+        )
+    if "reference" not in inspect.signature(model.fit).parameters:
+        raise InputError(Parameter("learner", choice.name), " cannot be fitted with ", REFERENCE, ".")
