@@ -19,8 +19,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from flipproof import Adversary, Assumption, CertifiedNeighborsClassifier, CertifiedRidgeClassifier, certified_accuracy
-from flipproof.learners import neighbors
-from flipproof.learners.neighbors import OUTLYING, exact_search, smallest
+from flipproof.learners import neighbor_search
+from flipproof.learners.neighbor_search import OUTLYING, exact_search, smallest
 
 METHODS = ("exact", "tight", "kl")
 
@@ -249,8 +249,8 @@ def test_batches_and_tiles_do_not_change_a_bit(metric, monkeypatch):
     expected, _ = model.vote_weights(Z)
     np.testing.assert_array_equal(np.vstack([model.vote_weights(row[None])[0] for row in Z]), expected)
     np.testing.assert_array_equal(model.vote_weights(Z[::-1])[0][::-1], expected)
-    monkeypatch.setattr(neighbors, "FEATURES_AT_A_TIME", 1)
-    monkeypatch.setattr(neighbors, "NUMBERS_TO_SELECT_FROM", 1)
+    monkeypatch.setattr(neighbor_search, "FEATURES_AT_A_TIME", 1)
+    monkeypatch.setattr(neighbor_search, "NUMBERS_TO_SELECT_FROM", 1)
     np.testing.assert_array_equal(model.vote_weights(Z)[0], expected)
     np.testing.assert_array_equal(model.fit(X, y).vote_weights(Z)[0], expected)
 
