@@ -35,7 +35,7 @@ def fitted(model, state):
 
 
 def fewest(model, start, additions, changes, Z, most):
-    """Return, for each test row, the least number of changes after which a refit predicts another class, or most + 1."""
+    """Return for each test row how many changes let a refit predict another class; most + 1 if none found do."""
     first = fitted(model, start).predict(Z)
     found = np.full(len(Z), most + 1)
     frontier, seen = {start}, {start}
@@ -61,18 +61,18 @@ PLACES = {
 def test_every_row_attack_by_refits(metric, n_classes, changes):
     rng = np.random.default_rng(10 * n_classes + len(metric))
     places, found = PLACES[metric], 0
-    n_cases, largest_n, most = {"rows": (4, 3, 2), "insertions": (4, 4, 3), "removals": (15, 6, 3)}[changes]
+    n_cases, largest_n, most = {"rows": (3, 3, 2), "insertions": (4, 4, 3), "removals": (12, 6, 3)}[changes]
     if changes == "rows" and (metric, n_classes) == ("euclidean", 2):
         most = 3
     if changes == "insertions" and n_classes == 3:
         most = 2
     for case in range(n_cases):
-        n = largest_n - case % 3 if case else 0
+        n = largest_n - (case - 1) % 2 if case else 0
         rows = []
         for _ in range(n):
             place, label = places[rng.integers(len(places))], int(rng.integers(n_classes))
             rows.append((place, label, bool(rng.random() < 0.25)))
-        state, model = tuple(sorted(rows)), CertifiedNeighborsClassifier(1 + case % 4, metric=metric)
+        state, model = tuple(sorted(rows)), CertifiedNeighborsClassifier(1 + (case + n_classes) % 4, metric=metric)
         model.set_params(classes=range(n_classes))
         additions = [(place, label, False) for place in places for label in range(n_classes)]
         adversary = Adversary(changes=changes, trusted=np.array([row[2] for row in state], dtype=bool))
@@ -94,6 +94,7 @@ def test_every_row_attack_by_refits(metric, n_classes, changes):
 EXTREMES = (1e150, -1e150, 1e-150, 1e308, -1.7e308, 5e-324, -1e-310, 0.0)
 
 
+@pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")  # scikit-learn sums all numbers
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("changes", ["rows", "insertions"])
 def test_no_added_rows_of_any_size_change_a_prediction_within_the_radius(metric, changes):

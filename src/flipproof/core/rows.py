@@ -230,9 +230,9 @@ class _Cuts:
     """All piles that may be at the cut after an attack; the first is an empty pile at the test row.
 
     For the pile t at the cut and r changes, let F be the least number of rows that must be removed before t, and c how
-    many rows are missing up to the end of t, max(0, k - N(<=t)); c = 0 for the last pile. F removals, chosen in the best
-    way, leave the winner ahead by B - 1 (its lead, counted so that the rival wins once it has fallen by B), with
-    W further rows of the winner that could be removed. Then the rival wins
+    many rows are missing up to the end of t, max(0, k - N(<=t)); c = 0 for the last pile. After F removals, chosen in
+    the best way, the rival wins once the margin falls by B more, and W further rows of the winner can be removed. Then
+    the rival wins
 
     - with ``"rows"`` if and only if r >= F + c and r + min(r - c - F, W) >= B;
     - with ``"insertions"`` if and only if F = 0, r >= c and r >= B;
