@@ -244,15 +244,19 @@ class NearestRows:
         return int(self.codes.shape[1])
 
     def decides(self, k: int) -> int:
-        """Return the largest number of changes for which the listed rows alone decide which class wins.
+        """Return the largest number of changes for which the listed rows alone decide which class wins."""
+        return int(self.decided_changes(k).min(initial=UNREACHABLE - 1))
+
+    def decided_changes(self, k: int) -> Integers:
+        """Return that number for each test row; negative if not even the present votes are certain.
 
         A pile that begins after `depth` rows reaches the cut only if more than ``depth - k`` of them are removed. The
         last listed pile may be longer than the list, so it does not count.
         """
         if self.depth == self.n_train:
-            return int(UNREACHABLE - 1)
+            return np.full(len(self.codes), UNREACHABLE - 1)
         whole = np.where(self.ends_pile, np.arange(1, self.depth + 1), 0).max(axis=1, initial=0)
-        return int(whole.min(initial=self.depth)) - k
+        return np.asarray(whole - k)
 
     def scores(self, k: int, n_classes: int) -> Integers:
         """Return how many rows of each class vote: those up to the end of the pile with the k-th row."""
@@ -293,59 +297,76 @@ def neighbor_changes_to_overturn(
         proved: list more rows.
     """
     needed = np.full((len(winner), n_classes), UNREACHABLE)
-    n_removable = nearest.removable.sum(axis=1)
-    most = n_removable if changes == "removals" else np.full(len(winner), nearest.depth + k + 1)
+    cuts = _Cuts(nearest, k, winner, changes)
     for rival in range(n_classes):
-        cuts = _Cuts(nearest, k, winner, rival, changes)
-        low, high = np.zeros(len(winner), dtype=np.int64), most + 1  # `low` changes are too few
-        while np.any(high - low > 1):
-            middle = (low + high) // 2
-            enough = cuts.overturned(middle)
-            low, high = np.where(enough, low, middle), np.where(enough, middle, high)
-        needed[:, rival] = np.where(high <= most, high, UNREACHABLE)
+        needed[:, rival] = cuts.changes_needed(rival)
     needed[np.arange(len(winner)), winner] = UNREACHABLE
     return needed
 
 
 class _Cuts:
-    """All piles that may be at the cut after an attack for one rival; the first is an empty pile at the test row."""
+    """All piles that may be at the cut after an attack; the first is an empty pile at the test row.
 
-    def __init__(self, nearest: NearestRows, k: int, winner: Integers, rival: int, changes: str):
-        self._k = k
-        self._adds, self._removes = changes != "removals", changes != "insertions"
-        self._tie_is_not_enough = (winner < rival).astype(np.int64)
-        is_winner, is_rival = nearest.codes == winner[:, None], nearest.codes == rival
-        free = nearest.removable
-        self._upto = np.broadcast_to(np.arange(nearest.depth + 1), (len(winner), nearest.depth + 1))
+    For the pile t at the cut and r changes, let F be the least number of rows that must be removed before t, and c how
+    many rows are missing up to the end of t, max(0, k - N(<=t)); c = 0 for the last pile. After F removals, chosen in
+    the best way, the rival wins once the margin falls by B more, and W further rows of the winner can be removed. Then
+    the rival wins
+
+    - with ``"rows"`` if and only if r >= F + c and r + min(r - c - F, W) >= B;
+    - with ``"insertions"`` if and only if F = 0, r >= c and r >= B;
+    - with ``"removals"`` if and only if r >= F, t is the last pile or N(<=t) - k >= F, and B is at most r - F, W, and,
+      unless t is the last pile, N(<=t) - k - F.
+
+    All are monotone in r, so the least r is the largest of a few numbers.
+    """
+
+    def __init__(self, nearest: NearestRows, k: int, winner: Integers, changes: str):
+        self._winner, self._changes, self._codes, self._free = winner, changes, nearest.codes, nearest.removable
+        self._is_winner = nearest.codes == winner[:, None]
+        upto = np.broadcast_to(np.arange(nearest.depth + 1), (len(winner), nearest.depth + 1))
         # where each row's pile begins: after the last row before it that ends a pile
         ends = np.concatenate([np.zeros((len(winner), 1), dtype=bool), nearest.ends_pile], axis=1)
-        last_end = np.maximum.accumulate(np.where(ends, self._upto, 0), axis=1)
+        last_end = np.maximum.accumulate(np.where(ends, upto, 0), axis=1)
         self._begins = np.concatenate([np.zeros((len(winner), 1), dtype=np.int64), last_end[:, :-1]], axis=1)
-        self._margin = _summed(is_winner.astype(np.int64) - is_rival)
-        self._winners = _summed(is_winner & free)
-        before = self._begins
-        self._winners_before = np.take_along_axis(self._winners, before, axis=1)
-        self._rivals_before = np.take_along_axis(_summed(is_rival & free), before, axis=1)
-        self._free_before = np.take_along_axis(_summed(free), before, axis=1)
-        self._is_last = self._upto == nearest.n_train
+        self._forced = np.maximum(self._begins - k + 1, 0)
+        winners = _summed(self._is_winner & self._free)
+        winners_before = np.take_along_axis(winners, self._begins, axis=1)
+        free_before = np.take_along_axis(_summed(self._free), self._begins, axis=1)
+        winners_forced = np.minimum(self._forced, winners_before)
+        self._winners_left = winners - winners_forced
+        self._winners_forced = winners_forced
+        self._bystanders_and_rivals_forced = self._forced - winners_forced
+        self._others_before = free_before - winners_before
+        is_last = upto == nearest.n_train
+        self._missing = np.where(is_last, 0, np.maximum(k - upto, 0))
+        self._to_spare = np.where(is_last, UNREACHABLE, upto - k - self._forced)
         # the pile at the test row is empty, and can be filled, unless training rows have its features
-        self._is_cut = ends.copy()
-        self._is_cut[:, 0] = ~nearest.is_hit
+        is_cut = ends
+        is_cut[:, 0] = ~nearest.is_hit
+        self._is_possible = is_cut & (self._forced <= free_before)
+        if changes == "insertions":
+            self._is_possible &= self._forced == 0
+        if changes == "removals":
+            self._is_possible &= self._to_spare >= 0
 
-    def overturned(self, changes: Integers) -> NDArray[np.bool_]:
-        """Tell for each test row whether this number of changes lets the rival win."""
-        r = changes[:, None]
-        added, most_removed = r * self._adds, r * self._removes
-        forced = np.maximum(self._begins - self._k + 1, 0)
-        allowed = np.where(self._is_last, most_removed, np.minimum(most_removed, self._upto + added - self._k))
-        is_possible = self._is_cut & (forced <= allowed) & (forced <= self._free_before)
-        winners_forced = np.minimum(forced, self._winners_before)
-        bystanders_before = self._free_before - self._winners_before - self._rivals_before
-        rivals_forced = np.maximum(forced - self._winners_before - bystanders_before, 0)
-        winners_more = np.minimum(allowed - forced, self._winners - winners_forced)
-        margin = self._margin - added - winners_forced - winners_more + rivals_forced
-        wins = is_possible & (margin + self._tie_is_not_enough[:, None] <= 0)
-        return np.asarray(wins.any(axis=1))
+    def changes_needed(self, rival: int) -> Integers:
+        """Return the least number of changes that lets the rival win; UNREACHABLE if there is none."""
+        is_rival = self._codes == rival
+        rivals_before = np.take_along_axis(_summed(is_rival & self._free), self._begins, axis=1)
+        bystanders_before = self._others_before - rivals_before
+        rivals_forced = np.maximum(self._bystanders_and_rivals_forced - bystanders_before, 0)
+        margin = _summed(self._is_winner.astype(np.int64) - is_rival)
+        behind = margin - self._winners_forced + rivals_forced + (self._winner < rival)[:, None]
+        is_possible = self._is_possible
+        if self._changes == "rows":
+            at_least = self._forced + self._missing
+            least = np.maximum(np.maximum(at_least, (behind + at_least + 1) // 2), behind - self._winners_left)
+        elif self._changes == "insertions":
+            least = np.maximum(self._missing, behind)
+        else:
+            least = self._forced + np.maximum(behind, 0)
+            is_possible = is_possible & (behind <= np.minimum(self._to_spare, self._winners_left))
+        return np.asarray(np.where(is_possible, np.maximum(least, 1), UNREACHABLE).min(axis=1))
 
 
 def _summed(counted: NDArray[np.generic]) -> Integers:

@@ -1,30 +1,37 @@
-"""Certified nearest neighbours: the labels of the k nearest training rows vote.
-
-A search finds the same rows at the same distances for a test row in any batch. Euclidean and cosine distances are
-exact: all rows are put on one grid, with few enough bits that ``|x|^2 + |z|^2 - 2 x'z`` is an integer that float64
-represents exactly, hence the same for any number of threads and any block of test rows. All other distances are
-computed for one test row at a time. Ties in distance go to the lower row number.
-"""
+"""Certified nearest neighbours: the labels of the k nearest training rows vote."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
-from scipy.spatial.distance import cdist
 
 from flipproof.assumptions import Assumption
-from flipproof.core.linalg import LARGEST_TRAINING_FEATURE
-from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
-from flipproof.core.votes import SparseVotes, sparse_votes, tiles
-from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
+from flipproof.core.engine import CertifiedBlock, exact_certificates, winners
+from flipproof.core.powers import Powers
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rows import NearestRows, neighbor_changes_to_overturn
+from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, tiles
+from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
+from flipproof.learners.neighbor_search import (
+    ExactSearch,
+    Grid,
+    IndexedSearch,
+    NeighborSearch,
+    Voters,
+    exact_grid,
+    grid_rows,
+    in_order,
+    measured_search,
+    search_on_grid,
+)
 from flipproof.parameters import (
     NONE,
     Constraints,
@@ -38,279 +45,6 @@ from flipproof.parameters import (
     with_methods,
 )
 
-#: Integers of this many bits are exact in float32, the type that training rows are stored in.
-FLOAT32_BITS = 24
-
-#: Rows are clipped to a box of BOX times the farthest training row or OUTLYING times the median one, the smaller of the
-#: two: without the second limit, a single huge number would use up all bits and leave none for the other rows.
-BOX = 4.0
-OUTLYING = 2.0**10
-
-#: Number of training features converted at a time: 8 MiB.
-FEATURES_AT_A_TIME = 2**20
-
-#: Number of distances to select from at a time: 2 MiB, which fits in a cache.
-NUMBERS_TO_SELECT_FROM = 2**18
-
-
-@dataclass(frozen=True)
-class Neighbors:
-    """The k nearest training rows of each test row.
-
-    Attributes
-    ----------
-    rows : integers of shape (m, k)
-        Their row numbers, in ascending order.
-    distances : floats of shape (m, k)
-        Their distances, in the same order.
-    """
-
-    rows: Integers
-    distances: Floats
-
-
-class NeighborSearch(Protocol):
-    """Finds the nearest training rows."""
-
-    def nearest(self, Z: Floats, k: int) -> Neighbors:
-        """Return the k nearest training rows of each row of Z."""
-        ...
-
-
-@dataclass(frozen=True)
-class Grid:
-    """All columns as integers of `bits` bits on one grid, ``rint((x - center) * 2**exponent)``.
-
-    Values farther than `box` from the centre are clipped, in each column.
-    """
-
-    center: Floats
-    box: float
-    exponent: int
-    bits: int
-
-    def integers(self, X: Floats) -> Floats:
-        """Return rows on the grid, in float64."""
-        moved = np.subtract(X, self.center, dtype=np.float64)
-        return to_grid(np.clip(moved, -self.box, self.box, out=moved), self.exponent, self.bits)
-
-
-@dataclass(frozen=True)
-class ExactSearch:
-    """Euclidean or cosine distances to the training rows, as exact integers.
-
-    Attributes
-    ----------
-    grid : Grid
-        The grid of the rows; for the cosine, of rows scaled to length 1.
-    columns : integers in float32 of shape (k, n)
-        The training rows on the grid, one column each.
-    squares : floats of shape (n,)
-        Their squared lengths, which are integers.
-    by_angle : bool
-        Whether this is the cosine distance, ``1 - cos``.
-    """
-
-    grid: Grid
-    columns: NDArray[np.float32]
-    squares: Floats
-    by_angle: bool
-
-    def nearest(self, Z: Floats, k: int) -> Neighbors:
-        """Return the k nearest training rows of each row of Z.
-
-        Soundness: all numbers up to the square root are integers below 2**53, and so are all partial sums.
-        """
-        integers, own_squares = _on_grid(Z, self.grid, self.by_angle)
-        # squared distances, without the squared length of the test row, which they have in common
-        relative = self._products(-2 * integers)
-        relative += self.squares
-        rows = smallest(relative, k)
-        squared = np.take_along_axis(relative, rows, axis=1) + own_squares[:, None]
-        if self.by_angle:
-            return Neighbors(rows, scale(squared, -2 * self.grid.exponent - 1))
-        return Neighbors(rows, scale(np.sqrt(squared), -self.grid.exponent))
-
-    def _products(self, integers: Floats) -> Floats:
-        n_features, n = self.columns.shape
-        products = np.empty((len(integers), n))
-        for start, stop in tiles(n, _rows_at_a_time(n_features)):
-            np.matmul(integers, self.columns[:, start:stop].astype(np.float64), out=products[:, start:stop])
-        return products
-
-
-def exact_search(X: Floats, by_angle: bool = False) -> ExactSearch:
-    """Prepare exact Euclidean distances to the training rows X, or exact cosine distances."""
-    _check_size(X)
-    grid = _angle_grid(X.shape[1]) if by_angle else _box_grid(X)
-    n, n_features = X.shape
-    columns, squares = np.empty((n_features, n), dtype=np.float32), np.empty(n)
-    for start, stop in tiles(n, _rows_at_a_time(n_features)):
-        integers, squares[start:stop] = _on_grid(X[start:stop], grid, by_angle)
-        columns[:, start:stop] = integers.T
-    return ExactSearch(grid, columns, squares, by_angle)
-
-
-def _check_size(X: Floats) -> None:
-    low, high = float(X.min()), float(X.max())
-    if max(-low, high) > LARGEST_TRAINING_FEATURE:
-        raise ValueError(
-            f"Training features must be between -{LARGEST_TRAINING_FEATURE:g} and {LARGEST_TRAINING_FEATURE:g}. "
-            f"Got values from {low:g} to {high:g} instead: rescale them, or check them for wrong values."
-        )
-
-
-def _rows_at_a_time(n_features: int) -> int:
-    return max(FEATURES_AT_A_TIME // n_features, 64)
-
-
-def _on_grid(X: Floats, grid: Grid, by_angle: bool) -> tuple[Floats, Floats]:
-    """Return rows as integers, and their squared lengths; for angles, a row of zeros is at a right angle to all."""
-    integers = grid.integers(_unit_rows(X) if by_angle else X)
-    squares = np.einsum("ij,ij->i", integers, integers)
-    if by_angle:
-        squares[squares == 0] = 4.0**grid.exponent
-    return integers, squares
-
-
-def _unit_rows(X: Floats) -> Floats:
-    """Divide rows by their lengths, computed from exact squares in any order; rows of zeros are unchanged."""
-    bits = bits_left(X.shape[1]) // 2
-    exponent = grid_exponent(np.abs(X).max(axis=1), bits)
-    integers = to_grid(X, exponent[:, None], bits)
-    length = np.sqrt(np.einsum("ij,ij->i", integers, integers))
-    return np.asarray(integers / np.where(length > 0, length, 1.0)[:, None])
-
-
-def _angle_grid(n_features: int) -> Grid:
-    """Return the grid of rows of length 1: twice that, squared, has 50 bits for any number of columns."""
-    return Grid(np.zeros(n_features), 1.0, int(grid_exponent(1.0, FLOAT32_BITS)), FLOAT32_BITS)
-
-
-def _box_grid(X: Floats) -> Grid:
-    """Return a grid around the columns' medians, fine enough for most rows and wide enough for nearly all."""
-    middle = (len(X) - 1) // 2
-    center = np.array([np.partition(column, middle)[middle] for column in X.T], dtype=np.float64)
-    reach = np.empty(len(X))
-    for start, stop in tiles(len(X), _rows_at_a_time(X.shape[1])):
-        reach[start:stop] = np.abs(np.subtract(X[start:stop], center, dtype=np.float64)).max(axis=1)
-    apart = np.sort(reach[reach > 0])
-    box = min(BOX * apart[-1], OUTLYING * apart[(len(apart) - 1) // 2]) if apart.size else 1.0
-    # the squared distance of two rows in the box, at most 4 * columns * 2**(2 bits), must be exact
-    bits = min(bits_left(4 * X.shape[1]) // 2, FLOAT32_BITS)
-    return Grid(center, float(box), int(grid_exponent(box, bits)), bits)
-
-
-def smallest(values: Floats, k: int) -> Integers:
-    """Return the columns of the k smallest values of each row, in ascending order; of equal values, the first ones."""
-    m, n = values.shape
-    if k == n:
-        return np.tile(np.arange(n), (m, 1))
-    chosen = np.empty((m, k), dtype=np.int64)
-    for start, stop in tiles(m, max(NUMBERS_TO_SELECT_FROM // n, 1)):
-        chosen[start:stop] = _smallest_of_few(values[start:stop], k)
-    return chosen
-
-
-def _smallest_of_few(values: Floats, k: int) -> Integers:
-    m, n = values.shape
-    threshold = np.partition(values, k - 1, axis=1)[:, k - 1 : k]
-    cells = np.flatnonzero(values <= threshold)
-    if len(cells) > m * k:  # more than k are at or below the threshold: drop the last of those equal to it
-        row = cells // n
-        equal = np.flatnonzero(values.ravel()[cells] == threshold[row, 0])
-        n_equal = np.bincount(row[equal], minlength=m)
-        surplus = np.bincount(row, minlength=m) - k
-        place = np.arange(len(equal)) - (np.cumsum(n_equal) - n_equal)[row[equal]]
-        cells = np.delete(cells, equal[place >= (n_equal - surplus)[row[equal]]])
-    return np.asarray(cells.reshape(m, k) % n)
-
-
-@dataclass(frozen=True)
-class MeasuredSearch:
-    """Distances by any metric of :func:`scipy.spatial.distance.cdist`, or by a function of two rows.
-
-    Computed for one test row at a time; for a function, which may use BLAS, on one thread.
-    """
-
-    training_rows: Floats
-    metric: str | Callable[[Floats, Floats], float]
-
-    def nearest(self, Z: Floats, k: int) -> Neighbors:
-        """Return the k nearest training rows of each row of Z."""
-        distances = on_one_thread(lambda: self._distances(Z)) if callable(self.metric) else self._distances(Z)
-        rows = smallest(distances, k)
-        return Neighbors(rows, np.take_along_axis(distances, rows, axis=1))
-
-    def _distances(self, Z: Floats) -> Floats:
-        measure = self.metric
-        # scipy would replace a function that has the name of a scipy metric by that metric
-        metric = (lambda u, v: measure(u, v)) if callable(measure) else measure
-        distances = np.empty((len(Z), len(self.training_rows)))
-        for i in range(len(Z)):
-            distances[i] = cdist(Z[i : i + 1].copy(), self.training_rows, metric)[0]
-        if not np.all(np.isfinite(distances)):
-            raise ValueError(
-                f"The metric {self.metric!r} must give finite distances. Got NaN or infinity for a pair of rows: use a "
-                "metric that is defined for all rows."
-            )
-        return distances
-
-
-def measured_search(X: Floats, metric: str | Callable[[Floats, Floats], float]) -> MeasuredSearch:
-    """Prepare distances to the training rows X by a metric; raises the error of scipy if the metric is unknown."""
-    # a copy: later changes to the rows must not change distances
-    search = MeasuredSearch(np.array(X, dtype=np.float64, order="C"), metric)
-    search.training_rows.setflags(write=False)  # a metric that writes into its input must not change them either
-    MeasuredSearch(search.training_rows[:2], metric).nearest(search.training_rows[:1], 1)
-    return search
-
-
-@dataclass(frozen=True)
-class IndexedSearch:
-    """Neighbours found by an index: a fitted transformer to sparse matrices of distances.
-
-    Called with one test row at a time and on one thread, since its output may depend on the batch.
-    """
-
-    index: Any
-    n_train: int
-
-    def nearest(self, Z: Floats, k: int) -> Neighbors:
-        """Return the k nearest of the training rows that the index finds for each row of Z."""
-        found = on_one_thread(lambda: with_seeds(lambda: self._search(Z, k)))
-        return Neighbors(np.array([rows for rows, _ in found]), np.array([distances for _, distances in found]))
-
-    def _search(self, Z: Floats, k: int) -> list[tuple[Integers, Floats]]:
-        def search(row: Floats) -> Any:
-            start_anew()
-            return self.index.transform(row)
-
-        with single_threaded():  # also for OpenMP, on which the order of ties may depend
-            return [self._nearest_found(search(Z[i : i + 1]), k) for i in range(len(Z))]
-
-    def _nearest_found(self, answer: Any, k: int) -> tuple[Integers, Floats]:
-        answer = csr_array(answer, dtype=np.float64)
-        if answer.shape != (1, self.n_train):
-            raise ValueError(
-                f"The index must return one column per training row, shape (1, {self.n_train}) for one test row. "
-                f"Got shape {answer.shape} instead."
-            )
-        answer.sort_indices()
-        rows, distances = answer.indices.astype(np.int64), answer.data
-        if len(np.unique(rows)) != len(rows) or not np.all(np.isfinite(distances)):
-            raise ValueError(
-                "The index must return finite distances, one per neighbour. Got repeated rows, NaN or infinity."
-            )
-        if len(rows) < k:
-            raise ValueError(
-                f"The index must return at least {k} neighbours for each row. Got {len(rows)} instead: increase its "
-                "number of neighbours."
-            )
-        chosen = smallest(distances[None, :], k)[0]
-        return rows[chosen], distances[chosen]
-
-
 #: Number of neighbours for ``n_neighbors=None``, if there are that many training rows.
 DEFAULT_NEIGHBORS = 15
 
@@ -323,11 +57,21 @@ UNIFORM_PRECISION = 1
 #: Names of metrics in scikit-learn that scipy lacks, and their names in scipy.
 OTHER_NAMES = {"l2": "euclidean", "l1": "cityblock", "manhattan": "cityblock"}
 
+#: Metrics whose distances are exact, on a grid.
+EXACT_METRICS = ("euclidean", "cosine")
+
 #: Metrics that scipy scales by the test rows too, and what to use instead.
 SCALED_METRICS = {
     **dict.fromkeys(("seuclidean", "se", "s"), "features=StandardScaler()"),
     **dict.fromkeys(("mahalanobis", "mahal", "mah"), "features=PCA(whiten=True)"),
 }
+
+
+#: Rows listed beyond those that usually decide how many changes of rows overturn a prediction.
+SPARE_ROWS = 8
+
+#: Distances that rows are listed from at a time: 8 MiB.
+NUMBERS_AT_A_TIME = 2**20
 
 
 class CertifiedNeighborsClassifier(LabelLinearClassifier):
@@ -460,73 +204,176 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     _gets_a_copy = False
     rows_vote_separately = False
 
-    def fit_without_labels(self, X: Floats) -> None:
-        """Keep the training features, on a grid or in an index."""
+    def fit_without_labels(self, X: Floats) -> NDArray[Any]:
+        """Fix the number of neighbours and the grid, or fit the index, and return the rows in this geometry."""
         self.n_neighbors_ = self._resolve_n_neighbors(len(X))
-        self._weights = self.weights  # as fitted; set_params may change the parameter before the next fit
+        # as fitted; set_params may change parameters before the next fit
+        self._weights, self._metric = self.weights, self._resolve_metric()
         if self._weights == "uniform":
             self.precision_ = UNIFORM_PRECISION
         self.index_: Any = None
-        self._search: NeighborSearch = self._metric_search(X) if self.index is None else self._index_search(X)
+        self._grid: Grid | None = None
+        if self.index is not None:
+            self._fit_index(X)
+            return X
+        if self._metric in EXACT_METRICS:
+            self._grid = exact_grid(X, self._metric == "cosine")
+        else:
+            self._try_metric(X[:2])
+        return self.place(X)
+
+    def place(self, X: Floats) -> NDArray[Any]:
+        """Return rows on the grid; for metrics without a grid, as they are."""
+        if self._grid is not None:
+            return grid_rows(X, self._grid, self._metric == "cosine")
+        return np.array(X, dtype=np.float64, order="C")
+
+    def hold(self, placed: NDArray[Any]) -> NeighborSearch:
+        """Return a search among placed rows."""
+        if self.index_ is not None:
+            return IndexedSearch(self.index_, len(placed))
+        if self._grid is not None:
+            return search_on_grid(placed, self._grid, self._metric == "cosine")
+        return measured_search(placed, self._metric)
 
     def _resolve_n_neighbors(self, n: int) -> int:
-        if self.n_neighbors is None:
-            return min(DEFAULT_NEIGHBORS, n)
-        if not is_integer(self.n_neighbors):
-            share = round(float(self.n_neighbors) * n, 6)  # 0.07 * 100 is slightly above 7
+        """Return how many rows vote; with a reference, n is the number of its rows and must not matter."""
+        is_frozen, given = self.n_reference_ is not None, self.n_neighbors
+        if given is None:
+            return DEFAULT_NEIGHBORS if is_frozen else min(DEFAULT_NEIGHBORS, n)
+        if not is_integer(given):
+            if is_frozen:
+                wanted, remedy = "an integer where reference=... is given", "a share changes with the number of rows."
+                raise parameter_error(type(self).__name__, "n_neighbors", wanted, given, remedy)
+            share = round(float(given) * n, 6)  # 0.07 * 100 is slightly above 7
             return max(math.ceil(share), 1)
-        if self.n_neighbors > n:
+        if given > n and not is_frozen:
             wanted, remedy = f"at most the number of training rows, {n}", "give fewer, or a share between 0 and 1."
-            raise parameter_error(type(self).__name__, "n_neighbors", wanted, self.n_neighbors, remedy)
-        return int(self.n_neighbors)
+            raise parameter_error(type(self).__name__, "n_neighbors", wanted, given, remedy)
+        return int(given)
 
-    def _metric_search(self, X: Floats) -> NeighborSearch:
-        metric = OTHER_NAMES.get(self.metric, self.metric) if isinstance(self.metric, str) else self.metric
-        if isinstance(metric, str) and metric in ("euclidean", "cosine"):
-            return exact_search(X, by_angle=metric == "cosine")
+    def _resolve_metric(self) -> Any:
+        return OTHER_NAMES.get(self.metric, self.metric) if isinstance(self.metric, str) else self.metric
+
+    def _try_metric(self, X: Floats) -> None:
+        """Refuse a metric that is unknown, or not defined for these rows."""
         try:
-            return measured_search(X, metric)
+            measured_search(np.array(X, dtype=np.float64, order="C"), self._metric).voters(X[:1], 1)
         except ValueError as error:
             if "Unknown Distance Metric" not in str(error):
                 raise
             wanted = "'euclidean', 'cosine', another metric of scipy.spatial.distance.cdist, or a function of two rows"
             raise parameter_error(type(self).__name__, "metric", wanted, self.metric) from error
 
-    def _index_search(self, X: Floats) -> NeighborSearch:
+    def _fit_index(self, X: Floats) -> None:
         owner, settings = type(self).__name__, self.index.get_params()
+        if self.n_reference_ is not None:
+            remedy = "what an index finds depends on all rows. Omit it: the search without an index is exact."
+            raise parameter_error(owner, "index", "None where reference=... is given", self.index, remedy)
         if any(name.endswith("mode") and value == "connectivity" for name, value in settings.items()):
             raise parameter_error(owner, "index", INDEX, self.index, "set its mode to 'distance'.")
         try:
-            self.index_ = fit_label_free(
-                self.index, X.copy()
-            )  # a copy: it may keep the rows, and the caller may change them
+            # a copy: it may keep the rows, and the caller may change them
+            self.index_ = fit_label_free(self.index, X.copy())
         except (TypeError, ValueError) as error:
             raise parameter_error(owner, "index", f"{INDEX}, to these rows", self.index, f"{error}") from error
-        search = IndexedSearch(self.index_, len(X))
-        search.nearest(X[:1], self.n_neighbors_)  # raises now if its output is invalid
-        return search
+        IndexedSearch(self.index_, len(X)).voters(X[:1], self.n_neighbors_)  # raises now if its output is invalid
 
-    def label_free_votes(self, Z: Floats, held: Any) -> SparseVotes:
+    def label_free_votes(self, Z: Floats, held: NeighborSearch) -> SparseVotes:
         """Return the votes of the nearest training rows on each test row."""
-        k, n = self.n_neighbors_, self.n_rows_
-        neighbors = self._search.nearest(Z, k)
-        starts = k * np.arange(len(Z) + 1)
-        weights = csr_array((self._weigh(neighbors).ravel(), neighbors.rows.ravel(), starts), shape=(len(Z), n))
+        voters, n = held.voters(Z, self.n_neighbors_), self.n_rows_
+        most = held.most_voters(self.n_neighbors_)
+        weights = csr_array((self._weigh(voters), voters.rows, voters.starts), shape=(len(Z), n))
         if self._weights == "uniform":
-            return SparseVotes(weights, np.zeros(len(Z), dtype=np.int64), k)
-        return sparse_votes(weights, self.precision_, k)
+            return SparseVotes(weights, np.zeros(len(Z), dtype=np.int64), most)
+        return sparse_votes(weights, self.precision_, most)
 
-    def _weigh(self, neighbors: Neighbors) -> Floats:
+    def _weigh(self, voters: Voters) -> Floats:
         if callable(self._weights):
-            return _weigh_row_by_row(self._weights, neighbors.distances)
-        return _inverse(neighbors.distances) if self._weights == "distance" else np.ones(neighbors.rows.shape)
+            return _weigh_row_by_row(self._weights, voters)
+        return _inverse(voters) if self._weights == "distance" else np.ones(len(voters.rows))
+
+    def largest_votes(self, Z: Floats, source: VoteSource) -> Integers:
+        """Uniform votes are 0 or 1; others are bounded by the end of the grid."""
+        return np.full(len(Z), 2**self.precision_ - 1, dtype=np.int64)
+
+    def attains_largest_votes(self, Z: Floats, limit: Integers) -> bool:
+        """A copy of the test row votes; with uniform weights, no other row can have a larger vote."""
+        return self._weights == "uniform"
+
+    def _check_row_changes(self, method: str, powers: Powers) -> None:
+        super()._check_row_changes(method, powers)
+        owner = type(self).__name__
+        if self._weights != "uniform":
+            wanted, remedy = "'uniform' against changed rows", "an added row changes the weights of others. Fit again."
+            raise parameter_error(owner, "weights", wanted, self._weights, remedy)
+        if self._grid is None:
+            wanted = "'euclidean' or 'cosine' against changed rows"
+            remedy = "for other metrics it is not known how near an added row can be. Fit again."
+            raise parameter_error(owner, "metric", wanted, self._metric, remedy)
+
+    def _certify_rows(self, Z: Floats, powers: Powers) -> CertifiedBlock:
+        """Certify a block against changed rows: exactly, by the nearest rows in order (M13).
+
+        Soundness: a row on the grid is at distance 0 from the test row if and only if it equals it there, so an added
+        copy of the test row is in front of all rows of other content. If the test row is a row of zeros and distances
+        are angles, the nearest possible row is unknown; the attacker is then assumed to have one in front of all
+        training rows. A source with s rows makes at most s changes, so a certificate against any r changes also covers
+        any sources that have at most r rows in total. Both are lower bounds.
+        """
+        search = self._held
+        assert isinstance(search, ExactSearch)
+        relative, own_squares = search.compare(Z)
+        scores, needed = self._scores_and_changes(search, relative, own_squares, powers)
+        scope, exponent = powers.scope, np.zeros(len(Z), dtype=np.int64)
+        found = exact_certificates(scores, lambda winner, lead: needed, replace(scope, group_sizes=None))
+        if scope.group_sizes is None:
+            return CertifiedBlock(found, exponent, powers.changes == "removals" or search.has_nearest(Z))
+        radius = np.where(found.unlimited, scope.n_touchable, scope.groups_within(found.radius))
+        return CertifiedBlock(replace(found, radius=radius, unlimited=radius == scope.n_touchable), exponent, False)
+
+    def _scores_and_changes(
+        self, search: ExactSearch, relative: Floats, own_squares: Floats, powers: Powers
+    ) -> tuple[Integers, Integers]:
+        """Return the scores, and how many changes let each class win; list more rows until they decide that."""
+        k, n_classes, (m, n) = self.n_neighbors_, len(self.classes_), relative.shape
+        scores, needed = np.zeros((m, n_classes), dtype=np.int64), np.zeros((m, n_classes), dtype=np.int64)
+        # replacing half of the voters by rows that name a rival lets it win, unless too many are trusted
+        undecided, depth = np.arange(m), min(n, k + k // 2 + SPARE_ROWS)
+        while len(undecided):
+            is_decided = np.zeros(len(undecided), dtype=bool)
+            for start, stop in tiles(len(undecided), max(NUMBERS_AT_A_TIME // max(n, 1), 1)):
+                some = undecided[start:stop]
+                nearest = self._nearest_rows(search, relative[some], own_squares[some], depth, powers)
+                scores[some] = nearest.scores(k, n_classes)
+                winner = winners(scores[some])
+                needed[some] = neighbor_changes_to_overturn(nearest, k, winner, n_classes, powers.changes)
+                enough = nearest.decided_changes(k)
+                if powers.changes == "insertions":  # rows after the cut stay there
+                    enough = np.where(enough >= 0, needed[some].max(axis=1), -1)
+                is_decided[start:stop] = needed[some].min(axis=1) <= enough
+            undecided, depth = undecided[~is_decided], min(n, 2 * depth)
+        return scores, needed
+
+    def _nearest_rows(
+        self, search: ExactSearch, relative: Floats, own_squares: Floats, depth: int, powers: Powers
+    ) -> NearestRows:
+        listed = in_order(relative, search.contents, depth)
+        first = np.take_along_axis(relative, listed.rows[:, :1], axis=1) + own_squares[:, None]
+        return NearestRows(
+            codes=self.label_codes_[listed.rows],
+            ends_pile=listed.ends_pile,
+            removable=powers.changeable[listed.rows],
+            is_hit=(first == 0).any(axis=1),
+            n_train=self.n_rows_,
+        )
 
     def _votes_per_row(self) -> int:
-        return self.n_neighbors_
+        return int(self._held.most_voters(self.n_neighbors_))
 
     def _numbers_per_row(self) -> int:
-        """Count the distances to all rows (none for an index), and the neighbours with their weights."""
-        return (0 if self.index_ is not None else self.n_rows_) + 5 * self.n_neighbors_
+        """Count the distances to all rows (none for an index), and the voters with their weights."""
+        return (0 if self.index_ is not None else self.n_rows_) + 5 * self._votes_per_row()
 
     def learner_assumptions(self) -> list[Assumption]:
         """Return what certificates of this learner assume beyond what is common to all learners."""
@@ -540,24 +387,36 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         return found
 
 
-def _inverse(distances: Floats) -> Floats:
-    """Return one over each distance; if that is infinite somewhere in a row, 1 there and 0 elsewhere in the row."""
+def _inverse(voters: Voters) -> Floats:
+    """Return one over each distance; if that is infinite somewhere for a test row, 1 there and 0 elsewhere."""
     with np.errstate(divide="ignore", over="ignore"):
-        weights = 1 / distances
+        weights = 1 / voters.distances
     hits = np.isinf(weights)
-    return np.where(hits.any(axis=1, keepdims=True), hits, weights)
+    has_hit = np.bincount(voters.test_rows[hits], minlength=len(voters.starts) - 1) > 0
+    return np.where(has_hit[voters.test_rows], hits, weights)
 
 
-def _weigh_row_by_row(weigh: Callable[[Floats], Any], distances: Floats) -> Floats:
-    """Return the function's weights; it gets the distances of each row in ascending order, as in scikit-learn."""
-    order = np.argsort(distances, axis=1, kind="stable")
-    in_order = np.take_along_axis(distances, order, axis=1)
+def _weigh_row_by_row(weigh: Callable[[Floats], Any], voters: Voters) -> Floats:
+    """Return the function's weights; it gets the distances of each test row in order, as in scikit-learn.
+
+    Rows of a pile all have the weight of the first of them: else the weight of a row could depend on its place.
+    """
+    order = np.lexsort((voters.rows, voters.contents, voters.distances, voters.test_rows))
+    distances, contents = voters.distances[order], voters.contents[order]
 
     def weigh_all() -> list[Floats]:
-        return [_checked_weights(weigh(row[None, :]), len(row)) for row in in_order]
+        return [
+            _checked_weights(weigh(distances[None, start:stop]), stop - start)
+            for start, stop in zip(voters.starts[:-1], voters.starts[1:], strict=True)
+        ]
 
-    weights = np.empty(distances.shape)
-    np.put_along_axis(weights, order, np.vstack(on_one_thread(weigh_all)), axis=1)
+    in_order = np.concatenate(on_one_thread(weigh_all), axis=1)[0]
+    begins = np.ones(len(order), dtype=bool)
+    begins[1:] = (distances[1:] != distances[:-1]) | (contents[1:] != contents[:-1])
+    begins[voters.starts[:-1][voters.starts[:-1] < len(order)]] = True
+    first_of_pile = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
+    weights = np.empty(len(order))
+    weights[order] = in_order[first_of_pile]
     return weights
 
 

@@ -14,7 +14,7 @@ from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.rounding import EXACT_BITS, Floats, Integers, exponent_above, power_of_two, scale
 from flipproof.core.votes import SparseVotes, sparse_votes, tiles
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.learners.neighbors import ExactSearch, exact_search
+from flipproof.learners.neighbor_search import ExactSearch, exact_search
 from flipproof.parameters import Constraints, integer, number, one_of
 
 RULES = ("spreading", "poisson")
