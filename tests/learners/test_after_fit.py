@@ -63,6 +63,7 @@ OTHERS = {
     "alpha": [0.1, "x"],
     "classes": [[0, 1, 2], ["a", "b"], [1, 0]],
     "clusterer": [KMeans(2, n_init=1), None, 3],
+    "clip": [0.3, "sign"],
     "coef0": [5.0],
     "confidence": [0.8],
     "confidence_over": ["batch"],
