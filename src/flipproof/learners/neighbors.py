@@ -360,7 +360,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
                 enough = nearest.decided_changes(k)
                 if powers.changes == "insertions":  # rows after the cut stay there
                     enough = np.where(enough >= 0, needed[some].max(axis=1), -1)
-                is_decided[start:stop] = needed[some].min(axis=1) <= enough
+                is_decided[start:stop] = (needed[some].min(axis=1) <= enough) | (depth == n)
             undecided, depth = undecided[~is_decided], min(n, 2 * depth)
         return scores, needed
 
