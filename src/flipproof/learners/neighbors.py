@@ -352,7 +352,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         while len(undecided):
             is_decided = np.zeros(len(undecided), dtype=bool)
             for start, stop in tiles(len(undecided), max(NUMBERS_AT_A_TIME // max(n, 1), 1)):
-                some = undecided[start:stop]
+                some = slice(start, stop) if len(undecided) == m else undecided[start:stop]
                 nearest = self._nearest_rows(search, relative[some], own_squares[some], depth, powers)
                 scores[some] = nearest.scores(k, n_classes)
                 winner = winners(scores[some])
