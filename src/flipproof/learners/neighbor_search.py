@@ -391,8 +391,10 @@ def _sorted_columns(values: Floats, contents: NDArray[np.uint64], listed: int) -
     if listed == n:
         return _sorted_by_value(values, np.broadcast_to(np.arange(n), values.shape), contents)
     count, columns = _nearest_piles_of_few(values, contents, listed)
-    found = np.empty((m, listed), dtype=np.int64)
     exact = count == listed
+    if exact.all():
+        return _sorted_by_value(values, columns.reshape(m, listed), contents)
+    found = np.empty((m, listed), dtype=np.int64)
     found[exact] = _sorted_by_value(values[exact], columns[np.repeat(exact, count)].reshape(-1, listed), contents)
     longer = np.flatnonzero(~exact)  # the last pile is longer than the list
     if len(longer):

@@ -82,6 +82,13 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     there is no offset. With uniform weights all labels count the same, and the radius is half the winner's lead in
     votes: up to k / 2.
 
+    Training rows with equal features form a *pile*. The pile that contains the k-th nearest row votes as a whole, so
+    that more than k rows may vote. Rows that are equally far but differ are ordered by a hash of their features. So
+    the order of the training rows never matters, and no label decides who votes.
+
+    With ``fit(X, y, reference=...)``, :meth:`certify` also covers added, removed and replaced rows (uniform weights,
+    Euclidean or cosine metric). Malicious sources, ``Adversary(groups=...)``, are covered by a lower bound.
+
     Choose it for large radii: on spambase, certified accuracy at 172 changed labels, 5 % of all, is 0.69 (cosine, 30 %
     of the rows), where ridge has 0.17. It needs features in which near rows are similar: principal components,
     embeddings, standardised columns. More neighbours trade accuracy for radius; start with a few per cent of the rows,
@@ -93,22 +100,25 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     n_neighbors : int or float, optional
         Number of rows that vote: an integer from 1 to n, or a share of the training rows between 0 and 1, rounded up.
         Default: 15, or all rows if there are fewer. An integer above n is an error in `fit`; to tune on folds of any
-        size, use shares.
+        size, use shares. With a reference, it must not depend on n: an integer, perhaps above n, or None for 15.
     weights : {"uniform", "distance"} or callable, default="uniform"
         Weight of each neighbour. ``"uniform"``: 1. ``"distance"``: one over its distance; if some are at distance 0,
-        these have weight 1 and all others 0. A function gets the distances of one test row, shape (1, k), in ascending
-        order, and returns weights of the same shape; they may be negative.
+        these have weight 1 and all others 0. A function gets the distances of one test row, shape (1, number of rows
+        that vote), in ascending order, and returns weights of the same shape; they may be negative. All rows of a pile
+        have the weight of the first of them.
     metric : str or callable, default="euclidean"
         ``"euclidean"`` and ``"cosine"`` are fast. Also any other metric of :func:`scipy.spatial.distance.cdist` that
         needs no parameters, or a function of two rows. For the fast metrics, features are rounded to about 20 bits, so
         that distances are exact (cosine: of rows of length 1). Values are clipped, in each column, at a distance from
         the columns' medians of four times the farthest training row, or 1024 times the median one if that is less.
+        With a reference, its rows decide on medians and distances, not the training rows.
     index : transformer, optional
         Finds neighbours, perhaps approximately, in the way of :class:`sklearn.neighbors.KNeighborsTransformer` with
         ``mode="distance"``: ``fit(X)``, then ``transform(Z)`` returns a sparse matrix of distances with at least
         n_neighbors entries per row. Cloned and fitted without labels, with random states that are not integers set to
         0, and called with one row at a time on one thread. Certificates assume that a refit gives the same index. The
-        index measures distances: `metric` must keep its default.
+        index measures distances: `metric` must keep its default. Exactly n_neighbors rows vote; of equally near ones,
+        those with the lower row numbers. Not with a reference.
     noise : float, LabelFlip or "auto", default=0.1
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
@@ -132,7 +142,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     classes_ : array of shape (K,)
         The classes.
     n_neighbors_ : int
-        Number of rows that vote.
+        Number of rows that vote, without the rest of a pile.
     index_ : transformer or None
         The fitted `index`.
     precision_ : int
@@ -343,7 +353,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         while len(undecided):
             is_decided = np.zeros(len(undecided), dtype=bool)
             for start, stop in tiles(len(undecided), max(NUMBERS_AT_A_TIME // max(n, 1), 1)):
-                some = undecided[start:stop]
+                some = slice(start, stop) if len(undecided) == m else undecided[start:stop]
                 nearest = self._nearest_rows(search, relative[some], own_squares[some], depth, powers)
                 scores[some] = nearest.scores(k, n_classes)
                 winner = winners(scores[some])
@@ -351,7 +361,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
                 enough = nearest.decided_changes(k)
                 if powers.changes == "insertions":  # rows after the cut stay there
                     enough = np.where(enough >= 0, needed[some].max(axis=1), -1)
-                is_decided[start:stop] = needed[some].min(axis=1) <= enough
+                is_decided[start:stop] = (needed[some].min(axis=1) <= enough) | (depth == n)
             undecided, depth = undecided[~is_decided], min(n, 2 * depth)
         return scores, needed
 
