@@ -209,12 +209,41 @@ def test_an_interrupt_returns_what_was_found(monkeypatch):
     np.testing.assert_array_equal(attack.prediction, model.predict(Z))
 
 
+@pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("k", [1, 4, 9])
+def test_the_attack_on_neighbours_attains_the_radius(k, metric, changes):
+    rng = np.random.default_rng(k)
+    for seed in range(4):
+        X = rng.integers(-2, 3, size=(25, 2)).astype(float)  # many equal rows and equal distances
+        y, Z = rng.integers(3, size=25), rng.integers(-2, 3, size=(12, 2)) + 0.25
+        trusted = rng.random(25) < (0.3 if seed % 2 else 0)
+        model = CertifiedNeighborsClassifier(k, metric=metric, classes=[0, 1, 2]).fit(X, y, reference=X[:5])
+        adversary = Adversary(changes=changes, trusted=trusted)
+        certificates = model.certify(Z, adversary=adversary)
+        attack = worst_rows(model, Z, adversary, X_train=X)
+        np.testing.assert_array_equal(attack.success, ~certificates.unlimited)
+        assert attack.is_smallest.all()
+        for row in np.flatnonzero(attack.success):
+            assert not trusted[attack.removed[row]].any()
+            assert len(attack.removed[row]) <= attack.changes_needed[row]
+            assert len(attack.added[row]) <= attack.changes_needed[row]
+            changed = model.fit(*attack.changed(X, y, row), reference=X[:5])
+            assert changed.predict(Z[row : row + 1])[0] != certificates.prediction[row]
+        model.fit(X, y, reference=X[:5])
+        by_copies = worst_rows(model, Z, adversary)  # without the training rows, only the test row is added
+        assert np.all(by_copies.changes_needed[by_copies.success] > certificates.radius[by_copies.success])
+
+
 def test_models_without_a_reference_and_other_adversaries_are_refused():
     reference, X, y, Z = data()
     with pytest.raises(ValueError, match="needs a fit with a reference"):
         worst_rows(CertifiedRidgeClassifier().fit(X, y), Z)
-    with pytest.raises(ValueError, match="rows vote separately"):
+    with pytest.raises(ValueError, match="needs a fit with a reference"):
         worst_rows(CertifiedNeighborsClassifier().fit(X, y), Z)
+    neighbours = CertifiedNeighborsClassifier(5).fit(X, y, reference=reference)
+    with pytest.raises(ValueError, match="no attack by sources"):
+        worst_rows(neighbours, Z, Adversary(changes="rows", groups=np.arange(len(X)) // 2))
     with pytest.raises(ValueError, match="label-linear learner"):
         worst_rows(LogisticRegression().fit(X, y), Z)
     model = CertifiedRidgeClassifier().fit(X, y, reference=reference)

@@ -8,7 +8,9 @@ refit: what is reported is what `predict` returns.
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from copy import copy, deepcopy
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -22,7 +24,13 @@ from flipproof.certificates import Certificates
 from flipproof.core.exact import leads
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.core.rows import RowChanges, fewest_row_changes
+from flipproof.core.rows import (
+    NearestRows,
+    NeighborChanges,
+    RowChanges,
+    fewest_neighbor_changes,
+    fewest_row_changes,
+)
 from flipproof.core.votes import all_votes, class_scores
 from flipproof.parameters import NONE, check_parameter, integer
 
@@ -66,6 +74,7 @@ def worst_rows(
     *,
     certificates: Certificates | None = None,
     reference: Any = None,
+    X_train: Any = None,
 ) -> RowAttackResult:
     """Find the fewest training rows to add, remove or replace so that each prediction changes.
 
@@ -90,6 +99,9 @@ def worst_rows(
     reference : array or data frame, optional
         Rows to try where the row that the learner proposes does not have the largest possible vote: give the reference
         of the fit, which the learner does not keep. If `clip` is a share, one of its rows has that vote.
+    X_train : array or data frame, optional
+        The training rows, for attacks on nearest neighbours: copies of one of them may do more than copies of the test
+        row. The learner does not keep them either.
 
     Returns
     -------
@@ -119,7 +131,10 @@ def worst_rows(
         )
     if certificates is not None:
         check_certificates(certificates, learner, X_test, adversary)
-    search = _Search(learner, adversary, max_changes, reference)
+    if learner.rows_vote_separately:
+        search = _Search(learner, adversary, max_changes, reference)
+    else:
+        search = _NeighborSearch(learner, adversary, max_changes, reference, X_train)
 
     def attack(X: Any, rows: slice) -> RowAttackResult:
         return search.attack(X, learner.certify(X, "exact", adversary) if certificates is None else certificates[rows])
@@ -128,12 +143,7 @@ def worst_rows(
 
 
 def _row_learner(learner: Any) -> RowLearner:
-    """Return the learner; refuse one whose rows cannot be changed, or do not vote separately."""
-    if not getattr(learner, "rows_vote_separately", False):
-        raise ValueError(
-            f"worst_rows needs a learner whose rows vote separately. Got {type(learner).__name__} instead, whose votes "
-            "depend on other training rows: its certificates hold, but there is no attack on it yet."
-        )
+    """Return the learner; refuse one whose rows cannot be changed."""
     if getattr(learner, "n_reference_", None) is None:
         raise ValueError(
             f"worst_rows needs a fit with a reference, but this {type(learner).__name__} learned its geometry from the "
@@ -141,6 +151,16 @@ def _row_learner(learner: Any) -> RowLearner:
         )
     known: RowLearner = learner
     return known
+
+
+@dataclass(frozen=True)
+class _Proposal:
+    """An attack on one test row: training rows to remove, rows to add, and their labels."""
+
+    n_changes: int
+    removed: Integers
+    rows: Any
+    labels: NDArray[Any]
 
 
 class _Search:
@@ -153,33 +173,20 @@ class _Search:
 
     def attack(self, X: Any, certificates: Certificates) -> RowAttackResult:
         learner, m = self._learner, len(certificates)
-        Z, codes, n_classes = learner.test_features(X), learner.label_codes_, len(learner.classes_)
-        source = learner.votes_on(Z)
-        votes = all_votes(source).astype(np.int64)
-        sums = class_scores(source, codes, n_classes)
-        winner = np.searchsorted(certificates.classes, certificates.prediction)
-        lead = leads(sums + learner.offsets_on(source, sums.sum(axis=1)), winner)
-        assert source.limit is not None
-        loudest = self._loudest(X, Z, source.limit)
         needed, is_confirmed = np.full(m, NO_ATTACK), np.zeros(m, dtype=bool)
         nothing = np.zeros(0, dtype=np.int64)
         removed, labels = [nothing] * m, [learner.classes_[:0]] * m
         added = [rows_of(X, slice(0, 0))] * m
         n_refits = 0
-        for row in range(m):
-            row_to_add, vote = loudest[row]
-            found = self._fewest(votes[row], int(winner[row]), lead[row], abs(vote))
-            if found is None:
+        winner = np.searchsorted(certificates.classes, certificates.prediction)
+        for row, proposal in enumerate(self._proposals(X, winner)):
+            if proposal is None or proposal.n_changes > self._most or len(proposal.labels) > MOST_ADDED:
                 continue
-            changes, rival = found
-            label = learner.classes_[rival if vote > 0 else winner[row]]
-            new_rows = rows_of(row_to_add, np.zeros(changes.n_added, dtype=np.int64))
-            new_labels = np.full(changes.n_added, label)
             n_refits += 1
-            after = self._refit(changes.removed, new_rows, new_labels).predict(rows_of(X, slice(row, row + 1)))
+            after = self._refit(proposal).predict(rows_of(X, slice(row, row + 1)))
             if after[0] != certificates.prediction[row]:
-                needed[row], is_confirmed[row] = changes.n_changes, True
-                removed[row], added[row], labels[row] = changes.removed, new_rows, new_labels
+                needed[row], is_confirmed[row] = proposal.n_changes, True
+                removed[row], added[row], labels[row] = proposal.removed, proposal.rows, proposal.labels
         assert certificates.unlimited is not None
         return RowAttackResult(
             changes_needed=needed,
@@ -195,6 +202,34 @@ class _Search:
             attempted=np.ones(m, dtype=bool),
         )
 
+    @property
+    def _most(self) -> float:
+        return np.inf if self._max_changes is None else self._max_changes
+
+    def _proposals(self, X: Any, winner: Integers) -> Iterator[_Proposal | None]:
+        """Yield the best attack on each test row: rows that vote separately (M12)."""
+        learner, codes = self._learner, self._learner.label_codes_
+        Z = learner.test_features(X)
+        source = learner.votes_on(Z)
+        votes = all_votes(source).astype(np.int64)
+        sums = class_scores(source, codes, len(learner.classes_))
+        lead = leads(sums + learner.offsets_on(source, sums.sum(axis=1)), winner)
+        assert source.limit is not None
+        for row, (row_to_add, vote) in enumerate(self._loudest(X, Z, source.limit)):
+            found = self._fewest(votes[row], int(winner[row]), lead[row], abs(vote))
+            if found is None:
+                yield None
+                continue
+            changes, rival = found
+            code = rival if vote > 0 else winner[row]
+            yield self._proposal(changes.n_changes, changes.removed, row_to_add, changes.n_added, int(code))
+
+    def _proposal(self, n_changes: int, removed: Integers, row: Any, n_added: int, code: int) -> _Proposal:
+        """Return an attack that adds copies of one row, if not more than can be confirmed."""
+        copies = np.zeros(min(n_added, MOST_ADDED + 1), dtype=np.int64)
+        labels = np.full(len(copies), self._learner.classes_[code])
+        return _Proposal(n_changes, removed, rows_of(row, copies), labels)
+
     def _fewest(self, votes: Integers, winner: int, lead: Integers, vote: int) -> tuple[RowChanges, int] | None:
         """Return the fewest changes against one test row, and the class that they help."""
         found = None
@@ -206,20 +241,17 @@ class _Search:
             )
             if changes is not None and (found is None or changes.n_changes < found[0].n_changes):
                 found = changes, rival
-        most = np.inf if self._max_changes is None else self._max_changes
-        if found is None or found[0].n_changes > most or found[0].n_added > MOST_ADDED:
-            return None
         return found
 
-    def _refit(self, removed: Integers, rows: Any, labels: NDArray[Any]) -> Any:
+    def _refit(self, proposal: _Proposal) -> Any:
         """Return the model that a fit on the changed rows would give."""
         model = copy(self._victim)
         with warnings.catch_warnings():  # rows that are also in the reference are no concern of an attacker
             warnings.simplefilter("ignore")
-            if len(removed):
-                model.forget(removed)
-            if len(labels):
-                model.partial_fit(rows, labels)
+            if len(proposal.removed):
+                model.forget(proposal.removed)
+            if len(proposal.labels):
+                model.partial_fit(proposal.rows, proposal.labels)
         return model
 
     def _loudest(self, X: Any, Z: Any, limit: Integers) -> list[tuple[Any, int]]:
@@ -265,6 +297,47 @@ class _Search:
                 rows += [x + (x - some) * factor for factor in FACTORS]
             found = np.concatenate(rows)
         return np.asarray(found[np.isfinite(found).all(axis=1)])
+
+
+class _NeighborSearch(_Search):
+    """Attacks on nearest neighbours: added rows join the pile at the cut (M13)."""
+
+    def __init__(
+        self, learner: RowLearner, adversary: Adversary, max_changes: int | None, reference: Any, X_train: Any
+    ):
+        if adversary.groups is not None:
+            raise ValueError(
+                "worst_rows has no attack by sources on nearest neighbours: their radius in sources is a lower bound. "
+                "Omit groups to attack by rows."
+            )
+        super().__init__(learner, adversary, max_changes, reference)
+        self._X_train = X_train
+
+    def _proposals(self, X: Any, winner: Integers) -> Iterator[_Proposal | None]:
+        learner: Any = self._learner
+        Z = learner.test_features(X)
+        for row in range(len(Z)):
+            nearest, numbers = learner.rows_in_order(Z[row : row + 1], self._powers)
+            found = [
+                (changes, rival)
+                for rival in range(len(learner.classes_))
+                if rival != winner[row]
+                and (changes := self._fewest_of_nearest(nearest, int(winner[row]), rival)) is not None
+            ]
+            if not found:
+                yield None
+                continue
+            changes, rival = min(found, key=lambda one: one[0].n_changes)
+            removed = numbers[0, changes.removed]
+            if changes.joins is None or changes.n_added == 0:
+                row_to_add = rows_of(X, slice(row, row + 1))
+            else:
+                row_to_add = rows_of(self._X_train, numbers[0, changes.joins : changes.joins + 1])
+            yield self._proposal(changes.n_changes, removed, row_to_add, changes.n_added, rival)
+
+    def _fewest_of_nearest(self, nearest: NearestRows, winner: int, rival: int) -> NeighborChanges | None:
+        k, changes = int(self._learner.n_neighbors_), self._powers.changes  # type: ignore[attr-defined]
+        return fewest_neighbor_changes(nearest, k, winner, rival, changes, only_test_row=self._X_train is None)
 
 
 def _is_numeric(X: Any) -> bool:

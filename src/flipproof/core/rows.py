@@ -304,6 +304,68 @@ def neighbor_changes_to_overturn(
     return needed
 
 
+@dataclass(frozen=True)
+class NeighborChanges:
+    """The fewest changes of training rows that let a rival win the vote of the nearest rows of one test row (M13).
+
+    Attributes
+    ----------
+    n_changes : int
+        Number of changed rows; a removal and an addition are one change together.
+    removed : integers
+        Positions of the rows to remove in the order of the nearest rows.
+    n_added : int
+        Number of rows to add, all labelled with the rival class.
+    joins : int or None
+        Position of a row whose features the added rows have; None for those of the test row.
+    """
+
+    n_changes: int
+    removed: Integers
+    n_added: int
+    joins: int | None
+
+
+def fewest_neighbor_changes(
+    nearest: NearestRows, k: int, winner: int, rival: int, changes: str, only_test_row: bool = False
+) -> NeighborChanges | None:
+    """Return the fewest changes that let a rival win against one test row, or None if no changes do.
+
+    Parameters
+    ----------
+    nearest : NearestRows
+        All training rows, in order, for one test row.
+    k, changes
+        As in :func:`neighbor_changes_to_overturn`.
+    winner, rival : int
+        The predicted class and the one that shall win.
+    only_test_row : bool
+        Whether added rows must have the features of the test row.
+    """
+    cuts = _Cuts(nearest, k, np.array([winner]), changes)
+    least = cuts.changes_by_pile(rival)[0]
+    if only_test_row and changes != "removals":
+        at_test_row = cuts.begins[0] == 0 if nearest.is_hit[0] else np.arange(len(least)) == 0
+        least = np.where(at_test_row, least, UNREACHABLE)
+    pile = int(np.argmin(least))
+    if least[pile] == UNREACHABLE:
+        return None
+    n_changes, begins = int(least[pile]), int(cuts.begins[0, pile])
+    n_added = 0 if changes == "removals" else n_changes
+    forced = max(begins - k + 1, 0)
+    free, codes = np.flatnonzero(nearest.removable[0, :pile]), nearest.codes[0]
+    # rows of the winner are removed first, then of third classes, then of the rival
+    rank = np.where(codes[free] == winner, 0, np.where(codes[free] == rival, 2, 1))
+    before = free[free < begins][np.argsort(rank[free < begins], kind="stable")]
+    removed = before[:forced]
+    if changes != "insertions":
+        possible = n_changes if pile == nearest.n_train else min(n_changes, pile + n_added - k)
+        more = np.setdiff1d(free[codes[free] == winner], removed)[: possible - forced]
+        removed = np.concatenate([removed, more])
+    is_at_test_row = pile == 0 or (begins == 0 and bool(nearest.is_hit[0]))
+    return NeighborChanges(n_changes, removed, n_added, None if is_at_test_row else pile - 1)
+
+
 class _Cuts:
     """All piles that may be at the cut after an attack; the first is an empty pile at the test row.
 
@@ -327,11 +389,11 @@ class _Cuts:
         # where each row's pile begins: after the last row before it that ends a pile
         ends = np.concatenate([np.zeros((len(winner), 1), dtype=bool), nearest.ends_pile], axis=1)
         last_end = np.maximum.accumulate(np.where(ends, upto, 0), axis=1)
-        self._begins = np.concatenate([np.zeros((len(winner), 1), dtype=np.int64), last_end[:, :-1]], axis=1)
-        self._forced = np.maximum(self._begins - k + 1, 0)
+        self.begins = np.concatenate([np.zeros((len(winner), 1), dtype=np.int64), last_end[:, :-1]], axis=1)
+        self._forced = np.maximum(self.begins - k + 1, 0)
         winners = _summed(self._is_winner & self._free)
-        winners_before = np.take_along_axis(winners, self._begins, axis=1)
-        free_before = np.take_along_axis(_summed(self._free), self._begins, axis=1)
+        winners_before = np.take_along_axis(winners, self.begins, axis=1)
+        free_before = np.take_along_axis(_summed(self._free), self.begins, axis=1)
         winners_forced = np.minimum(self._forced, winners_before)
         self._winners_left = winners - winners_forced
         self._winners_forced = winners_forced
@@ -351,8 +413,12 @@ class _Cuts:
 
     def changes_needed(self, rival: int) -> Integers:
         """Return the least number of changes that lets the rival win; UNREACHABLE if there is none."""
+        return np.asarray(self.changes_by_pile(rival).min(axis=1))
+
+    def changes_by_pile(self, rival: int) -> Integers:
+        """Return the least number of changes for each pile that may be at the cut."""
         is_rival = self._codes == rival
-        rivals_before = np.take_along_axis(_summed(is_rival & self._free), self._begins, axis=1)
+        rivals_before = np.take_along_axis(_summed(is_rival & self._free), self.begins, axis=1)
         bystanders_before = self._others_before - rivals_before
         rivals_forced = np.maximum(self._bystanders_and_rivals_forced - bystanders_before, 0)
         margin = _summed(self._is_winner.astype(np.int64) - is_rival)
@@ -366,7 +432,7 @@ class _Cuts:
         else:
             least = self._forced + np.maximum(behind, 0)
             is_possible = is_possible & (behind <= np.minimum(self._to_spare, self._winners_left))
-        return np.asarray(np.where(is_possible, np.maximum(least, 1), UNREACHABLE).min(axis=1))
+        return np.where(is_possible, np.maximum(least, 1), UNREACHABLE)
 
 
 def _summed(counted: NDArray[np.generic]) -> Integers:

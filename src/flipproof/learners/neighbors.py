@@ -378,6 +378,17 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             n_train=self.n_rows_,
         )
 
+    def rows_in_order(self, Z: Floats, powers: Powers) -> tuple[NearestRows, Integers]:
+        """Return all training rows in the order of their distance from each test row, and their row numbers.
+
+        For attacks by changed rows: needs a fit with ``reference=...`` and a metric that is exact.
+        """
+        search = self._held
+        assert isinstance(search, ExactSearch)
+        relative, own_squares = search.compare(Z)
+        rows = in_order(relative, search.contents, self.n_rows_).rows
+        return self._nearest_rows(search, relative, own_squares, self.n_rows_, powers), rows
+
     def _votes_per_row(self) -> int:
         return int(self._held.most_voters(self.n_neighbors_))
 
