@@ -74,6 +74,31 @@ def test_the_other_examples_run(tmp_path, monkeypatch):
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
+def test_the_spam_filter_of_the_documentation_runs():
+    rng = np.random.default_rng(0)
+    words = {
+        "ham": ["lunch", "meeting", "report", "friday", "team", "notes", "agenda"],
+        "spam": ["prize", "win", "cash", "offer", "free", "now"],
+    }
+    common = ["the", "a", "to", "of", "and", "you", "this", "we", "it", "for"]
+
+    def some(n):
+        labels = rng.choice(["ham", "spam"], size=n)
+        texts = [" ".join([*rng.choice(words[label], 4), *rng.choice(common, 8)]) for label in labels]
+        return texts, labels
+
+    (archive, _), (mails, reports), (new_mails, checked), (todays_mails, todays_reports) = map(some, (150, 200, 30, 20))
+    names = dict(locals())
+    page = (ROOT / "docs" / "poisoned-rows.md").read_text()
+    filters, _, updates = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    code = filters.replace("TruncatedSVD(50", "TruncatedSVD(10")  # there are few words here
+    with contextlib.redirect_stdout(io.StringIO()) as printed:
+        exec(compile(code + updates, "poisoned-rows.md", "exec"), names)
+    assert "30 predictions" in printed.getvalue()
+    assert np.array_equal(names["certificates"].prediction, checked)
+    assert names["model"].n_rows_ == 218
+
+
 def test_the_custom_learner_passes_its_check():
     (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "learners.md").read_text(), re.DOTALL)
     exec(compile(code, "learners.md", "exec"), {})
