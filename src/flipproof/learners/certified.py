@@ -169,6 +169,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     #: Whether certificates also cover changed training features.
     covers_features: Any = False
 
+    @property
+    def covers_rows(self) -> bool:
+        """Whether this fit can be certified against changed rows: nothing but votes was learned from them."""
+        return self.n_reference_ is not None
+
     def common_assumptions(self) -> list[Assumption]:
         """Return the assumptions that all learners have in common, as of this fit."""
         found = [Assumption("labels-only")]

@@ -307,7 +307,7 @@ def _rows(main: Certificates, also: Certificates | None, truth: NDArray[Any] | N
         "problem": _problem(also, truth),
         "flips": curve,
         "table_flips": columns,
-        "methods": [_method("exact", also, truth, curve, columns)],
+        "methods": [_method(also.method, also, truth, curve, columns)],
     }
     return {"title": words.rows_title(also), "sentences": words.rows_sentences(also), "also": figures}
 
