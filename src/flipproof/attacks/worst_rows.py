@@ -237,15 +237,17 @@ class _Search:
         def unfinished() -> list[int]:
             return [row for row in range(m) if abs(found[row][1]) < limit[row]]
 
-        for proposed in (like(self._learner.loudest_rows(X), X), X):
+        def try_each(proposed: Any) -> None:
             for row in unfinished():
                 one = rows_of(proposed, slice(row, row + 1))
                 try_rows(one, self._learner.votes_of(one, Z[row : row + 1])[0], row)
-        if self._reference is not None:
-            rows = unfinished()
-            if rows:
-                for row, votes in zip(rows, self._learner.votes_of(self._reference, Z[rows]), strict=True):
-                    try_rows(self._reference, votes, row)
+
+        try_each(X)  # rows that exist come first
+        rows = unfinished()
+        if self._reference is not None and rows:
+            for row, votes in zip(rows, self._learner.votes_of(self._reference, Z[rows]), strict=True):
+                try_rows(self._reference, votes, row)
+        try_each(like(self._learner.loudest_rows(X), X))
         if _is_numeric(X):
             for row in unfinished():
                 more = self._rows_around(np.asarray(X, dtype=np.float64)[row])

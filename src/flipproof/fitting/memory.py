@@ -91,6 +91,7 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
         encoded.encoder,
         train=rows.train,
         n_reference=None if reference is None else len(reference),
+        X_reference=encoded.reference,
     )
 
 
