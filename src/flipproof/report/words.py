@@ -239,6 +239,8 @@ def _threat_to_rows(certificates: Certificates) -> list[str]:
 
 def rows_title(certificates: Certificates) -> str:
     """Return the title of the section about rows."""
+    if certificates.unit == "sources":
+        return "If sources of rows were malicious"
     return f"If rows were {ROW_CHANGES[certificates.changes][1]}"
 
 
@@ -258,8 +260,11 @@ def rows_sentences(certificates: Certificates) -> list[str]:
     return [*said, *(map(str, bound) if bound else [f"A radius is exact: it is {_exactness(certificates)}."])]
 
 
-def voids(certificates: Certificates) -> list[str]:
-    """Return what would void the certificates."""
+def voids(certificates: Certificates, also_about_rows: bool = False) -> list[str]:
+    """Return what would void the certificates, and those against changed rows, if there are some beside them."""
+    if also_about_rows:
+        (of_labels, *others), (of_rows, *_) = VOIDS["labels"], VOIDS["rows"]
+        return [f"For figures about labels: {of_labels}", f"For figures about rows: {of_rows}", *others]
     if certificates.unit in ROW_UNITS:
         first, *others = VOIDS["rows"]
         not_covered = {
