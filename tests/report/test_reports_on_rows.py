@@ -41,6 +41,7 @@ def test_sources_add_no_rows(rows, changes, trusted):
     summary = summary_of(rows, Adversary(changes=changes, groups=SOURCES, trusted=trusted))
     assert summary["problem"]["flips_name"] == "malicious sources"
     assert summary["rows"]["title"] == "If sources of rows were malicious"
+    assert "rows are added" in summary["voids"][0]
     said = sentences_of(summary)
     assert any("adds no further rows" in sentence for sentence in said)
     assert not [sentence for sentence in said if any(word in sentence for word in ADDED)]
@@ -73,8 +74,8 @@ def test_both_tables(rows, groups, names):
     found = summary["problem"]["flips_name"], summary["rows"]["also"]["problem"]["flips_name"]
     assert found == names
     assert [one.partition(":")[0] for one in summary["voids"][:2]] == [
-        "For figures about labels",
-        "For figures about rows",
+        "Figures about labels",
+        "Figures about rows",
     ]
     for page in (render_html(summary), render_markdown(summary)):
         assert all(name in page for name in names)
