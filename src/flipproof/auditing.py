@@ -58,8 +58,8 @@ WITHOUT_ATTACKS = (
 
 #: The same for certificates about rows.
 WITHOUT_ROW_ATTACKS = (
-    "The certificates are about whole rows. Attacks and labels to check first are about changed labels: they are in "
-    "the report of an audit against changed labels."
+    "The certificates are about whole rows. A report has no attacks by rows: `flipproof attack --changes rows` finds "
+    "them. Labels to check first are in the report of an audit against changed labels."
 )
 
 

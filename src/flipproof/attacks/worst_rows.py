@@ -1,7 +1,8 @@
 """The exact attack on a learner with a reference: the fewest added, removed or replaced rows that change a prediction.
 
-An attack needs rows to add whose votes are as large as possible. The learner proposes one for each test row
-(`loudest_rows`); where its vote is below the largest possible one, other rows are tried. Every attack is confirmed by a
+An attack needs rows to add whose votes are as large as possible. Rows that exist are tried first: the test row itself
+and the rows of the reference. Where their votes are below the largest possible one, the learner proposes a row
+(`loudest_rows`), and others are tried. Every attack is confirmed by a
 refit: what is reported is what `predict` returns.
 """
 
@@ -88,8 +89,8 @@ def worst_rows(
         Certificates of the same model, test rows and adversary, if available, so that the rows are not certified again.
         By default the adversary is that of the certificates.
     reference : array or data frame, optional
-        Rows to try where the row that the learner proposes does not have the largest possible vote: give the reference
-        of the fit, which the learner does not keep. If `clip` is a share, one of its rows has that vote.
+        Rows to try where the test row itself does not have the largest possible vote: give the reference of the fit,
+        which the learner does not keep. If `clip` is a share, one of its rows has that vote.
 
     Returns
     -------
