@@ -3,7 +3,7 @@
 import numpy as np
 import pyarrow as pa
 import pytest
-from pyarrow import csv
+from pyarrow import csv, parquet
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -13,6 +13,7 @@ from flipproof.certificates import certificate_sentence
 from flipproof.errors import InputError
 from flipproof.report.html import render_html
 from flipproof.report.markdown import render_markdown
+from flipproof.streaming import RowBlocks
 from flipproof.tables import TableEncoder
 
 FEATURES = ["length", "country", "body"]
@@ -133,6 +134,79 @@ def test_arrays_and_their_reports_without_columns():
     facts = found.summary()["facts"]
     assert not {"label_column", "columns_used", "encoding"} & set(facts)
     assert (facts["reference_file"], facts["reference_rows"]) == ("numpy ndarray", 20)
+
+
+@pytest.mark.parametrize("changes", ["labels", "rows", "removals"])
+def test_rows_in_blocks_give_the_same_certificates_as_in_memory(changes):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 3)), np.arange(60) % 2
+    X[:, 0] += 2 * y
+    options = {"reference": rng.normal(size=(20, 3)), "changes": changes, "clip": 0.9}
+    blocks = RowBlocks.from_blocks([(X[:17], y[:17]), (X[17:50], y[17:50])])
+    found, wanted = (flipproof.audit(train, (X[50:], y[50:]), **options) for train in (blocks, (X[:50], y[:50])))
+    assert found.main.radius.tolist() == wanted.main.radius.tolist()
+    assert found.main.assumptions == wanted.main.assumptions
+    assert (found.against_rows is None) == (changes != "labels")
+    if changes == "labels":
+        assert found.against_rows.radius.tolist() == wanted.against_rows.radius.tolist()
+
+
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (np.ones((4, 2)), "2 columns"),
+        (np.array([[1.0, 2, 3], [np.nan, 1, 2]]), "row 1 has missing or infinite"),
+        (np.ones((1, 3)), "at least 2"),
+        ("reference.npy", "must be an array"),
+    ],
+)
+def test_references_that_do_not_fit_rows_in_blocks_are_refused(reference, said):
+    X, y = np.random.default_rng(0).normal(size=(20, 3)), np.arange(20) % 2
+    with pytest.raises(ValueError, match=said) as refused:
+        flipproof.audit(RowBlocks.from_arrays(X, y), X, reference=reference, changes="rows")
+    assert "\n" not in str(refused.value)
+
+
+def test_a_single_training_row_in_a_file_may_vote(tmp_path):
+    for name, table in (("train", TRAIN.slice(0, 1)), ("test", TEST), ("reference", REFERENCE)):
+        (tmp_path / name).mkdir()
+        parquet.write_table(table, tmp_path / name / "0.parquet")
+    files = {"test": tmp_path / "test" / "0.parquet", "reference": tmp_path / "reference" / "0.parquet"}
+    given = {**ROWS, **files, "classes": ["ham", "spam"]}
+    in_blocks, in_memory = (
+        flipproof.audit(train, **given) for train in (tmp_path / "train", tmp_path / "train" / "0.parquet")
+    )
+    assert in_blocks.main.radius.tolist() == in_memory.main.radius.tolist()
+
+
+@pytest.mark.parametrize(
+    ("learner", "parameters", "is_covered"),
+    [
+        ("neighbors", {"n_neighbors": 5}, True),
+        ("neighbors", {"n_neighbors": 5, "weights": "distance"}, False),
+        ("neighbors", {"n_neighbors": 5, "metric": "manhattan"}, False),
+        ("partition", {"n_partitions": 7}, True),
+        ("forest", {"n_estimators": 5}, True),
+        ("cluster", {}, True),
+    ],
+)
+def test_a_table_against_rows_accompanies_learners_that_cover_them(learner, parameters, is_covered):
+    found = audited(changes="labels", clip=None, learner=learner, parameters=parameters, attack=False)
+    assert found.model.covers_rows == is_covered
+    assert (found.against_rows is not None) == is_covered
+    assert (found.summary()["rows"] is not None) == is_covered
+    if not is_covered:
+        with pytest.raises(ValueError, match="against changed rows"):
+            audited(clip=None, learner=learner, parameters=parameters)
+
+
+def test_errors_in_certificates_against_rows_are_not_hidden(monkeypatch):
+    def fail(*_):
+        raise ValueError("no memory")
+
+    monkeypatch.setattr(CertifiedRidgeClassifier, "_certify_rows", fail)
+    with pytest.raises(ValueError, match="no memory"):
+        audited(changes="labels")
 
 
 def test_certificates_against_labels_are_accompanied_by_those_against_rows():

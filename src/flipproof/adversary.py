@@ -205,7 +205,8 @@ def assumed_limits(
     if trusted is not None and scope.changes == "labels":
         found.append(Assumption("trusted-labels", {"n_trusted": trusted[0], "n_labels": trusted[1]}))
     elif trusted is not None:
-        found.append(Assumption("trusted-rows", {"n_trusted": trusted[0], "n_rows": trusted[1]}))
+        values = {"n_trusted": trusted[0], "n_rows": trusted[1], "can_add": scope.can_add_rows}
+        found.append(Assumption("trusted-rows", values))
     if allowed is not None:
         found.append(Assumption("changes-allowed", change_values(allowed)))
         if method in ("kl", "tight", "gap"):

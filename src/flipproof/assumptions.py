@@ -262,13 +262,26 @@ def _changes_allowed(changes: tuple[tuple[Any, Any], ...], n_changes: int) -> st
     return f"Labels can be changed only in these ways: {changes_in_words(changes, n_changes)}."
 
 
-def _rows_changed(changes: str) -> str:
+def _rows_changed(changes: str, by_sources: bool) -> str:
+    if by_sources:
+        others = "all other rows and the test row are as given."
+        if changes == "removals":
+            return f"Only rows of malicious sources may be removed: {others}"
+        return (
+            f"Only rows of malicious sources may be replaced or removed: {others} New contents may be any finite "
+            "features and any of the classes."
+        )
     added = "Added rows may have any finite features and any of the classes."
     if changes == "removals":
         return "Only whole training rows may be removed: all other rows and the test row are as given."
     if changes == "insertions":
         return f"Only whole training rows may be added: all given rows and the test row are as given. {added}"
-    return f"Whole training rows may be added, removed or replaced: the test row is as given. {added}"
+    return f"Whole training rows may be added, removed or replaced; the test row is as given. {added}"
+
+
+def _trusted_rows(n_trusted: int, n_rows: int, can_add: bool) -> str:
+    others = " Other rows may still be added." if can_add else ""
+    return f"{n_trusted:,} of the {n_rows:,} training rows are trusted: nobody can remove or replace them.{others}"
 
 
 def _sources(n_sources: int, changes: str) -> str:
@@ -310,10 +323,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "rows-lower-bound": ("The radius is a lower bound: it is not known whether an attack with one more change exists."),
     # what the adversary cannot do
     "trusted-labels": "{n_trusted:,} of the {n_labels:,} training labels are trusted: nobody can change them.",
-    "trusted-rows": (
-        "{n_trusted:,} of the {n_rows:,} training rows are trusted: nobody can remove or replace them. An adversary "
-        "who may add rows can still add some."
-    ),
+    "trusted-rows": _trusted_rows,
     "sources": _sources,
     "changes-allowed": _changes_allowed,
     "changes-partly-used": _partly_used,

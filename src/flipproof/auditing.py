@@ -47,6 +47,9 @@ if TYPE_CHECKING:
 #: Number of most fragile predictions that are attacked, and whose attacks rank the labels to audit.
 MOST_ATTACKED = 1000
 
+#: Methods that put noise on labels, which says nothing about rows.
+NOISY_METHODS = ("tight", "kl")
+
 #: Shown in a report in place of attacks.
 WITHOUT_ATTACKS = (
     "The training rows were read in blocks. Attacks and labels to check first are not available: they need all "
@@ -55,8 +58,8 @@ WITHOUT_ATTACKS = (
 
 #: The same for certificates about rows.
 WITHOUT_ROW_ATTACKS = (
-    "The certificates are about whole rows. Attacks and labels to check first are about changed labels: they are in "
-    "the report of an audit against changed labels."
+    "The certificates are about whole rows. A report has no attacks by rows: `flipproof attack --changes rows` finds "
+    "them. Labels to check first are in the report of an audit against changed labels."
 )
 
 
@@ -431,7 +434,7 @@ def audit(
         annotator=annotator,
     )
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
-    if model.changes_rows and any(one != "exact" for one in chosen):
+    if model.changes_rows and any(one in NOISY_METHODS for one in chosen):
         raise InputError(
             Parameter("methods"),
             ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
@@ -481,16 +484,13 @@ def _against_rows(fitted: Fitted, main: Certificates) -> Certificates | None:
     Limits of the adversary apply to rows, too, except for allowed changes of labels: the certificates would then be
     about another adversary.
     """
+    from flipproof.learners.pipeline import certify, learner_in
+
     given = fitted.adversary
-    is_possible = fitted.n_reference is not None and fitted.train is not None and main.method == "exact"
+    is_possible = learner_in(fitted.model).covers_rows and main.method not in NOISY_METHODS
     if not is_possible or main.unit in ROW_UNITS or (given is not None and given.allowed is not None):
         return None
-    from flipproof.learners.pipeline import certify
-
-    try:
-        return certify(fitted.model, fitted.X_test, "exact", replace(given or Adversary(), changes="rows"))
-    except ValueError:  # some settings of a learner have no certificate against rows, for example distance weights
-        return None
+    return certify(fitted.model, fitted.X_test, main.method, replace(given or Adversary(), changes="rows"))
 
 
 def _has_exact_attack(fitted: Fitted) -> bool:

@@ -27,6 +27,7 @@ from flipproof.tables import TableEncoder
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 N_TRAIN, N_TEST = 240, 30
+ROWS = ["--reference", "reference.parquet", "--changes", "rows", "--clip", "0.9"]
 WORDS = np.array(["free", "money", "prize", "win", "click", "offer", "lunch", "today", "team", "project", "talk"])
 EVERYTHING = ["--label", "kind", "--id", "key", "--text", "body", "--trusted", "sure", "--drop", "who"]
 
@@ -67,6 +68,8 @@ def data(tmp_path_factory):
     write_parts(train, folder / "parts", [90, 90, 91, 200], 60)
     write_parts(train, folder / "others", [150], 1000)
     parquet.write_table(mails(N_TEST, 2), folder / "test.parquet")
+    reference = pa.concat_tables([mails(70, 3), train.slice(10, 5)])
+    parquet.write_table(reference.drop_columns(["key", "kind", "who", "sure"]), folder / "reference.parquet")
     return folder
 
 
@@ -141,6 +144,32 @@ def test_annotators_in_a_folder_give_the_same_results_as_one_file(certify):
     assert written == wanted
     assert '"annotators"' in written
     assert found["threat"] == summary["threat"]
+
+
+SOURCES = ["--label", "kind", "--id", "key", "--text", "body", "--annotator", "who", "--drop", "sure"]
+
+
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        (ROWS, EVERYTHING),
+        ([*ROWS, "--changes", "insertions", "--clip", "sign", "--scale", "rank"], EVERYTHING),
+        ([*ROWS, "--changes", "removals", "--classes", "ham,spam,other"], EVERYTHING),
+        ([*ROWS, "--changes", "labels"], EVERYTHING),  # with a second table, against rows
+        (ROWS, SOURCES),
+        ([*ROWS, "--features", "l*,emb*", "--learner", "kernel", "--set", "n_components=20"], EVERYTHING),
+        ([*ROWS, "--learner", "kernel"], EVERYTHING),  # landmarks are rows of the reference, in memory
+    ],
+)
+def test_changed_rows_in_a_folder_give_the_same_results_as_one_file(certify, options, columns):
+    wanted, summary, _ = certify("train.parquet", *options, columns=columns)
+    for train in ("parts", "others"):
+        written, found, _ = certify(train, *options, columns=columns)
+        assert written == wanted
+        for name in ("headline", "problem", "methods", "assumptions", "threat", "rows"):
+            assert found[name] == summary[name]
+        for name in ("encoding", "columns_used", "reference_rows"):
+            assert found["facts"][name] == summary["facts"][name]
 
 
 def test_the_report_states_trusted_labels_and_why_there_are_no_attacks(certify, tmp_path):
@@ -221,6 +250,13 @@ def test_local_workers_give_the_same_results(certify):
     assert written == wanted
     assert "Dashboard: http://127.0.0.1:" in talk
     assert re.search(r"Counting votes \[#{20}\] (\d+) of \1 parts", talk)
+
+
+def test_local_workers_give_the_same_results_against_rows(certify, data):
+    wanted, summary, _ = certify("train.parquet", *ROWS)
+    written, found, _ = certify("parts", *ROWS, "--workers", 2)
+    assert written == wanted
+    assert found["assumptions"] == summary["assumptions"]
 
 
 def test_a_killed_worker_is_restarted_even_after_the_timeout():
@@ -372,6 +408,40 @@ def test_invalid_addresses_are_refused(refused, address):
     ],
 )
 def test_invalid_options_are_refused(refused, options, message):
+    assert message in refused("parts", *options)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--changes", "rows"], "--changes rows requires --reference"),
+        ([*ROWS, "--reference", "nowhere.parquet"], "there is no such file"),
+        ([*ROWS, "--reference", "narrow.parquet"], "'narrow.parquet' has no feature column 'links'"),
+        ([*ROWS, "--reference", "wide.parquet"], "'parts/0.parquet' has no feature column 'more'"),
+        ([*ROWS, "--reference", "words.parquet"], "holds words in the reference, but numbers in the training rows"),
+        ([*ROWS, "--reference", "one_row.parquet"], "at least 2 are required"),
+        ([*ROWS, "--reference", "longer.parquet"], "embedding"),
+        ([*ROWS, "--method", "tight"], "--method: only exact covers changed rows"),
+        ([*ROWS, "--allow", "ham:spam"], "--allow cannot be combined with --changes rows"),
+        ([*ROWS, "--clip", "1.5"], "above 0 and at most 1"),
+        ([*ROWS, "--set", "clip=0.5"], "give --clip only once"),
+        ([*ROWS, "--learner", "neighbors"], "neighbors needs all training rows in memory"),
+        ([*ROWS, "--set", "regularization=gcv"], "regularization"),
+        ([*ROWS, "-o", "reference.parquet"], "it is also an input file"),
+    ],
+)
+def test_what_does_not_fit_a_reference_is_refused(refused, data, options, message):
+    reference = parquet.read_table(data / "reference.parquet")
+    vectors = pa.FixedSizeListArray.from_arrays(pa.array(np.ones(4 * len(reference))), 4)
+    others = {
+        "narrow": reference.drop_columns(["links"]),
+        "wide": reference.append_column("more", [np.arange(len(reference))]),
+        "words": reference.set_column(0, "length", [["long"] * len(reference)]),
+        "one_row": reference.slice(0, 1),
+        "longer": reference.set_column(reference.column_names.index("embedding"), "embedding", vectors),
+    }
+    for name, table in others.items():
+        parquet.write_table(table, data / f"{name}.parquet")
     assert message in refused("parts", *options)
 
 

@@ -443,11 +443,11 @@ def test_certificates_against_rows_say_what_they_rest_on():
     assert model.certify(X).assumptions == (Assumption("labels-only"), *of_fit)
     certificates = model.certify(X, adversary=Adversary(changes="rows", groups=np.arange(60), trusted=y == 0))
     assert certificates.assumptions == (
-        Assumption("rows-changed", {"changes": "rows"}),
+        Assumption("rows-changed", {"changes": "rows", "by_sources": True}),
         *of_fit,
         Assumption("base-learner-any-rows", {"step": "GaussianNB"}),
         Assumption("rows-lower-bound"),
-        Assumption("trusted-rows", {"n_trusted": int((y == 0).sum()), "n_rows": 60}),
+        Assumption("trusted-rows", {"n_trusted": int((y == 0).sum()), "n_rows": 60, "can_add": False}),
         Assumption("sources", {"n_sources": int((y == 1).sum()), "changes": "rows"}),
         Assumption("sources-bounded"),
     )

@@ -1,7 +1,8 @@
 """The exact attack on a learner with a reference: the fewest added, removed or replaced rows that change a prediction.
 
-An attack needs rows to add whose votes are as large as possible. The learner proposes one for each test row
-(`loudest_rows`); where its vote is below the largest possible one, other rows are tried. Every attack is confirmed by a
+An attack needs rows to add whose votes are as large as possible. Rows that exist are tried first: the test row itself
+and the rows of the reference. Where their votes are below the largest possible one, the learner proposes a row
+(`loudest_rows`), and others are tried. Every attack is confirmed by a
 refit: what is reported is what `predict` returns.
 """
 
@@ -97,8 +98,8 @@ def worst_rows(
         Certificates of the same model, test rows and adversary, if available, so that the rows are not certified again.
         By default the adversary is that of the certificates.
     reference : array or data frame, optional
-        Rows to try where the row that the learner proposes does not have the largest possible vote: give the reference
-        of the fit, which the learner does not keep. If `clip` is a share, one of its rows has that vote.
+        Rows to try where the test row itself does not have the largest possible vote: give the reference of the fit,
+        which the learner does not keep. If `clip` is a share, one of its rows has that vote.
     X_train : array or data frame, optional
         The training rows, for attacks on nearest neighbours: copies of one of them may do more than copies of the test
         row. The learner does not keep them either.
@@ -269,15 +270,17 @@ class _Search:
         def unfinished() -> list[int]:
             return [row for row in range(m) if abs(found[row][1]) < limit[row]]
 
-        for proposed in (like(self._learner.loudest_rows(X), X), X):
+        def try_each(proposed: Any) -> None:
             for row in unfinished():
                 one = rows_of(proposed, slice(row, row + 1))
                 try_rows(one, self._learner.votes_of(one, Z[row : row + 1])[0], row)
-        if self._reference is not None:
-            rows = unfinished()
-            if rows:
-                for row, votes in zip(rows, self._learner.votes_of(self._reference, Z[rows]), strict=True):
-                    try_rows(self._reference, votes, row)
+
+        try_each(X)  # rows that exist come first
+        rows = unfinished()
+        if self._reference is not None and rows:
+            for row, votes in zip(rows, self._learner.votes_of(self._reference, Z[rows]), strict=True):
+                try_rows(self._reference, votes, row)
+        try_each(like(self._learner.loudest_rows(X), X))
         if _is_numeric(X):
             for row in unfinished():
                 more = self._rows_around(np.asarray(X, dtype=np.float64)[row])

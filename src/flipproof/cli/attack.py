@@ -1,4 +1,4 @@
-"""`flipproof attack`: the labels that would change a prediction, and the labels to check first."""
+"""`flipproof attack`: the labels or rows that would change a prediction, and the labels to check first."""
 
 from __future__ import annotations
 
@@ -26,6 +26,8 @@ Examples:
   flipproof attack --train train.csv --test test.csv --label spam --row 17
   flipproof attack --train train.csv --test test.csv --label spam \\
       --top 50 -o audit.csv
+  flipproof attack --train reported.csv --test test.csv --label spam \\
+      --reference checked.csv --changes rows --clip 0.9 -o rows.csv
 """
 
 
@@ -54,14 +56,15 @@ Examples:
     type=click.IntRange(min=1),
     default=20,
     metavar="N",
-    help="Without --row: number of labels to list. Default: 20",
+    help="Without --row: number of labels to list; with --changes rows, of predictions to attack, the most fragile "
+    "first. Default: 20",
 )
 @option(
     "--out",
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the labels, one per line: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+    help="Write the labels or rows, one per line: .parquet, .csv, .tsv, .json, .arrow or .feather.",
 )
 @common_options
 def attack(
@@ -73,12 +76,16 @@ def attack(
     quiet: bool,
     **options: Any,
 ) -> None:
-    """Find the training labels that would change a prediction.
+    """Find the training labels, or rows, that would change a prediction.
 
     With --row: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
 
     Without --row: the labels that are part of the most attacks on all test rows. Check these first.
+
+    With --reference and --changes rows: the fewest rows to add, remove or replace, for the predictions of --row or the
+    most fragile ones. Every attack is confirmed by a refit; -o writes the rows.
     """
+    from flipproof.cli.attack_rows import check_attackable_by_rows, predictions_table, row_changes_table
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
     from flipproof.files import write_whole
@@ -90,17 +97,18 @@ def attack(
             f"--train: {str(data.train)!r} must be a file: attacks need all training rows in memory, but folders "
             "and patterns are read in blocks."
         )
-    if model.changes != "labels":
-        raise click.UsageError(
-            f"flipproof attack finds changed labels, not {model.changes}: omit --changes. In Python, "
-            "flipproof.attacks.worst_rows finds rows to add and to remove."
-        )
+    is_about_rows = model.changes != "labels"
+    if is_about_rows:
+        check_attackable_by_rows(model.learner)
     data.check_test_rows()
     check_file(out, TABLE_ENDINGS, data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
         fitted = fit(*as_choices(**data.arguments(), **model.arguments()), step)
-        if rows:
-            chosen = rows_named(rows, fitted.test.ids)
+        chosen = rows_named(rows, fitted.test.ids) if rows else None
+        if is_about_rows:
+            step("Attacking by rows")
+            table, about = row_changes_table(fitted, chosen, top, max_flips)
+        elif chosen is not None:
             step(f"Attacking {len(chosen)} predictions")
             table, about = flips_table(fitted, chosen, max_flips)
         else:
@@ -112,7 +120,7 @@ def attack(
     if as_json:
         print_data(table_content(table, ".json", about).decode().rstrip("\n"))
         return
-    _print_lines(table, about["sentences"])
+    _print_lines(predictions_table(about) if is_about_rows else table, about["sentences"])
     if out is not None:
         print_data(f"Written: {out}")
 

@@ -225,6 +225,8 @@ class Fitted:
         Files of training rows in blocks.
     n_reference : int, optional
         Number of rows of the reference, if there is one.
+    X_reference : array of shape (r, k), optional
+        Features of the reference, as input of the model, if the training rows are in memory.
     """
 
     model: Any
@@ -235,6 +237,7 @@ class Fitted:
     train: Rows | None = None
     files: tuple[Path, ...] = ()
     n_reference: int | None = None
+    X_reference: Any = None
 
     @property
     def encoding(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from flipproof.fitting.choices import (
 from flipproof.fitting.memory import array_test_rows, read_test_rows
 from flipproof.fitting.reference import (
     Reference,
+    check_array_reference,
     check_takes_reference,
     encoded_by_reference,
     feature_columns,
@@ -90,6 +91,7 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     reference = read_reference(data)
     if reference is not None:
         check_takes_reference(choice, model)
+        check_array_reference(reference, model)
     step(f"Fitting {choice.name} to rows in blocks")
     model.fit(data.train, client=_connected(client), **_learned_from(reference, None))
     from flipproof.tables.labels import check_test_labels
@@ -135,8 +137,9 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
         _check_landmarks(model, n_rows)
     else:
         check_takes_reference(choice, model)
-    if n_rows < 2:
-        raise ValueError(f"{str(train)!r} has {n_rows} rows, but at least 2 are required.")
+    least = 2 if reference is None else 1
+    if n_rows < least:
+        raise ValueError(f"{str(train)!r} has {n_rows} rows, but at least {least} are required.")
     connected = _connected(client)
     step(f"Reading {n_rows:,} rows of {len(files):,} {'file' if len(files) == 1 else 'files'}")
     sample = draw_sample(footers, names, roles.label, verbose)

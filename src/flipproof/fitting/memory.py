@@ -76,7 +76,7 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
         model.fit(encoded.train, labels)
     else:
         if encoded.encoder is None:
-            check_array_reference(reference, encoded.train, model)
+            check_array_reference(reference, model, encoded.train)
         model.fit(encoded.train, labels, reference=encoded.reference)
     learner = learner_inside(model)
     check_test_labels(rows.test.labels, learner.classes_, label)
@@ -91,6 +91,7 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
         encoded.encoder,
         train=rows.train,
         n_reference=None if reference is None else len(reference),
+        X_reference=encoded.reference,
     )
 
 

@@ -97,12 +97,16 @@ def _read_array(given: Any) -> Reference:
     return Reference(rows, "the reference")
 
 
-def check_array_reference(reference: Reference, X_train: Any, learner: Any) -> None:
-    """Raise InputError if an array differs in width from the training rows, or has numbers that no learner takes."""
-    rows, widths = reference.rows, (reference.rows.shape[1:], X_train.shape[1:])
-    if widths[0] != widths[1]:
+def check_array_reference(reference: Reference, learner: Any, X_train: Any = None) -> None:
+    """Raise InputError if an array differs in width from training rows in memory, or has numbers that no learner takes.
+
+    The width of training rows in blocks is known only after a visit to them: `fit` compares it.
+    """
+    rows = reference.rows
+    if X_train is not None and rows.shape[1:] != X_train.shape[1:]:
         raise InputError(
-            REFERENCE, f": rows of the reference have shape {widths[0]}, but training rows have shape {widths[1]}."
+            REFERENCE,
+            f": rows of the reference have shape {rows.shape[1:]}, but training rows have shape {X_train.shape[1:]}.",
         )
     is_numeric = isinstance(rows, np.ndarray) and rows.dtype.kind == "f"
     if learner.features is None and is_numeric and not np.isfinite(rows).all():

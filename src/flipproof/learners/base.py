@@ -418,7 +418,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             noise=self.noise_,
             classes=self.classes_,
             n_labels=self.n_labels_,
-            assumptions=(*self._assumptions_against(powers.changes, parts), *limits),
+            assumptions=(*self._assumptions_against(powers.scope, parts), *limits),
             adversary=adversary,
             scope=powers.scope,
         )
@@ -428,9 +428,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """Refuse what has no certificate against changed rows."""
         refuse_noise_against_rows(method)
 
-    def _assumptions_against(self, changes: str, blocks: Sequence[CertifiedBlock]) -> tuple[Assumption, ...]:
+    def _assumptions_against(self, scope: Scope, blocks: Sequence[CertifiedBlock]) -> tuple[Assumption, ...]:
         """Return the assumptions of certificates against these changes; those of the fit are about labels."""
-        return assumptions_against(changes, self.assumptions_, blocks)
+        return assumptions_against(scope, self.assumptions_, blocks)
 
     def _certify_block(self, Z: Floats, method: str, powers: Powers) -> CertifiedBlock:
         if powers.changes != "labels":
@@ -542,13 +542,13 @@ def refuse_noise_against_rows(method: str) -> None:
 
 
 def assumptions_against(
-    changes: str, of_fit: tuple[Assumption, ...], blocks: Sequence[CertifiedBlock]
+    scope: Scope, of_fit: tuple[Assumption, ...], blocks: Sequence[CertifiedBlock]
 ) -> tuple[Assumption, ...]:
     """Return the assumptions of certificates against these changes, given those of the fit, which are about labels."""
-    if changes == "labels":
+    if scope.changes == "labels":
         return of_fit
     bound = () if all(block.is_attained for block in blocks) else (Assumption("rows-lower-bound"),)
-    return *assumptions_about_rows(of_fit, changes), *bound
+    return *assumptions_about_rows(of_fit, scope), *bound
 
 
 def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:

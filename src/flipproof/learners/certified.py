@@ -20,7 +20,7 @@ from flipproof.adversary import Adversary, powers_of
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.contents import row_hashes, rows_found
-from flipproof.core.powers import Powers
+from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of
@@ -168,6 +168,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     #: Whether certificates also cover changed training features.
     covers_features: Any = False
+
+    @property
+    def covers_rows(self) -> bool:
+        """Whether this fit can be certified against changed rows: nothing but votes was learned from them."""
+        return self.n_reference_ is not None
 
     def common_assumptions(self) -> list[Assumption]:
         """Return the assumptions that all learners have in common, as of this fit."""
@@ -382,9 +387,10 @@ class LabelsInMemory(CertifiedClassifier):
         raise NotImplementedError
 
 
-def assumptions_about_rows(of_fit: tuple[Assumption, ...], changes: str) -> tuple[Assumption, ...]:
+def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tuple[Assumption, ...]:
     """Return the assumptions of certificates against changed rows, given those of the fit, which are about labels."""
-    return Assumption("rows-changed", {"changes": changes}), *(one for one in of_fit if one.code != "labels-only")
+    changed = Assumption("rows-changed", {"changes": scope.changes, "by_sources": scope.unit == "sources"})
+    return changed, *(one for one in of_fit if one.code != "labels-only")
 
 
 def _rows_to_forget(rows: Any, n: int) -> Integers:

@@ -311,6 +311,11 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         """A copy of the test row votes; with uniform weights, no other row can have a larger vote."""
         return self._weights == "uniform"
 
+    @property
+    def covers_rows(self) -> bool:
+        """Whether this fit can be certified against changed rows; with weights or other metrics it cannot."""
+        return super().covers_rows and self._weights == "uniform" and self._grid is not None
+
     def _check_row_changes(self, method: str, powers: Powers) -> None:
         super()._check_row_changes(method, powers)
         owner = type(self).__name__

@@ -399,7 +399,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         if powers.changes == "labels":
             bounded = [] if powers.groups is None else [Assumption("annotators-bounded")]
             return (*self.assumptions_, *limits, *bounded)
-        of_fit = assumptions_about_rows(self.assumptions_, powers.changes)
+        of_fit = assumptions_about_rows(self.assumptions_, powers.scope)
         bounded = [] if powers.groups is None else [Assumption("sources-bounded")]
         any_rows = Assumption("base-learner-any-rows", {"step": self._base_learner_name})
         return (*of_fit, any_rows, Assumption("rows-lower-bound"), *limits, *bounded)

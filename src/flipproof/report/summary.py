@@ -167,7 +167,7 @@ def summarize(
         "audit": None if audit is None else _audit(audit, training),
         "without_attack": None if without_attack is None else cut(without_attack, LONGEST_FACT),
         "assumptions": [_assumption(one) for one in common_assumptions(each)],
-        "voids": words.voids(main),
+        "voids": words.voids(main, against_rows is not None),
         "facts": plain_value(facts or {}),
         "software": software(),
     }
@@ -307,7 +307,7 @@ def _rows(main: Certificates, also: Certificates | None, truth: NDArray[Any] | N
         "problem": _problem(also, truth),
         "flips": curve,
         "table_flips": columns,
-        "methods": [_method("exact", also, truth, curve, columns)],
+        "methods": [_method(also.method, also, truth, curve, columns)],
     }
     return {"title": words.rows_title(also), "sentences": words.rows_sentences(also), "also": figures}
 

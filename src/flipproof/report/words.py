@@ -239,6 +239,8 @@ def _threat_to_rows(certificates: Certificates) -> list[str]:
 
 def rows_title(certificates: Certificates) -> str:
     """Return the title of the section about rows."""
+    if certificates.unit == "sources":
+        return "If sources of rows were malicious"
     return f"If rows were {ROW_CHANGES[certificates.changes][1]}"
 
 
@@ -258,17 +260,25 @@ def rows_sentences(certificates: Certificates) -> list[str]:
     return [*said, *(map(str, bound) if bound else [f"A radius is exact: it is {_exactness(certificates)}."])]
 
 
-def voids(certificates: Certificates) -> list[str]:
-    """Return what would void the certificates."""
+def voids(certificates: Certificates, also_about_rows: bool = False) -> list[str]:
+    """Return what would void the certificates, and those against changed rows, if there are some beside them."""
+    if also_about_rows:
+        (of_labels, *others), (of_rows, *_) = VOIDS["labels"], VOIDS["rows"]
+        return [f"Figures about labels: {_lower(of_labels)}", f"Figures about rows: {_lower(of_rows)}", *others]
     if certificates.unit in ROW_UNITS:
         first, *others = VOIDS["rows"]
         not_covered = {
-            "rows": "",
+            "rows": "Training rows are added. " if certificates.unit == "sources" else "",
             "insertions": "Training rows are removed or replaced. ",
             "removals": "Training rows are added or replaced. ",
         }
         return [f"{not_covered[certificates.changes]}{first}", *others]
     return list(VOIDS["labels" if certificates.unit in COUNTED_UNITS else "features"])
+
+
+def _lower(sentence: str) -> str:
+    """Return a sentence that follows a colon."""
+    return sentence[0].lower() + sentence[1:]
 
 
 def radius_words(radius: Any, unlimited: bool, unit: str) -> str:

@@ -467,7 +467,7 @@ class RowsInBlocks(LabelLinearParameters):
             noise=self.noise_,
             classes=self.classes_,
             n_labels=self.n_labels_,
-            assumptions=(*assumptions_against(known.scope.changes, self.assumptions_, parts), *limits),
+            assumptions=(*assumptions_against(known.scope, self.assumptions_, parts), *limits),
             adversary=adversary,
             scope=known.scope,
         )
