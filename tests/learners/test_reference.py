@@ -8,10 +8,10 @@ import polars
 import pytest
 from scipy.sparse import csr_array
 from sklearn.base import clone
-from sklearn.decomposition import PCA, TruncatedSVD
+from sklearn.decomposition import NMF, PCA, TruncatedSVD
 from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
 from flipproof import (
@@ -232,6 +232,7 @@ def test_numbers_are_not_truncated_to_the_integers_of_the_reference(container, r
         FunctionTransformer(lambda X: X - X.mean(axis=0)),
         FunctionTransformer(lambda X: X + np.random.default_rng(0).normal(size=X.shape)),
         make_pipeline(StandardScaler(), FunctionTransformer(lambda X: X / np.abs(X).max())),
+        make_pipeline(MinMaxScaler(clip=True), NMF(2, init="nndsvda", tol=0.01)),
     ],
 )
 def test_features_that_depend_on_other_rows_are_refused(step):

@@ -24,7 +24,7 @@ from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of
-from flipproof.learners.row_by_row import number_types, row_tiles, rows_at, with_number_types
+from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
 from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
@@ -124,12 +124,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Refuse a features step that gives a row of the reference other features if other rows are beside it.
 
         No test can prove that a step transforms each row separately. This one finds steps that subtract a mean of
-        what they are given, or that draw a random number for each row.
+        what they are given, iterate until all rows have converged, or draw a random number for each row.
         """
-        can_be_split = hasattr(reference, "shape") or isinstance(reference, (list, tuple))
-        for number in (0, len(rows) - 1) if can_be_split else ():
-            alone = self._rows_in_geometry(rows_at(reference, np.array([number])))
-            if not np.array_equal(alone[0], rows[number]):
+        if not (hasattr(reference, "shape") or isinstance(reference, (list, tuple))):
+            return  # cannot be split into rows
+        half = np.arange((min(len(rows), TILE_ROWS) + 1) // 2)
+        for numbers in (half, np.array([len(rows) - 1])):
+            in_other_company = self._rows_in_geometry(rows_at(reference, numbers))
+            if not np.array_equal(in_other_company, rows[numbers]):
                 raise ValueError(
                     f"The features step {type(self.features).__name__} gives a row other features if other rows are "
                     "transformed with it: it cannot be used with reference=... Use a step that transforms each row "
