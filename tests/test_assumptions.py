@@ -58,6 +58,7 @@ EXAMPLES = [
     *(Assumption("rows-changed", {"changes": changes}) for changes in ("rows", "insertions", "removals")),
     Assumption("reference-fixed", {"n_reference": 71}),
     Assumption("reference-shared", {"n_shared": 5, "n_rows": 72}),
+    Assumption("features-separately", {"step": "PCA"}),
     Assumption("rows-lower-bound"),
     Assumption("sources-bounded"),
     Assumption("trusted-rows", {"n_trusted": 6, "n_rows": 73}),

@@ -23,7 +23,7 @@ from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
-from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of
+from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, name_of, parts_of
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
 from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
@@ -200,6 +200,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.n_reference_ is not None:
             found.append(Assumption("reference-fixed", {"n_reference": self.n_reference_}))
             found += self._shared_with_reference()
+            if self.features is not None:
+                found.append(Assumption("features-separately", {"step": name_of(self.features)}))
         if self.n_labels_ < self.n_rows_:
             n_unlabelled = self.n_rows_ - self.n_labels_
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
