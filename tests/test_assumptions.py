@@ -59,6 +59,7 @@ EXAMPLES = [
     *(Assumption("rows-changed", {"changes": one, "by_sources": True}) for one in ("rows", "removals")),
     Assumption("reference-fixed", {"n_reference": 71}),
     Assumption("reference-shared", {"n_shared": 5, "n_rows": 72}),
+    Assumption("features-separately", {"step": "PCA"}),
     Assumption("rows-lower-bound"),
     Assumption("sources-bounded"),
     Assumption("trusted-rows", {"n_trusted": 6, "n_rows": 73, "can_add": False}),

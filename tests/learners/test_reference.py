@@ -4,11 +4,14 @@ import warnings
 
 import numpy as np
 import pandas as pd
+import polars
 import pytest
-from sklearn.decomposition import PCA
+from scipy.sparse import csr_array
+from sklearn.base import clone
+from sklearn.decomposition import NMF, PCA, TruncatedSVD
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer, StandardScaler
+from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
 
 from flipproof import (
@@ -16,10 +19,12 @@ from flipproof import (
     CertifiedClusterClassifier,
     CertifiedForestClassifier,
     CertifiedKernelClassifier,
+    CertifiedPartitionClassifier,
     CertifiedPropagationClassifier,
     CertifiedRidgeClassifier,
     LabelLinearClassifier,
     SmoothedClassifier,
+    certify,
 )
 from flipproof.learners.certified import ReferenceWarning
 
@@ -191,6 +196,93 @@ def test_numbers_of_another_type_vote_the_same():
         assert np.array_equal(wide, narrow)
 
 
+@pytest.mark.parametrize("container", [np.array, pd.DataFrame, polars.DataFrame, csr_array])
+def test_no_row_decides_on_the_type_of_numbers(container):
+    """A row of wider numbers would widen an array or a column, and a step computes other bits from other types."""
+    X, y, reference, Z = problem()
+    reference, X = container(reference.astype(np.float32)), X.astype(np.float32)
+    step = TruncatedSVD(3, random_state=0)
+    model = CertifiedRidgeClassifier(classes=CLASSES, features=step, precision=24)
+    narrow = model.fit(container(X), y, reference=reference).vote_weights(container(Z))[0]
+    wide = model.fit(container(X.astype(np.float64)), y, reference=reference).vote_weights(container(Z))[0]
+    assert np.array_equal(wide, narrow)
+
+
+def test_a_fraction_in_a_list_does_not_change_other_rows():
+    model = CertifiedRidgeClassifier(classes=CLASSES, features=FunctionTransformer(np.reciprocal))
+    rows, labels, reference = [[2, 4], [4, 5]], [0, 1], [[1, 2], [2, 3], [5, 8]]
+    votes = model.fit(rows, labels, reference=reference).vote_weights([[3, 3]])[0]
+    more = model.fit([*rows, [2.5, 1]], [*labels, 2], reference=reference).vote_weights([[3, 3]])[0]
+    assert np.array_equal(more[:, :2], votes)
+
+
+@pytest.mark.parametrize("container", [np.array, pd.DataFrame, polars.DataFrame, csr_array])
+@pytest.mark.parametrize("row", [[0.5, 1.0], [1.0, 2.0**40]])
+def test_numbers_are_not_truncated_to_the_integers_of_the_reference(container, row):
+    reference = container(np.arange(20, dtype=np.int32).reshape(10, 2))
+    model = CertifiedRidgeClassifier(classes=CLASSES, features=TruncatedSVD(1, random_state=0))
+    model.fit(container(np.array([[3.0, 4.0]])), [0], reference=reference)
+    with pytest.raises(ValueError, match="cannot represent"):
+        model.predict(container(np.array([row])))
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        FunctionTransformer(lambda X: X - X.mean(axis=0)),
+        FunctionTransformer(lambda X: X + np.random.default_rng(0).normal(size=X.shape)),
+        make_pipeline(StandardScaler(), FunctionTransformer(lambda X: X / np.abs(X).max())),
+        make_pipeline(MinMaxScaler(clip=True), NMF(2, init="nndsvda", tol=0.01)),
+    ],
+)
+def test_features_that_depend_on_other_rows_are_refused(step):
+    X, y, reference, _ = problem()
+    with pytest.raises(ValueError, match="transforms each row separately"):
+        CertifiedRidgeClassifier(classes=CLASSES, features=step).fit(X, y, reference=reference)
+
+
+def test_rows_that_join_or_leave_keep_what_the_fit_assumes():
+    X, y, reference, _ = problem()
+    model = CertifiedRidgeClassifier().fit(X, y, reference=reference)
+    model.also_assume("Columns are in metres.")
+    before = model.assumptions_
+    model.set_params(classes=CLASSES, regularization="paper")
+    model.partial_fit(reference[:2], y[:2])
+    assert [one for one in model.assumptions_ if one.code != "reference-shared"] == list(before)
+    assert [one.values["n_shared"] for one in model.assumptions_ if one.code == "reference-shared"] == [2]
+    with pytest.warns(ReferenceWarning):
+        assert model.forget([len(y), len(y) + 1]).assumptions_ == before
+
+
+def test_rows_join_the_model_that_was_fitted():
+    X, y, reference, Z = problem()
+    model = CertifiedRidgeClassifier(classes=CLASSES).fit(X[:10], y[:10], reference=reference)
+    model.set_params(regularization=1e6, fit_intercept=False, precision=3, clip="sign").partial_fit(X[10:], y[10:])
+    whole = CertifiedRidgeClassifier(classes=CLASSES).fit(X, y, reference=reference)
+    assert np.array_equal(model.decision_function(Z), whole.decision_function(Z))
+
+
+@pytest.mark.parametrize("learner", [CertifiedRidgeClassifier(), CertifiedPartitionClassifier(n_partitions=3)])
+def test_a_fit_that_fails_leaves_the_model_as_it_was(learner):
+    X, y, reference, Z = problem()
+    model = clone(learner).set_params(classes=CLASSES).fit(X, y)
+    before = model.decision_function(Z)
+    with pytest.raises(ValueError, match="not in classes"):
+        model.fit(X, y + 7, reference=100 * reference)
+    assert np.array_equal(model.decision_function(Z), before)
+    with pytest.raises(ValueError, match="reference"):
+        model.certify(Z, adversary=Adversary(changes="rows"))
+
+
+def test_a_pipeline_whose_steps_saw_all_rows_has_no_certificates_against_rows():
+    X, y, reference, Z = problem()
+    pipeline = Pipeline([("scale", StandardScaler()), ("ridge", CertifiedRidgeClassifier(classes=CLASSES))])
+    pipeline.fit(X, y, ridge__reference=reference)
+    certify(pipeline, Z)
+    with pytest.raises(ValueError, match="impossible after the pipeline's steps 'scale'"):
+        certify(pipeline, Z, adversary=Adversary(changes="rows"))
+
+
 @pytest.mark.parametrize("kind", ["frozen", "stateless"])
 def test_a_pretrained_encoder_needs_only_a_few_reference_rows(kind):
     X, y, reference, Z = problem()
@@ -198,7 +290,9 @@ def test_a_pretrained_encoder_needs_only_a_few_reference_rows(kind):
     model = CertifiedRidgeClassifier(classes=CLASSES, features=step, clip=0.9).fit(X, y, reference=reference[:5])
     found = model.certify(Z, adversary=Adversary(changes="rows"))
     assert np.array_equal(found.prediction, model.predict(Z))
-    assert ("fitted-elsewhere" in [one.code for one in found.assumptions]) == (kind == "frozen")
+    codes = [one.code for one in found.assumptions]
+    assert "features-separately" in codes
+    assert ("fitted-elsewhere" in codes) == (kind == "frozen")
 
 
 def test_frames_and_their_columns():

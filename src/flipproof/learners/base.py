@@ -40,7 +40,7 @@ from flipproof.core.votes import (
     has_votes,
 )
 from flipproof.determinism import single_threaded
-from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, assumptions_about_rows
+from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
 from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of, share
 
@@ -314,23 +314,21 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return self._fit(X, y, reference=reference)
 
     def _fit(self, X: Any, y: Any, unlabeled: Any = None, reference: Any = None) -> LabelLinearClassifier:
-        X, reference = self._read_training_rows(X, y, unlabeled, reference)
-        self.precision_, self._clip = int(self.precision), self.clip
-        self._placed: Any = None  # what the votes of training rows depend on; kept if rows can join or leave
-        self._reference_held: Any = None
-        learned_from = X if reference is None else reference
-        placed = self.fit_without_labels(learned_from.copy() if self._gets_a_copy else learned_from)
-        if reference is not None:
-            self._reference_held = self.hold(self.place(reference) if placed is None else placed)
-            placed = self._placed = self.place(X)
-        self._held: Any = None if placed is None else self.hold(placed)
-        self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
-        self._fit_with_labels(self.label_codes_)
-        self._list_assumptions()
+        with all_or_nothing(self):
+            X, reference = self._read_training_rows(X, y, unlabeled, reference)
+            self.precision_, self._clip = int(self.precision), self.clip
+            self._placed: Any = None  # what the votes of training rows depend on; kept if rows can join or leave
+            self._reference_held: Any = None
+            learned_from = X if reference is None else reference
+            placed = self.fit_without_labels(learned_from.copy() if self._gets_a_copy else learned_from)
+            if reference is not None:
+                self._reference_held = self.hold(self.place(reference) if placed is None else placed)
+                placed = self._placed = self.place(X)
+            self._held: Any = None if placed is None else self.hold(placed)
+            self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
+            self._fit_with_labels(self.label_codes_)
+            self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
         return self
-
-    def _list_assumptions(self) -> None:
-        self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
 
     def _vote_too(self, rows: Floats) -> None:
         self._place_again(np.concatenate([self._placed, self.place(rows)]))
@@ -341,7 +339,6 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def _place_again(self, placed: NDArray[Any]) -> None:
         self._placed, self._held = placed, self.hold(placed)
         self._fit_with_labels(self.label_codes_)
-        self._list_assumptions()
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts lowest.

@@ -23,8 +23,8 @@ from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
-from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, parts_of
-from flipproof.learners.row_by_row import row_tiles
+from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, name_of, parts_of
+from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
 from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
@@ -112,10 +112,31 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "depend on other rows: it cannot be used with reference=... Use a step that transforms each row "
                     "separately."
                 )
+            self._reference_types = number_types(reference)
+            reference = with_number_types(reference, self._reference_types)
             self._fit_features(reference)
             rows = self._rows_in_geometry(reference, least=2)
-        self._reference_width, self._reference_type = rows.shape[1], getattr(reference, "dtype", None)
+            self._refuse_features_of_company(reference, rows)
+        self._reference_width = rows.shape[1]
         return np.asarray(rows)
+
+    def _refuse_features_of_company(self, reference: Any, rows: Floats) -> None:
+        """Refuse a features step that gives a row of the reference other features if other rows are beside it.
+
+        No test can prove that a step transforms each row separately. This one finds steps that subtract a mean of
+        what they are given, iterate until all rows have converged, or draw a random number for each row.
+        """
+        if not (hasattr(reference, "shape") or isinstance(reference, (list, tuple))):
+            return  # cannot be split into rows
+        half = np.arange((min(len(rows), TILE_ROWS) + 1) // 2)
+        for numbers in (half, np.array([len(rows) - 1])):
+            in_other_company = self._rows_in_geometry(rows_at(reference, numbers))
+            if not np.array_equal(in_other_company, rows[numbers]):
+                raise ValueError(
+                    f"The features step {type(self.features).__name__} gives a row other features if other rows are "
+                    "transformed with it: it cannot be used with reference=... Use a step that transforms each row "
+                    "separately."
+                )
 
     def _rows_in_geometry(self, X: Any, least: int = 0) -> Floats:
         """Return the features of rows, each computed independently of all others (M12).
@@ -129,9 +150,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         validate_data(self, X, skip_check_array=True, reset=False)
         if n_rows == 0:
             return np.empty((0, self._reference_width))
-        kind = getattr(self, "_reference_type", None)
-        if isinstance(X, np.ndarray) and isinstance(kind, np.dtype) and {X.dtype.kind, kind.kind} <= set("fiu"):
-            X = X.astype(kind)
+        X = with_number_types(X, self._reference_types)
         return on_one_thread(lambda: self._transformed_in_tiles(X)).astype(np.float64)
 
     def test_features(self, X: Any) -> Floats:
@@ -185,13 +204,18 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
         if self.n_reference_ is not None:
             found.append(Assumption("reference-fixed", {"n_reference": self.n_reference_}))
+            found += self._shared_with_reference()
+            if self.features is not None:
+                found.append(Assumption("features-separately", {"step": name_of(self.features)}))
         if self.n_labels_ < self.n_rows_:
             n_unlabelled = self.n_rows_ - self.n_labels_
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
-        n_shared = 0 if self.n_reference_ is None else self._rows_in_reference()
-        if n_shared:
-            found.append(Assumption("reference-shared", {"n_shared": n_shared, "n_rows": self.n_rows_}))
         return found
+
+    def _shared_with_reference(self) -> list[Assumption]:
+        """Return the assumption about training rows that are also in the reference, if there are any."""
+        n_shared = self._rows_in_reference()
+        return [Assumption("reference-shared", {"n_shared": n_shared, "n_rows": self.n_rows_})] if n_shared else []
 
     def _rows_in_reference(self) -> int:
         """Return how many training rows have the features of a row of the reference."""
@@ -212,8 +236,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
 
 @contextmanager
-def _all_or_nothing(learner: Any) -> Iterator[None]:
-    """Restore the attributes of a learner if an update fails, so that labels and votes always belong together."""
+def all_or_nothing(learner: Any) -> Iterator[None]:
+    """Restore the attributes of a learner if a fit or an update fails: votes, labels and geometry belong together."""
     before = dict(vars(learner))
     try:
         yield
@@ -336,11 +360,12 @@ class LabelsInMemory(CertifiedClassifier):
         self._refuse_unless_in_memory(X, "training rows")
         rows, labels = self._rows_in_geometry(X), self._labels_of(X, y)
         _, codes = encode_labels(labels, self.classes_)
-        with _all_or_nothing(self):
+        with all_or_nothing(self):
             self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
             all_codes = np.concatenate([self.label_codes_, codes])
             self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool))
             self._vote_too(rows)
+            self._count_shared_again()
         return self
 
     @_NeedsReference
@@ -363,10 +388,11 @@ class LabelsInMemory(CertifiedClassifier):
         gone = _rows_to_forget(rows, self.n_rows_)
         shared = gone[rows_found(self._row_hashes[gone], self._reference_hashes)]
         kept = np.delete(np.arange(self.n_rows_), gone)
-        with _all_or_nothing(self):
+        with all_or_nothing(self):
             self._row_hashes = self._row_hashes[kept]
             self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept])
             self._vote_only(kept)
+            self._count_shared_again()
         if len(shared):
             named = ", ".join(map(str, shared[:MOST_NAMED].tolist())) + ", ..." * (len(shared) > MOST_NAMED)
             warnings.warn(
@@ -377,6 +403,14 @@ class LabelsInMemory(CertifiedClassifier):
                 stacklevel=2,
             )
         return self
+
+    def _count_shared_again(self) -> None:
+        """Update the one assumption that depends on training rows; all others are those of the fit."""
+        found: list[Assumption] = []
+        for one in self.assumptions_:
+            found += [one] if one.code != "reference-shared" else []
+            found += self._shared_with_reference() if one.code == "reference-fixed" else []
+        self.assumptions_ = tuple(found)
 
     def _vote_too(self, rows: Floats) -> None:
         """Let more rows vote, given by their features; their labels are kept already."""

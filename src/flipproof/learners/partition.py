@@ -36,7 +36,7 @@ from flipproof.learners.base_learners import (
     check_reproducible,
     fit_base_learners,
 )
-from flipproof.learners.certified import LabelsInMemory, assumptions_about_rows
+from flipproof.learners.certified import LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.clones import assumptions_about, own_clone
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
 
@@ -185,6 +185,11 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         -------
         self
         """
+        with all_or_nothing(self):
+            self._learn(X, y, reference)
+        return self
+
+    def _learn(self, X: Any, y: Any, reference: Any) -> None:
         # on one core, since the last bits of features decide the partition of a row
         rows, _ = on_one_core(lambda: self._read_training_rows(X, y, reference=reference))
         self._frozen_rows: Floats | None = None  # kept if rows can join or leave
@@ -195,7 +200,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             self._base_learner = own_clone(self._base_learner)
             self.estimators_: list[Any] = [None] * int(self.n_partitions)
             self._assign(rows, list(range(len(self.estimators_))))
-        return self
+            self._list_assumptions(n_alike=0)
 
     def _base(self) -> tuple[Any, str]:
         """Return the base learner and the name by which assumptions refer to it."""
@@ -234,7 +239,6 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         for number, model in zip(changed, fitted, strict=True):
             self.estimators_[number] = model
         check_reproducible(self._base_learner, self._frozen_rows, labels, members, self.estimators_, changed)
-        self._list_assumptions(n_alike=0)
 
     def _members(self, wanted: list[int]) -> list[Integers]:
         """Return the rows of the wanted partitions, by content; those of others are left out."""

@@ -55,6 +55,12 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
             f"Certificates against changed features are impossible after the pipeline's steps {named}, which were "
             f"fitted to the features that may be changed. {STEP_REMEDIES[learner.step_remedy]}"
         )
+    if steps and isinstance(adversary, Adversary) and adversary.changes_rows:
+        named = ", ".join(f"{name!r} ({name_of(step)})" for name, step in steps)
+        raise ValueError(
+            f"Certificates against changed rows are impossible after the pipeline's steps {named}, which saw all "
+            "training rows. Pass them to the learner as features=... to have them fitted to the reference."
+        )
     transformed = model[:-1].transform(X) if len(model) > 1 else X
     certificates = certify(model[-1], transformed, method, adversary)
     found = [one for name, step in steps for one in assumptions_about(step, f"pipeline's step {name!r}")]

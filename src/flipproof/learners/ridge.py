@@ -143,6 +143,7 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     def fit_without_labels(self, X: Floats) -> NDArray[np.float32]:
         """Decompose the features, and return the basis: the coordinates of these rows."""
         self._whitening, basis = whiten(X, center=bool(self.fit_intercept))
+        self._regularization = self.regularization  # as fitted; set_params may change it before the next fit
         if self.n_reference_ is not None:
             refuse_rules_of_all_rows(self._whitening, len(self.classes_), self.regularization)
         return basis
@@ -154,7 +155,7 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     def _fit_with_labels(self, codes: Integers) -> None:
         """Sum the basis over each class, for fast predictions, and compute lambda."""
         labels = LabelSums.of(self._held, codes, len(self.classes_))
-        self._rule = ridge_rule(self._whitening, labels, self.regularization, self.noise_, self.precision_)
+        self._rule = ridge_rule(self._whitening, labels, self._regularization, self.noise_, self.precision_)
         self.regularization_ = self._whitening.in_feature_units(self._rule.regularization)
 
     def label_free_votes(self, Z: Floats, held: NDArray[np.float32]) -> ProductVotes:

@@ -29,16 +29,89 @@ def row_tiles(X: Any) -> Iterator[tuple[Any, int]]:
         return
     for start in range(0, n_rows, TILE_ROWS):
         numbers = np.minimum(np.arange(start, start + TILE_ROWS), n_rows - 1)
-        yield _rows_at(X, numbers), min(TILE_ROWS, n_rows - start)
+        yield rows_at(X, numbers), min(TILE_ROWS, n_rows - start)
 
 
-def _rows_at(X: Any, numbers: Integers) -> Any:
+def rows_at(X: Any, numbers: Integers) -> Any:
+    """Return the rows with these numbers."""
+    if issparse(X):
+        X = X.tocsr()
     if isinstance(X, (list, tuple)):
         return [X[number] for number in numbers]
     if hasattr(X, "iloc"):  # pandas
         return X.iloc[numbers]
     is_arrow = hasattr(X, "take") and not isinstance(X, np.ndarray)
     return X.take(numbers) if is_arrow else X[numbers]
+
+
+def number_types(X: Any) -> Any:
+    """Return the type of the numbers in rows; for data frames by column. Anything but numbers is left out."""
+    if _is_frame(X):
+        kinds = zip(X.columns, X.dtypes, strict=True)
+        return {name: kind for name, kind in kinds if _holds_numbers(kind)}
+    if isinstance(X, (list, tuple)):
+        return None if _as_numbers(X) is None else np.dtype(np.float64)
+    kind = getattr(X, "dtype", None)
+    return kind if _holds_numbers(kind) else None
+
+
+def with_number_types(X: Any, types: Any) -> Any:
+    """Convert the numbers in rows to the types of the reference, so that no row decides on the type of others.
+
+    Lists of numbers become arrays: a step that gets a list would find a type for it. Numbers that the integers of the
+    reference cannot represent are refused.
+    """
+    if isinstance(X, (list, tuple)):
+        numbers = _as_numbers(X)
+        X = X if numbers is None else numbers
+    own = number_types(X)
+    if not isinstance(own, dict) and isinstance(types, dict) and len(set(types.values())) == 1:
+        types = next(iter(types.values()))  # an array, where the reference is a frame of a single type
+    if isinstance(own, dict):
+        wanted = {name: types.get(name) if isinstance(types, dict) else types for name in own}
+        other = {name: kind for name, kind in wanted.items() if kind is not None and kind != own[name]}
+        if not other:
+            return X
+        converted = X.cast(other, strict=False) if hasattr(X, "cast") else X.astype(other)
+        for name, kind in other.items():
+            _refuse_unless_equal(converted[name].to_numpy(), X[name].to_numpy(), kind)
+        return converted
+    if own is None or types is None or isinstance(types, dict) or own == types:
+        return X
+    with np.errstate(invalid="ignore"):
+        converted = X.astype(types)
+    _refuse_unless_equal(converted.data if issparse(X) else converted, X.data if issparse(X) else X, types)
+    return converted
+
+
+def _refuse_unless_equal(converted: Any, given: Any, kind: Any) -> None:
+    is_integer = kind.kind in "iu" if isinstance(kind, np.dtype) else kind.is_integer()
+    if is_integer and not np.array_equal(converted, given):
+        raise ValueError(
+            f"The reference contains numbers of type {kind}, but some rows contain numbers that this type cannot "
+            "represent: convert the reference to floats, for example by reference.astype(float)."
+        )
+
+
+def _is_frame(X: Any) -> bool:
+    """Tell whether this is a data frame of pandas or polars."""
+    return hasattr(X, "dtypes") and hasattr(X, "columns")
+
+
+def _holds_numbers(kind: Any) -> bool:
+    if isinstance(kind, np.dtype):
+        return kind.kind in "fiu"
+    is_numeric = getattr(kind, "is_numeric", None)
+    return callable(is_numeric) and bool(is_numeric())
+
+
+def _as_numbers(X: Any) -> Floats | None:
+    """Return a list of rows of numbers as a matrix; None for lists of anything else."""
+    try:
+        array = np.asarray(X)
+    except ValueError:  # rows of different lengths
+        return None
+    return array.astype(np.float64) if array.ndim == 2 and array.dtype.kind in "fiu" else None
 
 
 def votes_row_by_row(

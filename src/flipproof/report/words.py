@@ -46,7 +46,7 @@ VOIDS = {
 LIMITS = ("trusted-labels", "changes-allowed", "annotators", "trusted-rows", "sources")
 
 #: Assumptions about the reference.
-ABOUT_REFERENCE = ("reference-fixed", "columns-encoded-by-reference", "reference-shared")
+ABOUT_REFERENCE = ("reference-fixed", "columns-encoded-by-reference", "reference-shared", "features-separately")
 
 #: What an adversary who changes rows does, and what is done to the rows.
 ROW_CHANGES = {
