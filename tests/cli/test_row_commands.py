@@ -190,7 +190,7 @@ def test_attacks_by_sources_and_trusted_rows(files, tmp_path, capfd):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--learner", "neighbors"], "--learner neighbors: there is no attack by rows on it yet"),
+        (["--learner", "neighbors"], "--learner neighbors: this command has no attack by rows on it"),
         (["--learner", "partition"], "'partition' is not one of"),
         (["--allow", "ham:spam"], "--allow cannot be combined"),
         (["--row", "nobody"], "no test row 'nobody'"),

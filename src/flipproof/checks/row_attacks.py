@@ -66,7 +66,7 @@ class Attack:
 def check_row_attacks(trial: Trial) -> None:
     """Fail if rows change the votes of others, or if changed rows within a radius change a prediction.
 
-    A learner that has no `fit(X, y, reference=...)`, or refuses it, is not checked.
+    A learner that has no `fit(X, y, reference=...)`, refuses it, or does not cover changed rows, is not checked.
     """
     problem = trial.problem
     numeric = all(isinstance(one, np.ndarray) and one.dtype.kind in "fiu" for one in (problem.X, problem.Z))
@@ -76,6 +76,8 @@ def check_row_attacks(trial: Trial) -> None:
     try:
         model = rows.fit(Attack())
     except ValueError:
+        return
+    if not getattr(model, "covers_rows", True):
         return
     if getattr(trial.estimator, "rows_vote_separately", True) and callable(getattr(model, "vote_weights", None)):
         rows.check_votes()

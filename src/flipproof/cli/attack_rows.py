@@ -26,7 +26,7 @@ def check_attackable_by_rows(learner: str) -> None:
     if not getattr(getattr(flipproof, LEARNERS[learner]), "rows_vote_separately", False):
         raise InputError(
             Parameter("learner", learner),
-            ": there is no attack by rows on it yet, because its votes depend on other training rows. Use another "
+            ": this command has no attack by rows on it, because its votes depend on other training rows. Use another "
             "learner, or omit ",
             Parameter("changes"),
             ".",
