@@ -108,8 +108,8 @@ COMPONENTS, WHITENED = PCA(50, random_state=0), PCA(50, whiten=True, random_stat
 SCALED = StandardScaler()
 
 
-def k_means(k):
-    return KMeans(k, n_init=1, random_state=0)
+def k_means(k, n_init=1):
+    return KMeans(k, n_init=n_init, random_state=0)
 
 
 CASES = {
@@ -121,7 +121,9 @@ CASES = {
         {
             **ridges(features=COMPONENTS),
             "neighbours, 2,000": CertifiedNeighborsClassifier(2000, features=COMPONENTS),
-            "clusters, 2, joint vote": CertifiedClusterClassifier(k_means(2), vote="joint", features=WHITENED),
+            "clusters, 2, joint vote": CertifiedClusterClassifier(
+                k_means(2, n_init=10), vote="joint", features=WHITENED
+            ),
         },
     ),
     "mnist": Case(

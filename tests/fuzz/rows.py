@@ -31,6 +31,11 @@ MOST_CHANGES = 300
 
 
 @dataclass(frozen=True)
+
+#: What the error of a base learner says that cannot be fitted to some rows, for example numbers that are too large.
+REFUSES_ROWS = "could not be fitted to partition"
+
+
 class RowProblem:
     """A learner, its training rows, a reference, test rows, and an adversary who changes rows."""
 
@@ -144,6 +149,9 @@ class RowJudge:
             try:
                 self.judge()
             except Exception as error:
+                if REFUSES_ROWS in str(error):  # certificates of partitions assume that base learners accept all rows
+                    self.refused = str(error)[:60]
+                    return self
                 self.found(
                     "exception",
                     f"{type(error).__name__}: {error}",
