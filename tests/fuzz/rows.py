@@ -29,13 +29,11 @@ N_ATTACKS = 12
 #: Attacks with more changes are not tried.
 MOST_CHANGES = 300
 
-
-@dataclass(frozen=True)
-
 #: What the error of a base learner says that cannot be fitted to some rows, for example numbers that are too large.
 REFUSES_ROWS = "could not be fitted to partition"
 
 
+@dataclass(frozen=True)
 class RowProblem:
     """A learner, its training rows, a reference, test rows, and an adversary who changes rows."""
 
