@@ -29,8 +29,9 @@ N_ATTACKS = 12
 #: Attacks with more changes are not tried.
 MOST_CHANGES = 300
 
-#: What the error of a base learner says that cannot be fitted to some rows, for example numbers that are too large.
-REFUSES_ROWS = "could not be fitted to partition"
+#: What errors say about added rows that a fit refuses: a base learner cannot be fitted to them, or the type of the
+#: reference cannot represent their numbers.
+REFUSED_ROWS = ("could not be fitted to partition", "this type cannot represent")
 
 
 @dataclass(frozen=True)
@@ -147,7 +148,7 @@ class RowJudge:
             try:
                 self.judge()
             except Exception as error:
-                if REFUSES_ROWS in str(error):  # certificates of partitions assume that base learners accept all rows
+                if any(one in str(error) for one in REFUSED_ROWS):  # then there is no prediction that could be wrong
                     self.refused = str(error)[:60]
                     return self
                 self.found(
