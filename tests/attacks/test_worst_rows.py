@@ -10,6 +10,7 @@ from sklearn.decomposition import PCA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
+from tiers import mostly_slow
 
 from flipproof import (
     Adversary,
@@ -211,7 +212,7 @@ def test_an_interrupt_returns_what_was_found(monkeypatch):
 
 @pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
-@pytest.mark.parametrize("k", [1, 4, 9])
+@pytest.mark.parametrize("k", mostly_slow([1, 4, 9], fast=(1,)))
 def test_the_attack_on_neighbours_attains_the_radius(k, metric, changes):
     rng = np.random.default_rng(k)
     for seed in range(4):

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from tiers import mostly_slow
 
 from flipproof import Adversary, CertifiedNeighborsClassifier
 from flipproof.core.contents import row_hashes
@@ -56,8 +57,8 @@ PLACES = {
 
 
 @pytest.mark.parametrize("changes", ROW_CHANGES)
-@pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("n_classes", mostly_slow([2, 3], fast=(0,)))
+@pytest.mark.parametrize("metric", mostly_slow(["euclidean", "cosine"], fast=(0,)))
 def test_every_row_attack_by_refits(metric, n_classes, changes):
     rng = np.random.default_rng(10 * n_classes + len(metric))
     places, found = PLACES[metric], 0
@@ -95,7 +96,7 @@ EXTREMES = (1e150, -1e150, 1e-150, 1e308, -1.7e308, 5e-324, -1e-310, 0.0)
 
 
 @pytest.mark.filterwarnings("ignore:invalid value encountered in reduce")  # scikit-learn sums all numbers
-@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("metric", mostly_slow(["euclidean", "cosine"], fast=(0,)))
 @pytest.mark.parametrize("changes", ["rows", "insertions"])
 def test_no_added_rows_of_any_size_change_a_prediction_within_the_radius(metric, changes):
     rng = np.random.default_rng(3)

@@ -13,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import FunctionTransformer, MinMaxScaler, Normalizer, StandardScaler
 from sklearn.random_projection import GaussianRandomProjection
+from tiers import mostly_slow
 
 from flipproof import (
     Adversary,
@@ -76,7 +77,7 @@ STEPS = {
 }
 
 each_learner = pytest.mark.parametrize("name", LEARNERS)
-each_step = pytest.mark.parametrize("step", STEPS)
+each_step = pytest.mark.parametrize("step", mostly_slow(STEPS, fast=(0, 1)))
 
 
 def problem(seed=0, n=60, n_reference=40):
