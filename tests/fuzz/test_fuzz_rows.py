@@ -23,7 +23,7 @@ def test_no_attack_on_rows_beats_a_certificate_with_fixed_seeds(chunk):
     assert not findings, findings[0][-1]
     assert counts["refits"] > 300
     for learner in ("ridge", "kernel", "forest", "cluster", "own"):
-        assert counts[learner, "judged"] >= 3
+        assert counts[learner, "judged"] >= 2
 
 
 def test_no_attack_on_rows_beats_a_certificate_with_fresh_seeds(fuzz_minutes):
