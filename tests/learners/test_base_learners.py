@@ -65,8 +65,8 @@ RANDOM = {
 
 def votes(base, n_jobs=None):
     model = CertifiedPartitionClassifier(base, 4, classes=[0, 1], n_jobs=n_jobs).fit(X, Y)
-    votes = model._votes(Z)
-    np.testing.assert_array_equal(model._votes(Z[::-1])[::-1], votes)
+    votes = model.partition_votes(Z)
+    np.testing.assert_array_equal(model.partition_votes(Z[::-1])[::-1], votes)
     return votes
 
 

@@ -401,10 +401,10 @@ def test_batches_threads_and_jobs_do_not_change_a_vote(name, K):
     for threads, n_jobs in ((1, None), (2, None), (1, 2)) if name == "forest" and K == 3 else ((1, None), (2, None)):
         with threadpool_limits(limits=threads):
             model = CertifiedPartitionClassifier(FOR_BITS[name], 3, n_jobs=n_jobs).fit(X, y)
-            results.append(model._votes(Z))
+            results.append(model.partition_votes(Z))
     np.testing.assert_array_equal(results[1], results[0])
     np.testing.assert_array_equal(results[-1], results[0])
-    alone = np.vstack([model._votes(Z[i : i + 1]) for i in range(len(Z))])
+    alone = np.vstack([model.partition_votes(Z[i : i + 1]) for i in range(len(Z))])
     np.testing.assert_array_equal(alone, results[0])
     plain = np.stack([[base.predict(row[None])[0] for base in model.estimators_] for row in Z])
     np.testing.assert_array_equal(plain, results[0])
@@ -431,8 +431,8 @@ def test_rows_on_the_decision_boundary_get_the_same_vote_in_any_batch(K, scaled)
     at_once = model.estimators_[0].predict(Z)
     alone = np.concatenate([model.estimators_[0].predict(Z[i : i + 1]) for i in range(len(Z))])
     assert np.any(at_once != alone)  # the danger is real
-    np.testing.assert_array_equal(model._votes(Z)[:, 0], alone)
-    np.testing.assert_array_equal(model._votes(Z[7:9])[:, 0], alone[7:9])
+    np.testing.assert_array_equal(model.partition_votes(Z)[:, 0], alone)
+    np.testing.assert_array_equal(model.partition_votes(Z[7:9])[:, 0], alone[7:9])
 
 
 class Spy(ClassifierMixin, BaseEstimator):

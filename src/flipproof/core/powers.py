@@ -147,3 +147,10 @@ class Scope:
         largest_first = np.sort(self.group_sizes)[::-1]
         within: Integers = np.searchsorted(np.cumsum(largest_first), n_labels, side="right").astype(np.int64)
         return within
+
+    def rows_of_groups(self, n_groups: Integers) -> Integers:
+        """Return how many changeable labels or rows any `n_groups` groups have at most; without groups, one each."""
+        if self.group_sizes is None:
+            return n_groups
+        largest_first = np.concatenate([[0], np.cumsum(np.sort(self.group_sizes)[::-1])])
+        return np.asarray(largest_first[np.minimum(n_groups, len(self.group_sizes))], dtype=np.int64)

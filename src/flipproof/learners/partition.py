@@ -273,12 +273,12 @@ class CertifiedPartitionClassifier(LabelsInMemory):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that most base learners predict; ties go to the class that sorts lowest."""
-        winner = winners(self._counted(self._votes(self.test_features(X))))
+        winner = winners(self._counted(self.partition_votes(self.test_features(X))))
         return np.asarray(self.classes_[winner])
 
     def decision_function(self, X: Any) -> Floats:
         """Return the share of base learners that predict each class, shape (m, K); with two classes the difference."""
-        shares = self._counted(self._votes(self.test_features(X))) / len(self.estimators_)
+        shares = self._counted(self.partition_votes(self.test_features(X))) / len(self.estimators_)
         return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
 
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
@@ -301,7 +301,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         check_parameter(type(self).__name__, "method", method, ONLY_METHOD)
         Z = self.test_features(X)
         powers = self.powers(adversary)
-        votes = self._votes(Z)
+        votes = self.partition_votes(Z)
         changes_labels = powers.changes == "labels"
         found = self._certify_labels(votes, powers) if changes_labels else self._certify_rows(votes, powers)
         if powers.groups is not None:
@@ -330,7 +330,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             adversary=adversary,
         )
 
-    def _votes(self, Z: Floats) -> NDArray[Any]:
+    def partition_votes(self, Z: Floats) -> NDArray[Any]:
         """Return the class code that each base learner predicts, shape (m, n_partitions), in one or two bytes each.
 
         An empty partition votes for nobody: its code is the number of classes.

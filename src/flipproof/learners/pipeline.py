@@ -70,19 +70,30 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     return _also_assuming(certificates, *found)
 
 
+def learner_and_rows(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the learner that predicts, and test rows as it gets them: after the steps of a Pipeline."""
+    while model is not (inner := _unwrapped(model)):
+        X = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
+        model = inner
+    return model, X
+
+
 def learner_in(model: Any) -> Any:
     """Return the learner that predicts: the last step of a Pipeline, the best estimator of a search."""
-    while True:
-        if isinstance(model, Pipeline):
-            model = model[-1]
-        elif _is_search(model):
-            if not hasattr(model, "best_estimator_"):
-                raise ValueError(
-                    f"{type(model).__name__} has no best_estimator_ to certify: fit it first, with refit=True."
-                )
-            model = model.best_estimator_
-        else:
-            return model
+    while model is not (inner := _unwrapped(model)):
+        model = inner
+    return model
+
+
+def _unwrapped(model: Any) -> Any:
+    """Return the last step of a Pipeline, the best estimator of a search, any other model as it is."""
+    if isinstance(model, Pipeline):
+        return model[-1]
+    if not _is_search(model):
+        return model
+    if not hasattr(model, "best_estimator_"):
+        raise ValueError(f"{type(model).__name__} has no best_estimator_ to certify: fit it first, with refit=True.")
+    return model.best_estimator_
 
 
 def _is_search(model: Any) -> bool:

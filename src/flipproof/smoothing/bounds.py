@@ -98,6 +98,8 @@ class VoteBounds:
         Log of an upper bound on the vote of any one other class.
     margin : floats of shape (m,)
         The winner's lead over the rival in the estimation sample, as a share of it; negative if the rival is ahead.
+    split : booleans of shape (m,)
+        Whether half of alpha was spent on bounds for single rivals.
     """
 
     winner: Integers
@@ -105,6 +107,7 @@ class VoteBounds:
     log_failure: Floats
     log_rival: Floats
     margin: Floats
+    split: np.ndarray
 
     @property
     def decided(self) -> np.ndarray:
@@ -143,6 +146,7 @@ def bound_votes(selection: Integers, estimation: Integers, alpha: float) -> Vote
         log_failure=log_failure,
         log_rival=np.minimum(log_failure, log_rival),
         margin=(estimation[rows, winner] - estimation[rows, rival]) / n_samples,
+        split=split,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -289,7 +290,8 @@ class SmoothedClassifier(LabelsInMemory):
         n_statements = max(n_rows, 1) if self.confidence_over == "batch" else 1
         alpha = error_rate(self.confidence, n_statements, name)
         selection, estimation = self._votes(Z, self._n_samples, self._reach(guarantee, n_statements))
-        return self._certificates(bound_votes(selection, estimation, alpha), guarantee, adversary, powers)
+        found = self._certificates(bound_votes(selection, estimation, alpha), guarantee, adversary, powers)
+        return replace(found, selection=selection, estimation=estimation, alpha=alpha)
 
     def test_features(self, X: Any) -> Any:
         """Return test rows as the models that vote on them get them: checked, and as floats if the noise needs them."""
@@ -335,6 +337,7 @@ class SmoothedClassifier(LabelsInMemory):
             n_select=self._n_select,
             n_samples=self._n_samples,
             measure=self.noise_,
+            split=found.split,
         )
 
     def _selection(self, X: Any) -> Integers:

@@ -15,7 +15,7 @@ from flipproof.certificates import Certificates
 from flipproof.core.guarantees import budget_over_rivals
 from flipproof.core.noise import JointNoise, LabelFlip, Measure, divergence_upper
 from flipproof.core.powers import Powers
-from flipproof.core.rounding import Floats, above, below
+from flipproof.core.rounding import Floats, Integers, above, below
 from flipproof.smoothing.bounds import VoteBounds, feature_radius, largest_certifiable, radius_unit
 
 #: What may be changed, by the unit of the radius.
@@ -99,6 +99,12 @@ class SmoothedCertificates(Certificates):
         Sizes of the selection sample and of the estimation sample.
     measure : Measure
         The noise.
+    selection, estimation : integers of shape (m, K)
+        Votes of the models of both samples for each class.
+    alpha : float
+        The probability of error that is allowed for each statement.
+    split : booleans of shape (m,)
+        Whether half of `alpha` was spent on bounds for single rivals.
     """
 
     log_rival: Floats = field(default_factory=lambda: np.zeros(0))
@@ -108,6 +114,10 @@ class SmoothedCertificates(Certificates):
     n_select: int = 0
     n_samples: int = 0
     measure: Measure | None = None
+    selection: Integers = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    estimation: Integers = field(default_factory=lambda: np.zeros((0, 0), dtype=np.int64))
+    alpha: float = np.nan
+    split: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, dtype=bool))
 
     @property
     def divergence_budget(self) -> Floats:

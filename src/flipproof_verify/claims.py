@@ -1,0 +1,110 @@
+"""The claims of a file, and the checks that all rules share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof_verify.container import ProofFile, UnreadableFileError
+from flipproof_verify.verdicts import Findings
+
+Integers = NDArray[np.int64]
+
+
+class Attack(Protocol):
+    """What an adversary can do to the prediction of one test row."""
+
+    def wins(self, rival: int, n_changes: int | None) -> bool | None:
+        """Tell whether the rival wins after `n_changes` changes (None: any number); None if that is not decided."""
+
+
+@dataclass(frozen=True)
+class Claims:
+    """What a file claims about its test rows, in class codes."""
+
+    prediction: Integers
+    rival: Integers
+    radius: NDArray[np.int64] | NDArray[np.float64]
+    unlimited: NDArray[np.bool_]
+    abstained: NDArray[np.bool_]
+    margin: NDArray[np.float64]
+    n_classes: int
+
+    @classmethod
+    def of(cls, file: ProofFile) -> Claims:
+        """Read and check the tensors of the claims."""
+        m, n_classes = file.document["n_test"], len(file.document["classes"])
+        radius = file.tensor("claim.radius", "f" if file.document["unit"] in ("l2", "divergence") else "i", (m,))
+        claims = cls(
+            prediction=file.codes("claim.prediction", (m,), n_classes),
+            rival=file.codes("claim.rival", (m,), n_classes),
+            radius=np.asarray(radius),
+            unlimited=file.flags("claim.unlimited", (m,)),
+            abstained=file.flags("claim.abstained", (m,)),
+            margin=np.asarray(file.tensor("claim.margin", "f", (m,))),
+            n_classes=n_classes,
+        )
+        if not (claims.radius >= 0).all():
+            raise UnreadableFileError("tensor-values", "A radius is negative, or not a number.")
+        if (claims.rival == claims.prediction).any():
+            raise UnreadableFileError("tensor-values", "A rival class is the predicted class.")
+        return claims
+
+    def check_reach(self, n_touchable: int, can_add: bool, found: Findings) -> None:
+        """Check that no radius exceeds what can be changed."""
+        if not can_add:
+            found.refute(found.rows[self.radius[found.rows] > n_touchable], "radius")
+
+    def check_scores(
+        self, rows: Integers, scores: Integers, found: Findings, exponents: Integers | None = None
+    ) -> Integers:
+        """Check predictions and margins by integer scores, and return the leads over all classes."""
+        at, winner, rival = np.arange(len(rows)), self.prediction[rows], self.rival[rows]
+        found.refute(rows[np.argmax(scores, axis=1) != winner], "prediction")
+        margin = (scores[at, winner] - scores[at, rival]).astype(np.float64)
+        if exponents is not None:
+            margin = scaled(margin, -np.asarray(exponents))
+        found.refute(rows[margin != self.margin[rows]], "margin")
+        sorts_after = np.arange(self.n_classes) > winner[:, None]
+        return np.asarray(scores[at, winner][:, None] - scores + sorts_after)
+
+    def check_radius(self, row: int, attack: Attack, found: Findings) -> None:
+        """Check that no rival wins within the radius."""
+        radius = None if self.unlimited[row] else int(self.radius[row])
+        for rival in range(self.n_classes):
+            if rival != self.prediction[row]:
+                wins = attack.wins(rival, radius)
+                if wins is None:  # only lists of nearest rows can be too short
+                    found.doubt([row], "depth")
+                else:
+                    found.expect(row, not wins, "unlimited" if radius is None else "radius")
+
+    def check_exact_row(self, row: int, attack: Attack, found: Findings) -> None:
+        """Check a radius, and that no other class wins with fewer changes than the rival class."""
+        self.check_radius(row, attack, found)
+        if self.unlimited[row]:
+            return
+        rival, radius = int(self.rival[row]), int(self.radius[row])
+        if attack.wins(rival, radius + 1):
+            return  # together with the radius, which holds for every rival, this is what is claimed
+        others = [one for one in range(self.n_classes) if one not in (rival, self.prediction[row])]
+        if not attack.wins(rival, None):
+            fewest = None
+        else:
+            low, high = radius + 1, radius + 2  # `low` changes are too few
+            while not attack.wins(rival, high):
+                low, high = high, 2 * high
+            while high - low > 1:
+                middle = (low + high) // 2
+                low, high = (low, middle) if attack.wins(rival, middle) else (middle, high)
+            fewest = low
+        found.expect(row, not any(attack.wins(one, fewest) for one in others), "rival")
+
+
+def scaled(x: NDArray[np.float64], exponent: Integers) -> NDArray[np.float64]:
+    """Multiply by a power of two in two halves, so that no intermediate result leaves the range of float64."""
+    half = exponent // 2
+    return np.ldexp(np.ldexp(x, half.astype(np.int32)), (exponent - half).astype(np.int32))

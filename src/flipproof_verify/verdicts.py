@@ -1,0 +1,91 @@
+"""Verdicts about rows and files."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+VERIFIED, REFUTED, INCONCLUSIVE = "VERIFIED", "REFUTED", "INCONCLUSIVE"
+
+#: What each reason means. REFUTED: the claim is false. INCONCLUSIVE: this program cannot decide it.
+REASONS = {
+    "prediction": "the prediction is not the class with the highest score",
+    "rival": "the rival class is not the one that wins with the fewest changes",
+    "radius": "an attack within the radius lets another class win",
+    "unlimited": "the prediction is claimed to be beyond any attack, but is not",
+    "margin": "the margin is not the lead of the prediction over the rival class",
+    "log_failure": "the failure probability is larger than claimed",
+    "abstained": "a row is certified although its votes do not decide it",
+    "precision": "the numbers are too close to decide with this precision",
+    "depth": "the list of nearest rows is too short to decide",
+}
+
+
+class Findings:
+    """The verdict on each checked row; the first reason against a row is kept."""
+
+    def __init__(self, rows: NDArray[np.int64]):
+        self.rows = rows
+        self._reasons: dict[int, tuple[str, str]] = {}
+
+    def refute(self, rows: Iterable[Any], reason: str) -> None:
+        """Say that the claims about some rows are false."""
+        for row in rows:
+            if self._reasons.get(int(row), (INCONCLUSIVE,))[0] != REFUTED:
+                self._reasons[int(row)] = REFUTED, reason
+
+    def doubt(self, rows: Iterable[Any], reason: str) -> None:
+        """Say that the claims about some rows could not be decided."""
+        for row in rows:
+            self._reasons.setdefault(int(row), (INCONCLUSIVE, reason))
+
+    def expect(self, row: int, holds: bool | None, reason: str) -> None:
+        """Record the result of one check: True, False, or None if it could not be decided."""
+        if holds is None:
+            self.doubt([row], "precision")
+        elif not holds:
+            self.refute([row], reason)
+
+    @property
+    def reasons(self) -> dict[int, tuple[str, str]]:
+        """Verdict and reason of the rows that are not verified, by row."""
+        return dict(sorted(self._reasons.items()))
+
+
+@dataclass(frozen=True)
+class Verification:
+    """The result of checking a file.
+
+    Attributes
+    ----------
+    verdict : {"VERIFIED", "REFUTED", "INCONCLUSIVE"}
+        REFUTED if any row is; otherwise INCONCLUSIVE if any row is.
+    n_rows, n_checked : int
+        Number of rows in the file, and of those that were checked.
+    reasons : dict
+        Verdict and reason (a key of `REASONS`) of the rows that are not verified, by row.
+    document : dict
+        The document of the file: method, adversary, assumptions, digests.
+    """
+
+    n_rows: int
+    n_checked: int
+    reasons: dict[int, tuple[str, str]]
+    document: dict[str, Any]
+
+    @property
+    def verdict(self) -> str:
+        """The verdict on the whole file."""
+        found = {verdict for verdict, _ in self.reasons.values()}
+        return REFUTED if REFUTED in found else INCONCLUSIVE if found else VERIFIED
+
+    def __str__(self) -> str:
+        checked = f"{self.n_checked:,} of {self.n_rows:,} rows checked"
+        if not self.reasons:
+            return f"{self.verdict}: {checked}"
+        row, (_, reason) = next(iter((r, w) for r, w in self.reasons.items() if w[0] == self.verdict))
+        return f"{self.verdict}: {checked}, {len(self.reasons):,} not verified; row {row}: {REASONS[reason]}"

@@ -1,0 +1,249 @@
+"""Exact certificates for sums of integer votes: integers only, gains by selection of the largest."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof_verify.claims import Claims
+from flipproof_verify.container import ProofFile, UnreadableFileError
+from flipproof_verify.verdicts import Findings
+
+#: No vote may be as large.
+VOTE_BOUND = 2**24
+
+#: Sums of absolute products below this are exact in float64, in any order.
+EXACT_BOUND = 2.0**53
+
+#: More than any lead.
+ANY_LEAD = 2**62
+
+#: Votes that are held at a time.
+VOTES_AT_A_TIME = 2**22
+
+Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Training:
+    """The training labels, and what the adversary can do to them."""
+
+    label: Integers
+    changeable: NDArray[np.bool_]
+    group: Integers | None
+    transitions: NDArray[np.bool_]
+    changes: str
+
+    @classmethod
+    def of(cls, file: ProofFile) -> Training:
+        """Read and check the tensors about training rows."""
+        n, n_classes = file.document["n_rows"], len(file.document["classes"])
+        group = file.codes("train.group", (n,), max(n, 1)) if "train.group" in file.tensors else None
+        transitions = file.flags("transitions", (n_classes, n_classes))
+        if transitions.diagonal().any():
+            raise UnreadableFileError("transitions", "A label cannot be changed to its own class.")
+        return cls(
+            label=file.codes("train.label", (n,), n_classes),
+            changeable=file.flags("train.changeable", (n,)),
+            group=group,
+            transitions=transitions,
+            changes=file.document["changes"],
+        )
+
+    @property
+    def can_add(self) -> bool:
+        """Whether the number of changes is not limited by the number of rows."""
+        return self.changes in ("rows", "insertions") and self.group is None
+
+    @property
+    def by_sources(self) -> bool:
+        """Whether sources may replace their rows."""
+        return self.changes == "rows" and self.group is not None
+
+    @property
+    def n_touchable(self) -> int:
+        """How many labels, annotators, rows or sources can be changed or removed."""
+        if self.changes == "insertions":
+            return 0
+        free = self.changeable
+        return int(free.sum()) if self.group is None else len(np.unique(self.group[free]))
+
+    def most_in_groups(self, n_groups: int) -> int:
+        """Return how many changeable rows any `n_groups` groups have at most; without groups, each row is one."""
+        if self.group is None:
+            return n_groups
+        sizes = np.sort(np.bincount(self.group[self.changeable]))[::-1]
+        return int(sizes[:n_groups].sum())
+
+
+def vote_blocks(file: ProofFile, wanted: Integers) -> Iterator[tuple[Integers, Floats]]:
+    """Yield runs of the wanted test rows with the votes on them, integers in float64."""
+    n, m = file.document["n_rows"], file.document["n_test"]
+    limit = file.tensor("test.limit", "i", (m,)) if "test.limit" in file.tensors else None
+    at_a_time = max(1, VOTES_AT_A_TIME // max(n, 1))
+    read = {"product": _Product, "dense": _Dense, "sparse": _Sparse}.get(file.document.get("votes", ""))
+    if read is None:
+        raise UnreadableFileError("votes", "The votes must be 'product', 'dense' or 'sparse'.")
+    source = read(file)
+    for start in range(0, len(wanted), at_a_time):
+        rows = wanted[start : start + at_a_time]
+        votes = source.on(rows)
+        largest = np.full(len(rows), VOTE_BOUND - 1) if limit is None else np.asarray(limit[rows])
+        if (largest < 0).any() or (largest >= VOTE_BOUND).any():
+            raise UnreadableFileError("limit", "The largest vote must be from 0 to 2**24 - 1.")
+        if read is _Product:
+            np.clip(votes, -largest[:, None], largest[:, None], out=votes)
+        if votes.size and (np.abs(votes).max(axis=1) > largest).any():
+            raise UnreadableFileError("limit", "A vote exceeds the largest possible one.")
+        yield rows, votes
+
+
+def _check_exact(coefficients: Floats, sizes: Floats) -> None:
+    """Refuse coefficients for which a product with the basis might round: see the specification."""
+    if not np.isfinite(coefficients).all():
+        raise UnreadableFileError("coefficients", "A coefficient is not finite.")
+    mantissa, exponent = np.frexp(coefficients)
+    integers = np.ldexp(np.abs(mantissa), 53).astype(np.int64)
+    lowest = np.bitwise_and(integers, -integers)  # the lowest bit that is set
+    lowest_exponent = exponent - 53 + np.frexp(lowest.astype(np.float64))[1] - 1
+    unit = np.where(coefficients != 0, lowest_exponent, np.iinfo(np.int32).max).min(axis=1, initial=np.iinfo(np.int32).max)
+    with np.errstate(over="ignore"):
+        in_units = np.ldexp(np.abs(coefficients), -np.where(unit < 10**6, unit, 0)[:, None].astype(np.int32))
+        sums = in_units @ sizes
+    if (~(sums < EXACT_BOUND / 2)).any():  # half: the sum itself is rounded
+        raise UnreadableFileError("coefficients", "The products of the votes are not exact in float64.")
+
+
+class _InBlocks:
+    """Votes in blocks of test rows."""
+
+    def __init__(self, file: ProofFile):
+        self._file, self._n = file, file.document["n_rows"]
+        self._ends = np.array(file.document["blocks"], dtype=np.int64)
+
+    def on(self, rows: Integers) -> Floats:
+        votes = np.zeros((len(rows), self._n))
+        block = np.searchsorted(self._ends, rows, side="right")
+        for number in np.unique(block):
+            places = np.flatnonzero(block == number)
+            begin = 0 if number == 0 else int(self._ends[number - 1])
+            self._fill(int(number), int(self._ends[number]) - begin, rows[places] - begin, votes, places)
+        return votes
+
+    def _fill(self, number: int, n_rows: int, rows: Integers, votes: Floats, places: Integers) -> None:
+        raise NotImplementedError
+
+
+class _Product(_InBlocks):
+    def __init__(self, file: ProofFile):
+        super().__init__(file)
+        basis = file.tensor("votes.basis", "i", (self._n, None)).astype(np.float64)
+        self._basis, self._sizes = basis, np.abs(basis).max(axis=0, initial=0.0)
+
+    def _fill(self, number: int, n_rows: int, rows: Integers, votes: Floats, places: Integers) -> None:
+        stored = self._file.tensor(f"votes.coefficients.{number}", "f", (n_rows, self._basis.shape[1]))
+        coefficients = np.asarray(stored[rows])
+        _check_exact(coefficients, self._sizes)
+        votes[places] = np.rint(coefficients @ self._basis.T)
+
+
+class _Dense(_InBlocks):
+    def _fill(self, number: int, n_rows: int, rows: Integers, votes: Floats, places: Integers) -> None:
+        votes[places] = self._file.tensor(f"votes.dense.{number}", "i", (n_rows, self._n))[rows]
+
+
+class _Sparse(_InBlocks):
+    def _fill(self, number: int, n_rows: int, rows: Integers, votes: Floats, places: Integers) -> None:
+        starts = self._file.tensor(f"votes.start.{number}", "i", (n_rows + 1,)).astype(np.int64)
+        columns = self._file.tensor(f"votes.row.{number}", "i", (None,))
+        values = self._file.tensor(f"votes.value.{number}", "i", (len(columns),))
+        if starts[0] != 0 or starts[-1] != len(columns) or (np.diff(starts) < 0).any():
+            raise UnreadableFileError("sparse", "The starts of sparse votes must ascend from 0 to their number.")
+        for row, place in zip(rows, places, strict=True):
+            own = slice(starts[row], starts[row + 1])
+            at = np.asarray(columns[own], dtype=np.int64)
+            if at.size and (at[0] < 0 or at[-1] >= self._n or (np.diff(at) <= 0).any()):
+                raise UnreadableFileError("sparse", "The training rows of sparse votes must ascend, each once.")
+            votes[place, at] = values[own]
+
+
+def check_exact(file: ProofFile, claims: Claims, found: Findings) -> Iterator[int]:
+    """Check exact certificates; yield the number of rows done."""
+    training, m, n_classes = Training.of(file), file.document["n_test"], len(file.document["classes"])
+    offsets = file.tensor("test.offset", "i", (m, n_classes))
+    exponents = file.tensor("test.exponent", "i", (m,))
+    limits = file.tensor("test.limit", "i", (m,)) if training.changes != "labels" else np.zeros(m, dtype=np.int64)
+    belongs = (training.label[:, None] == np.arange(n_classes)).astype(np.float64)
+    claims.check_reach(training.n_touchable, training.can_add, found)
+    for rows, votes in vote_blocks(file, found.rows):
+        scores = (votes @ belongs).astype(np.int64) + offsets[rows]
+        leads = claims.check_scores(rows, scores, found, exponents[rows])
+        for row, of_row, lead in zip(rows, votes, leads, strict=True):
+            winner = int(claims.prediction[row])
+            claims.check_exact_row(int(row), _Attack(of_row, winner, lead, training, int(limits[row])), found)
+        yield len(rows)
+
+
+class _Attack:
+    """What changes of labels or rows do to the margins of one test row."""
+
+    def __init__(self, votes: Floats, winner: int, lead: Integers, training: Training, limit: int):
+        self._votes, self._winner, self._lead = votes, winner, lead
+        self._training, self._limit = training, limit
+        self._by_adding = limit if training.can_add else 0
+        self._gains: dict[int, Floats] = {}
+        self._bounds: dict[int | None, int] = {}
+
+    def wins(self, rival: int, n_changes: int | None) -> bool:
+        """Tell whether the rival wins after some attack with `n_changes` changes; None: any number of them."""
+        if n_changes not in self._bounds:  # for all rivals at once, often enough
+            self._bounds[n_changes] = self._reach(self._largest_gains(), n_changes)
+        if self._bounds[n_changes] < self._lead[rival]:
+            return False
+        if rival not in self._gains:
+            self._gains[rival] = self._gains_against(rival)
+        return self._reach(self._gains[rival], n_changes) >= int(self._lead[rival])
+
+    def _reach(self, gains: Floats, n_changes: int | None) -> int:
+        """Return by how much the changes lower the margin at most."""
+        if n_changes is None:
+            return ANY_LEAD if self._by_adding else int(gains.sum())
+        return _sum_of_largest(gains, n_changes) + n_changes * self._by_adding
+
+    def _largest_gains(self) -> Floats:
+        """Return bounds on the gains against any rival."""
+        sizes = np.abs(self._votes) * (2.0 if self._training.changes == "labels" else 1.0)
+        if self._training.by_sources:
+            sizes = sizes + self._limit
+        return self._per_unit(sizes)
+
+    def _gains_against(self, rival: int) -> Floats:
+        training, votes = self._training, self._votes
+        codes = np.arange(len(training.transitions))
+        worth = (codes == self._winner).astype(np.int64) - (codes == rival)
+        if training.changes == "labels":
+            lowers = worth[:, None] - worth[None, :]  # from the class of the line to the class of the column
+            positive = np.where(training.transitions, lowers, 0).max(axis=1).clip(0)[training.label]
+            negative = np.where(training.transitions, -lowers, 0).max(axis=1).clip(0)[training.label]
+            return self._per_unit(np.where(votes > 0, positive * votes, -negative * votes))
+        losses = votes * worth[training.label]
+        return self._per_unit(losses + self._limit if training.by_sources else np.maximum(losses, 0.0))
+
+    def _per_unit(self, gains: Floats) -> Floats:
+        """Return the gains of the labels or rows that can be changed, added up over groups if there are any."""
+        training = self._training
+        if training.changes == "insertions":
+            return np.zeros(0)
+        gains = np.where(training.changeable, gains, 0.0)
+        return gains if training.group is None else np.bincount(training.group, weights=gains)
+
+
+def _sum_of_largest(values: Floats, count: int) -> int:
+    """Return the sum of the largest values, which are integers."""
+    if count >= len(values):
+        return int(values.sum())
+    return int(np.partition(values, len(values) - count)[len(values) - count :].sum()) if count else 0
