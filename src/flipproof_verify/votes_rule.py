@@ -114,7 +114,7 @@ def _check_exact(coefficients: Floats, sizes: Floats) -> None:
     with np.errstate(over="ignore"):
         in_units = np.ldexp(np.abs(coefficients), -np.where(unit < 10**6, unit, 0)[:, None].astype(np.int32))
         sums = in_units @ sizes
-    if (~(sums < EXACT_BOUND / 2)).any():  # half: the sum itself is rounded
+    if not (sums < EXACT_BOUND).all():  # rounding is monotone: a sum that reaches the bound is not computed below it
         raise UnreadableFileError("coefficients", "The products of the votes are not exact in float64.")
 
 

@@ -30,7 +30,7 @@ from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.partition import CertifiedPartitionClassifier
 from flipproof.learners.pipeline import learner_and_rows
 from flipproof.smoothing.smoothed_certificates import SmoothedCertificates
-from flipproof.values import positions
+from flipproof.values import as_values, positions
 
 FORMAT, VERSION = "flipproof-certificates", 1
 
@@ -149,7 +149,8 @@ def _document(certificates: Certificates, learner: Any, files: dict[str, str]) -
 def _claims(tensors: _Tensors, certificates: Certificates) -> None:
     assert certificates.unlimited is not None
     for name, values in (("prediction", certificates.prediction), ("rival", certificates.rival)):
-        tensors.add(f"claim.{name}", positions(certificates.classes, values)[0], np.int32)
+        codes, _ = positions(as_values(certificates.classes, "The classes"), as_values(values, "Predictions"))
+        tensors.add(f"claim.{name}", codes, np.int32)
     kind = np.int64 if certificates.unit in COUNTED_UNITS else np.float64
     tensors.add("claim.radius", certificates.radius, kind)
     tensors.add("claim.unlimited", certificates.unlimited, np.bool_)
