@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flipproof_verify.claims import Claims
 from flipproof_verify.container import ProofFile, UnreadableFileError, read
@@ -40,7 +41,11 @@ SCOPES = {"labels-only", "features-only", "divergence-only", "rows-changed"}
 
 
 def verify(
-    path: str | os.PathLike[str], rows: Sequence[int] | None = None, progress: Callable[[int], Any] | None = None
+    path: str | os.PathLike[str],
+    rows: Sequence[int] | int | None = None,
+    *,
+    seed: int = 0,
+    progress: Callable[[int, int], Any] | None = None,
 ) -> Verification:
     """Check a certificate file.
 
@@ -48,10 +53,12 @@ def verify(
     ----------
     path : path
         A certificate file of format 1.
-    rows : sequence of int, optional
-        The rows to check. Default: all.
+    rows : sequence of int, or int, optional
+        The rows to check, or how many to draw at random. Default: all.
+    seed : int, default=0
+        Random seed for rows that are drawn.
     progress : callable, optional
-        Called with the number of rows done since the last call.
+        Called with the number of rows done since the last call, and the number of all rows to check.
 
     Returns
     -------
@@ -67,15 +74,23 @@ def verify(
     file = read(path)
     _check_document(file)
     m = file.document["n_test"]
-    chosen = np.arange(m) if rows is None else np.unique(np.asarray(rows, dtype=np.int64))
+    chosen = _chosen(rows, m, seed)
     if chosen.size and (chosen[0] < 0 or chosen[-1] >= m):
         raise ValueError(f"Rows to check must be numbers from 0 to {m - 1}.")
     claims, found = Claims.of(file), Findings(chosen)
     check = CHECKS[file.document["rule"], file.document["method"]]
     for n_done in check(file, claims, found):
         if progress is not None:
-            progress(n_done)
+            progress(n_done, len(chosen))
     return Verification(m, len(chosen), found.reasons, dict(file.document))
+
+
+def _chosen(rows: Sequence[int] | int | None, m: int, seed: int) -> NDArray[np.int64]:
+    if rows is None:
+        return np.arange(m)
+    if isinstance(rows, int):
+        return np.sort(np.random.default_rng(seed).permutation(m)[:rows])
+    return np.unique(np.asarray(rows, dtype=np.int64))
 
 
 def _check_document(file: ProofFile) -> None:

@@ -17,6 +17,7 @@ from flipproof.cli.demo import demo
 from flipproof.cli.options import in_words_of_options
 from flipproof.cli.report import report
 from flipproof.cli.reproduce import reproduce
+from flipproof.cli.verify import verify
 from flipproof.errors import InputError
 
 EXAMPLES = """\b
@@ -50,7 +51,7 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, certify, attack, report, reproduce, completion):
+for _command in (demo, certify, attack, report, verify, reproduce, completion):
     commands.add_command(_command)
 
 

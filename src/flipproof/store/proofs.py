@@ -286,6 +286,8 @@ def _neighbors(
 
 def _depth_needed(ends_pile: NDArray[np.bool_], least: Integers) -> int:
     """Return a number of rows such that on each line, a whole pile ends there or before, but not before `least`."""
+    if ends_pile.shape[1] == 0:
+        return 0
     upto = np.arange(1, ends_pile.shape[1] + 1)
     ends = ends_pile & (upto >= least[:, None])
     return int(np.where(ends.any(axis=1), np.argmax(ends, axis=1) + 1, ends_pile.shape[1]).max(initial=0))

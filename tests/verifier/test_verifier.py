@@ -1,0 +1,131 @@
+"""The second program accepts honest certificate files, and refutes or refuses broken ones for their own reasons."""
+
+import ast
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from golden import record
+from tiers import mostly_slow
+from verifier.broken_files import BROKEN, BROKEN_BYTES, CORPUS, broken_file, honest_files
+from verifier.proof_boxes import Box
+from verifier.random_proofs import check
+
+import flipproof_verify
+from flipproof import CertifiedRidgeClassifier
+from flipproof.store.proofs import save_certificates
+from flipproof_verify import REFUTED, VERIFIED, UnreadableFileError, verify
+
+INDEX = json.loads((CORPUS / "index.json").read_text())
+
+
+def verdict_and_reasons(path):
+    try:
+        found = verify(path)
+    except UnreadableFileError as error:
+        return None, {error.reason}
+    return found.verdict, {reason for _, reason in found.reasons.values()}
+
+
+@pytest.fixture(scope="module")
+def fresh_files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("honest")
+    honest_files(folder)
+    return folder
+
+
+@pytest.mark.parametrize("name", INDEX["honest"])
+def test_honest_files_are_verified(name, fresh_files):
+    for folder in (CORPUS, fresh_files):
+        assert verify(folder / f"{name}.flipproof").verdict == VERIFIED
+
+
+@pytest.mark.parametrize("name", INDEX["broken"])
+def test_broken_files_are_refuted_or_refused_for_their_own_reason(name):
+    verdict, reasons = verdict_and_reasons(CORPUS / f"broken-{name}.flipproof")
+    assert verdict != VERIFIED
+    assert INDEX["broken"][name] in reasons
+
+
+def test_the_corpus_holds_every_broken_file():
+    assert INDEX["broken"] == {name: case[2] for name, case in (BROKEN | BROKEN_BYTES).items()}
+
+
+@pytest.mark.parametrize("name", mostly_slow(list(BROKEN | BROKEN_BYTES), fast=(0, 1)))
+def test_files_of_this_version_break_in_the_same_way(name, fresh_files, tmp_path):
+    path = tmp_path / "broken.flipproof"
+    path.write_bytes(broken_file(name, fresh_files))
+    verdict, reasons = verdict_and_reasons(path)
+    assert verdict != VERIFIED
+    assert INDEX["broken"][name] in reasons
+
+
+@pytest.mark.parametrize("first", mostly_slow(range(0, 200, 20), fast=(0,)))
+def test_random_problems_are_verified_and_larger_radii_refuted(first, tmp_path):
+    counted = sum((check(seed, tmp_path) for seed in range(first, first + 20)), start=check(first, tmp_path))
+    assert counted["verified"] > 20
+    assert counted["refuted"] > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("data", ["digits", "breast cancer"])
+def test_every_golden_case_is_verified(data, tmp_path):
+    X, y = {"digits": record.load_digits, "breast cancer": record.load_breast_cancer}[data](return_X_y=True)
+    X, y, Z = X[: record.N_TRAIN], y[: record.N_TRAIN], X[record.N_TRAIN : record.N_TRAIN + record.N_TEST]
+    classes = np.unique(y).tolist()
+    for name, model in record.learners(classes).items():
+        model.fit(X, y)
+        for method in ("gap",) if name == "partitions" else record.METHODS:
+            for who, adversary in record.adversaries(classes).items():
+                path = tmp_path / "proof.flipproof"
+                save_certificates(model.certify(Z, method, adversary), path, model, Z)
+                assert verify(path).verdict == VERIFIED, (name, method, who)
+
+
+def test_the_verifier_imports_nothing_of_flipproof():
+    allowed = {"numpy", "flint", "flipproof_verify", "__future__"}
+    standard = {"collections", "contextlib", "dataclasses", "functools", "hashlib", "json", "math", "os", "re", "typing"}
+    for file in Path(flipproof_verify.__file__).parent.glob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = [one.name for one in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module] if isinstance(node, ast.ImportFrom) else []
+            assert {name.partition(".")[0] for name in names} <= allowed | standard, file
+
+
+class TestRows:
+    def test_a_sample_of_rows_is_checked(self):
+        found = verify(CORPUS / "exact.flipproof", 2, seed=3)
+        assert (found.n_checked, found.n_rows) == (2, 6)
+
+    def test_only_the_wanted_rows_are_checked(self, tmp_path):
+        box = Box.read(CORPUS / "exact.flipproof")
+        box.tensors["claim.radius"][4] += 1
+        path = box.write(tmp_path / "proof.flipproof")
+        assert verify(path, [0, 1, 2, 3, 5]).verdict == VERIFIED
+        assert verify(path, [4]).reasons == {4: (REFUTED, "radius")}
+
+    def test_rows_that_do_not_exist(self):
+        with pytest.raises(ValueError, match="from 0 to 5"):
+            verify(CORPUS / "exact.flipproof", [6])
+
+    def test_progress_counts_rows(self):
+        done = []
+        verify(CORPUS / "neighbors.flipproof", progress=lambda n, n_all: done.append((n, n_all)))
+        assert sum(n for n, _ in done) == done[0][1] == 6
+
+
+def test_a_smaller_radius_is_true(tmp_path):
+    box = Box.read(CORPUS / "exact.flipproof")
+    box.tensors["claim.radius"] //= 2
+    assert verify(box.write(tmp_path / "proof.flipproof")).verdict == VERIFIED
+
+
+def test_a_model_that_was_fitted_again_has_no_proof(tmp_path):
+    X, y = record.load_digits(return_X_y=True)
+    model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:100], y[:100])
+    certificates = model.certify(X[100:130])
+    model.fit(X[:100], (y[:100] + 1) % 10)
+    with pytest.raises(ValueError, match="Certify again"):
+        save_certificates(certificates, tmp_path / "proof.flipproof", model, X[100:130])
+    assert list(tmp_path.iterdir()) == []
