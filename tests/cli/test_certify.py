@@ -412,14 +412,11 @@ def test_the_command_runs_in_a_new_process(files, tmp_path):
 
 
 def test_random_errors_are_bounded_by_default(files, certify, capfd):
-    train, test = files
-    _, summary = certify("--train", train, "--test", test, "--label", "kind", "--drop", "who,checked,key")
+    _, summary = certify(*files)
     errors = summary["random_errors"]
     assert errors["rate"] == 0.05
     assert 0 < errors["uniform_mean"] <= errors["worst_mean"] <= 1
-    _, summary = certify(
-        "--train", train, "--test", test, "--label", "kind", "--drop", "who,checked,key", "--error-rate", "0"
-    )
+    _, summary = certify(*files, "--error-rate", "0")
     assert summary["random_errors"] is None
-    assert run(["certify", "--train", str(train), "--test", str(test), "--label", "kind", "--error-rate", "2"]) == 2
+    assert run(["certify", *files, "--error-rate", "2"]) == 2
     assert "--error-rate must be" in capfd.readouterr().err
