@@ -32,7 +32,7 @@ from flipproof.fitting import (
     is_path,
     source_name,
 )
-from flipproof.metrics import RandomErrors, certified_accuracy, random_errors
+from flipproof.metrics import RandomErrors, certified_accuracy, random_errors, worst_class
 from flipproof.parameters import number
 from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement, Requirement, as_requirements
@@ -207,11 +207,13 @@ class Audit:
             *(f"  {one!r}" for one in self.certificates.values()),
         ]
         if self.test.labels is not None:
-            accuracy = certified_accuracy(self.test.labels, main, [0])[0]
-            lines.insert(1, f"  accuracy {four_decimals(accuracy)}")
+            accuracy, worst = certified_accuracy(self.test.labels, main, [0])[0], worst_class(self.test.labels, main, 0)
+            of_worst = f"recall of the worst class, {worst.label}, {four_decimals(worst.recall)}"
+            lines.insert(1, f"  accuracy {four_decimals(accuracy)}, {of_worst}")
         for one in self.requirements:
             met = "met" if one.passed else "NOT MET"
-            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}")
+            of_class = "" if one.label is None else f" (class {one.label})"
+            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}{of_class}")
         if self.attacks is not None:
             lines.append(f"  {self.attacks!r}")
         return "\n".join(lines) + ">"
@@ -380,7 +382,8 @@ def audit(
         Noise q for "tight" and "kl".
     requirements : sequence of str, optional
         ``"accuracy >= 0.9 @ 20"``: at least 90 % of the test rows are correct and certified at 20 flips;
-        ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"radius >= 3"``: every prediction is
+        ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"recall >= 0.6 @ 5"``: for every class,
+        that is for the worst; ``"radius >= 3"``: every prediction is
         certified at 3 flips; ``"radius >= 3 @ 0.95"``: 95 % of them are.
     attack : bool, default=True
         Whether to attack the most fragile predictions, at most 1,000, and to rank the labels to audit. This requires

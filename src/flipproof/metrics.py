@@ -51,6 +51,48 @@ def certified_recall(y_true: ArrayLike, certificates: Certificates, flips: Array
     return np.stack(recalls, axis=1)
 
 
+@dataclass(frozen=True)
+class ClassRecall:
+    """Certified recall of one class.
+
+    Attributes
+    ----------
+    label
+        The class.
+    n : int
+        Number of test rows of this class.
+    n_certified : int
+        How many of them are predicted correctly and certified.
+    """
+
+    label: Any
+    n: int
+    n_certified: int
+
+    @property
+    def recall(self) -> float:
+        """Certified recall."""
+        return self.n_certified / self.n
+
+
+def worst_class(y_true: ArrayLike, certificates: Certificates, flips: float) -> ClassRecall:
+    """Return the class with the lowest certified recall among those that occur in `y_true`.
+
+    A class that the classifier does not know has recall 0. If several classes have the lowest certified recall, the one
+    with the lowest recall at 0 flips is returned, and then the first in order.
+    """
+    truth, wanted = _checked(y_true, certificates, [0, flips])
+    known = [label for label in certificates.classes if (truth == label).any()]
+    unknown = np.unique(truth[~np.isin(truth, certificates.classes)])
+    recalls = []
+    for label in (*known, *unknown):
+        of_class = truth == label
+        clean, certified = n_certified(certificates, wanted, of_class & (certificates.prediction == label))
+        found = ClassRecall(label, int(np.count_nonzero(of_class)), certified)
+        recalls.append((found.recall, clean / found.n, found))
+    return min(recalls, key=lambda one: one[:2])[2]
+
+
 def n_correct(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Integers:
     """Count the test rows that are predicted correctly and certified against each number of flips."""
     truth, wanted = _checked(y_true, certificates, flips)
@@ -182,10 +224,28 @@ def round_number(least: float) -> float:
     return float(next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * (1 - 1e-12)))
 
 
+def constant_class(y_true: ArrayLike) -> ClassRecall:
+    """Return the most frequent true class: to predict always this class is the best constant classifier.
+
+    No change of training data affects it: all of these test rows are certified.
+    """
+    labels, counts = np.unique(np.asarray(y_true), return_counts=True)
+    most = int(counts.argmax())
+    return ClassRecall(labels[most], int(counts[most]), int(counts[most]))
+
+
 def constant_accuracy(y_true: ArrayLike) -> float:
-    """Return the share of the most frequent true class: the accuracy of the best constant classifier."""
-    truth = np.asarray(y_true)
-    return float(np.unique(truth, return_counts=True)[1].max() / truth.size)
+    """Return the accuracy of the best constant classifier."""
+    return constant_class(y_true).n / np.asarray(y_true).size
+
+
+def last_above(certificates: Certificates, among: Booleans, count: int) -> float | None:
+    """Return the largest number of flips at which more than `count` predictions of `among` are certified.
+
+    It is infinite if no number of flips leaves fewer, and None if not even at 0 flips there are more.
+    """
+    radii = np.where(is_unlimited(certificates), np.inf, certificates.radius)[among & ~certificates.abstained]
+    return None if len(radii) <= count else float(np.sort(radii)[::-1][count])
 
 
 @dataclass(frozen=True)
