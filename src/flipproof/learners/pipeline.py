@@ -70,7 +70,7 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     return _also_assuming(certificates, *found)
 
 
-def learner_and_rows(model: Any, X: Any) -> tuple[Any, Any]:
+def learner_and_features(model: Any, X: Any) -> tuple[Any, Any]:
     """Return the learner that predicts, and test rows as it gets them: after the steps of a Pipeline."""
     while model is not (inner := _unwrapped(model)):
         X = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X

@@ -28,7 +28,7 @@ from flipproof.core.rounding import Integers, scale
 from flipproof.core.votes import ProductVotes, SparseVotes, VoteSource, all_votes, class_scores
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.partition import CertifiedPartitionClassifier
-from flipproof.learners.pipeline import learner_and_rows
+from flipproof.learners.pipeline import learner_and_features
 from flipproof.smoothing.smoothed_certificates import SmoothedCertificates
 from flipproof.values import as_values, positions
 
@@ -68,7 +68,7 @@ def save_certificates(
         If the model does not make these predictions, for example because it was fitted again, or has no proof of this
         kind.
     """
-    learner, rows = learner_and_rows(model, X)
+    learner, rows = learner_and_features(model, X)
     if not getattr(learner, "holds_training_rows", True):
         raise ValueError(
             f"{type(learner).__name__} does not hold its training rows, so there is no proof to save: use the learner "
