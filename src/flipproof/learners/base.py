@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -43,6 +43,9 @@ from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
 from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of, share
+from flipproof.progress import RowProgress
+
+Result = TypeVar("Result")
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
@@ -80,6 +83,7 @@ class LabelLinearParameters(CertifiedClassifier):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.noise = noise
         self.clip = clip
@@ -89,6 +93,7 @@ class LabelLinearParameters(CertifiedClassifier):
         self.classes = classes
         self.block_size = block_size
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
 
 class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
@@ -127,6 +132,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over blocks of test rows, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Examples
     --------
@@ -346,8 +353,18 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Rows whose estimated lead exceeds the proven error of the estimate are decided by the estimate, all others by
         counting votes. The result is always the same as by counting votes.
         """
-        codes = predicted_codes(self.test_features(X), self._estimate, self._scores)
-        return np.asarray(self.classes_[codes])
+        Z = self.test_features(X)
+        codes = self._in_pieces(Z, lambda rows: predicted_codes(rows, self._estimate, self._scores))
+        return np.asarray(self.classes_[np.concatenate(codes)])
+
+    def _in_pieces(self, Z: Floats, compute: Callable[[Floats], Result]) -> list[Result]:
+        """Return what `compute` returns for all test rows, one after another; in pieces if progress is shown."""
+        with RowProgress(len(Z), self.verbose) as progress:
+            parts = []
+            for rows in progress.pieces([slice(0, len(Z))]):
+                with progress.piece(rows.stop - rows.start):
+                    parts.append(compute(Z[rows]))
+            return parts
 
     def _estimate(self, Z: Floats) -> EstimatedScores | None:
         """Return the estimated scores of the deployed rule, or None.
@@ -364,7 +381,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     def decision_function(self, X: Any) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
-        return class_values(*self._scores(self.test_features(X)))
+        parts = self._in_pieces(self.test_features(X), self._scores)
+        return class_values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def vote_weights(self, X: Any) -> tuple[Floats, Floats]:
         """Return the weights alpha (m, n) and offsets (m, K) of the prediction, in the paper's notation.
@@ -401,14 +419,21 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if powers.changes != "labels":
             self._check_row_changes(method, powers)
         n_jobs = effective_n_jobs(self.n_jobs)
-        blocks = self.blocks(len(Z), n_jobs, powers)
-        if n_jobs == 1:
-            parts = [self._certify_block(Z[rows], method, powers) for rows in blocks]
-        else:
-            with single_threaded("blas"):
-                work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
-                parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
-        check_blocks(parts, powers.scope, *estimated_winners(Z, self._estimate))
+        n_alike = np.bincount(like, minlength=len(Z))
+        with RowProgress(len(like), self.verbose) as progress:
+
+            def certified(rows: slice) -> CertifiedBlock:
+                with progress.piece(rows.stop - rows.start, int(n_alike[rows].sum())):
+                    found = self._certify_block(Z[rows], method, powers)
+                    check_blocks([found], powers.scope, *estimated_winners(Z[rows], self._estimate))
+                    return found
+
+            pieces = progress.pieces(self.blocks(len(Z), n_jobs, powers))
+            if n_jobs == 1:
+                parts = [certified(rows) for rows in pieces]
+            else:
+                with single_threaded("blas"):
+                    parts = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(certified)(rows) for rows in pieces)
         limits = adversary_assumptions(adversary, powers.scope, method)
         statement = Statement(
             method=method,
@@ -489,7 +514,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         budget = MEMORY_BUDGET // n_jobs
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
-            yield slice(start, start + size)
+            yield slice(start, min(start + size, n_rows))
 
 
 def vote_limits(

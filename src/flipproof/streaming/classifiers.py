@@ -75,7 +75,7 @@ from flipproof.learners.ridge import (
     refuse_rules_of_all_rows,
     ridge_rule,
 )
-from flipproof.parameters import NONE, VERBOSE, Constraints, check_parameters, one_of, parameter_error
+from flipproof.parameters import NONE, Constraints, check_parameters, one_of, parameter_error
 from flipproof.streaming.blocks import Block, Part, rows_at_a_time
 from flipproof.streaming.passes import (
     Census,
@@ -152,12 +152,10 @@ class RowsInBlocks(LabelLinearParameters):
 
     parameter_constraints: ClassVar[Constraints] = {
         "features": NONE.explained("transform the rows first, with RowBlocks.map(f) or map_blocks of a Dask array."),
-        "verbose": VERBOSE,
     }
 
     holds_training_rows = False
 
-    verbose: int
     _whitening: Whitening
     _reference_basis: NDArray[np.float32]
     _rule: Rule
@@ -616,8 +614,8 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
-        self.verbose = verbose
 
     def _decompose(self, found: SurveyedRows) -> Whitening:
         return whiten_in_passes(self._feature_passes("Fitting"), bool(self.fit_intercept), found.ranges)
@@ -707,8 +705,8 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
-        self.verbose = verbose
 
     def _check_without_reference(self) -> None:
         if self.kernel == "laplacian" and self.gamma is None:
