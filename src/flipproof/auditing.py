@@ -303,6 +303,7 @@ def audit(
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
     text: Sequence[str] = (),
+    categories: Sequence[str] = (),
     id: str | None = None,
     scale: str = "standard",
     text_dimensions: int = 200,
@@ -327,10 +328,10 @@ def audit(
     Parameters
     ----------
     train : path, data frame, pair (X, y), or RowBlocks
-        Training rows. A path names a CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY file, or a folder or pattern of
-        Parquet files, which are read in blocks. Data frames may be of pandas, polars or pyarrow. Columns of files and
-        data frames are encoded without labels by :class:`~flipproof.tables.TableEncoder`; arrays and
-        :class:`~flipproof.streaming.RowBlocks` are used unchanged.
+        Training rows. A path names a CSV, TSV, JSON lines, Parquet, Arrow, Feather, NPZ or NPY file, or a folder or
+        pattern of Parquet files, which are read in blocks; "-" is standard input. Data frames may be of pandas, polars
+        or pyarrow. Columns of files and data frames are encoded without labels by
+        :class:`~flipproof.tables.TableEncoder`; arrays and :class:`~flipproof.streaming.RowBlocks` are used unchanged.
     test : path, data frame, array, or pair (X, y), optional
         Test rows. Labels are optional.
     label : str
@@ -359,8 +360,9 @@ def audit(
         with the annotator, or source, of each row. With `annotator`, radii count annotators, or sources of rows.
     allowed : sequence, optional
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
-    features, drop, text : sequences of str, optional
-        Columns to learn from, to leave out, and to treat as text; ``*`` matches anything.
+    features, drop, text, categories : sequences of str, optional
+        Columns to learn from, to leave out, to treat as text, and to treat as categories even if they hold numbers;
+        in the first two, ``*`` matches anything.
     id : str, optional
         Column with row names. Default: row numbers.
     scale : {"standard", "rank", "none"}, default="standard"
@@ -368,7 +370,7 @@ def audit(
     text_dimensions : int, default=200
         Number of features per text column.
     layout : TextLayout, optional
-        Layout of text files.
+        Layout of text files: separator, encoding, decimal sign, values that mean a missing value.
     holdout : float, optional
         Instead of `test`: hold out this share of the training rows, drawn at random.
     seed : int, default=0
@@ -446,6 +448,7 @@ def audit(
         features=features,
         drop=drop,
         text=text,
+        categories=categories,
         id=id,
         trusted=trusted,
         annotator=annotator,
@@ -554,8 +557,8 @@ def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
 
 
 def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Certificates, began: float) -> Provenance:
-    from flipproof.files import digest_of_file
     from flipproof.report.summary import software
+    from flipproof.tables.file_content import digest_of_source
 
     training, files, digests = source_name(data.train), {}, {}
     if fitted.files:
@@ -564,11 +567,11 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         files = {"n_files": len(fitted.files), "n_bytes": sum(file.stat().st_size for file in fitted.files)}
         digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
     elif is_path(data.train):
-        digests[training] = digest_of_file(Path(data.train))
+        digests[training] = digest_of_source(data.train)
     if is_path(data.reference):
-        digests[source_name(data.reference)] = digest_of_file(Path(data.reference))
+        digests[source_name(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
-        digests[source_name(data.test)] = digest_of_file(Path(data.test))
+        digests[source_name(data.test)] = digest_of_source(data.test)
     drawn_from = Path(data.train).name if is_path(data.train) else training
     test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
     return Provenance(
