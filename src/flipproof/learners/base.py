@@ -42,6 +42,7 @@ from flipproof.core.votes import (
 from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
+from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of, share
 
 #: Memory that `certify` and `predict` may use on top of the data.
@@ -419,7 +420,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             adversary=adversary,
             scope=powers.scope,
         )
-        return statement.certificates(parts, like)
+        return statement.certificates(parts, Origin.of(self, X, len(like)), like)
 
     def _check_row_changes(self, method: str, powers: Powers) -> None:
         """Refuse what has no certificate against changed rows."""
@@ -608,7 +609,9 @@ class Statement:
     adversary: Adversary | None
     scope: Scope
 
-    def certificates(self, blocks: Sequence[CertifiedBlock], like: Integers | slice = slice(None)) -> Certificates:
+    def certificates(
+        self, blocks: Sequence[CertifiedBlock], origin: Origin, like: Integers | slice = slice(None)
+    ) -> Certificates:
         """Join the certificates of blocks; `like` gives, for each test row, the index of one with the same votes."""
 
         def joined(name: str) -> NDArray[Any]:
@@ -633,4 +636,5 @@ class Statement:
             n_touchable=self.scope.n_touchable,
             unlimited=joined("unlimited") if self.scope.changes != "labels" else None,
             adversary=self.adversary,
+            origin=origin,
         )
