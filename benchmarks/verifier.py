@@ -16,7 +16,6 @@ from pathlib import Path
 import numpy as np
 import problems
 
-from flipproof.store.proofs import save_certificates
 from flipproof_verify import verify
 
 #: Test rows of B, so that the second program takes seconds.
@@ -40,7 +39,7 @@ def measure(name, size, repeats=3, methods=("exact", "tight", "kl")):
         path = Path(folder) / "proof.flipproof"
         for method in methods:
             certifying, certificates = seconds(lambda method=method: model.certify(Z, method), repeats)
-            saving, _ = seconds(lambda found=certificates: save_certificates(found, path, model, Z), 1)
+            saving, _ = seconds(lambda found=certificates: found.save(path), 1)
             rows = None if method == "exact" else 40
             checking, result = seconds(lambda rows=rows: verify(path, rows), 1 if rows else repeats)
             per_row = checking / result.n_checked / (certifying / len(Z))

@@ -12,7 +12,6 @@ from verifier.proof_boxes import Box
 from sklearn.datasets import load_digits
 
 from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedPartitionClassifier, CertifiedRidgeClassifier
-from flipproof.store.proofs import save_certificates
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -41,7 +40,7 @@ def honest_files(folder):
         reference = X[70:100] if adversary is not None and adversary.changes_rows else None
         learner.fit(train, labels, reference=reference)
         certificates = learner.certify(test, method=method, adversary=adversary)
-        save_certificates(certificates, Path(folder) / f"{name}.flipproof", learner, test)
+        certificates.save(Path(folder) / f"{name}.flipproof")
     return list(cases)
 
 

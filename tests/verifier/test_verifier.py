@@ -14,7 +14,6 @@ from verifier.random_proofs import check
 
 import flipproof_verify
 from flipproof import CertifiedRidgeClassifier
-from flipproof.store.proofs import save_certificates
 from flipproof_verify import REFUTED, VERIFIED, UnreadableFileError, verify
 
 INDEX = json.loads((CORPUS / "index.json").read_text())
@@ -79,7 +78,7 @@ def test_every_golden_case_is_verified(data, tmp_path):
         for method in ("gap",) if name == "partitions" else record.METHODS:
             for who, adversary in record.adversaries(classes).items():
                 path = tmp_path / "proof.flipproof"
-                save_certificates(model.certify(Z, method, adversary), path, model, Z)
+                model.certify(Z, method, adversary).save(path)
                 assert verify(path).verdict == VERIFIED, (name, method, who)
 
 
@@ -127,5 +126,5 @@ def test_a_model_that_was_fitted_again_has_no_proof(tmp_path):
     certificates = model.certify(X[100:130])
     model.fit(X[:100], (y[:100] + 1) % 10)
     with pytest.raises(ValueError, match="Certify again"):
-        save_certificates(certificates, tmp_path / "proof.flipproof", model, X[100:130])
+        certificates.save(tmp_path / "proof.flipproof")
     assert list(tmp_path.iterdir()) == []

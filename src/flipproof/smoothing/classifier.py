@@ -31,6 +31,7 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base_learners import BASE_LEARNER
 from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
+from flipproof.origins import Origin
 from flipproof.parameters import BOOLEAN, NONE, Constraints, instance, integer, one_of
 from flipproof.progress import CountedProgress
 from flipproof.smoothing.bounds import (
@@ -290,7 +291,8 @@ class SmoothedClassifier(LabelsInMemory):
         alpha = error_rate(self.confidence, n_statements, name)
         selection, estimation = self._votes(Z, self._n_samples, self._reach(guarantee, n_statements))
         found = self._certificates(bound_votes(selection, estimation, alpha), guarantee, adversary, powers)
-        return replace(found, selection=selection, estimation=estimation, alpha=alpha)
+        proof = {"selection": selection, "estimation": estimation, "alpha": alpha}
+        return replace(found, origin=Origin.of(self, X, n_rows), **proof)
 
     def test_features(self, X: Any) -> Any:
         """Return test rows as the models that vote on them get them: checked, and as floats if the noise needs them."""

@@ -6,13 +6,11 @@ bounded by a block of votes, and the finished file replaces the target in one st
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -21,14 +19,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof import __version__
+from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates
 from flipproof.core.powers import Powers
 from flipproof.core.provider import provides_votes
 from flipproof.core.rounding import Integers, scale
 from flipproof.core.votes import ProductVotes, SparseVotes, VoteSource, all_votes, class_scores
+from flipproof.files import digest_of
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.partition import CertifiedPartitionClassifier
 from flipproof.learners.pipeline import learner_and_features
+from flipproof.learners.row_by_row import rows_at
 from flipproof.smoothing.smoothed_certificates import SmoothedCertificates
 from flipproof.values import as_values, positions
 
@@ -45,40 +47,179 @@ VOTES_AT_A_TIME = 2**22
 
 
 def save_certificates(
-    certificates: Certificates, path: str | os.PathLike[str], model: Any, X: Any, files: dict[str, str] | None = None
+    certificates: Certificates,
+    path: str | os.PathLike[str],
+    *,
+    model: Any = None,
+    X_test: Any = None,
+    files: Mapping[str, str] | None = None,
 ) -> None:
-    """Write certificates and their proof.
+    """Write certificates and their proof to a file, which ``flipproof verify`` checks.
 
     Parameters
     ----------
     certificates : Certificates
-        What ``model.certify(X)`` returned, or ``flipproof.certify(model, X)``.
+        What `certify` returned, or some of its rows.
     path : path
         The file to write, usually named ``*.flipproof``.
-    model : learner, Pipeline or search
-        The model, unchanged since. It provides the votes.
-    X : array or data frame
-        The test rows.
-    files : dict of str to str, optional
-        SHA-256 digests of data files, by name.
+    model, X_test : optional
+        The fitted model and the test rows. Default: those that the certificates know.
+    files : mapping of str to str, optional
+        SHA-256 digests of the data files, by name, for the record.
 
     Raises
     ------
     ValueError
-        If the model does not make these predictions, for example because it was fitted again, or has no proof of this
-        kind.
+        If the model does not make these predictions, for example because it was fitted again since, or if there is no
+        proof of this kind.
+
+    See Also
+    --------
+    load_certificates : Read the certificates again.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from sklearn.datasets import load_digits
+    >>> import flipproof, flipproof_verify
+    >>> X, y = load_digits(n_class=2, return_X_y=True)
+    >>> certificates = flipproof.CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:200], y[:200]).certify(X[200:])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "proof.flipproof")
+    ...     certificates.save(path)
+    ...     print(flipproof_verify.verify(path))
+    VERIFIED: 160 of 160 rows checked
     """
-    learner, rows = learner_and_features(model, X)
+    if model is None or X_test is None:
+        if certificates.origin is None or certificates.origin.model is None:
+            raise ValueError("These certificates do not know their model and test rows: give model=... and X_test=....")
+        model = certificates.origin.model
+        X_test = rows_at(certificates.origin.X, certificates.origin.numbers)
+    learner, rows = learner_and_features(model, X_test)
     if not getattr(learner, "holds_training_rows", True):
         raise ValueError(
             f"{type(learner).__name__} does not hold its training rows, so there is no proof to save: use the learner "
             "for rows in memory."
         )
-    with _unfinished(Path(path)) as tensors:
-        document = _document(certificates, learner, files or {})
+    target = Path(path)
+    with tempfile.TemporaryFile(dir=target.parent) as unfinished:
+        tensors = _Tensors(unfinished)
+        document = _document(certificates, learner, dict(files or {}))
         document |= _proof(tensors, certificates, learner, rows)
         _claims(tensors, certificates)
-        tensors.finish(Path(path), document)
+        tensors.finish(target, document)
+
+
+def load_certificates(path: str | os.PathLike[str]) -> Certificates:
+    """Return the certificates in a file that `save_certificates` wrote.
+
+    The digests of the file are checked, but not the proof: ``flipproof verify`` does that.
+
+    Raises
+    ------
+    ValueError
+        If the file is not a certificate file of format 1, or is damaged.
+
+    See Also
+    --------
+    save_certificates : Write certificates and their proof.
+    """
+    from safetensors import SafetensorError, safe_open
+
+    try:
+        with safe_open(path, framework="np") as file:
+            metadata = file.metadata() or {}
+            text = metadata.get("flipproof", "")
+            if digest_of(text) != metadata.get("flipproof_sha256"):
+                raise ValueError("it is not a certificate file, or its document was changed")
+            document = json.loads(text)
+            if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
+                raise ValueError(f"it is not of format {VERSION} of {FORMAT}")
+            return _loaded(document, _Stored(file, document["digests"]["tensors"]))
+    except (SafetensorError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise ValueError(f"cannot load certificates from {os.fspath(path)!r}: {reason}.") from None
+
+
+class _Stored:
+    """The tensors of a file; each is compared with its digest when it is read."""
+
+    def __init__(self, file: Any, digests: Mapping[str, str]):
+        self._file, self._digests = file, digests
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._digests
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        array = np.asarray(self._file.get_tensor(name))
+        if digest_of(array.tobytes()) != self._digests[name]:
+            raise ValueError(f"its tensor {name!r} was changed")
+        return array
+
+
+def _loaded(document: Mapping[str, Any], stored: _Stored) -> Certificates:
+    classes, method, m = np.array(document["classes"]), document["method"], document["n_test"]
+    nothing = np.full(m, np.nan)
+    noise: Any = np.nan
+    witness = np.full((m, len(classes)), np.nan)
+    if "proof.q" in stored:
+        noise = stored["proof.q"]
+        noise = float(noise[0]) if m and (noise == noise[0]).all() else noise
+        witness = scale(stored["proof.witness"], stored["test.exponent"][:, None])
+    common: dict[str, Any] = {
+        "prediction": classes[stored["claim.prediction"]],
+        "radius": stored["claim.radius"],
+        "rival": classes[stored["claim.rival"]],
+        "margin": stored["claim.margin"],
+        "log_failure": stored["claim.log_failure"] if "claim.log_failure" in stored else nothing,
+        "abstained": stored["claim.abstained"],
+        "witness": witness,
+        "method": method,
+        "noise": noise,
+        "n_train": document["n_train"],
+        "classes": classes,
+        "assumptions": tuple(Assumption.from_dict(one) for one in document["assumptions"]),
+        "unit": document["unit"],
+        "n_touchable": document["n_touchable"],
+        "unlimited": stored["claim.unlimited"],
+        "adversary": _adversary(document, stored, classes),
+    }
+    if document["rule"] != "samples":
+        return Certificates(**common)
+    sampling = document["sampling"]
+    common["noise"] = np.nan if sampling["level"] is None else sampling["level"]
+    selection, estimation = stored["votes.selection"], stored["votes.estimation"]
+    return SmoothedCertificates(
+        **common,
+        log_rival=stored["claim.log_rival"],
+        abstention_reason=np.full(m, ""),
+        confidence=sampling["confidence"],
+        confidence_over=sampling["confidence_over"],
+        n_select=int(selection[0].sum()) if m else 0,
+        n_samples=int(estimation[0].sum()) if m else 0,
+        selection=selection,
+        estimation=estimation,
+        alpha=sampling["alpha"],
+        split=stored["proof.split"],
+    )
+
+
+def _adversary(document: Mapping[str, Any], stored: _Stored, classes: NDArray[Any]) -> Adversary | None:
+    """Return an adversary with the powers in the file; None if any label may be changed to any class."""
+    if not document["has_adversary"]:
+        return None
+    transitions = stored["transitions"]
+    everything = ~np.eye(len(classes), dtype=bool)
+    pairs = [] if np.array_equal(transitions, everything) else np.argwhere(transitions).tolist()
+    can_leave = transitions.any(axis=1) if pairs else np.ones(len(classes), dtype=bool)
+    fixed = ~stored["train.changeable"] & can_leave[stored["train.label"]]
+    names = classes.tolist()
+    return Adversary(
+        changes=document["changes"],
+        trusted=fixed if fixed.any() else None,
+        groups=stored["train.group"] if "train.group" in stored else None,
+        allowed=[(names[old], names[new]) for old, new in pairs] or None,
+    )
 
 
 class _Tensors:
@@ -98,14 +239,14 @@ class _Tensors:
         place = [self._end, self._end + len(content)]
         kind_name = TYPE_NAMES[stored.dtype.str.replace("=", "<")]
         self._header[name] = {"dtype": kind_name, "shape": list(stored.shape), "data_offsets": place}
-        self._digests[name] = hashlib.sha256(content).hexdigest()
+        self._digests[name] = digest_of(content)
         self._end = place[1]
 
     def finish(self, path: Path, document: dict[str, Any]) -> None:
         """Write the whole file: the header with the document, then the tensors."""
         digests = {"tensors": self._digests, **document.pop("digests")}
         text = json.dumps({**document, "digests": digests}, ensure_ascii=False, allow_nan=False)
-        metadata = {"flipproof": text, "flipproof_sha256": hashlib.sha256(text.encode()).hexdigest()}
+        metadata = {"flipproof": text, "flipproof_sha256": digest_of(text)}
         header = json.dumps({"__metadata__": metadata, **self._header}, ensure_ascii=False).encode()
         header += b" " * (-len(header) % 8)
         whole = path.with_name(f".{path.name}.{os.getpid()}.part")
@@ -119,12 +260,6 @@ class _Tensors:
             os.replace(whole, path)
         finally:
             whole.unlink(missing_ok=True)
-
-
-@contextmanager
-def _unfinished(path: Path) -> Iterator[_Tensors]:
-    with tempfile.TemporaryFile(dir=path.parent if str(path.parent) else None) as file:
-        yield _Tensors(file)
 
 
 def _document(certificates: Certificates, learner: Any, files: dict[str, str]) -> dict[str, Any]:
@@ -142,6 +277,7 @@ def _document(certificates: Certificates, learner: Any, files: dict[str, str]) -
         "n_rows": len(learner.label_codes_),
         "classes": certificates.classes.tolist(),
         "assumptions": [one.to_dict() for one in certificates.assumptions],
+        "has_adversary": certificates.adversary is not None,
         "digests": {"files": files, "model": None},
     }
 
@@ -319,5 +455,10 @@ def _sampled(
     tensors.add("votes.estimation", certificates.estimation, np.int64)
     tensors.add("claim.log_rival", certificates.log_rival, np.float64)
     tensors.add("proof.split", certificates.split, np.bool_)
-    sampling = {"alpha": certificates.alpha, "level": None if np.isnan(certificates.noise) else float(certificates.noise)}
+    sampling = {
+        "alpha": certificates.alpha,
+        "level": None if np.isnan(certificates.noise) else float(certificates.noise),
+        "confidence": certificates.confidence,
+        "confidence_over": certificates.confidence_over,
+    }
     return {"rule": "samples", "sampling": sampling, "blocks": [len(certificates)]}
