@@ -51,6 +51,9 @@ MOST_WITH_ERRORS = 500
 #: Methods that put noise on labels, which says nothing about rows.
 NOISY_METHODS = ("tight", "kl")
 
+#: Ending of the names of files with certificates and their proof.
+PROOF_ENDING = ".flipproof"
+
 #: Allowed probabilities of a random error.
 PROBABILITY = number(0, 1, closed="both")
 
@@ -276,13 +279,20 @@ class Audit:
         return WITHOUT_ATTACKS if self.train is None else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a report: .html, .md, or .json (which `flipproof report` converts)."""
+        """Write a report: .html, .md, or .json (which `flipproof report` converts); or a proof, .flipproof.
+
+        A proof contains the certificates of the first method, and all that ``flipproof verify`` needs to check them.
+        """
         from flipproof.files import write_whole
         from flipproof.report.rendering import REPORT_ENDINGS, rendered
 
         file = Path(path)
+        if file.suffix.lower() == PROOF_ENDING:
+            self.main.save(file, model=self.model, X_test=self.X_test, files=self.provenance.digests)
+            return
         if file.suffix.lower() not in REPORT_ENDINGS:
-            raise InputError(Parameter("path"), f": {str(file)!r} must end in {', '.join(REPORT_ENDINGS)}.")
+            endings = ", ".join((*REPORT_ENDINGS, PROOF_ENDING))
+            raise InputError(Parameter("path"), f": {str(file)!r} must end in {endings}.")
         write_whole(file, rendered(self.summary(), file.suffix.lower()).encode())
 
 

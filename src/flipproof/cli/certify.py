@@ -83,6 +83,12 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     metavar="FILE",
     help="Write a report: .html, .md or .json (which `flipproof report` converts).",
 )
+@option(
+    "--proof",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the proof of the certificates, which `flipproof verify` checks: .flipproof.",
+)
 @common_options
 def certify(
     methods: tuple[str, ...],
@@ -90,6 +96,7 @@ def certify(
     error_rate: float | None,
     out: Path | None,
     report: Path | None,
+    proof: Path | None,
     as_json: bool,
     quiet: bool,
     **options: Any,
@@ -109,7 +116,7 @@ def certify(
 
     Exit codes: 0 success; 1 a requirement is not met; 2 wrong usage or input.
     """
-    from flipproof.auditing import audit
+    from flipproof.auditing import PROOF_ENDING, audit
     from flipproof.cli.output import TABLE_ENDINGS, check_file
     from flipproof.cli.talk import print_data, progress, say, warnings_in_a_line
     from flipproof.files import write_all
@@ -126,6 +133,9 @@ def certify(
     inputs = (*training_files(data.train, data.test), *data.files[1:]) if in_blocks else data.files
     check_file(out, TABLE_ENDINGS, inputs)
     check_file(report, REPORT_ENDINGS, (*inputs, out))
+    check_file(proof, (PROOF_ENDING,), (*inputs, out, report))
+    if in_blocks and proof is not None:
+        raise click.UsageError("--proof requires training rows in memory: give a single file.")
     chosen = tuple(dict.fromkeys(methods))
     with ExitStack() as opened:
         opened.enter_context(warnings_in_a_line(quiet))
@@ -150,13 +160,15 @@ def certify(
             (out, _table_file(result, out)),
             (report, rendered(summary, report.suffix.lower()).encode() if report else b""),
         ]
+    if proof is not None:
+        result.save(proof)
     write_all({path: content for path, content in contents if path is not None})
     if as_json:
         print_data(rendered(summary, ".json").rstrip("\n"))
     else:
         from flipproof.cli.printing import print_summary
 
-        print_summary(summary, result.provenance.encoding, [path for path in (out, report) if path])
+        print_summary(summary, result.provenance.encoding, [path for path in (out, report, proof) if path])
     for judged in result.requirements:
         if not judged.passed:
             print(f"flipproof: not met: {found_words(judged.facts)}.", file=sys.stderr)

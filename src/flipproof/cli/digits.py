@@ -59,6 +59,11 @@ class Outcome:
     regularization: float
 
     @property
+    def exact(self) -> Certificates:
+        """The exact certificates."""
+        return self.certificates[METHODS.index("exact")]
+
+    @property
     def summary(self) -> AccuracySummary:
         """The values of the table."""
         return summarize(self.y_true, self.certificates, FLIPS)
@@ -126,7 +131,7 @@ def legend() -> str:
 
 def typical_certificate(outcome: Outcome) -> tuple[str, tuple[Assumption, ...]]:
     """Return a sentence about a correct prediction of median radius, and the assumptions of its certificate."""
-    exact = outcome.certificates[METHODS.index("exact")]
+    exact = outcome.exact
     correct = np.flatnonzero(exact.prediction == outcome.y_true)
     by_radius = correct[np.argsort(exact.radius[correct], kind="stable")]
     row = int(by_radius[len(by_radius) // 2])
@@ -134,10 +139,11 @@ def typical_certificate(outcome: Outcome) -> tuple[str, tuple[Assumption, ...]]:
     return certificate_sentence(exact, row, names), exact.assumptions
 
 
-def outcomes_json(outcomes: list[Outcome], figure: Path) -> str:
-    """Return the values of the tables and the path of the curves as JSON."""
+def outcomes_json(outcomes: list[Outcome], figure: Path, proof: Path, verdict: str) -> str:
+    """Return the values of the tables, the paths of curves and proof, and the verdict on the proof as JSON."""
     problems = [{"title": title(outcome), **asdict(outcome.summary)} for outcome in outcomes]
-    return json.dumps({"problems": problems, "curves": str(figure)}, indent=1)
+    files = {"curves": str(figure), "proof": str(proof), "verdict": verdict}
+    return json.dumps({"problems": problems, **files}, indent=1)
 
 
 def figure_png(outcomes: list[Outcome]) -> bytes:

@@ -1,0 +1,128 @@
+"""Certificates are the same after saving and loading; files of other kinds are refused in one line."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from flipproof.cli.group import run as in_process
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from verifier.broken_files import CORPUS
+from verifier.proof_boxes import Box
+
+import flipproof
+from flipproof import Adversary, Certificates, CertifiedRidgeClassifier, SmoothedClassifier
+from flipproof_verify import VERIFIED, verify
+
+X, Y = load_digits(n_class=3, return_X_y=True)
+TRAIN, LABELS, TEST = X[:90], Y[:90], X[90:110]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "proof.flipproof"
+
+
+def same(one, other):
+    for name in ("prediction", "radius", "rival", "margin", "log_failure", "abstained", "unlimited", "witness", "classes"):
+        np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
+    for name in ("method", "n_train", "assumptions", "unit", "n_touchable", "changes"):
+        assert getattr(one, name) == getattr(other, name), name
+    if one.method != "exact":
+        np.testing.assert_array_equal(one.noise, other.noise)
+
+
+@pytest.mark.parametrize("method", ["exact", "tight", "kl"])
+@pytest.mark.parametrize(
+    "adversary",
+    [None, Adversary(trusted=np.arange(90) % 3 == 0, groups=np.arange(90) % 20, allowed=[("1", "0"), ("2", "1")])],
+)
+def test_certificates_survive_a_file(method, adversary, path):
+    model = CertifiedRidgeClassifier(classes=["0", "1", "2"]).fit(TRAIN, LABELS.astype(str))
+    certificates = model.certify(TEST, method, adversary)
+    certificates.save(path)
+    loaded = Certificates.load(path)
+    same(certificates, loaded)
+    assert str(loaded[0]) == str(certificates[0])
+    assert verify(path).verdict == VERIFIED
+
+
+@pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
+def test_certificates_about_rows_survive_a_file(changes, path):
+    model = CertifiedRidgeClassifier(classes=range(3)).fit(TRAIN, LABELS, reference=X[110:200])
+    certificates = model.certify(TEST, adversary=Adversary(changes=changes))
+    certificates.save(path)
+    same(certificates, Certificates.load(path))
+
+
+def test_certificates_from_samples_survive_a_file(path):
+    model = SmoothedClassifier(LogisticRegression(), 0.2, 20, 60, 0.9, keep_models=True, random_state=0)
+    certificates = model.fit(StandardScaler().fit_transform(TRAIN), LABELS).certify(TEST[:5])
+    certificates.save(path)
+    loaded = Certificates.load(path)
+    same(certificates, loaded)
+    np.testing.assert_array_equal(loaded.divergence_budget, certificates.divergence_budget)
+    assert (loaded.confidence, loaded.n_samples) == (0.9, 60)
+    assert verify(path).verdict == VERIFIED
+
+
+def test_some_rows_of_a_frame_behind_a_pipeline(path):
+    frame = pd.DataFrame(X).rename(columns=str)
+    model = make_pipeline(StandardScaler(), CertifiedRidgeClassifier(classes=range(3))).fit(frame[:90], LABELS)
+    certificates = flipproof.certify(model, frame[90:110])
+    certificates.most_fragile(4).save(path)
+    assert verify(path).n_rows == 4
+    same(certificates.most_fragile(4), Certificates.load(path))
+
+
+def test_certificates_without_a_model_are_refused(path):
+    certificates = CertifiedRidgeClassifier(classes=range(3)).fit(TRAIN, LABELS).certify(TEST)
+    certificates.save(path)
+    loaded = Certificates.load(path)
+    with pytest.raises(ValueError, match="give model="):
+        loaded.save(path)
+
+
+def test_a_changed_tensor_is_noticed(path):
+    box = Box.read(CORPUS / "exact.flipproof")
+    box.digests["claim.radius"] = "0" * 64
+    with pytest.raises(ValueError, match="cannot load certificates"):
+        Certificates.load(box.write(path))
+
+
+@pytest.mark.parametrize("content", [b"", b"hello", b"\x02\0\0\0\0\0\0\0{}"])
+def test_other_files_are_refused_in_one_line(content, path):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="cannot load certificates") as error:
+        Certificates.load(path)
+    assert "\n" not in str(error.value)
+
+
+class TestCommand:
+    @pytest.fixture
+    def table(self, tmp_path):
+        file = tmp_path / "digits.csv"
+        pd.DataFrame(X[:150]).assign(digit=Y[:150]).to_csv(file, index=False)
+        return file
+
+    def test_certify_writes_a_proof_that_verify_accepts(self, table, path, capfd):
+        given = ["certify", "--train", str(table), "--holdout", "0.2", "--label", "digit", "--proof", str(path), "-q"]
+        assert in_process(given) == 0
+        assert str(path) in capfd.readouterr().out
+        assert in_process(["verify", str(path)]) == 0
+        assert "VERIFIED" in capfd.readouterr().out
+
+    def test_exit_codes(self, capfd, path):
+        broken, short = CORPUS / "broken-radius-plus-one.flipproof", CORPUS / "broken-shorter-list.flipproof"
+        assert in_process(["verify", str(broken), "-q"]) == 1
+        assert in_process(["verify", str(short), "-q"]) == 3
+        assert in_process(["verify", str(CORPUS / "broken-truncated.flipproof"), "-q"]) == 2
+        assert in_process(["verify", str(path), "-q"]) == 2
+        said = capfd.readouterr().err.splitlines()
+        assert len(said) == 2
+        assert all(line.startswith("flipproof: error:") for line in said)
+
+    def test_verdicts_as_json(self, capfd):
+        assert in_process(["verify", str(CORPUS / "exact.flipproof"), "--json", "--rows", "2", "-q"]) == 0
+        assert '"n_checked": 2' in capfd.readouterr().out
