@@ -43,11 +43,9 @@ def measure(name, size, repeats=3, methods=("exact", "tight", "kl")):
             rows = None if method == "exact" else 40
             checking, result = seconds(lambda rows=rows: verify(path, rows), 1 if rows else repeats)
             per_row = checking / result.n_checked / (certifying / len(Z))
-            print(
-                f"{name} {method}: certify {certifying:.3f} s, save {saving:.3f} s, {path.stat().st_size / 1e6:.1f} MB, "
-                f"check {checking:.3f} s for {result.n_checked} of {result.n_rows} rows, {per_row:.1f} times certify per row, "
-                f"{result.verdict}"
-            )
+            size = path.stat().st_size / 1e6
+            print(f"{name} {method}: certify {certifying:.3f} s, save {saving:.3f} s, {size:.1f} MB, {result}")
+            print(f"  checked in {checking:.3f} s, {per_row:.1f} times certify per row")
 
 
 def main():

@@ -1,7 +1,7 @@
 """Bounds by noise, in ball arithmetic: every number carries a bound on its error (python-flint, Arb).
 
-A comparison of balls is True only if it holds for all numbers in them, so each function returns True, False, or None if the
-balls overlap.
+A comparison of balls is True only if it holds for all numbers in them, so each function returns True, False, or None if
+the balls overlap.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 LARGEST_HEADER = 100 * 2**20
 
 #: The types of tensors, by their names in the header.
-TYPES = {
+TYPES: dict[str, np.dtype[Any]] = {
     "BOOL": np.dtype(np.uint8),
     "I8": np.dtype("<i1"),
     "I16": np.dtype("<i2"),
@@ -137,10 +137,10 @@ def _integer(digits: str) -> int:
 
 def _places(header: dict[str, Any], n_bytes: int) -> dict[str, tuple[np.dtype[Any], tuple[int, ...], int, int]]:
     """Return type, shape and place of each tensor; refuse gaps, overlaps and sizes that do not match."""
-    found = {}
+    found: dict[str, tuple[np.dtype[Any], tuple[int, ...], int, int]] = {}
     for name, entry in header.items():
         if not re.fullmatch(r"[a-z_.0-9]{1,80}", name) or not isinstance(entry, dict):
-            raise UnreadableFileError("tensor-name", "The name of a tensor contains other characters than a-z, 0-9, _ and '.'.")
+            raise UnreadableFileError("tensor-name", "The name of a tensor may contain only a-z, 0-9, _ and '.'.")
         kind, shape, ends = TYPES.get(entry.get("dtype", "")), entry.get("shape"), entry.get("data_offsets")
         if kind is None or not _are_sizes(shape) or not _are_sizes(ends) or len(ends) != 2:
             raise UnreadableFileError("tensor-type", f"The tensor {name!r} has an unknown type, shape or place.")
@@ -157,7 +157,7 @@ def _places(header: dict[str, Any], n_bytes: int) -> dict[str, tuple[np.dtype[An
     return found
 
 
-def _are_sizes(given: Any) -> bool:
+def _are_sizes(given: Any) -> TypeGuard[list[int]]:
     return isinstance(given, list) and all(type(one) is int and one >= 0 for one in given)
 
 

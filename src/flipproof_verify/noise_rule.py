@@ -1,4 +1,4 @@
-"""Certificates by noise on the labels, `tight` and `kl`: the bound at the given witness, and the radius that it proves."""
+"""Certificates by noise on the labels, `tight` and `kl`: the bound at the given witness, and the radius it proves."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ def check_noise(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
         fixed = offsets[rows] + (votes[:, ~free] @ belongs[~free]).astype(np.int64)
         for row, of_row, offset in zip(rows, votes[:, free], fixed, strict=True):
             with precise():
-                bounds = _Bounds(of_row, training.label[free], offset, float(q[row]), n_classes, int(claims.prediction[row]))
+                winner = int(claims.prediction[row])
+                bounds = _Bounds(of_row, training.label[free], offset, float(q[row]), n_classes, winner)
                 _check_row(int(row), bounds, witness[row], float(log_failure[row]), file, claims, training, found)
         yield len(rows)
 
@@ -76,7 +77,13 @@ class _Bounds:
 
 
 def _check_row(
-    row: int, bounds: _Bounds, witness: Floats, claimed: float, file: ProofFile, claims: Claims, training: Training,
+    row: int,
+    bounds: _Bounds,
+    witness: Floats,
+    claimed: float,
+    file: ProofFile,
+    claims: Claims,
+    training: Training,
     found: Findings,
 ) -> None:
     infinite = is_infinite(claimed)
@@ -86,7 +93,7 @@ def _check_row(
     for value in found_bounds.values():
         at_most = not value.is_finite() if infinite else holds(value, limit)
         found.expect(row, at_most, "log_failure")
-    of_rival, largest = (float(x.mid()) for x in (found_bounds[int(claims.rival[row])], max(found_bounds.values(), key=_middle)))
+    of_rival, largest = _middle(found_bounds[int(claims.rival[row])]), max(map(_middle, found_bounds.values()))
     is_largest = of_rival >= largest - RIVAL_TOLERANCE * (1 + abs(largest)) if math.isfinite(largest) else True
     found.expect(row, is_largest, "rival")
     n_labels = training.most_in_groups(int(claims.radius[row]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
 import numpy as np
 from flint import arb
@@ -71,7 +72,7 @@ class _OnNeighbors:
         if not is_hit:
             upto, before = np.concatenate([[0], upto]), np.concatenate([[0], before])
         self._upto, self._before, self._is_last = upto, before, upto == n
-        self.per_change = lambda n_changes: n_changes
+        self.per_change: Callable[[int], int] = int
 
     def wins(self, rival: int, n_changes: int | None) -> bool | None:
         """Tell whether the rival wins; more than 2 k + n changes are as good as any number."""
@@ -79,7 +80,7 @@ class _OnNeighbors:
         added = 0 if self._changes == "removals" else r
         most = 0 if self._changes == "insertions" else r
         is_winner, is_rival = self._labels == self._winner, self._labels == rival
-        free_winners, free_rivals, free = (_summed(which & self._free) for which in (is_winner, is_rival, self._free | True))
+        free_winners, free_rivals = _summed(is_winner & self._free), _summed(is_rival & self._free)
         free = _summed(self._free)
         forced = np.maximum(self._before - self._k + 1, 0)
         allowed = np.where(self._is_last, most, np.minimum(most, self._upto + added - self._k))
@@ -155,6 +156,7 @@ class _OnPartitions:
     def _by_groups(self, gains: Integers, n_groups: int) -> int:
         """Return the sum of the largest gains of groups."""
         training, per_group = self._training, []
+        assert training.group is not None
         for group in np.unique(training.group[training.changeable]):
             rows = (training.group == group) & training.changeable
             owned = np.unique(self._part_of[rows])
@@ -219,8 +221,13 @@ def _covers(log_bound: float, count: int, n: int, level: arb) -> bool | None:
 
 
 def _check_sampled_row(
-    row: int, bounds: tuple[float, float], sampling: dict[str, object], claims: Claims, training: Training | None,
-    document: dict[str, object], found: Findings,
+    row: int,
+    bounds: tuple[float, float],
+    sampling: Mapping[str, Any],
+    claims: Claims,
+    training: Training | None,
+    document: Mapping[str, Any],
+    found: Findings,
 ) -> None:
     failure, rival = (arb("-inf") if is_infinite(one) else ball(one) for one in bounds)
     found.expect(row, holds(failure.exp() + rival.exp(), arb(1), strict=True), "abstained")
@@ -236,9 +243,7 @@ def _check_sampled_row(
             holds_by = _within(noise.divergence * r, failure, rival)
         else:
             two_sided = noise.most_after(failure.exp(), r) + noise.most_after(rival.exp(), r)
-            holds_by = either(
-                holds(failure, noise.log_mass(r), strict=True), holds(two_sided, arb(1), strict=True)
-            )
+            holds_by = either(holds(failure, noise.log_mass(r), strict=True), holds(two_sided, arb(1), strict=True))
     elif method == "gaussian":
         far = 2 * ball(float(radius)) / ball(level)
         one_sided = 2 * arb(2).sqrt() * (2 * failure.exp()).erfcinv()

@@ -126,11 +126,9 @@ def _check_assumptions(file: ProofFile) -> None:
     if not needed <= codes or len(codes & SCOPES) != 1:
         missing = ", ".join(sorted(needed - codes)) or "exactly one about what may be changed"
         raise UnreadableFileError("assumptions", f"The document lacks assumptions: {missing}.")
-    if "train.changeable" in file.tensors and not file.flags("train.changeable", (document["n_rows"],)).all():
-        if not codes & LIMITS:
-            raise UnreadableFileError(
-                "assumptions", "Some labels or rows cannot be changed, but no assumption says why."
-            )
+    is_limited = "train.changeable" in file.tensors and not file.flags("train.changeable", (document["n_rows"],)).all()
+    if is_limited and not codes & LIMITS:
+        raise UnreadableFileError("assumptions", "Some labels or rows cannot be changed, but no assumption says why.")
     has_groups = "train.group" in file.tensors
     if has_groups != (unit in ("annotators", "sources")):
         raise UnreadableFileError("document", "Groups of rows and the unit of the radius contradict each other.")

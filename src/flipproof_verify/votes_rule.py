@@ -18,6 +18,9 @@ VOTE_BOUND = 2**24
 #: Sums of absolute products below this are exact in float64, in any order.
 EXACT_BOUND = 2.0**53
 
+#: More than the exponent of any float.
+NO_EXPONENT = 10**6
+
 #: More than any lead.
 ANY_LEAD = 2**62
 
@@ -110,9 +113,9 @@ def _check_exact(coefficients: Floats, sizes: Floats) -> None:
     integers = np.ldexp(np.abs(mantissa), 53).astype(np.int64)
     lowest = np.bitwise_and(integers, -integers)  # the lowest bit that is set
     lowest_exponent = exponent - 53 + np.frexp(lowest.astype(np.float64))[1] - 1
-    unit = np.where(coefficients != 0, lowest_exponent, np.iinfo(np.int32).max).min(axis=1, initial=np.iinfo(np.int32).max)
+    unit = np.where(coefficients != 0, lowest_exponent, NO_EXPONENT).min(axis=1, initial=NO_EXPONENT)
     with np.errstate(over="ignore"):
-        in_units = np.ldexp(np.abs(coefficients), -np.where(unit < 10**6, unit, 0)[:, None].astype(np.int32))
+        in_units = np.ldexp(np.abs(coefficients), -np.where(unit < NO_EXPONENT, unit, 0)[:, None].astype(np.int32))
         sums = in_units @ sizes
     if not (sums < EXACT_BOUND).all():  # rounding is monotone: a sum that reaches the bound is not computed below it
         raise UnreadableFileError("coefficients", "The products of the votes are not exact in float64.")
@@ -239,7 +242,7 @@ class _Attack:
         if training.changes == "insertions":
             return np.zeros(0)
         gains = np.where(training.changeable, gains, 0.0)
-        return gains if training.group is None else np.bincount(training.group, weights=gains)
+        return gains if training.group is None else np.asarray(np.bincount(training.group, gains), dtype=np.float64)
 
 
 def _sum_of_largest(values: Floats, count: int) -> int:

@@ -1,4 +1,4 @@
-"""A corpus of broken certificate files, for this checker and any other; each must be refuted or refused for its own reason.
+"""A corpus of broken certificate files, for any checker; each must be refuted or refused for its own reason.
 
 Record it again with ``PYTHONPATH=tests python -m verifier.broken_files``.
 """
@@ -8,10 +8,10 @@ from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
-from verifier.proof_boxes import Box
 from sklearn.datasets import load_digits
 
 from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedPartitionClassifier, CertifiedRidgeClassifier
+from verifier.proof_boxes import Box
 
 CORPUS = Path(__file__).parent / "corpus"
 
@@ -95,6 +95,10 @@ def _wrong_document_digest(box):
     box.document_digest = "0" * 64
 
 
+def _longer(array):
+    return array * (1 + 2.0**-51)
+
+
 def _twice(array):
     array[0, 1] = array[0, 0]
     return array
@@ -141,7 +145,11 @@ BROKEN = {
     "one-label-flipped": ("exact", _changed("train.label", _at(3, lambda old: (old + 1) % 3)), "margin"),
     "another-prediction": ("exact", _rival_as_prediction, "prediction"),
     "wrong-rival": ("exact", _other_rival, "rival"),
-    "rival-is-prediction": ("exact", lambda b: b.tensors.update({"claim.rival": b.tensors["claim.prediction"]}), "tensor-values"),
+    "rival-is-prediction": (
+        "exact",
+        lambda b: b.tensors.update({"claim.rival": b.tensors["claim.prediction"]}),
+        "tensor-values",
+    ),
     "swapped-rows": ("exact", _changed("votes.coefficients.0", _swap), "prediction"),
     "swapped-claims": ("sparse", _changed("claim.radius", lambda old: old[::-1].copy() + 1), "radius"),
     "offset-one-step-off": ("exact", _offset_of_prediction, "margin"),
@@ -161,10 +169,18 @@ BROKEN = {
     "nan-witness": ("tight", _changed("proof.witness", lambda old: old * np.nan), "log_failure"),
     "nan-failure": ("tight", _changed("claim.log_failure", lambda old: old * np.nan), "tensor-values"),
     "nan-coefficient": ("exact", _changed("votes.coefficients.0", _at((0, 0), np.nan)), "coefficients"),
-    "coefficients-that-round": ("exact", _changed("votes.coefficients.0", lambda old: old * (1 + 2.0**-51)), "coefficients"),
+    "coefficients-that-round": (
+        "exact",
+        _changed("votes.coefficients.0", _longer),
+        "coefficients",
+    ),
     "smaller-limit": ("rows", _changed("test.limit", lambda old: old // 2), "margin"),
     "limit-beyond-the-grid": ("rows", _changed("test.limit", lambda old: old * 0 + 2**30), "limit"),
-    "shorter-list": ("neighbors", lambda b: b.tensors.update({k: v[:, :9] for k, v in b.tensors.items() if k.startswith("near.")}), "depth"),
+    "shorter-list": (
+        "neighbors",
+        lambda b: b.tensors.update({k: v[:, :9] for k, v in b.tensors.items() if k.startswith("near.")}),
+        "depth",
+    ),
     "row-listed-twice": ("neighbors", _changed("near.row.0", _twice), "near"),
     "k-plus-one": ("neighbors", _document(k=10), "margin"),
     "vote-for-no-class": ("partitions", _changed("votes.partition", _at((0, 0), 7)), "tensor-values"),
@@ -180,9 +196,21 @@ BROKEN = {
     "overflowing-shape": ("exact", _place("claim.radius", shape=[2**33, 2**33]), "tensor-size"),
     "overlapping-tensors": ("exact", _place("claim.radius", data_offsets=[0, 48]), "tensor-place"),
     "unknown-type": ("exact", _place("claim.radius", dtype="BF16"), "tensor-type"),
-    "other-type": ("exact", lambda b: b.tensors.update({"claim.radius": b.tensors["claim.radius"].astype(float)}), "tensor-type"),
-    "other-shape": ("exact", lambda b: b.tensors.update({"claim.radius": b.tensors["claim.radius"][:3]}), "tensor-shape"),
-    "path-as-name": ("exact", lambda b: b.tensors.update({"../../etc/passwd": b.tensors["claim.radius"]}), "tensor-name"),
+    "other-type": (
+        "exact",
+        lambda b: b.tensors.update({"claim.radius": b.tensors["claim.radius"].astype(float)}),
+        "tensor-type",
+    ),
+    "other-shape": (
+        "exact",
+        lambda b: b.tensors.update({"claim.radius": b.tensors["claim.radius"][:3]}),
+        "tensor-shape",
+    ),
+    "path-as-name": (
+        "exact",
+        lambda b: b.tensors.update({"../../etc/passwd": b.tensors["claim.radius"]}),
+        "tensor-name",
+    ),
 }
 
 #: Files that are broken as bytes.

@@ -1,7 +1,7 @@
 """Random hard problems, certified, saved and checked by the second program.
 
-``PYTHONPATH=src:tests python -m verifier.random_proofs --cases 2000`` checks as many; honest files must be verified, and files with
-radii that are one too large must be refuted.
+``PYTHONPATH=src:tests python -m verifier.random_proofs --cases 2000`` checks as many; honest files
+must be verified, and files with radii that are one too large must be refuted.
 """
 # ruff: noqa: T201
 
@@ -17,19 +17,21 @@ import numpy as np
 from fuzz.judge import NAMES
 from fuzz.problems import problem_of
 from fuzz.rows import row_problem_of
-from verifier.proof_boxes import Box
 
 from flipproof_verify import REFUTED, VERIFIED, verify
+from verifier.proof_boxes import Box
 
 
-def fitted(seed):
-    """Return the model, test rows, adversary and methods of a random problem; None if the learner refuses it."""
+def certified(seed):
+    """Return the certificates of a random problem by all methods; None if the learner refuses it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
             if seed % 4 == 0:
                 problem = row_problem_of(seed // 4)
-                model = eval(problem.code, NAMES).fit(problem.X, np.array(problem.y, dtype=int), reference=problem.reference)
+                model = eval(problem.code, NAMES).fit(
+                    problem.X, np.array(problem.y, dtype=int), reference=problem.reference
+                )
                 adversary, methods = eval(problem.adversary_source, NAMES), (None,)
             else:
                 problem = problem_of(seed)
@@ -40,17 +42,16 @@ def fitted(seed):
             certificates = [model.certify(problem.Z, method=one, adversary=adversary) for one in methods]
         except (ValueError, TypeError):
             return None
-    return model, problem.Z, certificates
+    return certificates
 
 
 def check(seed, folder):
     """Return how many files of a problem were honest and verified, and how many broken and refuted; raise otherwise."""
-    found = fitted(seed)
+    found = certified(seed)
     if found is None:
         return Counter(refused=1)
-    model, Z, certificates = found
     counted = Counter(accepted=1)
-    for one in certificates:
+    for one in found:
         path = Path(folder) / "proof.flipproof"
         one.save(path)
         result = verify(path)

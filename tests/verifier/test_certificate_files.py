@@ -3,17 +3,17 @@
 import numpy as np
 import pandas as pd
 import pytest
-from flipproof.cli.group import run as in_process
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from verifier.broken_files import CORPUS
-from verifier.proof_boxes import Box
 
 import flipproof
 from flipproof import Adversary, Certificates, CertifiedRidgeClassifier, SmoothedClassifier
+from flipproof.cli.group import run as in_process
 from flipproof_verify import VERIFIED, verify
+from verifier.broken_files import CORPUS
+from verifier.proof_boxes import Box
 
 X, Y = load_digits(n_class=3, return_X_y=True)
 TRAIN, LABELS, TEST = X[:90], Y[:90], X[90:110]
@@ -25,7 +25,17 @@ def path(tmp_path):
 
 
 def same(one, other):
-    for name in ("prediction", "radius", "rival", "margin", "log_failure", "abstained", "unlimited", "witness", "classes"):
+    for name in (
+        "prediction",
+        "radius",
+        "rival",
+        "margin",
+        "log_failure",
+        "abstained",
+        "unlimited",
+        "witness",
+        "classes",
+    ):
         np.testing.assert_array_equal(getattr(one, name), getattr(other, name), err_msg=name)
     for name in ("method", "n_train", "assumptions", "unit", "n_touchable", "changes"):
         assert getattr(one, name) == getattr(other, name), name

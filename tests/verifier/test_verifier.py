@@ -8,13 +8,13 @@ import numpy as np
 import pytest
 from golden import record
 from tiers import mostly_slow
-from verifier.broken_files import BROKEN, BROKEN_BYTES, CORPUS, broken_file, honest_files
-from verifier.proof_boxes import Box
-from verifier.random_proofs import check
 
 import flipproof_verify
 from flipproof import CertifiedRidgeClassifier
 from flipproof_verify import REFUTED, VERIFIED, UnreadableFileError, verify
+from verifier.broken_files import BROKEN, BROKEN_BYTES, CORPUS, broken_file, honest_files
+from verifier.proof_boxes import Box
+from verifier.random_proofs import check
 
 INDEX = json.loads((CORPUS / "index.json").read_text())
 
@@ -84,7 +84,18 @@ def test_every_golden_case_is_verified(data, tmp_path):
 
 def test_the_verifier_imports_nothing_of_flipproof():
     allowed = {"numpy", "flint", "flipproof_verify", "__future__"}
-    standard = {"collections", "contextlib", "dataclasses", "functools", "hashlib", "json", "math", "os", "re", "typing"}
+    standard = {
+        "collections",
+        "contextlib",
+        "dataclasses",
+        "functools",
+        "hashlib",
+        "json",
+        "math",
+        "os",
+        "re",
+        "typing",
+    }
     for file in Path(flipproof_verify.__file__).parent.glob("*.py"):
         for node in ast.walk(ast.parse(file.read_text())):
             names = [one.name for one in node.names] if isinstance(node, ast.Import) else []

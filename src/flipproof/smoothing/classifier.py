@@ -291,8 +291,8 @@ class SmoothedClassifier(LabelsInMemory):
         alpha = error_rate(self.confidence, n_statements, name)
         selection, estimation = self._votes(Z, self._n_samples, self._reach(guarantee, n_statements))
         found = self._certificates(bound_votes(selection, estimation, alpha), guarantee, adversary, powers)
-        proof = {"selection": selection, "estimation": estimation, "alpha": alpha}
-        return replace(found, origin=Origin.of(self, X, n_rows), **proof)
+        origin = Origin.of(self, X, n_rows)
+        return replace(found, origin=origin, selection=selection, estimation=estimation, alpha=alpha)
 
     def test_features(self, X: Any) -> Any:
         """Return test rows as the models that vote on them get them: checked, and as floats if the noise needs them."""

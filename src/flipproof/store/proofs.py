@@ -1,7 +1,7 @@
 """Certificate files, format 1: certificates with all that a second program needs to check them.
 
-`docs/certificate-format.md` is the specification. Tensors are appended to an unfinished file block by block, so memory is
-bounded by a block of votes, and the finished file replaces the target in one step.
+`docs/certificate-format.md` is the specification. Tensors are appended to an unfinished file block by block, so memory
+is bounded by a block of votes, and the finished file replaces the target in one step.
 """
 
 from __future__ import annotations
@@ -150,6 +150,10 @@ class _Stored:
     def __contains__(self, name: str) -> bool:
         return name in self._digests
 
+    def get(self, name: str, otherwise: Any = None) -> Any:
+        """Return a tensor, or something else if there is none of this name."""
+        return otherwise if name not in self._digests else self[name]
+
     def __getitem__(self, name: str) -> NDArray[Any]:
         array = np.asarray(self._file.get_tensor(name))
         if digest_of(array.tobytes()) != self._digests[name]:
@@ -171,7 +175,7 @@ def _loaded(document: Mapping[str, Any], stored: _Stored) -> Certificates:
         "radius": stored["claim.radius"],
         "rival": classes[stored["claim.rival"]],
         "margin": stored["claim.margin"],
-        "log_failure": stored["claim.log_failure"] if "claim.log_failure" in stored else nothing,
+        "log_failure": stored.get("claim.log_failure", nothing),
         "abstained": stored["claim.abstained"],
         "witness": witness,
         "method": method,
@@ -211,13 +215,13 @@ def _adversary(document: Mapping[str, Any], stored: _Stored, classes: NDArray[An
     transitions = stored["transitions"]
     everything = ~np.eye(len(classes), dtype=bool)
     pairs = [] if np.array_equal(transitions, everything) else np.argwhere(transitions).tolist()
-    can_leave = transitions.any(axis=1) if pairs else np.ones(len(classes), dtype=bool)
+    can_leave = np.asarray(transitions.any(axis=1) | (not pairs))
     fixed = ~stored["train.changeable"] & can_leave[stored["train.label"]]
     names = classes.tolist()
     return Adversary(
         changes=document["changes"],
         trusted=fixed if fixed.any() else None,
-        groups=stored["train.group"] if "train.group" in stored else None,
+        groups=stored.get("train.group"),
         allowed=[(names[old], names[new]) for old, new in pairs] or None,
     )
 
@@ -332,13 +336,12 @@ class _PerRow:
         return np.concatenate(self.parts[name])
 
 
-def _votes(
-    tensors: _Tensors, certificates: Certificates, learner: Any, powers: Powers, X: Any
-) -> dict[str, Any]:
+def _votes(tensors: _Tensors, certificates: Certificates, learner: Any, powers: Powers, X: Any) -> dict[str, Any]:
     """Write integer votes and offsets, block by block."""
     _training(tensors, learner, powers)
     Z, n_classes = learner.test_features(X), len(learner.classes_)
-    found, ends, form = _PerRow(), [], "dense"
+    found, form = _PerRow(), "dense"
+    ends: list[int] = []
     size = max(1, min(VOTES_AT_A_TIME // max(learner.n_rows_, 1), 4096))
     for start in range(0, len(Z), size):
         source = learner.votes_on(Z[start : start + size])
@@ -403,7 +406,8 @@ def _neighbors(
     """Write the nearest rows in order, as many as the radii need."""
     _training(tensors, learner, powers)
     Z, k, n = learner.test_features(X), learner.n_neighbors_, learner.n_rows_
-    hits, ends, unlimited = [], [], np.asarray(certificates.unlimited)
+    hits, unlimited = [], np.asarray(certificates.unlimited)
+    ends: list[int] = []
     size = max(1, VOTES_AT_A_TIME // max(n, 1))
     for start in range(0, len(Z), size):
         nearest, rows = learner.rows_in_order(Z[start : start + size], powers)
@@ -446,9 +450,7 @@ def _partitions(
     return {"rule": "partitions", "n_partitions": votes.shape[1], "blocks": [len(votes)]}
 
 
-def _sampled(
-    tensors: _Tensors, certificates: SmoothedCertificates, learner: Any, powers: Powers
-) -> dict[str, Any]:
+def _sampled(tensors: _Tensors, certificates: SmoothedCertificates, learner: Any, powers: Powers) -> dict[str, Any]:
     """Write the votes of both samples."""
     _training(tensors, learner, powers)
     tensors.add("votes.selection", certificates.selection, np.int64)
