@@ -41,6 +41,8 @@ class Roles:
         Column that is true for labels that cannot be changed.
     annotator : str, optional
         Column with the annotator of each row.
+    window : str, optional
+        Column with the timestamp of each label.
     """
 
     label: str
@@ -50,6 +52,7 @@ class Roles:
     id: str | None = None
     trusted: str | None = None
     annotator: str | None = None
+    window: str | None = None
 
     @property
     def purposes(self) -> dict[str, str]:
@@ -96,7 +99,7 @@ def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Coll
     Columns of a pandas `index` are left out unless they are named. `source` names the table in errors.
     """
     taken: dict[str, Parameter] = {}
-    for role in ("label", "id", "trusted", "annotator"):
+    for role in ("label", "id", "trusted", "annotator", "window"):
         name = getattr(roles, role)
         if not name:
             continue
@@ -174,7 +177,7 @@ def numbered(table: pa.Table) -> pa.Table:
 
 def training_rows(table: pa.Table, roles: Roles, names: Sequence[str], source: str) -> Rows:
     """Split training rows by role; `names` are the feature columns."""
-    others = {name: table[name] for name in (roles.trusted, roles.annotator) if name}
+    others = {name: table[name] for name in (roles.trusted, roles.annotator, roles.window) if name}
     labels = label_array(table[roles.label], roles.label, source)
     return Rows(table.select(list(names)), labels, _ids(table, roles), others)
 
