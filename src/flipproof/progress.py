@@ -38,12 +38,6 @@ class ProgressLine:
         """Seconds since the start."""
         return time.monotonic() - self._began
 
-    def announce(self, text: str) -> None:
-        """Say what is about to happen."""
-        if self.verbose:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
-
     def show(self, done: int, says: str, is_last: bool = False) -> None:
         """Show how many of the total are done, followed by the text `says`; updates that come too soon are skipped."""
         now = time.monotonic()
@@ -118,6 +112,13 @@ def shown_by(display: Display) -> Iterator[None]:
         _display.reset(token)
 
 
+def announce(text: str, verbose: int) -> None:
+    """Say on stderr what is about to happen, unless a program shows progress itself."""
+    if verbose and _display.get() is None:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
 class CountedProgress:
     """Progress of counted work, such as fits or test rows, on one line of stderr with an ETA.
 
@@ -144,16 +145,15 @@ class CountedProgress:
 
     def announce(self, text: str) -> None:
         """Say what is about to happen."""
-        if self._display is None:
-            self._line.announce(text)
+        announce(text, self.verbose)
 
     def advance(self, n: int) -> None:
         """Count `n` more as done; may be called by any thread."""
+        if not self.verbose:
+            return
         with self._lock:
-            self._done += n
+            self._done = min(self._done + n, self.total)  # work that has to be repeated is counted once
             count = Count(self._done, self.total, self.noun, self._line.seconds)
-            if not self.verbose:
-                return
             if self._display is not None:
                 self._display(count)
             else:
