@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, above
 from flipproof.values import check_nothing_masked
 
 
@@ -246,3 +246,53 @@ def last_above(certificates: Certificates, among: Booleans, count: int) -> float
     """
     radii = np.where(is_unlimited(certificates), np.inf, certificates.radius)[among & ~certificates.abstained]
     return None if len(radii) <= count else float(np.sort(radii)[::-1][count])
+
+
+@dataclass(frozen=True)
+class RandomErrors:
+    """How likely random errors in the labels are to change predictions (M17): upper bounds, over some test rows.
+
+    Attributes
+    ----------
+    rate : float
+        Probability of an error per label.
+    n_labels : int
+        Number of labels that may have errors: those that are not trusted.
+    some_trusted : bool
+        Whether there are trusted labels, too.
+    n_test : int
+        Number of test rows.
+    uniform_mean, uniform_median : float
+        Mean and median of the bounds for errors to a uniformly random other class. The mean bounds the expected share
+        of predictions that change.
+    worst_mean, worst_median : float
+        The same for errors of any direction, each with a probability of at most `rate`.
+    """
+
+    rate: float
+    n_labels: int
+    some_trusted: bool
+    n_test: int
+    uniform_mean: float
+    uniform_median: float
+    worst_mean: float
+    worst_median: float
+
+
+def random_errors(rate: float, n_labels: int, some_trusted: bool, uniform: Floats, worst: Floats) -> RandomErrors:
+    """Summarize bounds of `random_error_bound` on the same test rows; means and medians are rounded up."""
+    n_test = len(uniform)
+    return RandomErrors(
+        rate=float(rate),
+        n_labels=n_labels,
+        some_trusted=some_trusted,
+        n_test=n_test,
+        uniform_mean=_mean_above(uniform),
+        uniform_median=float(np.sort(uniform)[n_test // 2]),
+        worst_mean=_mean_above(worst),
+        worst_median=float(np.sort(worst)[n_test // 2]),
+    )
+
+
+def _mean_above(bounds: Floats) -> float:
+    return min(float(above(bounds.mean(), 4 * len(bounds) * np.finfo(np.float64).eps)), 1.0)

@@ -457,3 +457,14 @@ def test_the_command_runs_in_a_new_process(files, tmp_path):
     assert done.stderr == b""
     assert b"Written: out.csv" in done.stdout
     assert csv.read_csv(io.BytesIO((tmp_path / "out.csv").read_bytes())).num_rows == N_TEST
+
+
+def test_random_errors_are_bounded_by_default(files, certify, capfd):
+    _, summary = certify(*files)
+    errors = summary["random_errors"]
+    assert errors["rate"] == 0.05
+    assert 0 < errors["uniform_mean"] <= errors["worst_mean"] <= 1
+    _, summary = certify(*files, "--error-rate", "0")
+    assert summary["random_errors"] is None
+    assert run(["certify", *files, "--error-rate", "2"]) == 2
+    assert "--error-rate must be" in capfd.readouterr().err

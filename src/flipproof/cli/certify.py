@@ -61,6 +61,13 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
 @option(
     "--noise", group=MODEL, callback=read_noise, metavar="Q", help="Noise q for tight and kl, or auto. Default: 0.1"
 )
+@option(
+    "--error-rate",
+    group=MODEL,
+    type=float,
+    metavar="P",
+    help="Bound the effect of random errors: each label is changed with probability P. 0: no bound. Default: 0.05",
+)
 @requirement_options
 @cluster_options
 @option(
@@ -80,6 +87,7 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
 def certify(
     methods: tuple[str, ...],
     noise: Any,
+    error_rate: float | None,
     out: Path | None,
     report: Path | None,
     as_json: bool,
@@ -132,6 +140,7 @@ def certify(
             noise=noise,
             requirements=required,
             attack=report is not None,
+            error_rate=error_rate,
             client=(lambda: opened.enter_context(cluster.client(step))) if cluster.is_given else None,
             verbose=int(not quiet),
             progress=step,

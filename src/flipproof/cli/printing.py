@@ -42,6 +42,9 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     print_table(console, standing_table(summary))
     console.print()
     _print_against_rows(summary, console)
+    if summary["random_errors"] is not None:
+        print_paragraph(console, summary["random_errors"]["sentences"][0], indent="")
+        console.print()
     _print_fragile(summary, console)
     requirements = single_requirements(summary["requirement"])
     for requirement in requirements:

@@ -23,10 +23,12 @@ from flipproof.core.engine import (
     estimated_winners,
     grid_offsets,
     predicted_codes,
+    winners,
 )
-from flipproof.core.histograms import block_rows, changeable_histogram, clip_levels
+from flipproof.core.histograms import VoteHistogram, block_rows, changeable_histogram, clip_levels
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
+from flipproof.core.random_errors import DIRECTIONS, change_probability_upper
 from flipproof.core.rounding import Floats, Integers, scale
 from flipproof.core.votes import (
     LARGEST_PRECISION,
@@ -42,7 +44,18 @@ from flipproof.core.votes import (
 from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
-from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of, share
+from flipproof.parameters import (
+    NONE,
+    Constraints,
+    check_parameter,
+    check_parameters,
+    instance,
+    integer,
+    number,
+    one_of,
+    parameter_error,
+    share,
+)
 from flipproof.progress import RowProgress
 
 Result = TypeVar("Result")
@@ -446,6 +459,54 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         )
         return statement.certificates(parts, like)
 
+    def random_error_bound(
+        self, X: Any, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
+    ) -> Floats:
+        """Bound the probability that random errors in the training labels change each prediction.
+
+        If each of these labels, except trusted ones, were changed independently at random, the classifier trained on
+        the result would predict another class with at most this probability. It is about random changes of the labels
+        as given: it does not say what follows if a share of them is wrong. For errors that depend on each other, such
+        as the habits of an annotator, certify against annotators instead.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+        rate : float, or several, default=0.05
+            Probability that a label is changed, 0 to 1.
+        direction : {"worst", "uniform"}, default="worst"
+            ``"worst"``: every label has its own probability, of at most `rate`, and may be changed to any class.
+            ``"uniform"``: every label is changed with probability `rate`, neither more nor less, to each other class
+            with the same probability. That bound is smaller, but errors of one direction can exceed it.
+        trusted : booleans of shape (n,), optional
+            True for training labels without errors.
+
+        Returns
+        -------
+        floats of shape (m,), or (m, r) for r rates
+            Upper bounds, rounded up.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], [0] * 20 + [1] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=[0, 1]).fit(X, y)
+        >>> model.random_error_bound([[5.0], [19.4]], rate=[0.01, 0.05], direction="uniform").round(4)
+        array([[0.    , 0.    ],
+               [0.1779, 0.5633]])
+        """
+        rates = checked_rates(type(self).__name__, rate, direction)
+        powers = self.powers(None if trusted is None else Adversary(trusted=trusted))
+        Z, like = self._without_repeats(self.test_features(X))
+        parts = []
+        for rows in self.blocks(len(Z), powers=powers):
+            source, n_classes = self.votes_on(Z[rows]), len(self.classes_)
+            free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
+            offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
+            parts.append(random_error_bounds(free, offsets, rates, direction))
+        return np.concatenate(parts)[like].reshape(-1, *np.shape(rate))
+
     def _check_row_changes(self, method: str, powers: Powers) -> None:
         """Refuse what has no certificate against changed rows."""
         refuse_noise_against_rows(method)
@@ -515,6 +576,26 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, min(start + size, n_rows))
+
+
+def checked_rates(owner: str, rate: Any, direction: str) -> Floats:
+    """Return rates of errors as an array of shape (r,); refuse other than one or several numbers from 0 to 1."""
+    check_parameter(f"{owner}.random_error_bound", "direction", direction, one_of(*DIRECTIONS))
+    rates = np.asarray(rate)
+    if rates.dtype.kind not in "iuf" or rates.ndim > 1 or rates.size == 0 or not np.all((rates >= 0) & (rates <= 1)):
+        wanted = "a probability from 0 to 1, or several"
+        raise parameter_error(f"{owner}.random_error_bound", "rate", wanted, rate, "5 % is 0.05.")
+    return np.atleast_1d(rates).astype(np.float64)
+
+
+def random_error_bounds(free: VoteHistogram, offsets: Integers, rates: Floats, direction: str) -> Floats:
+    """Bound the probability that random errors change each prediction of a block, shape (rows, rates) (M17).
+
+    `free` counts the votes of labels that may have errors; the votes of all others are part of `offsets`.
+    """
+    winner = winners(free.scores + offsets)
+    each = [change_probability_upper(free, offsets, winner, float(rate), direction) for rate in rates]
+    return np.stack(each, axis=1)
 
 
 def vote_limits(

@@ -53,6 +53,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         _table(figures.accuracy_table(summary)),
         "Shares of all test rows, rounded down.",
         *_against_rows(summary),
+        *_random_errors(summary),
         "## By class",
         f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
         f"{escaped(problem['flips_name'])}.",
@@ -111,6 +112,11 @@ def _against_rows(summary: Mapping[str, Any]) -> list[str]:
         blocks += [f"**{escaped(headline['text'])}**", *map(escaped, headline.get("sentences", []))]
         blocks.append(_table(figures.accuracy_table(about["also"])))
     return [*blocks, _bullets(about["sentences"])]
+
+
+def _random_errors(summary: Mapping[str, Any]) -> list[str]:
+    errors = summary.get("random_errors")  # missing in older reports
+    return [] if errors is None else ["## Random errors", _bullets(errors["sentences"])]
 
 
 def _predictions(summary: Mapping[str, Any]) -> list[str]:

@@ -95,6 +95,7 @@ def summarize(
     requirement: Mapping[str, Any] | None = None,
     flips: Sequence[int] | None = None,
     against_rows: Certificates | None = None,
+    random_errors: metrics.RandomErrors | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
     """Summarize the certificates of one test set for a report.
@@ -124,6 +125,8 @@ def summarize(
         Numbers of flips in the tables. Default: 0, 1 and a few round numbers.
     against_rows : Certificates, optional
         Certificates of the same predictions against changed rows, if `certificates` are against changed labels.
+    random_errors : RandomErrors, optional
+        How likely random errors in the labels are to change predictions.
     title : str, optional
         Title of the report. Default: "Label-flip report" or "Row-poisoning report".
 
@@ -161,6 +164,9 @@ def summarize(
         "table_flips": columns,
         "methods": [_method(name, one, truth, curve, columns) for name, one in certificates.items()],
         "rows": _rows(main, against_rows, truth),
+        "random_errors": None
+        if random_errors is None
+        else {**plain_value(vars(random_errors)), "sentences": words.random_error_sentences(random_errors)},
         "by_class": _by_class(main, truth, curve, columns),
         "radii": metrics.histogram(main, correct),
         "predictions": _predictions(main, truth, names, attack, training),

@@ -10,8 +10,8 @@ import numpy as np
 
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, DONE_BY_SOURCES, ROW_UNITS, Certificates
-from flipproof.metrics import least_change, n_certified, reach
-from flipproof.readable import percent, share_of, significant
+from flipproof.metrics import RandomErrors, least_change, n_certified, reach
+from flipproof.readable import percent, probability_above, share_of, significant
 
 #: Shares of predictions for the headline: the first with a positive radius is used.
 HEADLINE_LEVELS = (0.9, 0.75, 0.5)
@@ -317,6 +317,32 @@ def voids(certificates: Certificates, also_about_rows: bool = False) -> list[str
         }
         return [f"{not_covered[certificates.changes]}{first}", *others]
     return list(VOIDS["labels" if certificates.unit in COUNTED_UNITS else "features"])
+
+
+def random_error_sentences(errors: RandomErrors) -> list[str]:
+    """Say how likely random errors are to change predictions, and what that does not say."""
+    rate = f"{100 * errors.rate:g}%"
+    each = (
+        f"each of the {errors.n_labels:,} labels that are not trusted"
+        if errors.some_trusted
+        else (f"each of these {errors.n_labels:,} labels")
+    )
+
+    def changed(mean: float, median: float) -> str:
+        return (
+            f"on average at most {probability_above(mean)} of predictions would change, and half of them with a "
+            f"probability of at most {probability_above(median)} each"
+        )
+
+    return [
+        f"If {each} were changed at random with probability {rate}, independently and to any other class with equal "
+        f"probability, {changed(errors.uniform_mean, errors.uniform_median)}.",
+        f"If the errors could have any direction, and any probabilities of at most {rate}, "
+        f"{changed(errors.worst_mean, errors.worst_median)}.",
+        "These bounds are about independent random changes of the labels as given. They do not say what follows if "
+        f"{rate} of the labels are wrong, and do not cover errors that depend on each other, such as the habits of an "
+        "annotator: for these, count annotators.",
+    ]
 
 
 def _lower(sentence: str) -> str:
