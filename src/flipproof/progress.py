@@ -19,7 +19,7 @@ BETWEEN_UPDATES = 0.2
 BAR_WIDTH = 20
 
 #: Seconds of work in a piece of test rows, so that the line moves, and Ctrl-C works.
-PIECE_SECONDS = 0.5
+PIECE_SECONDS = 1.0
 #: Test rows in the first piece, whose duration is unknown.
 FIRST_ROWS = 16
 
@@ -171,7 +171,7 @@ class CountedProgress:
 
 
 class RowProgress(CountedProgress):
-    """Progress by rows. If it is shown, the work is cut into pieces that take about half a second each."""
+    """Progress by rows. If it is shown, the work is cut into pieces that take about a second each."""
 
     def __init__(self, total: int, verbose: int, noun: str = "test rows") -> None:
         super().__init__(total, noun, verbose)
