@@ -268,7 +268,7 @@ BAD = {
         "cannot be both --text and --categories", options=("--text", "country", "--categories", "country")
     ),
     "categories misspelled": Bad(
-        "--categories: 'train.csv' has no column 'contry'", options=("--categories", "contry")
+        "--categories: 'train.csv' has no column 'countri'", options=("--categories", "countri")
     ),
     "label as text": Bad("the label column 'kind' cannot be a feature", options=("--text", "kind")),
     "nothing left": Bad("has no feature columns left", options=("--drop", "*")),
