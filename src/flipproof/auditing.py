@@ -310,6 +310,8 @@ def audit(
     clip: str | float | None = None,
     trusted: str | None = None,
     annotator: str | None = None,
+    window: str | None = None,
+    length: Any = None,
     allowed: Sequence[Any] = (),
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
@@ -369,6 +371,11 @@ def audit(
     trusted, annotator : str, optional
         Column that is true for labels that cannot be changed, or rows that cannot be removed or replaced; and column
         with the annotator, or source, of each row. With `annotator`, radii count annotators, or sources of rows.
+    window : str, optional
+        Column with the timestamp of each label, for windows of the given `length`: radii then count windows of time,
+        all of whose labels may be changed.
+    length : number, timedelta or str, optional
+        Length of a window, for example "7d"; both ends belong to it.
     allowed : sequence, optional
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
     features, drop, text, categories : sequences of str, optional
@@ -408,7 +415,7 @@ def audit(
     client : distributed.Client, or function that returns one, optional
         Dask cluster that reads the rows of Parquet files.
     verbose : int, default=0
-        Whether to show the progress of each pass over rows in blocks on stderr.
+        Whether to show the progress of fits and certificates on stderr, with the time left.
     progress : callable, optional
         Called with the name of each step before it begins.
 
@@ -449,6 +456,7 @@ def audit(
         adversary=adversary,
         allowed=allowed,
         changes=changes,
+        verbose=verbose,
         clip=clip,
         reference=reference,
         holdout=holdout,
@@ -463,6 +471,8 @@ def audit(
         id=id,
         trusted=trusted,
         annotator=annotator,
+        window=window,
+        length=length,
     )
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
     if model.changes_rows and any(one in NOISY_METHODS for one in chosen):
@@ -473,7 +483,7 @@ def audit(
     in_blocks = comes_in_blocks(train, client is not None)
     if in_blocks and error_rate:
         raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
-    fitted = fit_in_blocks(data, model, step, client, verbose) if in_blocks else fit(data, model, step)
+    fitted = fit_in_blocks(data, model, step, client) if in_blocks else fit(data, model, step)
     certificates = _certified(fitted, chosen, step)
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)

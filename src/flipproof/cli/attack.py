@@ -104,7 +104,7 @@ def attack(
     data.check_test_rows()
     check_file(out, TABLE_ENDINGS, data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
-        fitted = fit(*as_choices(**data.arguments(), **model.arguments()), step)
+        fitted = fit(*as_choices(**data.arguments(), **model.arguments(), verbose=int(not quiet)), step)
         chosen = rows_named(rows, fitted.test.ids) if rows else None
         if is_about_rows:
             step("Attacking by rows")
@@ -204,9 +204,9 @@ def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str,
     if needed < 0:
         labels = "labels" if max_flips is None else f"at most {_counted(max_flips, 'label')}"
         return f"{predicted}. No change of {labels} overturns it."
-    if unit == "annotators":
+    if unit in ("annotators", "windows"):
         changed = _counted(n_labels, "changed label")
-        return f"{predicted}. It takes {_counted(needed, 'annotator')} with {changed} to overturn it."
+        return f"{predicted}. It takes {_counted(needed, unit[:-1])} with {changed} to overturn it."
     return f"{predicted}. It takes {_counted(needed, 'changed label')} to overturn it."
 
 
