@@ -486,8 +486,8 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
         share = percent(radius / n)
         attack = f"an attacker who targets this row changes any {radius:,} of the {n:,} {labels} ({share}) {how}"
     elif certificates.unit == "windows":
-        length = "" if certificates.adversary is None else f" of {certificates.adversary.length}"
-        windows = f"any {radius:,} window{'' if radius == 1 else 's'}{length}"
+        lengths = [f" of {one.values['length']}" for one in certificates.assumptions if one.code == "windows"]
+        windows = f"any {radius:,} window{'' if radius == 1 else 's'}{''.join(lengths)}"
         attack = f"an attacker who targets this row changes all labels in {windows} {how}"
     else:
         attack = f"any {radius:,} of the {n:,} annotators target this row and change all of their labels {how}"

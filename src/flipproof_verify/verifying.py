@@ -31,7 +31,10 @@ CHECKS: dict[tuple[str, str], Check] = {
 }
 
 CHANGES = ("labels", "rows", "insertions", "removals")
-UNITS = ("labels", "annotators", "rows", "sources", "l2", "divergence")
+UNITS = ("labels", "annotators", "windows", "rows", "sources", "l2", "divergence")
+
+#: Units of groups of labels or rows; the assumption of the same name says so.
+GROUPED_UNITS = ("annotators", "windows", "sources")
 
 #: Assumptions that explain why some labels or rows cannot be changed.
 LIMITS = {"trusted-labels", "trusted-rows", "trusted-at-fit", "unlabelled-rows", "changes-allowed"}
@@ -122,7 +125,7 @@ def _check_assumptions(file: ProofFile) -> None:
     expected = {"l2": "features-only", "divergence": "divergence-only"}
     scope = "rows-changed" if changes_rows else expected.get(unit, "labels-only")
     needed = {scope} | ({"reference-fixed"} if changes_rows else set())
-    needed |= {unit} if unit in ("annotators", "sources") else set()
+    needed |= {unit} if unit in GROUPED_UNITS else set()
     if not needed <= codes or len(codes & SCOPES) != 1:
         missing = ", ".join(sorted(needed - codes)) or "exactly one about what may be changed"
         raise UnreadableFileError("assumptions", f"The document lacks assumptions: {missing}.")
@@ -130,5 +133,5 @@ def _check_assumptions(file: ProofFile) -> None:
     if is_limited and not codes & LIMITS:
         raise UnreadableFileError("assumptions", "Some labels or rows cannot be changed, but no assumption says why.")
     has_groups = "train.group" in file.tensors
-    if has_groups != (unit in ("annotators", "sources")):
+    if has_groups != (unit in GROUPED_UNITS) or ("window.end" in file.tensors) != (unit == "windows"):
         raise UnreadableFileError("document", "Groups of rows and the unit of the radius contradict each other.")

@@ -40,6 +40,7 @@ class Training:
     group: Integers | None
     transitions: NDArray[np.bool_]
     changes: str
+    window_end: Integers | None = None
 
     @classmethod
     def of(cls, file: ProofFile) -> Training:
@@ -49,12 +50,20 @@ class Training:
         transitions = file.flags("transitions", (n_classes, n_classes))
         if transitions.diagonal().any():
             raise UnreadableFileError("transitions", "A label cannot be changed to its own class.")
+        window_end = None
+        if "window.end" in file.tensors:
+            stamps = file.tensor("window.end", "i", (None,))
+            window_end = file.codes("window.end", (None,), len(stamps) + 1)
+            later = (window_end > np.arange(len(stamps))).all() and (np.diff(window_end) >= 0).all()
+            if group is None or not later or (len(group) and int(group.max()) >= len(stamps)):
+                raise UnreadableFileError("windows", "Windows must end after they begin, and later ones not before.")
         return cls(
             label=file.codes("train.label", (n,), n_classes),
             changeable=file.flags("train.changeable", (n,)),
             group=group,
             transitions=transitions,
             changes=file.document["changes"],
+            window_end=window_end,
         )
 
     @property
@@ -73,7 +82,19 @@ class Training:
         if self.changes == "insertions":
             return 0
         free = self.changeable
+        if self.window_end is not None:
+            return self._windows_for_all()
         return int(free.sum()) if self.group is None else len(np.unique(self.group[free]))
+
+    def _windows_for_all(self) -> int:
+        """Return how many windows cover all labels that can be changed: each begins at the first that is left."""
+        assert self.group is not None
+        assert self.window_end is not None
+        n_windows, covered = 0, 0
+        for stamp in np.unique(self.group[self.changeable]):
+            if stamp >= covered:
+                n_windows, covered = n_windows + 1, int(self.window_end[stamp])
+        return n_windows
 
     def most_in_groups(self, n_groups: int) -> int:
         """Return how many changeable rows any `n_groups` groups have at most; without groups, each row is one."""
@@ -215,6 +236,8 @@ class _Attack:
         """Return by how much the changes lower the margin at most."""
         if n_changes is None:
             return ANY_LEAD if self._by_adding else int(gains.sum())
+        if self._training.window_end is not None:
+            return _best_windows(gains, self._training.window_end, n_changes)
         return _sum_of_largest(gains, n_changes) + n_changes * self._by_adding
 
     def _largest_gains(self) -> Floats:
@@ -243,6 +266,17 @@ class _Attack:
             return np.zeros(0)
         gains = np.where(training.changeable, gains, 0.0)
         return gains if training.group is None else np.asarray(np.bincount(training.group, gains), dtype=np.float64)
+
+
+def _best_windows(gains: Floats, ends: Integers, n_windows: int) -> int:
+    """Return the largest sum of gains of timestamps that are covered by `n_windows` windows."""
+    upto = np.concatenate([[0.0], np.cumsum(gains)])
+    upto = np.pad(upto, (0, len(ends) + 1 - len(upto)), mode="edge")  # the last timestamps may have no labels
+    covered = upto[ends] - upto[:-1]
+    best = np.zeros(len(ends) + 1)  # by the windows so far, among the timestamps from each one on
+    for _ in range(min(n_windows, len(ends))):
+        best = np.append(np.maximum.accumulate((covered + best[ends])[::-1])[::-1], 0.0)
+    return int(best[0])
 
 
 def _sum_of_largest(values: Floats, count: int) -> int:

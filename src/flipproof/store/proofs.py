@@ -209,7 +209,10 @@ def _loaded(document: Mapping[str, Any], stored: _Stored) -> Certificates:
 
 
 def _adversary(document: Mapping[str, Any], stored: _Stored, classes: NDArray[Any]) -> Adversary | None:
-    """Return an adversary with the powers in the file; None if any label may be changed to any class."""
+    """Return an adversary with the powers in the file; None if any label may be changed to any class.
+
+    For windows of time, the file has no timestamps: the certificates only know their unit.
+    """
     if not document["has_adversary"]:
         return None
     transitions = stored["transitions"]
@@ -221,7 +224,7 @@ def _adversary(document: Mapping[str, Any], stored: _Stored, classes: NDArray[An
     return Adversary(
         changes=document["changes"],
         trusted=fixed if fixed.any() else None,
-        groups=stored.get("train.group"),
+        groups=None if "window.end" in stored else stored.get("train.group"),
         allowed=[(names[old], names[new]) for old, new in pairs] or None,
     )
 
@@ -320,6 +323,8 @@ def _training(tensors: _Tensors, learner: Any, powers: Powers) -> None:
     tensors.add("transitions", powers.transitions, np.bool_)
     if powers.groups is not None:
         tensors.add("train.group", powers.groups, np.int32)
+    if powers.window_ends is not None:
+        tensors.add("window.end", powers.window_ends, np.int32)
 
 
 @dataclass
