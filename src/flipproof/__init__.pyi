@@ -35,6 +35,8 @@ from .learners.selection import select_on_trusted as select_on_trusted
 from .metrics import certified_accuracy as certified_accuracy
 from .metrics import certified_recall as certified_recall
 from .smoothing import SmoothedClassifier as SmoothedClassifier
+from .store.model_files import load as load
+from .store.model_files import save as save
 from .streaming import StreamingKernelClassifier as StreamingKernelClassifier
 from .streaming import StreamingRidgeClassifier as StreamingRidgeClassifier
 

@@ -5,17 +5,24 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file atomically: nobody ever sees a partial file, not even after a crash."""
+    with whole_file(path) as unfinished:
+        unfinished.write_bytes(content)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a path to write to; the file takes its place at `path` at the end, complete, or is removed on an error."""
     unfinished = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
     try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
+        yield unfinished
+        with unfinished.open("rb+") as file:
             os.fsync(file.fileno())
         os.replace(unfinished, path)
     finally:
