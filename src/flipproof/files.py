@@ -5,28 +5,59 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file atomically: nobody ever sees a partial file, not even after a crash."""
-    with whole_file(path) as unfinished:
-        unfinished.write_bytes(content)
+    write_all({path: content})
+
+
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write several files: each is whole, and if one cannot be written, none is.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written, for example because the disk is full; the message names the file.
+    """
+    unfinished = {path: _unfinished(path) for path in contents}
+    try:
+        for path, content in contents.items():
+            try:
+                with unfinished[path].open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise OSError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
+        for path in contents:
+            os.replace(unfinished[path], path)
+    finally:
+        for part in unfinished.values():
+            part.unlink(missing_ok=True)
 
 
 @contextmanager
 def whole_file(path: Path) -> Iterator[Path]:
-    """Yield a path to write to; the file takes its place at `path` at the end, complete, or is removed on an error."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    """Yield a path that other code writes a large file to; at the end it takes its place, or is removed on an error."""
+    part = _unfinished(path)
     try:
-        yield unfinished
-        with unfinished.open("rb+") as file:
+        part.touch()
+        yield part
+        with part.open("rb+") as file:
             os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        os.replace(part, path)
+    except OSError as error:
+        raise OSError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
     finally:
-        unfinished.unlink(missing_ok=True)
+        part.unlink(missing_ok=True)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
 
 
 def digest_of(content: bytes | str) -> str:

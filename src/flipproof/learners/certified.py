@@ -25,7 +25,7 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, name_of, parts_of
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
-from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
+from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
 #: Features are converted to the first type, unless they already have the second.
@@ -52,11 +52,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     parameter_constraints: ClassVar[Constraints] = {
         "features": NONE | with_methods("fit", "transform", described=LABEL_FREE_TRANSFORMER),
         "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
     }
 
     features: Any
     classes: ArrayLike | None
     n_jobs: int | None
+    verbose: int = 0  # a default for custom learners with an `__init__` that does not set it
     n_rows_: int
     n_labels_: int
     assumptions_: tuple[Assumption, ...]

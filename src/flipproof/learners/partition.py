@@ -90,6 +90,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     n_jobs : int, optional
         Processes over partitions in `fit`, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------
@@ -159,12 +161,14 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         features: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.estimator = estimator
         self.n_partitions = n_partitions
         self.features = features
         self.classes = classes
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any, reference: Any = None) -> CertifiedPartitionClassifier:
         """Assign the training rows to partitions, and fit a base learner to each.

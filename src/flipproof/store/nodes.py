@@ -24,8 +24,10 @@ from flipproof.store.registry import Entry, entry_named, entry_of
 
 #: Functions of NumPy that a FunctionTransformer may have.
 UFUNCS = frozenset(
-    ["absolute", "arcsinh", "cbrt", "ceil", "exp", "exp2", "expm1", "fabs", "floor", "log", "log10", "log1p", "log2"]
-    + ["negative", "reciprocal", "rint", "sign", "sqrt", "square", "tanh", "trunc"]
+    (
+        *("absolute", "arcsinh", "cbrt", "ceil", "exp", "exp2", "expm1", "fabs", "floor", "log", "log10", "log1p"),
+        *("log2", "negative", "reciprocal", "rint", "sign", "sqrt", "square", "tanh", "trunc"),
+    )
 )
 
 #: Types of NumPy that are parameters, and types of arrays.
