@@ -82,13 +82,16 @@ class Archive:
 
     def write(self, path: Path) -> str:
         """Write the file, whole or not at all, and return the digest."""
-        numpy_files = _safetensors()
+        numpy_files, error_of_files = _safetensors()
         described = self.described()
         digest = digest_of(canonical(described))
         text = canonical({**described, "digest": digest})
         _check_limits(text)
         with whole_file(path) as unfinished:
-            numpy_files.save_file(dict(self.tensors), unfinished, metadata={KEY: text})
+            try:
+                numpy_files.save_file(dict(self.tensors), unfinished, metadata={KEY: text})
+            except error_of_files as error:  # for example, the disk is full
+                raise OSError(_one_line(error)) from error
         return digest
 
 
@@ -102,8 +105,8 @@ def read(path: Path) -> tuple[Archive, str]:
     OSError
         If it cannot be read.
     """
-    numpy_files = _safetensors()
-    from safetensors import SafetensorError, safe_open
+    _, error_of_files = _safetensors()
+    from safetensors import safe_open
 
     _check_header(path)
     try:
@@ -119,11 +122,11 @@ def read(path: Path) -> tuple[Archive, str]:
             tensors = {name: _tensor(file, name, described[name]) for name in names}
     except ModelFileError as error:
         raise ModelFileError(f"cannot load {str(path)!r}: {error}.") from None
-    except (SafetensorError, OverflowError, KeyError, TypeError, RecursionError) as error:
+    except (error_of_files, OverflowError, KeyError, TypeError, RecursionError) as error:
         raise ModelFileError(
             f"cannot load {str(path)!r}: it is damaged, or not a flipproof model ({_one_line(error)})."
         ) from None
-    del document["format"], numpy_files
+    del document["format"]
     return Archive(document, tensors), digest
 
 
@@ -132,12 +135,13 @@ def canonical(document: Mapping[str, Any]) -> str:
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def _safetensors() -> Any:
+def _safetensors() -> tuple[Any, type[Exception]]:
+    """Return the functions for files of arrays, and the error that they raise."""
     try:
         import safetensors.numpy
     except ImportError as error:
         raise ImportError("Model files need safetensors: pip install safetensors") from error
-    return safetensors.numpy
+    return safetensors.numpy, safetensors.SafetensorError
 
 
 def _bytes(tensor: NDArray[Any]) -> memoryview | bytes:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flipproof.store.archive import ModelFileError
-from flipproof.store.registry import Entry, entry_named, entry_of
+from flipproof.store.registry import REMEDY, Entry, entry_named, entry_of
 
 #: Functions of NumPy that a FunctionTransformer may have.
 UFUNCS = frozenset(
@@ -81,7 +81,7 @@ class Packer:
             name = str(value.__name__)
             if name in UFUNCS and getattr(np, name, None) is value:
                 return {"ufunc": name}
-            raise ModelFileError(f"{where} is the function {name}, which cannot be stored.")
+            raise ModelFileError(f"{where} is the function {name}, which cannot be stored: {REMEDY}.")
         if isinstance(value, csr_array):
             return self._sparse(value, where)
         if isinstance(value, os.PathLike):
@@ -101,10 +101,12 @@ class Packer:
         return name
 
     def _array(self, array: NDArray[Any], where: str) -> Any:
-        settings = {} if array.flags.writeable else {"fixed": True}
+        settings: dict[str, Any] = {} if array.flags.writeable else {"fixed": True}
         if array.dtype.kind in "fiub" and array.dtype.name in SCALARS:
             # the order of an array in memory decides on the last bits of a product: it is kept
-            in_order = np.copy(array, order="K")
+            flipped = [axis for axis in range(array.ndim) if array.strides[axis] < 0 and array.shape[axis] > 1]
+            settings |= {"flipped": flipped} if flipped else {}
+            in_order = np.copy(np.flip(array, tuple(flipped)), order="K")
             if in_order.ndim > 1 and not in_order.flags.c_contiguous and in_order.flags.f_contiguous:
                 return {"tensor": self._tensor(in_order.T, where), "order": "F", **settings}
             return {"tensor": self._tensor(in_order, where), **settings}
@@ -260,11 +262,14 @@ class Unpacker:
     def _float(self, where: str, depth: int, given: Any) -> float:
         return {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}[given]
 
-    def _array(self, where: str, depth: int, given: Any, order: Any = "C", fixed: Any = False) -> NDArray[Any]:
+    def _array(
+        self, where: str, depth: int, given: Any, order: Any = "C", fixed: Any = False, flipped: Any = ()
+    ) -> NDArray[Any]:
         tensor = self._taken(given, "fiub")
-        if order not in ("C", "F"):
+        is_known = order in ("C", "F") and all(type(one) is int and 0 <= one < tensor.ndim for one in flipped)
+        if not is_known:
             raise ModelFileError(f"{where} has an unknown order")
-        return _fixed(tensor.T if order == "F" else tensor, fixed)
+        return _fixed(np.flip(tensor.T if order == "F" else tensor, tuple(flipped)), fixed)
 
     def _words(self, where: str, depth: int, given: Any, **settings: Any) -> Any:
         letters, lengths = (self._taken(name, kinds, 1) for name, kinds in zip(given, ("u", "i"), strict=True))

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
+from flipproof.parameters import check_parameters
 from flipproof.store.archive import ModelFileError
 from flipproof.store.kinds import Kind, Sizes
 
@@ -141,7 +142,9 @@ def _check_parameters(value: Any) -> None:
     """Refuse invalid parameters, by the rules of the class itself."""
     if hasattr(value, "validate_parameters"):
         value.validate_parameters()
-    elif hasattr(value, "_validate_params"):  # scikit-learn
+    elif hasattr(value, "parameter_constraints"):
+        check_parameters(value)
+    elif hasattr(value, "_parameter_constraints"):  # scikit-learn
         value._validate_params()
 
 

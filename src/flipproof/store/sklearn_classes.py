@@ -101,7 +101,9 @@ LINEAR = {
     "intercept_": floats("lines"),
 }
 SGD = {**LINEAR, "t_": NUMBER, "_expanded_class_weight": maybe(floats("classes")), "n_iter_": whole(0)}
-SGD |= {name: maybe(ANY_FLOATS) for name in ("_standard_coef", "_standard_intercept", "_average_coef")}
+SGD |= {
+    name: maybe(ANY_FLOATS) for name in ("_standard_coef", "_standard_intercept", "_average_coef", "_average_intercept")
+}
 COUNTED = {
     "classes_": values("classes"),
     "class_count_": floats("classes"),
@@ -332,7 +334,7 @@ register(
         ),
         left_out=("_stop_words_id", "stop_words_"),
     ),
-    _sklearn("feature_extraction.text.HashingVectorizer"),
+    _sklearn("feature_extraction.text.HashingVectorizer", left_out=("_stop_words_id",)),
     _sklearn(
         "feature_extraction.text.TfidfTransformer",
         dict(
