@@ -40,13 +40,10 @@ from flipproof.requirements import Judgement, Requirement, as_requirements
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flipproof.attacks.label_audit import LabelAudit
     from flipproof.attacks.result import AttackResult
-    from flipproof.attacks.worst import LabelAudit
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
-
-#: Number of most fragile predictions that are attacked, and whose attacks rank the labels to audit.
-MOST_ATTACKED = 1000
 
 #: Number of test rows, evenly spaced, on which the effect of random errors is bounded.
 MOST_WITH_ERRORS = 500
@@ -162,7 +159,8 @@ class Audit:
         The smallest attacks on the most fragile test rows; `attempted` is False for all others. None if `attack` was
         False or no exact attack is known.
     labels_to_audit : LabelAudit or None
-        The training labels that are part of the most attacks.
+        The training labels that are part of the most of these attacks, as of
+        :func:`flipproof.attacks.labels_to_audit`.
     provenance : Provenance
         Data, learner, checksums and versions.
     flips : tuple of int or None
@@ -302,6 +300,8 @@ def audit(
     clip: str | float | None = None,
     trusted: str | None = None,
     annotator: str | None = None,
+    window: str | None = None,
+    length: Any = None,
     allowed: Sequence[Any] = (),
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
@@ -361,6 +361,11 @@ def audit(
     trusted, annotator : str, optional
         Column that is true for labels that cannot be changed, or rows that cannot be removed or replaced; and column
         with the annotator, or source, of each row. With `annotator`, radii count annotators, or sources of rows.
+    window : str, optional
+        Column with the timestamp of each label, for windows of the given `length`: radii then count windows of time,
+        all of whose labels may be changed.
+    length : number, timedelta or str, optional
+        Length of a window, for example "7d"; both ends belong to it.
     allowed : sequence, optional
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
     features, drop, text, categories : sequences of str, optional
@@ -400,7 +405,7 @@ def audit(
     client : distributed.Client, or function that returns one, optional
         Dask cluster that reads the rows of Parquet files.
     verbose : int, default=0
-        Whether to show the progress of each pass over rows in blocks on stderr.
+        Whether to show the progress of fits and certificates on stderr, with the time left.
     progress : callable, optional
         Called with the name of each step before it begins.
 
@@ -441,6 +446,7 @@ def audit(
         adversary=adversary,
         allowed=allowed,
         changes=changes,
+        verbose=verbose,
         clip=clip,
         reference=reference,
         holdout=holdout,
@@ -455,6 +461,8 @@ def audit(
         id=id,
         trusted=trusted,
         annotator=annotator,
+        window=window,
+        length=length,
     )
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
     if model.changes_rows and any(one in NOISY_METHODS for one in chosen):
@@ -465,14 +473,16 @@ def audit(
     in_blocks = comes_in_blocks(train, client is not None)
     if in_blocks and error_rate:
         raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
-    fitted = fit_in_blocks(data, model, step, client, verbose) if in_blocks else fit(data, model, step)
+    fitted = fit_in_blocks(data, model, step, client) if in_blocks else fit(data, model, step)
     certificates = _certified(fitted, chosen, step)
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
     attacks, labels_to_audit = None, None
     if attack and main.method == "exact" and main.unit not in ROW_UNITS and _has_exact_attack(fitted):
         step("Attacking the most fragile predictions")
-        attacks, labels_to_audit = _attacks_on_most_fragile(fitted, main)
+        from flipproof.attacks.label_audit import attack_most_fragile
+
+        attacks, labels_to_audit = attack_most_fragile(fitted.model, fitted.X_test, certificates=main)
     return Audit(
         certificates=MappingProxyType(certificates),
         requirements=judged,
@@ -543,42 +553,6 @@ def _has_exact_attack(fitted: Fitted) -> bool:
 
     learner = learner_in(fitted.model)
     return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
-
-
-def _attacks_on_most_fragile(fitted: Fitted, main: Certificates) -> tuple[AttackResult, LabelAudit]:
-    """Attack the most fragile predictions, and rank the labels by these attacks.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If an attack was interrupted: a partial result would look complete.
-    """
-    from flipproof.attacks import labels_to_audit, worst_flips
-    from flipproof.attacks.result import NO_ATTACK, AttackResult
-
-    fragile = np.lexsort((main.margin, main.radius))[:MOST_ATTACKED]
-    known, X = main[fragile], fitted.X_test[fragile]
-    found = worst_flips(fitted.model, X, certificates=known)
-    if not found.attempted.all():
-        raise KeyboardInterrupt
-    to_audit = labels_to_audit(fitted.model, X, certificates=known)
-    nothing, no_labels = np.zeros(0, dtype=np.int64), main.prediction[:0]
-    rows, new_labels = [nothing] * len(main), [no_labels] * len(main)
-    needed, attempted = np.full(len(main), NO_ATTACK), np.zeros(len(main), dtype=bool)
-    needed[fragile], attempted[fragile] = found.flips_needed, True
-    for position, row in enumerate(fragile):
-        rows[row], new_labels[row] = found.rows[position], found.new_labels[position]
-    attack = AttackResult(
-        flips_needed=needed,
-        rows=tuple(rows),
-        new_labels=tuple(new_labels),
-        success=needed != NO_ATTACK,
-        prediction=main.prediction.copy(),
-        unit=found.unit,
-        attack=found.attack,
-        attempted=attempted,
-    )
-    return attack, to_audit
 
 
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:

@@ -58,7 +58,7 @@ def models():
         "cluster-without-predict": cluster(AgglomerativeClustering(3)),
         "cluster-with-noise": cluster(DBSCAN(eps=0.9, min_samples=3)),
         "forest": forest(4, **steps),
-        "partition": partition(n_partitions=5),
+        "partition": partition(n_partitions=18),
         "partition-trees": partition(DecisionTreeClassifier(max_depth=3), 4, **steps),
     }
     fitted = {}

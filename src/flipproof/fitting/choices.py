@@ -92,6 +92,10 @@ class ModelChoice:
         Allowed label changes: pairs (old, new), or strings "OLD:NEW".
     changes : {"labels", "rows", "insertions", "removals"}
         What may be changed. "labels": what `adversary` may change.
+    length : number, timedelta or str, optional
+        Length of a window of time, if the roles name a column of timestamps.
+    verbose : int
+        Whether the learner shows its progress on stderr.
     """
 
     learner: Any = "ridge"
@@ -102,6 +106,8 @@ class ModelChoice:
     adversary: Adversary | None = None
     allowed: Sequence[Any] = ()
     changes: str = "labels"
+    length: Any = None
+    verbose: int = 0
 
     @property
     def changes_rows(self) -> bool:
@@ -127,6 +133,8 @@ def as_choices(
     adversary: Adversary | None = None,
     allowed: Sequence[Any] = (),
     changes: str = "labels",
+    length: Any = None,
+    verbose: int = 0,
     clip: Any = None,
     reference: Any = None,
     holdout: float | None = None,
@@ -145,8 +153,11 @@ def as_choices(
         if "clip" in given:
             raise InputError("give ", Parameter("clip"), " only once: it is also set in ", Parameter("parameters"), ".")
         given["clip"] = clip
-    choice = ModelChoice(learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes)
+    choice = ModelChoice(
+        learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes, length, verbose
+    )
     _check_changes(data, choice)
+    _check_window(roles, choice)
     return data, choice
 
 
@@ -190,6 +201,23 @@ def _check_changes(data: DataChoice, choice: ModelChoice) -> None:
             " cannot be combined with ",
             changes,
             ": there is no limit to the number of rows that a source could add.",
+        )
+
+
+def _check_window(roles: Roles | None, choice: ModelChoice) -> None:
+    """Raise InputError for windows of time that are incomplete or combined with other units."""
+    window = None if roles is None else roles.window
+    if (window is None) != (choice.length is None):
+        raise InputError("give ", Parameter("window"), " and ", Parameter("length"), " together.")
+    if window is None or roles is None:
+        return
+    if roles.annotator:
+        raise InputError(
+            Parameter("window"), " cannot be combined with ", Parameter("annotator"), ": a radius counts one of them."
+        )
+    if choice.changes_rows:
+        raise InputError(
+            Parameter("window"), " cannot be combined with ", Parameter("changes", "rows"), ": windows are of labels."
         )
 
 
@@ -302,7 +330,7 @@ def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: 
         kind = _learner_class(choice.learner, in_blocks)
         known = list(inspect.signature(kind.__init__).parameters)[1:]
         _check_parameters(choice, known)
-        return kind(**given, **choice.parameters)
+        return kind(**given, **choice.parameters, verbose=choice.verbose)
     if not hasattr(choice.learner, "get_params"):
         raise InputError(
             Parameter("learner"),
@@ -318,7 +346,10 @@ def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: 
 
     model = clone(choice.learner)
     learner = learner_inside(model)
-    _check_parameters(choice, list(learner.get_params(deep=False)))
+    known = list(learner.get_params(deep=False))
+    _check_parameters(choice, known)
+    if choice.verbose and "verbose" in known:  # not in custom learners with their own parameters
+        given["verbose"] = choice.verbose
     learner.set_params(**given, **choice.parameters)
     return model
 
@@ -363,13 +394,14 @@ def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
 def learner_inside(model: Any) -> Any:
     """Return the flipproof learner: the model itself, or the last step of a Pipeline."""
     from flipproof.learners.certified import CertifiedClassifier
-    from flipproof.learners.pipeline import learner_in
+    from flipproof.learners.pipeline import learner_in, remedy_for
 
     learner = learner_in(model)
     if not isinstance(learner, CertifiedClassifier):
         raise InputError(
             Parameter("learner"),
-            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead.",
+            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead"
+            f"{remedy_for(learner)}.",
         )
     return learner
 
@@ -410,10 +442,14 @@ def restricted(
         given = replace(given or Adversary(), changes=choice.changes)
     if not said:
         return given
-    parameters = {"trusted": "trusted", "groups": "annotator", "allowed": "allowed"}
+    parameters = {"groups": "annotator"}
     for name in said:
         if given is not None and getattr(given, name) is not None:
             raise InputError(
-                "give ", Parameter(parameters[name]), " only once: it is also set in ", Parameter("adversary"), "."
+                "give ",
+                Parameter(parameters.get(name, name)),
+                " only once: it is also set in ",
+                Parameter("adversary"),
+                ".",
             )
     return replace(given or Adversary(), **said)

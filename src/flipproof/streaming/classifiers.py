@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.adversary import Adversary, check_adversary
+from flipproof.adversary import Adversary, check_adversary, refuse_windows
 from flipproof.assumptions import as_assumption
 from flipproof.certificates import Certificates, check_method
 from flipproof.core.contents import row_hashes
@@ -78,6 +78,7 @@ from flipproof.learners.ridge import (
     refuse_rules_of_all_rows,
     ridge_rule,
 )
+from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameters, one_of, parameter_error
 from flipproof.streaming.blocks import Block, Part, rows_at_a_time
 from flipproof.streaming.passes import (
@@ -472,11 +473,12 @@ class RowsInBlocks(LabelLinearParameters):
             adversary=adversary,
             scope=known.scope,
         )
-        return statement.certificates(parts)
+        return statement.certificates(parts, Origin.of(self, X, len(Z)))
 
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
         """Return the rows with the trust and annotators of an adversary, and the powers of that adversary."""
         counted, rows = self._sums.census, self._basis_rows
+        refuse_windows(adversary, type(self).__name__)
         check_adversary(adversary, self.n_rows_)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
             rows = rows.with_columns(self._rows_per_part, adversary.trusted, adversary.groups)
