@@ -112,6 +112,7 @@ LABELS = {
     "label_codes_": integers("rows", low=0),
     "n_rows_": size("rows"),
     "n_labels_": whole(0),
+    "row_names_": values("rows") | NOTHING,
     "assumptions_": sequence(instance("Assumption"), of=tuple),
     "_reference_types": maybe(DTYPE | mapping(ANYTHING, DTYPE) | NOTHING),
     "_reference_width": maybe(whole(1)),
