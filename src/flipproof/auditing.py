@@ -32,23 +32,27 @@ from flipproof.fitting import (
     is_path,
     source_name,
 )
-from flipproof.metrics import certified_accuracy
+from flipproof.metrics import RandomErrors, certified_accuracy, random_errors, worst_class
+from flipproof.parameters import number
 from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement, Requirement, as_requirements
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flipproof.attacks.label_audit import LabelAudit
     from flipproof.attacks.result import AttackResult
-    from flipproof.attacks.worst import LabelAudit
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
 
-#: Number of most fragile predictions that are attacked, and whose attacks rank the labels to audit.
-MOST_ATTACKED = 1000
+#: Number of test rows, evenly spaced, on which the effect of random errors is bounded.
+MOST_WITH_ERRORS = 500
 
 #: Methods that put noise on labels, which says nothing about rows.
 NOISY_METHODS = ("tight", "kl")
+
+#: Allowed probabilities of a random error.
+PROBABILITY = number(0, 1, closed="both")
 
 #: Shown in a report in place of attacks.
 WITHOUT_ATTACKS = (
@@ -155,7 +159,8 @@ class Audit:
         The smallest attacks on the most fragile test rows; `attempted` is False for all others. None if `attack` was
         False or no exact attack is known.
     labels_to_audit : LabelAudit or None
-        The training labels that are part of the most attacks.
+        The training labels that are part of the most of these attacks, as of
+        :func:`flipproof.attacks.labels_to_audit`.
     provenance : Provenance
         Data, learner, checksums and versions.
     flips : tuple of int or None
@@ -163,6 +168,8 @@ class Audit:
     against_rows : Certificates or None
         Certificates of the same predictions against added, removed and replaced rows, if a `reference` was given and
         `certificates` are about changed labels.
+    random_errors : RandomErrors or None
+        How likely random errors in the labels are to change predictions, on at most 500 test rows.
     """
 
     certificates: Mapping[str, Certificates]
@@ -178,6 +185,7 @@ class Audit:
     provenance: Provenance
     flips: tuple[int, ...] | None = None
     against_rows: Certificates | None = None
+    random_errors: RandomErrors | None = None
     _frames: str = field(default="pandas")
 
     @property
@@ -197,11 +205,13 @@ class Audit:
             *(f"  {one!r}" for one in self.certificates.values()),
         ]
         if self.test.labels is not None:
-            accuracy = certified_accuracy(self.test.labels, main, [0])[0]
-            lines.insert(1, f"  accuracy {four_decimals(accuracy)}")
+            accuracy, worst = certified_accuracy(self.test.labels, main, [0])[0], worst_class(self.test.labels, main, 0)
+            of_worst = f"recall of the worst class, {worst.label}, {four_decimals(worst.recall)}"
+            lines.insert(1, f"  accuracy {four_decimals(accuracy)}, {of_worst}")
         for one in self.requirements:
             met = "met" if one.passed else "NOT MET"
-            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}")
+            of_class = "" if one.label is None else f" (class {one.label})"
+            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}{of_class}")
         if self.attacks is not None:
             lines.append(f"  {self.attacks!r}")
         return "\n".join(lines) + ">"
@@ -252,6 +262,7 @@ class Audit:
             audit=self.labels_to_audit,
             without_attack=self._without_attack,
             against_rows=self.against_rows,
+            random_errors=self.random_errors,
             facts=self.provenance.facts(**facts),
             requirement=_all_requirements(self.requirements),
             flips=self.flips,
@@ -293,6 +304,7 @@ def audit(
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
     text: Sequence[str] = (),
+    categories: Sequence[str] = (),
     id: str | None = None,
     scale: str = "standard",
     text_dimensions: int = 200,
@@ -303,6 +315,7 @@ def audit(
     noise: Any = None,
     requirements: Iterable[str | Requirement] = (),
     attack: bool = True,
+    error_rate: float | None = None,
     flips: Sequence[int] | None = None,
     n_jobs: int | None = None,
     client: Any = None,
@@ -316,10 +329,10 @@ def audit(
     Parameters
     ----------
     train : path, data frame, pair (X, y), or RowBlocks
-        Training rows. A path names a CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY file, or a folder or pattern of
-        Parquet files, which are read in blocks. Data frames may be of pandas, polars or pyarrow. Columns of files and
-        data frames are encoded without labels by :class:`~flipproof.tables.TableEncoder`; arrays and
-        :class:`~flipproof.streaming.RowBlocks` are used unchanged.
+        Training rows. A path names a CSV, TSV, JSON lines, Parquet, Arrow, Feather, NPZ or NPY file, or a folder or
+        pattern of Parquet files, which are read in blocks; "-" is standard input. Data frames may be of pandas, polars
+        or pyarrow. Columns of files and data frames are encoded without labels by
+        :class:`~flipproof.tables.TableEncoder`; arrays and :class:`~flipproof.streaming.RowBlocks` are used unchanged.
     test : path, data frame, array, or pair (X, y), optional
         Test rows. Labels are optional.
     label : str
@@ -348,8 +361,9 @@ def audit(
         with the annotator, or source, of each row. With `annotator`, radii count annotators, or sources of rows.
     allowed : sequence, optional
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
-    features, drop, text : sequences of str, optional
-        Columns to learn from, to leave out, and to treat as text; ``*`` matches anything.
+    features, drop, text, categories : sequences of str, optional
+        Columns to learn from, to leave out, to treat as text, and to treat as categories even if they hold numbers;
+        in the first two, ``*`` matches anything.
     id : str, optional
         Column with row names. Default: row numbers.
     scale : {"standard", "rank", "none"}, default="standard"
@@ -357,7 +371,7 @@ def audit(
     text_dimensions : int, default=200
         Number of features per text column.
     layout : TextLayout, optional
-        Layout of text files.
+        Layout of text files: separator, encoding, decimal sign, values that mean a missing value.
     holdout : float, optional
         Instead of `test`: hold out this share of the training rows, drawn at random.
     seed : int, default=0
@@ -368,11 +382,15 @@ def audit(
         Noise q for "tight" and "kl".
     requirements : sequence of str, optional
         ``"accuracy >= 0.9 @ 20"``: at least 90 % of the test rows are correct and certified at 20 flips;
-        ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"radius >= 3"``: every prediction is
+        ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"recall >= 0.6 @ 5"``: for every class,
+        that is for the worst; ``"radius >= 3"``: every prediction is
         certified at 3 flips; ``"radius >= 3 @ 0.95"``: 95 % of them are.
     attack : bool, default=True
         Whether to attack the most fragile predictions, at most 1,000, and to rank the labels to audit. This requires
         a label-linear learner, training rows in memory and the method "exact".
+    error_rate : float, optional
+        Probability of a random error per label, for `random_errors`; 0 to omit them. Default: 0.05. Not for rows in
+        blocks: call `random_error_bound` of the model.
     flips : sequence of int, optional
         Numbers of flips in the tables of a report.
     n_jobs : int, optional
@@ -380,7 +398,7 @@ def audit(
     client : distributed.Client, or function that returns one, optional
         Dask cluster that reads the rows of Parquet files.
     verbose : int, default=0
-        Whether to show the progress of each pass over rows in blocks on stderr.
+        Whether to show the progress of fits and certificates on stderr, with the time left.
     progress : callable, optional
         Called with the name of each step before it begins.
 
@@ -407,6 +425,8 @@ def audit(
     began = time.perf_counter()
     step = progress or (lambda text: None)
     wanted = as_requirements(requirements)
+    if error_rate is not None and not PROBABILITY.allows(error_rate):
+        raise InputError(Parameter("error_rate"), f" must be {PROBABILITY.description}. Got {error_rate!r} instead.")
     data, model = as_choices(
         train,
         test,
@@ -419,6 +439,7 @@ def audit(
         adversary=adversary,
         allowed=allowed,
         changes=changes,
+        verbose=verbose,
         clip=clip,
         reference=reference,
         holdout=holdout,
@@ -429,6 +450,7 @@ def audit(
         features=features,
         drop=drop,
         text=text,
+        categories=categories,
         id=id,
         trusted=trusted,
         annotator=annotator,
@@ -440,14 +462,18 @@ def audit(
             ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
         )
     in_blocks = comes_in_blocks(train, client is not None)
-    fitted = fit_in_blocks(data, model, step, client, verbose) if in_blocks else fit(data, model, step)
+    if in_blocks and error_rate:
+        raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
+    fitted = fit_in_blocks(data, model, step, client) if in_blocks else fit(data, model, step)
     certificates = _certified(fitted, chosen, step)
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
     attacks, labels_to_audit = None, None
     if attack and main.method == "exact" and main.unit not in ROW_UNITS and _has_exact_attack(fitted):
         step("Attacking the most fragile predictions")
-        attacks, labels_to_audit = _attacks_on_most_fragile(fitted, main)
+        from flipproof.attacks.label_audit import attack_most_fragile
+
+        attacks, labels_to_audit = attack_most_fragile(fitted.model, fitted.X_test, certificates=main)
     return Audit(
         certificates=MappingProxyType(certificates),
         requirements=judged,
@@ -462,6 +488,7 @@ def audit(
         provenance=_provenance(data, model, fitted, main, began),
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main),
+        random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
         _frames=type(train).__module__.partition(".")[0],
     )
 
@@ -493,48 +520,30 @@ def _against_rows(fitted: Fitted, main: Certificates) -> Certificates | None:
     return certify(fitted.model, fitted.X_test, main.method, replace(given or Adversary(), changes="rows"))
 
 
+def _random_errors(fitted: Fitted, rate: float) -> RandomErrors | None:
+    """Bound the effect of random errors on some of the predictions; None if the learner has no such bound."""
+    from flipproof.learners.pipeline import learner_and_features
+
+    if rate == 0 or not len(fitted.X_test):
+        return None
+    chosen = np.unique(np.linspace(0, len(fitted.X_test) - 1, MOST_WITH_ERRORS).astype(np.int64))
+    learner, X = learner_and_features(fitted.model, fitted.X_test[chosen])
+    if not hasattr(learner, "random_error_bound"):
+        return None
+    trusted = None if fitted.adversary is None else fitted.adversary.trusted
+    uniform, worst = (
+        learner.random_error_bound(X, rate, direction=one, trusted=trusted) for one in ("uniform", "worst")
+    )
+    n_labels = learner.powers(None if trusted is None else Adversary(trusted=trusted)).scope.n_changeable
+    return random_errors(rate, n_labels, n_labels < learner.n_labels_, uniform, worst)
+
+
 def _has_exact_attack(fitted: Fitted) -> bool:
     from flipproof.core.provider import provides_votes
     from flipproof.learners.pipeline import learner_in
 
     learner = learner_in(fitted.model)
     return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
-
-
-def _attacks_on_most_fragile(fitted: Fitted, main: Certificates) -> tuple[AttackResult, LabelAudit]:
-    """Attack the most fragile predictions, and rank the labels by these attacks.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If an attack was interrupted: a partial result would look complete.
-    """
-    from flipproof.attacks import labels_to_audit, worst_flips
-    from flipproof.attacks.result import NO_ATTACK, AttackResult
-
-    fragile = np.lexsort((main.margin, main.radius))[:MOST_ATTACKED]
-    known, X = main[fragile], fitted.X_test[fragile]
-    found = worst_flips(fitted.model, X, certificates=known)
-    if not found.attempted.all():
-        raise KeyboardInterrupt
-    to_audit = labels_to_audit(fitted.model, X, certificates=known)
-    nothing, no_labels = np.zeros(0, dtype=np.int64), main.prediction[:0]
-    rows, new_labels = [nothing] * len(main), [no_labels] * len(main)
-    needed, attempted = np.full(len(main), NO_ATTACK), np.zeros(len(main), dtype=bool)
-    needed[fragile], attempted[fragile] = found.flips_needed, True
-    for position, row in enumerate(fragile):
-        rows[row], new_labels[row] = found.rows[position], found.new_labels[position]
-    attack = AttackResult(
-        flips_needed=needed,
-        rows=tuple(rows),
-        new_labels=tuple(new_labels),
-        success=needed != NO_ATTACK,
-        prediction=main.prediction.copy(),
-        unit=found.unit,
-        attack=found.attack,
-        attempted=attempted,
-    )
-    return attack, to_audit
 
 
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
@@ -550,8 +559,8 @@ def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
 
 
 def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Certificates, began: float) -> Provenance:
-    from flipproof.files import digest_of_file
     from flipproof.report.summary import software
+    from flipproof.tables.file_content import digest_of_source
 
     training, files, digests = source_name(data.train), {}, {}
     if fitted.files:
@@ -560,11 +569,11 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         files = {"n_files": len(fitted.files), "n_bytes": sum(file.stat().st_size for file in fitted.files)}
         digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
     elif is_path(data.train):
-        digests[training] = digest_of_file(Path(data.train))
+        digests[training] = digest_of_source(data.train)
     if is_path(data.reference):
-        digests[source_name(data.reference)] = digest_of_file(Path(data.reference))
+        digests[source_name(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
-        digests[source_name(data.test)] = digest_of_file(Path(data.test))
+        digests[source_name(data.test)] = digest_of_source(data.test)
     drawn_from = Path(data.train).name if is_path(data.train) else training
     test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
     return Provenance(

@@ -92,6 +92,8 @@ class ModelChoice:
         Allowed label changes: pairs (old, new), or strings "OLD:NEW".
     changes : {"labels", "rows", "insertions", "removals"}
         What may be changed. "labels": what `adversary` may change.
+    verbose : int
+        Whether the learner shows its progress on stderr.
     """
 
     learner: Any = "ridge"
@@ -102,6 +104,7 @@ class ModelChoice:
     adversary: Adversary | None = None
     allowed: Sequence[Any] = ()
     changes: str = "labels"
+    verbose: int = 0
 
     @property
     def changes_rows(self) -> bool:
@@ -127,6 +130,7 @@ def as_choices(
     adversary: Adversary | None = None,
     allowed: Sequence[Any] = (),
     changes: str = "labels",
+    verbose: int = 0,
     clip: Any = None,
     reference: Any = None,
     holdout: float | None = None,
@@ -137,6 +141,7 @@ def as_choices(
     **columns: Any,
 ) -> tuple[DataChoice, ModelChoice]:
     """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles."""
+    _check_standard_input({"train": train, "test": test, "reference": reference})
     roles = _roles(train, label, columns)
     data = DataChoice(train, test, roles, holdout, seed, layout, scale, text_dimensions, reference)
     given = dict(parameters or {})
@@ -144,9 +149,17 @@ def as_choices(
         if "clip" in given:
             raise InputError("give ", Parameter("clip"), " only once: it is also set in ", Parameter("parameters"), ".")
         given["clip"] = clip
-    choice = ModelChoice(learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes)
+    choice = ModelChoice(learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes, verbose)
     _check_changes(data, choice)
     return data, choice
+
+
+def _check_standard_input(given: Mapping[str, Any]) -> None:
+    """Raise InputError if two sources of rows are standard input, which can be read once."""
+    twice = [name for name, rows in given.items() if is_path(rows) and os.fspath(rows) == "-"]
+    if len(twice) > 1:
+        one, other = (Parameter(name) for name in twice[:2])
+        raise InputError(one, " and ", other, " cannot both be -: standard input can be read only once.")
 
 
 def _check_changes(data: DataChoice, choice: ModelChoice) -> None:
@@ -198,7 +211,7 @@ def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | 
         raise InputError(Parameter("label"), f": it must name the label column. Got {label!r} instead.")
     from flipproof.tables.roles import Roles
 
-    several = {name: others.get(name, ()) for name in ("features", "drop", "text")}
+    several = {name: others.get(name, ()) for name in ("features", "drop", "text", "categories")}
     listed = {name: (given,) if isinstance(given, str) else tuple(given) for name, given in several.items()}
     return Roles(label, **{**others, **listed})
 
@@ -293,7 +306,7 @@ def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: 
         kind = _learner_class(choice.learner, in_blocks)
         known = list(inspect.signature(kind.__init__).parameters)[1:]
         _check_parameters(choice, known)
-        return kind(**given, **choice.parameters)
+        return kind(**given, **choice.parameters, verbose=choice.verbose)
     if not hasattr(choice.learner, "get_params"):
         raise InputError(
             Parameter("learner"),
@@ -309,7 +322,10 @@ def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: 
 
     model = clone(choice.learner)
     learner = learner_inside(model)
-    _check_parameters(choice, list(learner.get_params(deep=False)))
+    known = list(learner.get_params(deep=False))
+    _check_parameters(choice, known)
+    if choice.verbose and "verbose" in known:  # not in custom learners with their own parameters
+        given["verbose"] = choice.verbose
     learner.set_params(**given, **choice.parameters)
     return model
 
@@ -354,13 +370,14 @@ def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
 def learner_inside(model: Any) -> Any:
     """Return the flipproof learner: the model itself, or the last step of a Pipeline."""
     from flipproof.learners.certified import CertifiedClassifier
-    from flipproof.learners.pipeline import learner_in
+    from flipproof.learners.pipeline import learner_in, remedy_for
 
     learner = learner_in(model)
     if not isinstance(learner, CertifiedClassifier):
         raise InputError(
             Parameter("learner"),
-            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead.",
+            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead"
+            f"{remedy_for(learner)}.",
         )
     return learner
 
@@ -376,7 +393,7 @@ def table_encoder(data: DataChoice, roles: Roles) -> TableEncoder:
     """Return an unfitted encoder of the columns."""
     from flipproof.tables import TableEncoder
 
-    return TableEncoder(roles.text, scale=data.scale, text_dimensions=data.text_dimensions)
+    return TableEncoder(roles.text, scale=data.scale, text_dimensions=data.text_dimensions, categories=roles.categories)
 
 
 def refuse_encoded_features(learner: Any) -> None:

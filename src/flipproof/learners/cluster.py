@@ -18,6 +18,7 @@ from flipproof.determinism import on_one_thread, single_threaded, start_anew, wi
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import assumptions_about, own_clone
 from flipproof.parameters import NONE, Constraints, one_of, parameter_error, with_methods
+from flipproof.progress import CountedProgress
 
 VOTES = ("cluster", "joint")
 
@@ -82,6 +83,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         Clusters certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over blocks of clusters, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------
@@ -128,6 +131,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             noise,
@@ -137,6 +141,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.clusterer = clusterer
         self.vote = vote
@@ -235,8 +240,12 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             start_anew()
             return np.asarray(self.clusterer_.predict(row)).item()
 
-        with single_threaded():
-            return [predict(Z[i : i + 1]) for i in range(len(Z))]
+        with single_threaded(), CountedProgress(len(Z), "rows assigned to clusters", self.verbose) as progress:
+            clusters = []
+            for i in range(len(Z)):
+                clusters.append(predict(Z[i : i + 1]))
+                progress.advance(1)
+            return clusters
 
     def _without_repeats(self, Z: Any) -> tuple[Any, Integers]:
         """All test rows of a cluster have the same votes."""

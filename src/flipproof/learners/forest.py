@@ -16,6 +16,7 @@ from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, 
 from flipproof.core.votes import EstimatedScores, SparseVotes, VoteSource, one_hot, tiles
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, share
+from flipproof.progress import CountedProgress
 
 #: Most values of a column that define its ranks; longer columns are subsampled evenly.
 MOST_LEVELS = 2**12
@@ -82,6 +83,8 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over trees in `fit`, and over blocks of test rows, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------
@@ -132,6 +135,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             noise,
@@ -142,6 +146,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.n_estimators = n_estimators
         self.max_depth = max_depth
@@ -156,10 +161,14 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self._levels = _levels(X)
         ranks, integers = _ranks(X, self._levels), _on_grid(X)
         seeds = np.random.SeedSequence(int(self.random_state)).generate_state(int(self.n_estimators)).tolist()
-        grow = delayed(self._grow)
-        self.estimators_ = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            grow(ranks, integers, seed) for seed in seeds
-        )
+        with CountedProgress(len(seeds), "trees", self.verbose) as progress:
+
+            def grow(seed: int) -> ExtraTreeRegressor:
+                tree = self._grow(ranks, integers, seed)
+                progress.advance(1)
+                return tree
+
+            self.estimators_ = Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(grow)(seed) for seed in seeds)
         n_nodes = [tree.tree_.node_count for tree in self.estimators_]
         self._first_node = np.cumsum([0, *n_nodes])
         leaves = self._leaves(ranks)

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof.assumptions import Assumption
 from flipproof.core.invariants import check_finite
-from flipproof.core.linalg import HALF_BITS, Whitening, whiten
+from flipproof.core.linalg import HALF_BITS, LONG_PASSES, Whitening, whiten
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, estimate_scores
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
 from flipproof.parameters import BOOLEAN, Constraints, number, one_of
+from flipproof.progress import CountedProgress
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
 LENGTH_BITS = 16
@@ -50,6 +51,7 @@ class RidgeParameters(LabelLinearParameters):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             noise,
@@ -60,6 +62,7 @@ class RidgeParameters(LabelLinearParameters):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.regularization = regularization
         self.fit_intercept = fit_intercept
@@ -112,6 +115,8 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over blocks of test rows, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------
@@ -142,7 +147,8 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
 
     def fit_without_labels(self, X: Floats) -> NDArray[np.float32]:
         """Decompose the features, and return the basis: the coordinates of these rows."""
-        self._whitening, basis = whiten(X, center=bool(self.fit_intercept))
+        with CountedProgress(LONG_PASSES * len(X), "visits to training rows", self.verbose) as progress:
+            self._whitening, basis = whiten(X, bool(self.fit_intercept), progress.advance)
         self._regularization = self.regularization  # as fitted; set_params may change it before the next fit
         if self.n_reference_ is not None:
             refuse_rules_of_all_rows(self._whitening, len(self.classes_), self.regularization)

@@ -12,9 +12,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from flipproof import charts
 from flipproof.files import digest_of
 from flipproof.readable import percent
-from flipproof.report import charts, facts
+from flipproof.report import facts
 from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
 
@@ -52,6 +53,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
         accuracy=figures.accuracy_table(summary),
         training_name=figures.training_name(summary["problem"]),
         against_rows=_against_rows(summary),
+        random_errors=summary.get("random_errors"),  # missing in older reports
         by_class=figures.class_table(summary),
         methods=figures.method_table(summary),
         own_assumptions=figures.own_assumptions(summary),
