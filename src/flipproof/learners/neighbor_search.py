@@ -197,6 +197,15 @@ class ExactSearch:
         relative += self.squares
         return relative, own_squares
 
+    def with_more(self, placed: NDArray[np.float32]) -> ExactSearch:
+        """Return a search among more training rows; the first rows on the grid are those of this search."""
+        n, by_angle = len(self.squares), self.by_angle
+        squares = np.concatenate([self.squares, _squares_of_many(placed[n:], self.grid, by_angle)])
+        search = ExactSearch(self.grid, placed.T, squares, by_angle)
+        if "contents" in vars(self):  # else they are not computed yet
+            vars(search)["contents"] = np.concatenate([self.contents, row_hashes(placed[n:])])
+        return search
+
     def in_other_order(self, order: Integers) -> ExactSearch:
         """Return a search among the same training rows, numbered in another order."""
         search = ExactSearch(self.grid, self.columns[:, order], self.squares[order], self.by_angle)
@@ -242,10 +251,14 @@ def grid_rows(X: Floats, grid: Grid, by_angle: bool) -> NDArray[np.float32]:
 
 def search_on_grid(placed: NDArray[np.float32], grid: Grid, by_angle: bool) -> ExactSearch:
     """Prepare exact distances to rows that are on the grid already."""
+    return ExactSearch(grid, placed.T, _squares_of_many(placed, grid, by_angle), by_angle)
+
+
+def _squares_of_many(placed: NDArray[np.float32], grid: Grid, by_angle: bool) -> Floats:
     squares = np.empty(len(placed))
     for start, stop in tiles(len(placed), _rows_at_a_time(placed.shape[1])):
         squares[start:stop] = _squares(placed[start:stop].astype(np.float64), grid, by_angle)
-    return ExactSearch(grid, placed.T, squares, by_angle)
+    return squares
 
 
 def _check_size(X: Floats) -> None:

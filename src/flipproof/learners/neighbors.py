@@ -244,6 +244,10 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             return search_on_grid(placed, self._grid, self._metric == "cosine")
         return measured_search(placed, self._metric)
 
+    def hold_more(self, held: NeighborSearch, placed: NDArray[Any], n_before: int) -> NeighborSearch:
+        """Return a search among more rows; lengths and hashes of the first ones are kept."""
+        return held.with_more(placed) if isinstance(held, ExactSearch) else self.hold(placed)
+
     def _resolve_n_neighbors(self, n: int) -> int:
         """Return how many rows vote; with a reference, n is the number of its rows and must not matter."""
         is_frozen, given = self.n_reference_ is not None, self.n_neighbors
