@@ -348,7 +348,7 @@ def least_replacements(front: FrontRows, winner: Integers) -> tuple[Integers, ND
     is_bound = (behind // 2 <= front.removable[rows, winner][:, None]).all(axis=1)
     needed = np.maximum((behind + 1) // 2, 1)
     needed[rows, winner] = UNREACHABLE
-    return np.asarray(needed.min(axis=1)), is_bound
+    return np.asarray(needed.min(axis=1)), np.asarray(is_bound)
 
 
 def replacements_to_overturn(nearest: NearestRows, k: int, winner: Integers, n_classes: int) -> Integers:

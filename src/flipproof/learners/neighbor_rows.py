@@ -190,7 +190,7 @@ class Electorate:
         # the weights of all rows, if a class is the winner and another the rival
         weights = len(self.codes) - sizes[:, None] + sizes
         needs = self.k + np.triu(np.ones_like(weights), 1)  # 1 more for a rival that sorts after the winner
-        is_hopeless = ((weights < needs) | np.eye(len(sizes), dtype=bool)).all(axis=1)[winner]
+        is_hopeless = np.asarray(((weights < needs) | np.eye(len(sizes), dtype=bool)).all(axis=1))[winner]
         needed[is_hopeless], is_proved[is_hopeless] = removals_of_all(sizes, winner[is_hopeless]), True
         halves = [slice(None)]
         if self.is_by_class and self.n_classes == 2:
