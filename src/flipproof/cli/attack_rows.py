@@ -26,8 +26,8 @@ def check_attackable_by_rows(learner: str) -> None:
     if not hasattr(getattr(flipproof, LEARNERS[learner]), "rows_vote_separately"):
         raise InputError(
             Parameter("learner", learner),
-            ": there is no attack by rows on it. Its certificates against changed rows are lower bounds, and the smallest "
-            "attack is not known. Use another learner, or omit ",
+            ": there is no attack by rows on it. Its certificates against changed rows are lower bounds, and the "
+            "smallest attack is not known. Use another learner, or omit ",
             Parameter("changes"),
             ".",
         )
