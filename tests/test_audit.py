@@ -266,12 +266,15 @@ def test_requirements_are_judged(wanted):
     truth, main = wanted.test.labels, wanted.main
     accuracy = float(certified_accuracy(truth, main, [3])[0])
     recall = float(certified_recall(truth, main, [1])[0, 1])
+    worst = float(certified_recall(truth, main, [1])[0].min())
     least = int(main.radius.min())
     share = float(np.mean(main.radius >= least + 1))
     for text, found, passed in (
         (f"accuracy >= {accuracy} @ 3", accuracy, True),
         (f"accuracy>={accuracy + 0.01}@3", accuracy, False),
         (f"recall spam >= {recall} @ 1", recall, True),
+        (f"recall >= {worst} @ 1", worst, True),
+        (f"recall>={worst + 0.01} @ 1", worst, False),
         (f"radius >= {least}", 1.0, True),
         (f"radius >= {least + 1}", share, False),
         (f" radius >= {least + 1} @ {share} ", share, True),
@@ -305,8 +308,8 @@ def test_a_report_may_have_several_requirements(tmp_path):
         ("accuracy > 0.9 @ 3", "must be a requirement"),
         ("accuracy >= 0.9", "must be a requirement"),
         ("accuracy >= 90 @ 3", "between 0 and 1"),
-        ("recall >= 0.9 @ 3", "must be a requirement"),
-        ("recall eggs >= 0.9 @ 3", "Got 'eggs'"),
+        ("recall >= 0.9", "must be a requirement"),
+        ("recall >= 90 @ 3", "between 0 and 1"),
         ("radius >= 1.5", "must be a requirement"),
         ("nonsense", "must be a requirement"),
     ],
@@ -315,6 +318,11 @@ def test_invalid_requirements_are_refused(text, words):
     with pytest.raises(InputError, match="'requirements': ") as error:
         flipproof.audit(TRAIN, TEST, label="kind", id="key", requirements=[text])
     assert words in str(error.value)
+
+
+def test_a_recall_of_an_unknown_class_is_refused():
+    with pytest.raises(InputError, match=r"Got 'spams' instead. Did you mean 'spam'"):
+        flipproof.audit(TRAIN, TEST, label="kind", id="key", attack=False, requirements=["recall spams >= 0.9 @ 3"])
 
 
 def test_adversary_columns_and_objects_give_the_same_results():

@@ -5,6 +5,7 @@ import pandas as pd
 import pytest
 
 from flipproof import Certificates, certified_accuracy, certified_recall
+from flipproof.metrics import constant_class, last_above, worst_class
 
 TRUTH = ["ham", "ham", "spam", "spam", "spam"]
 
@@ -49,6 +50,24 @@ def test_certified_recall_counts_per_true_class(certificates):
             [np.nan, 0, 1 / 3],
         ],
     )
+
+
+def test_the_worst_class_has_the_lowest_certified_recall(certificates):
+    for flips, label, recall in ((0, "ham", 1 / 2), (3, "spam", 1 / 3), (4, "ham", 0), (11, "ham", 0)):
+        worst = worst_class(TRUTH, certificates, flips)
+        assert (worst.label, worst.recall) == (label, recall)
+    unknown = worst_class(["ham", "tofu", "spam", "spam", "spam"], certificates, 3)
+    assert (unknown.label, unknown.n, unknown.n_certified) == ("tofu", 1, 0)
+
+
+def test_the_constant_classifier_is_compared(certificates):
+    assert constant_class(TRUTH) == type(constant_class(TRUTH))("spam", 3, 3)
+    correct = np.array(TRUTH) == certificates.prediction
+    for count, last in ((0, 10), (1, 3), (2, 0), (3, None)):
+        assert last_above(certificates, correct, count) == last
+        if last is not None:  # by the definition
+            more = [flips for flips in range(60) if (certificates.radius[:4][correct[:4]] >= flips).sum() > count]
+            assert max(more) == last
 
 
 def test_truth_may_be_a_series_with_unseen_classes(certificates):

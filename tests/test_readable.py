@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flipproof.readable import four_decimals, percent, share_of, significant
+from flipproof.readable import four_decimals, percent, probability_above, share_of, significant
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,11 @@ def test_other_shares_are_rounded_down():
     assert (percent(1.0), share_of(3, 3)) == ("100.0%", "100%")
     assert share_of(20, 4180) == "0.47%"
     assert share_of(1, 0) == share_of(0, 5) == "0%"
+
+
+@pytest.mark.parametrize(
+    ("probability", "shown"),
+    [(0, "0%"), (1e-300, "0.000001%"), (2**-15, "0.0031%"), (0.0301, "3.1%"), (0.5, "50%"), (0.991, "100%")],
+)
+def test_probabilities_are_rounded_up(probability, shown):
+    assert probability_above(probability) == shown

@@ -32,7 +32,8 @@ from flipproof.fitting import (
     is_path,
     source_name,
 )
-from flipproof.metrics import certified_accuracy
+from flipproof.metrics import RandomErrors, certified_accuracy, random_errors, worst_class
+from flipproof.parameters import number
 from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement, Requirement, as_requirements
 
@@ -47,8 +48,14 @@ if TYPE_CHECKING:
 #: Number of most fragile predictions that are attacked, and whose attacks rank the labels to audit.
 MOST_ATTACKED = 1000
 
+#: Number of test rows, evenly spaced, on which the effect of random errors is bounded.
+MOST_WITH_ERRORS = 500
+
 #: Methods that put noise on labels, which says nothing about rows.
 NOISY_METHODS = ("tight", "kl")
+
+#: Allowed probabilities of a random error.
+PROBABILITY = number(0, 1, closed="both")
 
 #: Shown in a report in place of attacks.
 WITHOUT_ATTACKS = (
@@ -163,6 +170,8 @@ class Audit:
     against_rows : Certificates or None
         Certificates of the same predictions against added, removed and replaced rows, if a `reference` was given and
         `certificates` are about changed labels.
+    random_errors : RandomErrors or None
+        How likely random errors in the labels are to change predictions, on at most 500 test rows.
     """
 
     certificates: Mapping[str, Certificates]
@@ -178,6 +187,7 @@ class Audit:
     provenance: Provenance
     flips: tuple[int, ...] | None = None
     against_rows: Certificates | None = None
+    random_errors: RandomErrors | None = None
     _frames: str = field(default="pandas")
 
     @property
@@ -197,11 +207,13 @@ class Audit:
             *(f"  {one!r}" for one in self.certificates.values()),
         ]
         if self.test.labels is not None:
-            accuracy = certified_accuracy(self.test.labels, main, [0])[0]
-            lines.insert(1, f"  accuracy {four_decimals(accuracy)}")
+            accuracy, worst = certified_accuracy(self.test.labels, main, [0])[0], worst_class(self.test.labels, main, 0)
+            of_worst = f"recall of the worst class, {worst.label}, {four_decimals(worst.recall)}"
+            lines.insert(1, f"  accuracy {four_decimals(accuracy)}, {of_worst}")
         for one in self.requirements:
             met = "met" if one.passed else "NOT MET"
-            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}")
+            of_class = "" if one.label is None else f" (class {one.label})"
+            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}{of_class}")
         if self.attacks is not None:
             lines.append(f"  {self.attacks!r}")
         return "\n".join(lines) + ">"
@@ -252,6 +264,7 @@ class Audit:
             audit=self.labels_to_audit,
             without_attack=self._without_attack,
             against_rows=self.against_rows,
+            random_errors=self.random_errors,
             facts=self.provenance.facts(**facts),
             requirement=_all_requirements(self.requirements),
             flips=self.flips,
@@ -303,6 +316,7 @@ def audit(
     noise: Any = None,
     requirements: Iterable[str | Requirement] = (),
     attack: bool = True,
+    error_rate: float | None = None,
     flips: Sequence[int] | None = None,
     n_jobs: int | None = None,
     client: Any = None,
@@ -368,11 +382,15 @@ def audit(
         Noise q for "tight" and "kl".
     requirements : sequence of str, optional
         ``"accuracy >= 0.9 @ 20"``: at least 90 % of the test rows are correct and certified at 20 flips;
-        ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"radius >= 3"``: every prediction is
+        ``"recall spam >= 0.6 @ 5"``: the same for test rows of one class; ``"recall >= 0.6 @ 5"``: for every class,
+        that is for the worst; ``"radius >= 3"``: every prediction is
         certified at 3 flips; ``"radius >= 3 @ 0.95"``: 95 % of them are.
     attack : bool, default=True
         Whether to attack the most fragile predictions, at most 1,000, and to rank the labels to audit. This requires
         a label-linear learner, training rows in memory and the method "exact".
+    error_rate : float, optional
+        Probability of a random error per label, for `random_errors`; 0 to omit them. Default: 0.05. Not for rows in
+        blocks: call `random_error_bound` of the model.
     flips : sequence of int, optional
         Numbers of flips in the tables of a report.
     n_jobs : int, optional
@@ -407,6 +425,8 @@ def audit(
     began = time.perf_counter()
     step = progress or (lambda text: None)
     wanted = as_requirements(requirements)
+    if error_rate is not None and not PROBABILITY.allows(error_rate):
+        raise InputError(Parameter("error_rate"), f" must be {PROBABILITY.description}. Got {error_rate!r} instead.")
     data, model = as_choices(
         train,
         test,
@@ -440,6 +460,8 @@ def audit(
             ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
         )
     in_blocks = comes_in_blocks(train, client is not None)
+    if in_blocks and error_rate:
+        raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
     fitted = fit_in_blocks(data, model, step, client, verbose) if in_blocks else fit(data, model, step)
     certificates = _certified(fitted, chosen, step)
     main = next(iter(certificates.values()))
@@ -462,6 +484,7 @@ def audit(
         provenance=_provenance(data, model, fitted, main, began),
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main),
+        random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
         _frames=type(train).__module__.partition(".")[0],
     )
 
@@ -491,6 +514,24 @@ def _against_rows(fitted: Fitted, main: Certificates) -> Certificates | None:
     if not is_possible or main.unit in ROW_UNITS or (given is not None and given.allowed is not None):
         return None
     return certify(fitted.model, fitted.X_test, main.method, replace(given or Adversary(), changes="rows"))
+
+
+def _random_errors(fitted: Fitted, rate: float) -> RandomErrors | None:
+    """Bound the effect of random errors on some of the predictions; None if the learner has no such bound."""
+    from flipproof.learners.pipeline import learner_and_features
+
+    if rate == 0 or not len(fitted.X_test):
+        return None
+    chosen = np.unique(np.linspace(0, len(fitted.X_test) - 1, MOST_WITH_ERRORS).astype(np.int64))
+    learner, X = learner_and_features(fitted.model, fitted.X_test[chosen])
+    if not hasattr(learner, "random_error_bound"):
+        return None
+    trusted = None if fitted.adversary is None else fitted.adversary.trusted
+    uniform, worst = (
+        learner.random_error_bound(X, rate, direction=one, trusted=trusted) for one in ("uniform", "worst")
+    )
+    n_labels = learner.powers(None if trusted is None else Adversary(trusted=trusted)).scope.n_changeable
+    return random_errors(rate, n_labels, n_labels < learner.n_labels_, uniform, worst)
 
 
 def _has_exact_attack(fitted: Fitted) -> bool:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, above
 from flipproof.values import check_nothing_masked
 
 
@@ -48,6 +49,48 @@ def certified_recall(y_true: ArrayLike, certificates: Certificates, flips: Array
         safe = np.array(n_certified(certificates, wanted, of_class & (certificates.prediction == label)))
         recalls.append(safe / of_class.sum() if of_class.any() else np.full(len(wanted), np.nan))
     return np.stack(recalls, axis=1)
+
+
+@dataclass(frozen=True)
+class ClassRecall:
+    """Certified recall of one class.
+
+    Attributes
+    ----------
+    label
+        The class.
+    n : int
+        Number of test rows of this class.
+    n_certified : int
+        How many of them are predicted correctly and certified.
+    """
+
+    label: Any
+    n: int
+    n_certified: int
+
+    @property
+    def recall(self) -> float:
+        """Certified recall."""
+        return self.n_certified / self.n
+
+
+def worst_class(y_true: ArrayLike, certificates: Certificates, flips: float) -> ClassRecall:
+    """Return the class with the lowest certified recall among those that occur in `y_true`.
+
+    A class that the classifier does not know has recall 0. If several classes have the lowest certified recall, the one
+    with the lowest recall at 0 flips is returned, and then the first in order.
+    """
+    truth, wanted = _checked(y_true, certificates, [0, flips])
+    known = [label for label in certificates.classes if (truth == label).any()]
+    unknown = np.unique(truth[~np.isin(truth, certificates.classes)])
+    recalls = []
+    for label in (*known, *unknown):
+        of_class = truth == label
+        clean, certified = n_certified(certificates, wanted, of_class & (certificates.prediction == label))
+        found = ClassRecall(label, int(np.count_nonzero(of_class)), certified)
+        recalls.append((found.recall, clean / found.n, found))
+    return min(recalls, key=lambda one: one[:2])[2]
 
 
 def n_correct(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Integers:
@@ -181,7 +224,75 @@ def round_number(least: float) -> float:
     return float(next(digit * power for digit in (1, 2, 5, 10) if digit * power >= least * (1 - 1e-12)))
 
 
+def constant_class(y_true: ArrayLike) -> ClassRecall:
+    """Return the most frequent true class: to predict always this class is the best constant classifier.
+
+    No change of training data affects it: all of these test rows are certified.
+    """
+    labels, counts = np.unique(np.asarray(y_true), return_counts=True)
+    most = int(counts.argmax())
+    return ClassRecall(labels[most], int(counts[most]), int(counts[most]))
+
+
 def constant_accuracy(y_true: ArrayLike) -> float:
-    """Return the share of the most frequent true class: the accuracy of the best constant classifier."""
-    truth = np.asarray(y_true)
-    return float(np.unique(truth, return_counts=True)[1].max() / truth.size)
+    """Return the accuracy of the best constant classifier."""
+    return constant_class(y_true).n / np.asarray(y_true).size
+
+
+def last_above(certificates: Certificates, among: Booleans, count: int) -> float | None:
+    """Return the largest number of flips at which more than `count` predictions of `among` are certified.
+
+    It is infinite if no number of flips leaves fewer, and None if not even at 0 flips there are more.
+    """
+    radii = np.where(is_unlimited(certificates), np.inf, certificates.radius)[among & ~certificates.abstained]
+    return None if len(radii) <= count else float(np.sort(radii)[::-1][count])
+
+
+@dataclass(frozen=True)
+class RandomErrors:
+    """How likely random errors in the labels are to change predictions (M17): upper bounds, over some test rows.
+
+    Attributes
+    ----------
+    rate : float
+        Probability of an error per label.
+    n_labels : int
+        Number of labels that may have errors: those that are not trusted.
+    some_trusted : bool
+        Whether there are trusted labels, too.
+    n_test : int
+        Number of test rows.
+    uniform_mean, uniform_median : float
+        Mean and median of the bounds for errors to a uniformly random other class. The mean bounds the expected share
+        of predictions that change.
+    worst_mean, worst_median : float
+        The same for errors of any direction, each with a probability of at most `rate`.
+    """
+
+    rate: float
+    n_labels: int
+    some_trusted: bool
+    n_test: int
+    uniform_mean: float
+    uniform_median: float
+    worst_mean: float
+    worst_median: float
+
+
+def random_errors(rate: float, n_labels: int, some_trusted: bool, uniform: Floats, worst: Floats) -> RandomErrors:
+    """Summarize bounds of `random_error_bound` on the same test rows; means and medians are rounded up."""
+    n_test = len(uniform)
+    return RandomErrors(
+        rate=float(rate),
+        n_labels=n_labels,
+        some_trusted=some_trusted,
+        n_test=n_test,
+        uniform_mean=_mean_above(uniform),
+        uniform_median=float(np.sort(uniform)[n_test // 2]),
+        worst_mean=_mean_above(worst),
+        worst_median=float(np.sort(worst)[n_test // 2]),
+    )
+
+
+def _mean_above(bounds: Floats) -> float:
+    return min(float(above(bounds.mean(), 4 * len(bounds) * np.finfo(np.float64).eps)), 1.0)

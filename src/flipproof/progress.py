@@ -6,15 +6,22 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any, Self
 
 #: Seconds between two lines if stderr is not a terminal, for example a log file.
 BETWEEN_LINES = 10.0
 #: Seconds between two updates of the line on a terminal.
 BETWEEN_UPDATES = 0.2
 BAR_WIDTH = 20
+
+#: Seconds of work in a piece of test rows, so that the line moves, and Ctrl-C works.
+PIECE_SECONDS = 0.5
+#: Test rows in the first piece, whose duration is unknown.
+FIRST_ROWS = 16
 
 
 class ProgressLine:
@@ -73,26 +80,123 @@ class AttackProgress:
         self._line.show(done, says, is_last)
 
 
-class FitProgress:
-    """Progress of many fits on one line of stderr."""
+@dataclass(frozen=True)
+class Count:
+    """How much of some work is done: `done` of `total` things called `noun`, after `seconds`."""
 
-    def __init__(self, n_fits: int, verbose: int) -> None:
-        self._line, self._n_fits, self._done = ProgressLine(n_fits, verbose), n_fits, 0
+    done: int
+    total: int
+    noun: str
+    seconds: float
+
+    @property
+    def is_last(self) -> bool:
+        """Whether everything is done."""
+        return self.done >= self.total
+
+    @property
+    def remaining(self) -> str:
+        """The time that is probably left; at the end, the time that it took."""
+        if self.is_last:
+            return _spoken(self.seconds)
+        return f"about {_spoken(self.seconds / self.done * (self.total - self.done))} left" if self.done else ""
+
+
+#: Shows the counts of a program instead of the line on stderr.
+Display = Callable[[Count], None]
+
+_display: ContextVar[Display | None] = ContextVar("display", default=None)
+
+
+@contextmanager
+def shown_by(display: Display) -> Iterator[None]:
+    """Show the counts of all work inside the context by a function, for programs with their own progress bars."""
+    token = _display.set(display)
+    try:
+        yield
+    finally:
+        _display.reset(token)
+
+
+class CountedProgress:
+    """Progress of counted work, such as fits or test rows, on one line of stderr with an ETA.
+
+    Parameters
+    ----------
+    total : int
+        How many things there are to do.
+    noun : str
+        What they are called, in plural.
+    verbose : int
+        Silent if 0.
+
+    Examples
+    --------
+    >>> with CountedProgress(3, "trees", verbose=0) as progress:
+    ...     for tree in range(3):
+    ...         progress.advance(1)
+    """
+
+    def __init__(self, total: int, noun: str, verbose: int) -> None:
+        self.total, self.noun, self.verbose = total, noun, int(verbose)
+        self._line, self._done, self._lock = ProgressLine(total, self.verbose), 0, threading.Lock()
+        self._display = _display.get()
 
     def announce(self, text: str) -> None:
         """Say what is about to happen."""
-        self._line.announce(text)
+        if self._display is None:
+            self._line.announce(text)
 
-    def advance(self, n_fits: int) -> None:
-        """Count `n_fits` more fits as done."""
-        self._done += n_fits
-        spent, is_last = self._line.seconds, self._done >= self._n_fits
-        left = spent / self._done * (self._n_fits - self._done)
-        self._line.show(self._done, f"fits, {spent:.0f} s" if is_last else f"fits, about {_spoken(left)} left", is_last)
+    def advance(self, n: int) -> None:
+        """Count `n` more as done; may be called by any thread."""
+        with self._lock:
+            self._done += n
+            count = Count(self._done, self.total, self.noun, self._line.seconds)
+            if not self.verbose:
+                return
+            if self._display is not None:
+                self._display(count)
+            else:
+                self._line.show(count.done, f"{self.noun}, {count.remaining}", count.is_last)
 
     def close(self) -> None:
         """End the line, so that later output starts on a new one."""
         self._line.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+
+class RowProgress(CountedProgress):
+    """Progress by rows. If it is shown, the work is cut into pieces that take about half a second each."""
+
+    def __init__(self, total: int, verbose: int, noun: str = "test rows") -> None:
+        super().__init__(total, noun, verbose)
+        self._size = FIRST_ROWS
+
+    def pieces(self, blocks: Iterable[slice]) -> Iterator[slice]:
+        """Yield the blocks of rows, or pieces of them; what is computed must not depend on that."""
+        for block in blocks:
+            if not self.verbose:
+                yield block
+                continue
+            start = block.start
+            while start < block.stop:
+                stop = min(start + self._size, block.stop)
+                yield slice(start, stop)
+                start = stop
+
+    @contextmanager
+    def piece(self, n_rows: int, n_counted: int | None = None) -> Iterator[None]:
+        """Measure the work inside the context, on `n_rows` rows that stand for `n_counted` of the total."""
+        began = time.monotonic()
+        yield
+        seconds = time.monotonic() - began
+        self._size = max(1, min(4 * n_rows, int(n_rows * PIECE_SECONDS / max(seconds, 1e-9))))
+        self.advance(n_rows if n_counted is None else n_counted)
 
 
 def _spoken(seconds: float) -> str:

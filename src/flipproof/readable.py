@@ -1,4 +1,4 @@
-"""Numbers for people, rounded down: no number shown is larger than what was proved.
+"""Numbers for people, rounded down: no number shown is larger than what was proved. Probabilities are rounded up.
 
 Soundness: numbers are rounded in rational arithmetic, from the exact value of a float. The one exception is shares of
 rows: 0.29 as a float is slightly below 29 of 100, but is shown as 29 %, since it is the float nearest to that share.
@@ -44,6 +44,22 @@ def four_decimals(share: float) -> str:
     """Write a share of rows as a number up to 1 with four decimals, rounded down: 0.89996 is not 0.9."""
     parts = _parts_within(share, 10_000)
     return f"{parts // 10_000}.{parts % 10_000:04d}"
+
+
+def probability_above(probability: float, digits: int = 2) -> str:
+    """Write an upper bound on a probability in percent with `digits` significant digits, rounded up."""
+    if probability <= 0 or probability >= 1:
+        return "0%" if probability <= 0 else "100%"
+    exact, places = 100 * Fraction(probability), 0
+    while exact * 10**places < 10 ** (digits - 1) and places < MOST_PLACES:
+        places += 1
+    shown = math.ceil(exact * 10**places)
+    whole, rest = divmod(shown, 10**places)
+    return (f"{whole}.{rest:0{places}d}".rstrip("0").rstrip(".") if places else f"{whole}") + "%"
+
+
+#: Decimals of a tiny probability in percent: it is rounded up to the last one.
+MOST_PLACES = 6
 
 
 def _parts_within(share: float, parts: int) -> int:

@@ -11,15 +11,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.certificates import Certificates
-from flipproof.errors import InputError, Parameter
-from flipproof.metrics import certified_accuracy, certified_recall, n_certified
+from flipproof.errors import InputError, Parameter, nearest
+from flipproof.metrics import certified_accuracy, certified_recall, n_certified, worst_class
 
 NUMBER = r"\d+(?:\.\d*)?|\.\d+"
 ACCURACY = re.compile(rf"accuracy\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII)
+RECALL_OF_WORST = re.compile(rf"recall\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII)
 RECALL = re.compile(rf"recall\s+(.+?)\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII | re.DOTALL)
 RADIUS = re.compile(rf"radius\s*>=\s*(\d+)(?:\s*@\s*({NUMBER}))?", re.ASCII)
 
-EXAMPLES = "'accuracy >= 0.9 @ 20', 'recall spam >= 0.6 @ 5', 'radius >= 3' or 'radius >= 3 @ 0.95'"
+EXAMPLES = (
+    "'accuracy >= 0.9 @ 20', 'recall >= 0.6 @ 5', 'recall spam >= 0.6 @ 5', 'radius >= 3' or 'radius >= 3 @ 0.95'"
+)
 
 
 @dataclass(frozen=True)
@@ -30,7 +33,8 @@ class Requirement:
     ----------
     measure : {"accuracy", "recall", "radius"}
         "accuracy": share of all test rows that are correct and certified; "recall": the same for the test rows of one
-        class; "radius": share of all test rows that are certified, correct or not.
+        class, or of the worst class if `label` is None; "radius": share of all test rows that are certified, correct or
+        not.
     share : float
         The required share.
     flips : int
@@ -38,7 +42,7 @@ class Requirement:
     text : str
         The requirement as written.
     label
-        The class of a recall, as written.
+        The class of a recall, as written; None for the class with the lowest certified recall.
     """
 
     measure: str
@@ -59,6 +63,8 @@ class Requirement:
         given = text.strip()
         if found := ACCURACY.fullmatch(given):
             return cls("accuracy", _share(found[1], text), int(found[2]), text)
+        if found := RECALL_OF_WORST.fullmatch(given):
+            return cls("recall", _share(found[1], text), int(found[2]), text)
         if found := RECALL.fullmatch(given):
             return cls("recall", _share(found[2], text), int(found[3]), text, found[1])
         if found := RADIUS.fullmatch(given):
@@ -67,19 +73,23 @@ class Requirement:
 
     def judge(self, certificates: Certificates, y_true: NDArray[Any] | None) -> Judgement:
         """Measure the share in certificates, and compare it with the required share."""
-        found = self._found(certificates, y_true)
-        return Judgement(self, found, found >= self.share)
-
-    def _found(self, certificates: Certificates, y_true: NDArray[Any] | None) -> float:
         if self.measure == "radius":
-            return n_certified(certificates, [self.flips])[0] / len(certificates)
-        if y_true is None:
+            found, label = n_certified(certificates, [self.flips])[0] / len(certificates), None
+        elif y_true is None:
             raise InputError(f"{self.text} requires labels of the test rows.")
+        elif self.measure == "recall" and self.label is None:
+            worst = worst_class(y_true, certificates, self.flips)
+            found, label = worst.recall, worst.label
+        else:
+            found, label = self._found(certificates, y_true), None
+        return Judgement(self, found, found >= self.share, label)
+
+    def _found(self, certificates: Certificates, y_true: NDArray[Any]) -> float:
         if self.measure == "accuracy":
             return float(certified_accuracy(y_true, certificates, [self.flips])[0])
         found = float(certified_recall(y_true, certificates, [self.flips])[0, self._code(certificates)])
         if np.isnan(found):
-            raise InputError(Parameter("requirements"), f": {self.text!r}: no test row has class {self.label!r}.")
+            raise InputError(f"{self.text}: no test row has class {self.label!r}.")
         return found
 
     def _code(self, certificates: Certificates) -> int:
@@ -90,8 +100,8 @@ class Requirement:
                 return code
         listed = ", ".join(map(str, known[:10]))
         raise InputError(
-            Parameter("requirements"),
-            f": {self.text!r}: the class must be one of {listed}. Got {self.label!r} instead.",
+            f"{self.text}: the class must be one of {listed}. Got {self.label!r} instead."
+            f"{nearest(str(self.label), map(str, known))}"
         )
 
 
@@ -107,11 +117,14 @@ class Judgement:
         The share found.
     passed : bool
         Whether the requirement is met.
+    label
+        The worst class, if the requirement is about it; else None.
     """
 
     requirement: Requirement
     found: float
     passed: bool
+    label: Any = None
 
     @property
     def required(self) -> float:
@@ -126,7 +139,8 @@ class Judgement:
     @property
     def facts(self) -> dict[str, Any]:
         """The outcome as an entry of a report."""
-        return {"text": self.text, "met": self.passed, "found": self.found}
+        worst = {} if self.label is None else {"class": self.label}
+        return {"text": self.text, "met": self.passed, "found": self.found, **worst}
 
 
 def as_requirements(given: Iterable[str | Requirement]) -> tuple[Requirement, ...]:

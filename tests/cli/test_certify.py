@@ -261,6 +261,54 @@ def test_requirements_decide_the_exit_code(files, certify, capfd):
         assert summary["requirement"]["text"].startswith(requirement[0])
 
 
+def test_requirements_are_combined_and_repeated(files, tmp_path, capfd):
+    met = ["--min-radius", "0", "--min-certified-accuracy", "0@79", "--min-certified-recall", "0.1@0"]
+    assert run(["certify", *files, *met, "--quiet"]) == 0
+    captured = capfd.readouterr()
+    assert captured.err == ""
+    assert captured.out.count("\nMet: --min-") == 3
+    unmet = ["--min-certified-recall", "spam:1@79", "--min-radius", "79", "--min-certified-recall", "1@79"]
+    report = tmp_path / "report.json"
+    assert run(["certify", *files, *met, *unmet, "--quiet", "--report", str(report)]) == 1
+    captured = capfd.readouterr()
+    lines = captured.err.splitlines()
+    assert [line.split(", found")[0] for line in lines] == [
+        "flipproof: not met: --min-radius 79",
+        "flipproof: not met: --min-certified-recall spam:1@79",
+        "flipproof: not met: --min-certified-recall 1@79",
+    ]
+    assert lines[2].endswith(" (class ham).")
+    assert (captured.out.count("\nMet: "), captured.out.count("\nNOT MET: ")) == (3, 3)
+    parts = json.loads(report.read_text())["requirement"]["parts"]
+    assert [part["met"] for part in parts] == [True, False, True, True, False, False]
+    assert [part.get("class") for part in parts] == [None, None, None, "ham", None, "ham"]
+
+
+def test_names_of_classes_may_contain_colons_and_at_signs(tmp_path, capfd):
+    for name, n, seed in (("train", N_TRAIN, 1), ("test", N_TEST, 2)):
+        table = mails(n, seed)
+        kinds = [{"ham": "a:b@c", "spam": "0.5@3"}[kind] for kind in table["kind"].to_pylist()]
+        write(table.set_column(4, "kind", [kinds]), tmp_path / f"{name}.csv")
+    files = ["--train", str(tmp_path / "train.csv"), "--test", str(tmp_path / "test.csv"), "--label", "kind"]
+    for label in ("a:b@c", "0.5@3"):
+        assert run(["certify", *files, "--drop", "key", "--min-certified-recall", f"{label}:1@79", "--quiet"]) == 1
+        assert f"not met: --min-certified-recall {label}:1@79, found 0." in capfd.readouterr().err
+
+
+def test_the_worst_class_and_the_constant_classifier_are_beside_the_headline(files, tmp_path, capfd):
+    assert run(["certify", *files, "--report", str(tmp_path / "report.md")]) == 0
+    printed = " ".join(capfd.readouterr().out.split())
+    written = (tmp_path / "report.md").read_text()
+    truth, found = np.array(mails(N_TEST, 2)["kind"].to_pylist()), expected()
+    most = max(("ham", "spam"), key=lambda kind: np.count_nonzero(truth == kind))
+    share = f"Always predicting {most} is correct on {100 * np.mean(truth == most):.1f}%"
+    above = np.sort(found.radius[truth == found.prediction])[::-1][np.count_nonzero(truth == most)]
+    sentence = f"{share} of the test rows under any changes; certified accuracy is higher up to {above} changed labels."
+    for text in (printed, written):
+        assert sentence in text
+        assert text.count("The worst class at") == 1
+
+
 def test_an_unmet_requirement_is_one_line_on_stderr(files, capfd):
     assert run(["certify", *files, "--min-radius", "79", "--quiet"]) == 1
     captured = capfd.readouterr()
@@ -409,3 +457,14 @@ def test_the_command_runs_in_a_new_process(files, tmp_path):
     assert done.stderr == b""
     assert b"Written: out.csv" in done.stdout
     assert csv.read_csv(io.BytesIO((tmp_path / "out.csv").read_bytes())).num_rows == N_TEST
+
+
+def test_random_errors_are_bounded_by_default(files, certify, capfd):
+    _, summary = certify(*files)
+    errors = summary["random_errors"]
+    assert errors["rate"] == 0.05
+    assert 0 < errors["uniform_mean"] <= errors["worst_mean"] <= 1
+    _, summary = certify(*files, "--error-rate", "0")
+    assert summary["random_errors"] is None
+    assert run(["certify", *files, "--error-rate", "2"]) == 2
+    assert "--error-rate must be" in capfd.readouterr().err

@@ -192,7 +192,7 @@ def _said(arguments):
 
 def _stable(value):
     """Keep figures and names; leave out sentences, which may be worded better, and what differs from run to run."""
-    left_out = ("assumptions", "checksum", "created", "facts", "software")
+    left_out = ("assumptions", "checksum", "created", "facts", "random_errors", "software")
     if isinstance(value, dict):
         kept = {key: _stable(one) for key, one in value.items() if key not in left_out}
         return {key: one for key, one in kept.items() if one is not PROSE}

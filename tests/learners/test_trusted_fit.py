@@ -144,9 +144,7 @@ def test_exact_radius_is_the_truth_under_refits_with_trust_prior_groups_and_allo
 ROW_LEARNERS = ("ridge", "clipped", "landmarks", "neighbors", "cluster", "forest", "supervised", "partition", "custom")
 
 
-@pytest.mark.parametrize(
-    "trusts", ["labels of the reference", pytest.param("training rows", marks=pytest.mark.slow)]
-)
+@pytest.mark.parametrize("trusts", ["labels of the reference", pytest.param("training rows", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ROW_LEARNERS)
 def test_no_changed_rows_within_the_radius_change_a_refit_with_trust_and_prior(name, most, trusts):
@@ -170,8 +168,9 @@ def test_no_changed_rows_within_the_radius_change_a_refit_with_trust_and_prior(n
         found = model.certify(Z, adversary=Adversary(changes=changes))
         additions = [(tuple(x), c, True) for x, c in itertools.product(Z.tolist(), range(K))]
         for row in range(len(Z)):
+            z = Z[row : row + 1]
             truth = fewest_changes(
-                start, additions, changes, lambda state, row=row, fit=fit: fit(state).predict(Z[row : row + 1])[0], most
+                start, additions, changes, lambda state, z=z, fit=fit: fit(state).predict(z)[0], most
             )
             assert truth is None or found.radius[row] < truth[0]
             if changes == "removals" and name != "partition" and truth is not None:
@@ -190,7 +189,9 @@ def test_neighbours_with_a_prior_have_exact_radii_in_rows(changes, n_problems, m
         rows = [((float(rng.integers(3)),), int(rng.integers(2)), bool(rng.random() < 0.7)) for _ in range(4)]
         start = tuple(sorted(rows))
         prior = FrozenEstimator(DecisionTreeClassifier(max_depth=1).fit([[0.0], [0.0], [2.0], [2.0]], [0, 1, 1, 1]))
-        learner = CertifiedNeighborsClassifier(2, prior=prior, prior_weight=float(rng.choice([0.5, 1.0])), classes=[0, 1])
+        learner = CertifiedNeighborsClassifier(
+            2, prior=prior, prior_weight=float(rng.choice([0.5, 1.0])), classes=[0, 1]
+        )
 
         def fit(state, learner=learner, reference=reference):
             X = np.array([row for row, _, _ in state]).reshape(-1, 1)
@@ -201,8 +202,9 @@ def test_neighbours_with_a_prior_have_exact_radii_in_rows(changes, n_problems, m
         found = fit(start).certify(Z, adversary=Adversary(changes=changes))
         additions = [((x,), c, True) for x in (0.0, 1.0, 2.0) for c in (0, 1)]
         for row in range(len(Z)):
+            z = Z[row : row + 1]
             truth = fewest_changes(
-                start, additions, changes, lambda state, row=row, fit=fit: fit(state).predict(Z[row : row + 1])[0], most
+                start, additions, changes, lambda state, z=z, fit=fit: fit(state).predict(z)[0], most
             )
             if truth is None:
                 assert found.radius[row] >= most or found.unlimited[row]

@@ -20,7 +20,10 @@ def test_curves_match_the_values_and_never_exceed_them(problem):
             assert min(heights, key=lambda height: abs(height - count / 60)) == pytest.approx(count / 60, abs=1e-3)
             # where the curve reaches this number of flips
             assert heights[0] == pytest.approx(count / 60, abs=1e-3)
-    assert _corners(chart.lines[-1].path)[0][1] == pytest.approx(summary["methods"][0]["n_correct"] / 60, abs=1e-3)
+    clean, constant = chart.lines[-2:]
+    assert _corners(clean.path)[0][1] == pytest.approx(summary["methods"][0]["n_correct"] / 60, abs=1e-3)
+    assert _corners(constant.path)[0][1] == pytest.approx(np.bincount(problem.y).max() / 60, abs=1e-3)
+    assert constant.name == f"always predicting {np.bincount(problem.y).argmax()}"
 
 
 def test_ticks_are_round_numbers_in_the_right_place(problem):

@@ -56,6 +56,7 @@ def test_everything_is_shown(problem):
     text = " ".join(" ".join(page.text).split())
     for words in (
         summary["headline"]["text"],
+        *summary["headline"]["sentences"],
         *summary["threat"],
         *(assumption["sentence"] for assumption in summary["assumptions"]),
         *summary["voids"],
@@ -73,7 +74,7 @@ def test_everything_is_shown(problem):
     bodies = (60, len(summary["audit"]["rows"]), len(summary["table_flips"]), 3, 3)
     assert len(page.of("tr")) == sum(bodies) + len(bodies)
     paths = [one["d"] for one in page.of("path") if one["class"].startswith("line")]
-    assert len(set(paths)) == 3 + 2 + 1  # three methods, all predictions, clean accuracy; and the legend's
+    assert len(set(paths)) == 3 + 3 + 1  # three methods, all predictions, clean accuracy, constant; and the legend's
 
 
 def test_sections_without_content_are_left_out(problem):

@@ -3,10 +3,12 @@
 import html
 import re
 
+import numpy as np
 import pytest
 from hostile_strings import HOSTILE
 from markdown_it import MarkdownIt
 
+from flipproof.metrics import random_errors
 from flipproof.report.markdown import escaped, render_markdown
 from flipproof.report.summary import checksum, summarize
 
@@ -63,3 +65,14 @@ def test_ordinary_numbers_and_words_are_not_escaped():
 def _shown(rendered):
     """Return what a reader sees of HTML."""
     return " ".join(html.unescape(re.sub(r"<[^>]*>", "", rendered)).split())
+
+
+def test_random_errors_are_a_section(problem):
+    errors = random_errors(0.05, 90, True, np.array([1e-9, 0.2, 1.0]), np.array([1e-8, 0.3, 1.0]))
+    text = render_markdown(problem.summary(random_errors=errors))
+    section = text.split("## Random errors")[1].split("\n## ")[0]
+    assert "each of the 90 labels that are not trusted were changed at random with probability 5%" in section
+    assert "at most 41% of predictions" in section  # rounded up
+    assert "at most 44% of predictions" in section
+    assert "do not say what follows if 5% of the labels are wrong" in section
+    assert "Random errors" not in render_markdown(problem.summary())

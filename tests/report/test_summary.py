@@ -59,6 +59,39 @@ def test_headline_is_the_largest_number_of_flips_certified_for_ninety_percent(pr
     )
 
 
+def test_the_worst_class_at_the_headline_is_among_four_tiles(problem):
+    summary = problem.summary("exact", "tight")
+    headline, certificates = summary["headline"], problem.certificates()["exact"]
+    recall = certified_recall(problem.y, certificates, [headline["flips"]])[0]
+    worst = headline["worst_class"]
+    assert worst["class"] == certificates.classes[recall.argmin()]
+    assert worst["n_standing"] / worst["n"] == recall.min()
+    figures = facts.key_figures(summary)
+    assert len(figures) == 4
+    assert f"of the worst class, {worst['class']}, correct and certified at " in figures[2].says
+    assert len(facts.key_figures(summarize(problem.certificates()))) == 2  # true classes unknown
+    assert summarize(problem.certificates())["headline"]["sentences"] == []
+
+
+def test_a_classifier_below_the_constant_one_is_told_so(problem):
+    certificates, truth = problem.certificates()["exact"], np.zeros(60, dtype=int)
+    for radius, prediction, words in (
+        (0, 0, "higher only if nothing is changed"),
+        (3, 0, "higher up to 3 changed labels"),
+        (100, 0, "certified accuracy is always higher"),
+        (3, 1, "not more accurate, even if nothing is changed"),
+    ):
+        truth[59] = 1
+        of_last = dataclasses.replace(
+            certificates,
+            prediction=np.where(np.arange(60) < 59, truth, truth if prediction == 0 else 0),
+            radius=np.full(60, radius),
+        )
+        (*_, said) = summarize({"exact": of_last}, y_true=truth)["headline"]["sentences"]
+        assert said.startswith("Always predicting 0 is correct on 98.3% of the test rows")
+        assert words in said
+
+
 def test_headline_says_when_predictions_are_fragile(problem):
     certificates = problem.certificates()["exact"]
     fragile = dataclasses.replace(certificates, radius=np.where(np.arange(60) < 20, 3, 0))

@@ -10,17 +10,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from flipproof.cli import EXIT_REQUIREMENT, requirement
+from flipproof.cli import EXIT_REQUIREMENT
 from flipproof.cli.data import DataOptions, data_options
 from flipproof.cli.model import ModelOptions, learner_options
-from flipproof.cli.options import MODEL, REQUIREMENT, GroupedCommand, common_options, option
+from flipproof.cli.options import MODEL, GroupedCommand, common_options, option
+from flipproof.cli.requirement import found_words, requirement_options, taken_requirements
 from flipproof.cli.workers import ClusterChoice, cluster_options
 from flipproof.learners.names import LEARNERS
 
 if TYPE_CHECKING:
     from flipproof.auditing import Audit
     from flipproof.certificates import Certificates
-    from flipproof.requirements import Requirement
 
 METHODS = ("exact", "tight", "kl")
 
@@ -62,19 +62,13 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     "--noise", group=MODEL, callback=read_noise, metavar="Q", help="Noise q for tight and kl, or auto. Default: 0.1"
 )
 @option(
-    "--min-radius",
-    group=REQUIREMENT,
-    callback=requirement.min_radius,
-    metavar="RADIUS[@SHARE]",
-    help="Exit with 1 unless all predictions, or this share of them, have at least this radius.",
+    "--error-rate",
+    group=MODEL,
+    type=float,
+    metavar="P",
+    help="Bound the effect of random errors: each label is changed with probability P. 0: no bound. Default: 0.05",
 )
-@option(
-    "--min-certified-accuracy",
-    group=REQUIREMENT,
-    callback=requirement.min_certified_accuracy,
-    metavar="ACCURACY@FLIPS",
-    help="Exit with 1 unless certified accuracy at FLIPS is at least ACCURACY.",
-)
+@requirement_options
 @cluster_options
 @option(
     "--out",
@@ -93,8 +87,7 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
 def certify(
     methods: tuple[str, ...],
     noise: Any,
-    min_radius: Requirement | None,
-    min_certified_accuracy: Requirement | None,
+    error_rate: float | None,
     out: Path | None,
     report: Path | None,
     as_json: bool,
@@ -124,9 +117,7 @@ def certify(
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
-    cluster = ClusterChoice.taken_from(options)
-    if min_radius and min_certified_accuracy:
-        raise click.UsageError("Give either --min-radius or --min-certified-accuracy.")
+    cluster, required = ClusterChoice.taken_from(options), taken_requirements(options)
     in_blocks = comes_in_blocks(data.train, cluster.is_given)
     if in_blocks:
         _check_blocks(data, model, cluster)
@@ -136,7 +127,6 @@ def certify(
     check_file(out, TABLE_ENDINGS, inputs)
     check_file(report, REPORT_ENDINGS, (*inputs, out))
     chosen = tuple(dict.fromkeys(methods))
-    required = min_radius or min_certified_accuracy
     with ExitStack() as opened:
         opened.enter_context(warnings_in_a_line(quiet))
         if in_blocks:  # each pass over the rows has its own progress bar; steps are lines between them
@@ -148,8 +138,9 @@ def certify(
             **model.arguments(in_blocks),
             methods=chosen,
             noise=noise,
-            requirements=[required] if required else [],
+            requirements=required,
             attack=report is not None,
+            error_rate=error_rate,
             client=(lambda: opened.enter_context(cluster.client(step))) if cluster.is_given else None,
             verbose=int(not quiet),
             progress=step,
@@ -168,10 +159,10 @@ def certify(
         from flipproof.cli.printing import print_summary
 
         print_summary(summary, result.provenance.encoding, [path for path in (out, report) if path])
-    if result.passed:
-        return 0
-    print(f"flipproof: not met: {requirement.found_words(result.requirements[0].facts)}.", file=sys.stderr)
-    return EXIT_REQUIREMENT
+    for judged in result.requirements:
+        if not judged.passed:
+            print(f"flipproof: not met: {found_words(judged.facts)}.", file=sys.stderr)
+    return 0 if result.passed else EXIT_REQUIREMENT
 
 
 def _check_blocks(data: DataOptions, model: ModelOptions, cluster: ClusterChoice) -> None:

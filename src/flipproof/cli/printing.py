@@ -9,7 +9,7 @@ from typing import Any
 from flipproof.cli.requirement import found_words
 from flipproof.cli.talk import data_console, print_paragraph, print_table
 from flipproof.readable import percent, share_of
-from flipproof.report.facts import own_assumptions
+from flipproof.report.facts import own_assumptions, single_requirements
 from flipproof.report.text import TextTable
 
 #: Largest number of columns with figures on a terminal of 80 columns.
@@ -25,8 +25,7 @@ MOST_CLASSES = 5
 def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Sequence[Path]) -> None:
     """Print the summary of an audit."""
     console, facts, problem = data_console(), summary["facts"], summary["problem"]
-    print_paragraph(console, summary["headline"]["text"], indent="", style="bold")
-    console.print()
+    _print_headline(summary["headline"], console)
     reference = (
         [f"{facts['reference_rows']:,} reference rows: {facts['reference_file']}"] if "reference_rows" in facts else []
     )
@@ -43,11 +42,15 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     print_table(console, standing_table(summary))
     console.print()
     _print_against_rows(summary, console)
+    if summary["random_errors"] is not None:
+        print_paragraph(console, summary["random_errors"]["sentences"][0], indent="")
+        console.print()
     _print_fragile(summary, console)
-    requirement = summary["requirement"]
-    if requirement:
+    requirements = single_requirements(summary["requirement"])
+    for requirement in requirements:
         met = "Met" if requirement["met"] else "NOT MET"
         print_paragraph(console, f"{met}: {found_words(requirement)}", indent="")
+    if requirements:
         console.print()
     console.print("Assumptions:")
     for assumption in summary["assumptions"]:
@@ -83,12 +86,19 @@ def standing_table(summary: Mapping[str, Any]) -> TextTable:
     return TextTable(tuple(header), tuple(rows))
 
 
+def _print_headline(headline: Mapping[str, Any], console: Any) -> None:
+    """Print the headline, and what it does not tell: the worst class and the constant classifier."""
+    print_paragraph(console, headline["text"], indent="", style="bold")
+    if headline["sentences"]:
+        print_paragraph(console, " ".join(headline["sentences"]), indent="")
+    console.print()
+
+
 def _print_against_rows(summary: Mapping[str, Any], console: Any) -> None:
     """Print certificates against changed rows, if they are shown beside those against labels."""
     about = summary["rows"]
     if about is not None and about["also"] is not None:
-        print_paragraph(console, about["also"]["headline"]["text"], indent="", style="bold")
-        console.print()
+        _print_headline(about["also"]["headline"], console)
         print_table(console, standing_table(about["also"]))
         console.print()
 

@@ -13,6 +13,8 @@ Votes k are integers on the grid of :mod:`flipproof.core.votes`, and t is in uni
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +31,40 @@ WITNESS_TOLERANCE = 1e-6
 MOST_STEPS = 100
 
 SMALLEST = np.finfo(np.float64).tiny
+
+
+@dataclass(frozen=True)
+class Factor:
+    """The factor of one label in the bound, ``leading e^|x| + zero + trailing e^-|x|`` with x = t k.
+
+    It is E exp(-x D(Y)) of the noisy label Y, D(e) = [e = c] - [e = d], or an upper bound on it. `leading` and
+    `trailing` have two entries: for votes k >= 0, and for votes below 0. All entries are in [0, 1]. For either sign,
+    their sum is at most 1, and they are not all 0.
+    """
+
+    leading: tuple[float, float]
+    zero: float
+    trailing: tuple[float, float]
+
+
+@dataclass(frozen=True)
+class LabelLaw:
+    """How labels vary: the factors of labels that name the winner, the rival, and neither."""
+
+    winner: Factor
+    rival: Factor
+    others: Factor
+
+
+def flip_law(noise: LabelFlip) -> LabelLaw:
+    """Return the law of labels that are changed to another class, each with the same probability."""
+    chance = noise.probabilities
+    keep, other = chance.keep, chance.other
+    return LabelLaw(
+        winner=Factor((other, keep), chance.third, (keep, other)),
+        rival=Factor((keep, other), chance.third, (other, keep)),
+        others=Factor((other, other), chance.bystander, (other, other)),
+    )
 
 
 def mean_offset_lower(offset: Integers, noise: LabelFlip) -> Floats:
@@ -70,6 +106,11 @@ def log_failures_upper(
     labels that name the winner, the rival, or neither, the sum is rearranged as
     ``sum_(y=c) (A - O) + sum_all O + sum_(y=d) (R - O)``, so that all rivals share all logarithms.
     """
+    return log_bounds_upper(histogram, winner, offsets, t, flip_law(noise))
+
+
+def log_bounds_upper(histogram: VoteHistogram, winner: Integers, offsets: Floats, t: Floats, law: LabelLaw) -> Floats:
+    """Return :func:`log_failures_upper` for labels that vary independently by any law."""
     runaway = np.isinf(t)
     finite_t = np.where(runaway, 0.0, t)
     rows, n_classes = histogram.counts.shape[:2]
@@ -78,12 +119,10 @@ def log_failures_upper(
     size = finite_t[:, None] * np.abs(histogram.values)
     small = np.exp(-size)
     positive = histogram.values >= 0
-    chance = noise.probabilities
-    for_winner = _log_part(small, positive, chance.keep, chance.third, chance.other)
-    for_rival = _log_part(small, positive, chance.other, chance.third, chance.keep)
+    for_winner, for_rival = _log_part(small, positive, law.winner), _log_part(small, positive, law.rival)
     own_counts = counts[np.arange(rows), winner][:, None, :]
     if n_classes > 2:
-        for_others = _log_part(small, positive, chance.other, chance.bystander, chance.other)
+        for_others = _log_part(small, positive, law.others)
         shared = weighted_sums(own_counts, for_winner - for_others)[:, 0]
         shared = shared + weighted_sums(counts, for_others).sum(axis=1)
         against = weighted_sums(counts, for_rival - for_others)
@@ -110,29 +149,42 @@ def find_witness(
     """
     rows = np.arange(len(winner))
     mean_margin = noise.signal * (histogram.scores[rows, winner] - histogram.scores[rows, rival]) + offset
+    return best_t(histogram, winner, rival, offset, flip_law(noise), mean_margin)
+
+
+def mean_margins(histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, law: LabelLaw) -> Floats:
+    """Return minus the slope of log B at t = 0: the mean margin over the rival, or by a bound on it."""
+    slope, _ = _Search(histogram, winner, rival, offset, law).derivatives(np.zeros(len(offset)))
+    return -slope
+
+
+def best_t(
+    histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, law: LabelLaw, mean_margin: Floats
+) -> Floats:
+    """Return :func:`find_witness` for labels that vary by any law; `mean_margin` is minus the slope of log B at 0."""
     runaway = (mean_margin > 0) & (histogram.vote_mass < offset)
     searched = np.flatnonzero((mean_margin > 0) & ~runaway)
-    coarse = _Search(coarse_histogram(histogram), winner, rival, offset, noise)
+    coarse = _Search(coarse_histogram(histogram), winner, rival, offset, law)
     with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
         _, curvature = coarse.derivatives(np.zeros(len(offset)))
         start = np.clip(mean_margin / np.maximum(curvature, SMALLEST), 1e-12, 1e3)
         t = np.zeros(len(offset))
         t[searched] = start[searched]
         t = _newton(coarse, t, searched, mean_margin)
-        t = _newton(_Search(histogram, winner, rival, offset, noise), t, searched, mean_margin)
+        t = _newton(_Search(histogram, winner, rival, offset, law), t, searched, mean_margin)
     return np.where(runaway, np.inf, t)
 
 
 class _Search:
     """log B(t) of one pair of classes per test row, to the precision that a search needs."""
 
-    def __init__(self, histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, noise: LabelFlip):
-        rows, chance = np.arange(len(winner)), noise.probabilities
+    def __init__(self, histogram: VoteHistogram, winner: Integers, rival: Integers, offset: Floats, law: LabelLaw):
+        rows = np.arange(len(winner))
         own, other = histogram.float_counts[rows, winner], histogram.float_counts[rows, rival]
-        self._kinds = [(own, chance.keep, chance.third, chance.other), (other, chance.other, chance.third, chance.keep)]
+        self._kinds = [(own, law.winner), (other, law.rival)]
         if histogram.counts.shape[1] > 2:
             others = histogram.all_counts - own - other
-            self._kinds.append((others, chance.other, chance.bystander, chance.other))
+            self._kinds.append((others, law.others))
         self._values = histogram.values.astype(np.float64)
         self._offset = offset
 
@@ -142,10 +194,10 @@ class _Search:
         size, positive = np.abs(values), values >= 0
         small = np.exp(-t[:, None] * size)
         slope, curvature = -self._offset[at], np.zeros(len(t))
-        for counts, minus, zero, plus in self._kinds:
-            leading, trailing = np.where(positive, plus, minus), np.where(positive, minus, plus)
+        for counts, factor in self._kinds:
+            leading, trailing = _by_sign(factor, positive)
             down = small * trailing
-            share = 1 / (leading + small * (zero + down))
+            share = 1 / (leading + small * (factor.zero + down))
             down = down * small * share
             up = leading * share
             drift = (up - down) * size
@@ -184,7 +236,11 @@ def _next_step(t: Floats, slope: Floats, curvature: Floats, low: Floats, high: F
     return np.where(inside & ~(halve & np.isfinite(high)), newton, middle)
 
 
-def _log_part(small: Floats, positive: NDArray[np.bool_], minus: float, zero: float, plus: float) -> Floats:
-    """Return ``log(minus e^-x + zero + plus e^x) - |x|``, given e^-|x| and the sign of x; never above 0."""
-    leading, trailing = np.where(positive, plus, minus), np.where(positive, minus, plus)
-    return np.asarray(np.log(leading + small * (zero + small * trailing)))
+def _by_sign(factor: Factor, positive: NDArray[np.bool_]) -> tuple[Floats, Floats]:
+    return np.where(positive, *factor.leading), np.where(positive, *factor.trailing)
+
+
+def _log_part(small: Floats, positive: NDArray[np.bool_], factor: Factor) -> Floats:
+    """Return ``log(factor) - |x|``, given e^-|x| and the sign of x; never above 0."""
+    leading, trailing = _by_sign(factor, positive)
+    return np.asarray(np.log(leading + small * (factor.zero + small * trailing)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -23,10 +23,12 @@ from flipproof.core.engine import (
     estimated_winners,
     grid_offsets,
     predicted_codes,
+    winners,
 )
-from flipproof.core.histograms import block_rows, changeable_histogram, clip_levels
+from flipproof.core.histograms import VoteHistogram, block_rows, changeable_histogram, clip_levels
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
+from flipproof.core.random_errors import DIRECTIONS, change_probability_upper
 from flipproof.core.rounding import Floats, Integers, scale
 from flipproof.core.votes import (
     LARGEST_PRECISION,
@@ -49,7 +51,21 @@ from flipproof.learners.prior import (
     features_in,
 )
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
-from flipproof.parameters import NONE, Constraints, check_parameters, instance, integer, number, one_of, share
+from flipproof.parameters import (
+    NONE,
+    Constraints,
+    check_parameter,
+    check_parameters,
+    instance,
+    integer,
+    number,
+    one_of,
+    parameter_error,
+    share,
+)
+from flipproof.progress import RowProgress
+
+Result = TypeVar("Result")
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
@@ -93,6 +109,7 @@ class LabelLinearParameters(CertifiedClassifier):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.noise = noise
         self.clip = clip
@@ -104,6 +121,7 @@ class LabelLinearParameters(CertifiedClassifier):
         self.classes = classes
         self.block_size = block_size
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
 
 class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
@@ -149,6 +167,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over blocks of test rows, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Examples
     --------
@@ -439,8 +459,18 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Rows whose estimated lead exceeds the proven error of the estimate are decided by the estimate, all others by
         counting votes. The result is always the same as by counting votes.
         """
-        codes = predicted_codes(self.test_rows(X), self._estimate, self._scores)
-        return np.asarray(self.classes_[codes])
+        Z = self.test_rows(X)
+        codes = self._in_pieces(Z, lambda rows: predicted_codes(rows, self._estimate, self._scores))
+        return np.asarray(self.classes_[np.concatenate(codes)])
+
+    def _in_pieces(self, Z: Any, compute: Callable[[Any], Result]) -> list[Result]:
+        """Return what `compute` returns for all test rows, one after another; in pieces if progress is shown."""
+        with RowProgress(len(Z), self.verbose) as progress:
+            parts = []
+            for rows in progress.pieces([slice(0, len(Z))]):
+                with progress.piece(rows.stop - rows.start):
+                    parts.append(compute(Z[rows]))
+            return parts
 
     def _estimate(self, Z: Any) -> EstimatedScores | None:
         """Return the estimated scores of the deployed rule, or None.
@@ -458,7 +488,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     def decision_function(self, X: Any) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
-        return class_values(*self._scores(self.test_rows(X)))
+        parts = self._in_pieces(self.test_rows(X), self._scores)
+        return class_values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def vote_weights(self, X: Any) -> tuple[Floats, Floats]:
         """Return the weights alpha (m, n) and offsets (m, K) of the prediction, in the paper's notation.
@@ -495,14 +526,21 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if powers.changes != "labels":
             self._check_row_changes(method, powers)
         n_jobs = effective_n_jobs(self.n_jobs)
-        blocks = self.blocks(len(Z), n_jobs, powers)
-        if n_jobs == 1:
-            parts = [self._certify_block(Z[rows], method, powers) for rows in blocks]
-        else:
-            with single_threaded("blas"):
-                work = (delayed(self._certify_block)(Z[rows], method, powers) for rows in blocks)
-                parts = Parallel(n_jobs=n_jobs, require="sharedmem")(work)
-        check_blocks(parts, powers.scope, *estimated_winners(Z, self._estimate))
+        n_alike = np.bincount(like, minlength=len(Z))
+        with RowProgress(len(like), self.verbose) as progress:
+
+            def certified(rows: slice) -> CertifiedBlock:
+                with progress.piece(rows.stop - rows.start, int(n_alike[rows].sum())):
+                    found = self._certify_block(Z[rows], method, powers)
+                    check_blocks([found], powers.scope, *estimated_winners(Z[rows], self._estimate))
+                    return found
+
+            pieces = progress.pieces(self.blocks(len(Z), n_jobs, powers))
+            if n_jobs == 1:
+                parts = [certified(rows) for rows in pieces]
+            else:
+                with single_threaded("blas"):
+                    parts = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(certified)(rows) for rows in pieces)
         limits = adversary_assumptions(adversary, powers.scope, method)
         statement = Statement(
             method=method,
@@ -514,6 +552,54 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             scope=powers.scope,
         )
         return statement.certificates(parts, like)
+
+    def random_error_bound(
+        self, X: Any, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
+    ) -> Floats:
+        """Bound the probability that random errors in the training labels change each prediction.
+
+        If each of these labels, except trusted ones, were changed independently at random, the classifier trained on
+        the result would predict another class with at most this probability. It is about random changes of the labels
+        as given: it does not say what follows if a share of them is wrong. For errors that depend on each other, such
+        as the habits of an annotator, certify against annotators instead.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+        rate : float, or several, default=0.05
+            Probability that a label is changed, 0 to 1.
+        direction : {"worst", "uniform"}, default="worst"
+            ``"worst"``: every label has its own probability, of at most `rate`, and may be changed to any class.
+            ``"uniform"``: every label is changed with probability `rate`, neither more nor less, to each other class
+            with the same probability. That bound is smaller, but errors of one direction can exceed it.
+        trusted : booleans of shape (n,), optional
+            True for training labels without errors.
+
+        Returns
+        -------
+        floats of shape (m,), or (m, r) for r rates
+            Upper bounds, rounded up.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], [0] * 20 + [1] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=[0, 1]).fit(X, y)
+        >>> model.random_error_bound([[5.0], [19.4]], rate=[0.01, 0.05], direction="uniform").round(4)
+        array([[0.    , 0.    ],
+               [0.1779, 0.5633]])
+        """
+        rates = checked_rates(type(self).__name__, rate, direction)
+        powers = self.powers(None if trusted is None else Adversary(trusted=trusted))
+        Z, like = self._different(self.test_rows(X))
+        parts = []
+        for rows in self.blocks(len(Z), powers=powers):
+            source, n_classes = self.votes_on(Z[rows]), len(self.classes_)
+            free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
+            offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
+            parts.append(random_error_bounds(free, offsets, rates, direction))
+        return np.concatenate(parts)[like].reshape(-1, *np.shape(rate))
 
     def _check_row_changes(self, method: str, powers: Powers) -> None:
         """Refuse what has no certificate against changed rows."""
@@ -586,7 +672,27 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         budget = MEMORY_BUDGET // n_jobs
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
-            yield slice(start, start + size)
+            yield slice(start, min(start + size, n_rows))
+
+
+def checked_rates(owner: str, rate: Any, direction: str) -> Floats:
+    """Return rates of errors as an array of shape (r,); refuse other than one or several numbers from 0 to 1."""
+    check_parameter(f"{owner}.random_error_bound", "direction", direction, one_of(*DIRECTIONS))
+    rates = np.asarray(rate)
+    if rates.dtype.kind not in "iuf" or rates.ndim > 1 or rates.size == 0 or not np.all((rates >= 0) & (rates <= 1)):
+        wanted = "a probability from 0 to 1, or several"
+        raise parameter_error(f"{owner}.random_error_bound", "rate", wanted, rate, "5 % is 0.05.")
+    return np.atleast_1d(rates).astype(np.float64)
+
+
+def random_error_bounds(free: VoteHistogram, offsets: Integers, rates: Floats, direction: str) -> Floats:
+    """Bound the probability that random errors change each prediction of a block, shape (rows, rates) (M17).
+
+    `free` counts the votes of labels that may have errors; the votes of all others are part of `offsets`.
+    """
+    winner = winners(free.scores + offsets)
+    each = [change_probability_upper(free, offsets, winner, float(rate), direction) for rate in rates]
+    return np.stack(each, axis=1)
 
 
 def vote_limits(

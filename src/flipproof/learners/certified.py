@@ -35,7 +35,7 @@ from flipproof.learners.clones import (
 )
 from flipproof.learners.prior import Prior, as_given, fit_prior, is_fitted
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
-from flipproof.parameters import N_JOBS, NONE, Constraints, check_parameters, parameter_error, with_methods
+from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
 
 #: Features are converted to the first type, unless they already have the second.
@@ -87,11 +87,13 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     parameter_constraints: ClassVar[Constraints] = {
         "features": NONE | with_methods("fit", "transform", described=LABEL_FREE_TRANSFORMER),
         "n_jobs": N_JOBS,
+        "verbose": VERBOSE,
     }
 
     features: Any
     classes: ArrayLike | None
     n_jobs: int | None
+    verbose: int = 0  # a default for custom learners with an `__init__` that does not set it
     n_rows_: int
     n_labels_: int
     assumptions_: tuple[Assumption, ...]
@@ -259,9 +261,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
         found += self._assumptions_about_trust()
         found += self._assumptions_about_prior()
-        if self.n_reference_ is not None:
-            if self.features is not None:
-                found.append(Assumption("features-separately", {"step": name_of(self.features)}))
+        if self.n_reference_ is not None and self.features is not None:
+            found.append(Assumption("features-separately", {"step": name_of(self.features)}))
         if self.n_labels_ < self.n_rows_:
             n_unlabelled = self.n_rows_ - self.n_labels_
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
@@ -419,9 +420,7 @@ class LabelsInMemory(CertifiedClassifier):
         self._keep_labels(all_codes, self.is_labeled_, self._trusted_mask(trusted))
         return np.asarray(X), reference_rows
 
-    def _trusted_part(
-        self, X: Any, y: Any, reference: Any, reference_labels: Any, trusted: Any
-    ) -> TrustedPart | None:
+    def _trusted_part(self, X: Any, y: Any, reference: Any, reference_labels: Any, trusted: Any) -> TrustedPart | None:
         """Return the rows and labels that nobody can change: those of the reference or, without labels, of the mask."""
         if reference_labels is not None:
             if reference is None:
@@ -506,13 +505,13 @@ class LabelsInMemory(CertifiedClassifier):
         step = name_of(self.prior)
         found = [Assumption("prior-weight", {"step": step, "weight": float(self.prior_weight)})]
         if self._trusted is None or "the prior" not in self._label_readers:
-            values = {"role": "prior", "step": step, "path": "", "part": step, "data": "rows and labels"}
-            return [*found, Assumption("fitted-elsewhere", values)]
-        values = {"role": "prior", "step": step, "n_trusted": len(self._trusted)}
-        return [*found, Assumption("fitted-on-trusted", values), *assumptions_about(self.prior, "prior")]
+            where = {"path": "", "part": step, "data": "rows and labels"}
+            return [*found, Assumption("fitted-elsewhere", {"role": "prior", "step": step, **where})]
+        fitted = Assumption("fitted-on-trusted", {"role": "prior", "step": step, "n_trusted": len(self._trusted)})
+        return [*found, fitted, *assumptions_about(self.prior, "prior")]
 
     def _forget_trusted_part(self) -> None:
-        """Drop the trusted rows at the end of a fit; keep whether they are training rows, with labels that were read."""
+        """Drop the trusted rows at the end of a fit; keep whether labels of training rows were read."""
         trusted = self._trusted
         self._reads_trusted_rows = trusted is not None and trusted.numbers is not None and bool(self._label_readers)
         self._trusted = None
@@ -529,9 +528,7 @@ class LabelsInMemory(CertifiedClassifier):
         check_consistent_length(X, labels)
         return labels
 
-    def _keep_labels(
-        self, codes: Integers, is_labeled: NDArray[np.bool_], is_trusted: NDArray[np.bool_]
-    ) -> None:
+    def _keep_labels(self, codes: Integers, is_labeled: NDArray[np.bool_], is_trusted: NDArray[np.bool_]) -> None:
         self.label_codes_, self.is_labeled_, self.is_trusted_ = codes, is_labeled, is_trusted
         self.n_rows_, self.n_labels_ = len(codes), int(np.count_nonzero(is_labeled))
         for fixed in (self.label_codes_, self.is_labeled_, self.is_trusted_):

@@ -88,6 +88,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         Clusters certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over blocks of clusters, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------
@@ -138,6 +140,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             noise,
@@ -149,6 +152,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.clusterer = clusterer
         self.vote = vote

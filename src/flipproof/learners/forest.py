@@ -92,6 +92,8 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over trees in `fit`, and over blocks of test rows, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------
@@ -148,6 +150,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             noise,
@@ -160,6 +163,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.n_estimators = n_estimators
         self.max_depth = max_depth

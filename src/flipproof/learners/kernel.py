@@ -262,6 +262,7 @@ class KernelParameters(LabelLinearParameters):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             noise,
@@ -274,6 +275,7 @@ class KernelParameters(LabelLinearParameters):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.kernel = kernel
         self.gamma = gamma
@@ -359,6 +361,8 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over blocks of test rows, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------

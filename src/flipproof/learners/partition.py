@@ -98,6 +98,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     n_jobs : int, optional
         Processes over partitions in `fit`, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------
@@ -175,6 +177,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         features: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         self.estimator = estimator
         self.n_partitions = n_partitions
@@ -183,6 +186,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         self.features = features
         self.classes = classes
         self.n_jobs = n_jobs
+        self.verbose = verbose
 
     def fit(
         self, X: Any, y: Any, reference: Any = None, reference_labels: Any = None, trusted: Any = None

@@ -70,6 +70,18 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     return _also_assuming(certificates, *found)
 
 
+def learner_and_features(model: Any, X: Any) -> tuple[Any, Any]:
+    """Return the learner that predicts, and test rows as it takes them: after the steps of a Pipeline."""
+    while True:
+        if isinstance(model, Pipeline):
+            X = model[:-1].transform(X) if len(model) > 1 else X
+            model = model[-1]
+        elif _is_search(model):
+            model = model.best_estimator_
+        else:
+            return model, X
+
+
 def learner_in(model: Any) -> Any:
     """Return the learner that predicts: the last step of a Pipeline, the best estimator of a search."""
     while True:

@@ -103,6 +103,8 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over blocks of test rows, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------
@@ -160,6 +162,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             noise,
@@ -171,12 +174,15 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.n_neighbors = n_neighbors
         self.alpha = alpha
         self.rule = rule
 
-    def fit(self, X: Any, y: Any, unlabeled: Any = None, trusted: Any = None) -> CertifiedPropagationClassifier:
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, unlabeled: Any = None, trusted: Any = None
+    ) -> CertifiedPropagationClassifier:
         """Fit to training features, and to the labels of the labelled rows.
 
         Parameters

@@ -52,6 +52,7 @@ class RidgeParameters(LabelLinearParameters):
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
+        verbose: int = 0,
     ):
         super().__init__(
             noise,
@@ -64,6 +65,7 @@ class RidgeParameters(LabelLinearParameters):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
         self.regularization = regularization
         self.fit_intercept = fit_intercept
@@ -122,6 +124,8 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
     n_jobs : int, optional
         Threads over blocks of test rows, as in joblib. It does not affect results.
+    verbose : int, default=0
+        1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
     Attributes
     ----------

@@ -53,7 +53,10 @@ class Chart:
 
 
 def curve_chart(summary: Mapping[str, Any]) -> Chart:
-    """Draw the certified share by number of flips: a line per method; for the first, also correct or not."""
+    """Draw the certified share by number of flips: a line per method; for the first, also correct or not.
+
+    Horizontal lines show clean accuracy and the best constant classifier.
+    """
     problem, flips = summary["problem"], summary["flips"]
     total, known = max(problem["n_test"], 1), problem["truth_known"]
     lines = []
@@ -67,6 +70,10 @@ def curve_chart(summary: Mapping[str, Any]) -> Chart:
         lines.append(Line(f"{main['name']}: certified, correct or not", all_of_it, "standing"))
         height = SIDE * (1 - main["n_correct"] / total)
         lines.append(Line("clean accuracy", f"M0,{height:.1f}H{SIDE}", "clean"))
+        if problem["constant_accuracy"] is not None:
+            height = SIDE * (1 - problem["constant_accuracy"])
+            named = problem.get("constant_class", "the most common class")  # missing in older reports
+            lines.append(Line(f"always predicting {named}", f"M0,{height:.1f}H{SIDE}", "constant"))
     y_ticks = tuple(Tick(100 * k / Y_TICKS, f"{100 * k // Y_TICKS}%") for k in range(Y_TICKS + 1))
     return Chart(_flip_ticks(flips[-1], problem), y_ticks, tuple(lines))
 

@@ -8,12 +8,16 @@ from dataclasses import dataclass
 from typing import Any
 
 from flipproof.certificates import ROW_UNITS
-from flipproof.readable import percent, share_of, significant
+from flipproof.readable import percent, share_of
 from flipproof.report.text import TextTable
-from flipproof.report.words import least_words
+from flipproof.report.words import flips_words, least_words
 
 #: Methods whose proofs need no noise.
 NOISELESS = ("exact", "gap")
+
+
+#: Key figures beside the headline; the last of them is also in the table of methods.
+MOST_KEY_FIGURES = 4
 
 
 @dataclass(frozen=True)
@@ -39,24 +43,21 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
         if at_headline is not None and flips:
             says = f"correct and certified at {flips_words(flips, problem)}"
             found.append(KeyFigure(percent(at_headline / total), says))
+        worst = summary["headline"].get("worst_class")  # missing in older reports
+        if worst is not None:
+            at = f" at {flips_words(flips, problem)}" if flips else ""
+            says = f"of the worst class, {worst['class']}, correct and certified{at}"
+            found.append(KeyFigure(percent(worst["n_standing"] / worst["n"]), says))
     half = f"median radius ({problem['flips_name']}): half of the predictions are certified at this radius or more"
     found.append(KeyFigure(main["median_radius"], half))
     one = least_words(problem["unit"], problem.get("changes", "labels"))  # missing in older reports
     found.append(KeyFigure(f"{main['n_fragile']:,}", f"predictions not certified against {one}"))
-    return found
+    return found[:MOST_KEY_FIGURES]
 
 
 def training_name(problem: Mapping[str, Any]) -> str:
     """Return what the training data are counted in."""
     return "training rows" if problem["unit"] in ROW_UNITS else "training labels"
-
-
-def flips_words(flips: Any, problem: Mapping[str, Any]) -> str:
-    """Return a number of flips with its unit."""
-    if not problem["counted"]:
-        return f"{problem['flips_name']} of {significant(flips)}"
-    name = problem["flips_name"]
-    return f"{flips:,} {name[:-1] if flips == 1 else name}"
 
 
 def flips_heads(summary: Mapping[str, Any]) -> tuple[str, ...]:
@@ -161,7 +162,8 @@ def requirement_words(requirement: Mapping[str, Any]) -> str:
     found = requirement.get("found")
     if found is None:
         return ""
-    return percent(found) if isinstance(found, float) else str(found)
+    of_class = "" if requirement.get("class") is None else f" (class {requirement['class']})"
+    return f"{percent(found) if isinstance(found, float) else found}{of_class}"
 
 
 def _shares(counts: list[int], problem: Mapping[str, Any]) -> list[str]:

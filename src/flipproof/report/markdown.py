@@ -43,6 +43,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
     blocks += [_requirement(one) for one in figures.single_requirements(summary["requirement"])]
     blocks += [
         f"**{escaped(summary['headline']['text'])}**",
+        *map(escaped, summary["headline"].get("sentences", [])),  # missing in older reports
         _bullets(f"{figure.value} {figure.says}" for figure in figures.key_figures(summary)),
         "## What was tested",
         _bullets(summary["threat"]),
@@ -52,6 +53,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         _table(figures.accuracy_table(summary)),
         "Shares of all test rows, rounded down.",
         *_against_rows(summary),
+        *_random_errors(summary),
         "## By class",
         f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
         f"{escaped(problem['flips_name'])}.",
@@ -95,7 +97,8 @@ def _sizes(summary: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         ("Classes", f"{problem['n_classes']}"),
     ]
     if problem["constant_accuracy"] is not None:
-        sizes.append(("Accuracy of always predicting the most common class", percent(problem["constant_accuracy"])))
+        constant = problem.get("constant_class", "the most common class")  # missing in older reports
+        sizes.append((f"Accuracy of always predicting {constant}", percent(problem["constant_accuracy"])))
     return tuple(sizes)
 
 
@@ -105,8 +108,15 @@ def _against_rows(summary: Mapping[str, Any]) -> list[str]:
         return []
     blocks = [f"## {escaped(about['title'])}"]
     if about["also"] is not None:
-        blocks += [f"**{escaped(about['also']['headline']['text'])}**", _table(figures.accuracy_table(about["also"]))]
+        headline = about["also"]["headline"]
+        blocks += [f"**{escaped(headline['text'])}**", *map(escaped, headline.get("sentences", []))]
+        blocks.append(_table(figures.accuracy_table(about["also"])))
     return [*blocks, _bullets(about["sentences"])]
+
+
+def _random_errors(summary: Mapping[str, Any]) -> list[str]:
+    errors = summary.get("random_errors")  # missing in older reports
+    return [] if errors is None else ["## Random errors", _bullets(errors["sentences"])]
 
 
 def _predictions(summary: Mapping[str, Any]) -> list[str]:

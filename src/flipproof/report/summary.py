@@ -19,7 +19,7 @@ from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import LabelAudit
 from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips_name, method_name
 from flipproof.files import digest_of
-from flipproof.metrics import certified_accuracy, constant_accuracy
+from flipproof.metrics import certified_accuracy
 from flipproof.report import words
 
 #: Texts from data are cut to these lengths: a cell can hold a whole mail.
@@ -95,6 +95,7 @@ def summarize(
     requirement: Mapping[str, Any] | None = None,
     flips: Sequence[int] | None = None,
     against_rows: Certificates | None = None,
+    random_errors: metrics.RandomErrors | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
     """Summarize the certificates of one test set for a report.
@@ -124,6 +125,8 @@ def summarize(
         Numbers of flips in the tables. Default: 0, 1 and a few round numbers.
     against_rows : Certificates, optional
         Certificates of the same predictions against changed rows, if `certificates` are against changed labels.
+    random_errors : RandomErrors, optional
+        How likely random errors in the labels are to change predictions.
     title : str, optional
         Title of the report. Default: "Label-flip report" or "Row-poisoning report".
 
@@ -147,19 +150,23 @@ def summarize(
     curve = metrics.curve_flips(each)
     columns = metrics.table_flips(each) if flips is None else [plain_value(one) for one in flips]
     correct = None if truth is None else np.asarray(truth == main.prediction)
+    problem = _problem(main, truth)
     return {
         "format": FORMAT,
         "version": VERSION,
         "title": cut(str(title or TITLES[main.unit in ROW_UNITS]), LONGEST_FACT),
         "created": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "headline": _headline(main, correct),
-        "problem": _problem(main, truth),
+        "headline": _headline(main, truth, problem),
+        "problem": problem,
         "threat": words.threat(main),
         "requirement": None if requirement is None else plain_value(requirement),
         "flips": curve,
         "table_flips": columns,
         "methods": [_method(name, one, truth, curve, columns) for name, one in certificates.items()],
         "rows": _rows(main, against_rows, truth),
+        "random_errors": None
+        if random_errors is None
+        else {**plain_value(vars(random_errors)), "sentences": words.random_error_sentences(random_errors)},
         "by_class": _by_class(main, truth, curve, columns),
         "radii": metrics.histogram(main, correct),
         "predictions": _predictions(main, truth, names, attack, training),
@@ -239,14 +246,28 @@ class _Training:
         return None if self.labels is None else plain_label(self.labels[row])
 
 
-def _headline(main: Certificates, correct: NDArray[np.bool_] | None) -> dict[str, Any]:
-    said = words.headline(main)
+def _headline(main: Certificates, truth: NDArray[Any] | None, problem: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the headline; if true classes are known, with what it does not tell: worst class, constant classifier."""
+    said = {**words.headline(main), "n_correct_standing": None, "worst_class": None, "above_constant": None}
+    if truth is None or not len(truth):
+        return {**said, "sentences": []}
     flips = np.inf if said["flips"] is None else said["flips"]
-    certain = None if correct is None else metrics.n_certified(main, [flips], correct)[0]
-    return {**said, "n_correct_standing": certain}
+    correct = np.asarray(truth == main.prediction)
+    worst = metrics.worst_class(truth, main, flips)
+    above = metrics.last_above(main, correct, metrics.constant_class(truth).n)
+    said |= {
+        "n_correct_standing": metrics.n_certified(main, [flips], correct)[0],
+        "worst_class": {"class": plain_label(worst.label), "n": worst.n, "n_standing": worst.n_certified},
+        "above_constant": {
+            "ever": above is not None,
+            "flips": None if above is None else words.plain_flips(main, above),
+        },
+    }
+    return {**said, "sentences": words.beside_headline(said, problem)}
 
 
 def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
+    constant = None if truth is None or not len(truth) else metrics.constant_class(truth)
     return {
         "n_train": main.n_train,
         "n_test": len(main),
@@ -259,7 +280,8 @@ def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
         "n_units": int(main.n_units),
         "n_touchable": int(main.n_touchable),
         "truth_known": truth is not None,
-        "constant_accuracy": None if truth is None or not len(truth) else constant_accuracy(truth),
+        "constant_class": None if constant is None else plain_label(constant.label),
+        "constant_accuracy": None if constant is None else constant.n / len(main),
     }
 
 
@@ -301,10 +323,10 @@ def _rows(main: Certificates, also: Certificates | None, truth: NDArray[Any] | N
             f"rows. Got {also!r} for {main!r} instead."
         )
     curve, columns = metrics.curve_flips([also]), metrics.table_flips([also])
-    correct = None if truth is None else np.asarray(truth == also.prediction)
+    problem = _problem(also, truth)
     figures = {
-        "headline": _headline(also, correct),
-        "problem": _problem(also, truth),
+        "headline": _headline(also, truth, problem),
+        "problem": problem,
         "flips": curve,
         "table_flips": columns,
         "methods": [_method(also.method, also, truth, curve, columns)],

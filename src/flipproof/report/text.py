@@ -5,12 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
-from flipproof.core.rounding import Floats
-from flipproof.metrics import certified_accuracy, certified_recall, constant_accuracy
+from flipproof.metrics import certified_accuracy, constant_accuracy, worst_class
 from flipproof.readable import percent
 
 
@@ -144,14 +142,5 @@ def _method_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Seque
         method=certificates.method,
         clean_accuracy=float(certified_accuracy(y_true, certificates, [0])[0]),
         certified=tuple(certified_accuracy(y_true, certificates, list(flips)).tolist()),
-        worst_recall=tuple(_worst_recall(y_true, certificates, flips).tolist()),
+        worst_recall=tuple(worst_class(y_true, certificates, number).recall for number in flips),
     )
-
-
-def _worst_recall(y_true: ArrayLike, certificates: Certificates, flips: Sequence[float]) -> Floats:
-    """Return the lowest certified recall of any true class; it is 0 for a class unknown to the learner."""
-    if not np.isin(np.asarray(y_true), certificates.classes).all():
-        return np.zeros(len(flips))
-    recall = certified_recall(y_true, certificates, list(flips))
-    present = np.isin(certificates.classes, np.asarray(y_true))
-    return np.asarray(recall[:, present].min(axis=1))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, DONE_BY_SOURCES, ROW_UNITS, Certificates
-from flipproof.metrics import least_change, n_certified, reach
-from flipproof.readable import percent, share_of, significant
+from flipproof.metrics import RandomErrors, least_change, n_certified, reach
+from flipproof.readable import percent, probability_above, share_of, significant
 
 #: Shares of predictions for the headline: the first with a positive radius is used.
 HEADLINE_LEVELS = (0.9, 0.75, 0.5)
@@ -113,7 +114,7 @@ def headline(certificates: Certificates) -> dict[str, Any]:
             text = (
                 f"Even if {_poisoned(certificates, flips)}, {level:.0%} of predictions are {_guaranteed(certificates)}."
             )
-            return {"text": text, "flips": _plain_flips(certificates, flips), "n_standing": standing}
+            return {"text": text, "flips": plain_flips(certificates, flips), "n_standing": standing}
     (standing,) = n_certified(certificates, [least_change(certificates)])
     least = least_words(certificates.unit, certificates.changes) if counted else "the slightest change"
     text = f"Only {percent(standing / total)} of predictions are certified against {least}."
@@ -179,6 +180,48 @@ def _poisoned_rows(certificates: Certificates, flips: Any) -> str:
     if touchable < n:
         return f"{rows} {is_are} added, or removed or replaced among the {touchable:,} that are not trusted"
     return f"{rows} {is_are} added, removed or replaced"
+
+
+def flips_words(flips: Any, problem: Mapping[str, Any]) -> str:
+    """Return a number of flips with its unit."""
+    if not problem["counted"]:
+        return f"{problem['flips_name']} of {significant(flips)}"
+    name = problem["flips_name"]
+    return f"{flips:,} {name[:-1] if flips == 1 else name}"
+
+
+def beside_headline(headline: Mapping[str, Any], problem: Mapping[str, Any]) -> list[str]:
+    """Return what a headline about all predictions does not tell: the worst class and the constant classifier.
+
+    Parameters
+    ----------
+    headline, problem : mapping
+        Entries of the summary. `headline` has the `worst_class` and `above_constant`.
+    """
+    worst, said = headline["worst_class"], []
+    if worst is not None:
+        number = headline["flips"]
+        at = "under any changes" if number is None else f"at {flips_words(number, problem)}" if number else "now"
+        share = percent(worst["n_standing"] / worst["n"])
+        rows = f"{worst['n']:,} test row{'' if worst['n'] == 1 else 's'}"
+        certified = "correct and certified" if number != 0 else "correct"
+        said.append(f"The worst class {at} is {worst['class']}: {share} of its {rows} are {certified}.")
+    constant = headline["above_constant"]
+    if constant is not None:
+        always = f"Always predicting {problem['constant_class']} is correct on {percent(problem['constant_accuracy'])}"
+        said.append(f"{always} of the test rows under any changes; {_better(constant, problem)}.")
+    return said
+
+
+def _better(above: Mapping[str, Any], problem: Mapping[str, Any]) -> str:
+    """Return up to which number of flips certified accuracy is higher than that of the constant classifier."""
+    if not above["ever"]:
+        return "this classifier is not more accurate, even if nothing is changed"
+    if above["flips"] is None:
+        return "certified accuracy is always higher"
+    if above["flips"] == 0:
+        return "certified accuracy is higher only if nothing is changed"
+    return f"certified accuracy is higher up to {flips_words(above['flips'], problem)}"
 
 
 def threat(certificates: Certificates) -> list[str]:
@@ -276,6 +319,32 @@ def voids(certificates: Certificates, also_about_rows: bool = False) -> list[str
     return list(VOIDS["labels" if certificates.unit in COUNTED_UNITS else "features"])
 
 
+def random_error_sentences(errors: RandomErrors) -> list[str]:
+    """Say how likely random errors are to change predictions, and what that does not say."""
+    rate = f"{100 * errors.rate:g}%"
+    each = (
+        f"each of the {errors.n_labels:,} labels that are not trusted"
+        if errors.some_trusted
+        else (f"each of these {errors.n_labels:,} labels")
+    )
+
+    def changed(mean: float, median: float) -> str:
+        return (
+            f"on average at most {probability_above(mean)} of predictions would change, and half of them with a "
+            f"probability of at most {probability_above(median)} each"
+        )
+
+    return [
+        f"If {each} were changed at random with probability {rate}, independently and to any other class with equal "
+        f"probability, {changed(errors.uniform_mean, errors.uniform_median)}.",
+        f"If the errors could have any direction, and any probabilities of at most {rate}, "
+        f"{changed(errors.worst_mean, errors.worst_median)}.",
+        "These bounds are about independent random changes of the labels as given. They do not say what follows if "
+        f"{rate} of the labels are wrong, and do not cover errors that depend on each other, such as the habits of an "
+        "annotator: for these, count annotators.",
+    ]
+
+
 def _lower(sentence: str) -> str:
     """Return a sentence that follows a colon."""
     return sentence[0].lower() + sentence[1:]
@@ -303,7 +372,8 @@ def _floor(median: float, certificates: Certificates) -> int | float:
     return int(median) if certificates.unit in COUNTED_UNITS else median
 
 
-def _plain_flips(certificates: Certificates, flips: Any) -> int | float | None:
+def plain_flips(certificates: Certificates, flips: Any) -> int | float | None:
+    """Return a number of flips in JSON types; None if there is no limit."""
     if not math.isfinite(flips):
         return None
     return int(flips) if certificates.unit in COUNTED_UNITS else float(flips)

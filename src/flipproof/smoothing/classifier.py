@@ -30,8 +30,8 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base_learners import BASE_LEARNER
 from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
-from flipproof.parameters import BOOLEAN, NONE, VERBOSE, Constraints, instance, integer, one_of
-from flipproof.progress import FitProgress
+from flipproof.parameters import BOOLEAN, NONE, Constraints, instance, integer, one_of
+from flipproof.progress import CountedProgress
 from flipproof.smoothing.bounds import (
     CONFIDENCE,
     GUARANTEES,
@@ -170,7 +170,6 @@ class SmoothedClassifier(LabelsInMemory):
         "confidence_over": one_of(*SCOPES),
         "keep_models": BOOLEAN,
         "random_state": NONE | integer(0) | instance(np.random.RandomState, "a RandomState"),
-        "verbose": VERBOSE,
     }
 
     features: Any = None  # use a Pipeline instead: its steps that use labels are smoothed too
@@ -353,10 +352,10 @@ class SmoothedClassifier(LabelsInMemory):
         progress = self._announced(self._n_samples, self._reach(guarantee, 1))
         return all_models(self._fits, draws_of(self._n_select, self._n_samples), self.n_jobs, progress)
 
-    def _announced(self, n_samples: int, reach_text: str) -> FitProgress:
+    def _announced(self, n_samples: int, reach_text: str) -> CountedProgress:
         """Announce the number of fits and the largest radius they can certify; return the progress reporter."""
         n_fits, n_workers = self._n_select + n_samples, effective_n_jobs(self.n_jobs)
-        progress = FitProgress(n_fits, int(self.verbose))
+        progress = CountedProgress(n_fits, "fits", int(self.verbose))
         purpose = f"{self._n_select} to select" + (f" and {n_samples} to estimate" if n_samples else "")
         workers = f" on {n_workers} workers" if n_workers > 1 else ""
         base = type(self._fits.estimator).__name__

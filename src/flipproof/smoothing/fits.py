@@ -24,7 +24,7 @@ from flipproof.core.noise import Measure
 from flipproof.core.rounding import Integers
 from flipproof.determinism import single_threaded, with_seeds
 from flipproof.learners.clones import fresh, own_clone
-from flipproof.progress import FitProgress
+from flipproof.progress import CountedProgress
 
 Result = TypeVar("Result")
 
@@ -194,7 +194,7 @@ def in_tasks(draws: list[Draw], n_workers: int) -> list[list[Draw]]:
 
 
 def run_tasks(
-    work: Callable[[list[Draw]], Result], draws: list[Draw], n_jobs: int | None, progress: FitProgress
+    work: Callable[[list[Draw]], Result], draws: list[Draw], n_jobs: int | None, progress: CountedProgress
 ) -> Generator[Result, None, None]:
     """Yield the result of `work` for each task, in any order; closing the generator stops all workers.
 
@@ -212,7 +212,7 @@ def run_tasks(
         progress.close()
 
 
-def all_models(fits: NoisyFits, draws: list[Draw], n_jobs: int | None, progress: FitProgress) -> list[Any]:
+def all_models(fits: NoisyFits, draws: list[Draw], n_jobs: int | None, progress: CountedProgress) -> list[Any]:
     """Return the models of all draws."""
     fitted: dict[Draw, Any] = {}
     with closing(run_tasks(fits.models, draws, n_jobs, progress)) as results:
@@ -222,7 +222,7 @@ def all_models(fits: NoisyFits, draws: list[Draw], n_jobs: int | None, progress:
 
 
 def count_votes(
-    fits: NoisyFits, draws: list[Draw], Z: Any, n_jobs: int | None, progress: FitProgress
+    fits: NoisyFits, draws: list[Draw], Z: Any, n_jobs: int | None, progress: CountedProgress
 ) -> tuple[Integers, Integers]:
     """Return the votes of the selection and of the estimation sample, each of shape (m, K)."""
     counts = np.zeros((2, _num_samples(Z), len(fits.classes)), dtype=np.int64)

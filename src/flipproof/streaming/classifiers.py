@@ -30,6 +30,7 @@ from flipproof.core.histograms import (
     CellTally,
     LevelTally,
     VoteCount,
+    VoteHistogram,
     block_rows,
     changeable_part,
     clip_levels,
@@ -45,8 +46,10 @@ from flipproof.learners.base import (
     Statement,
     assumptions_against,
     attained_by_reference,
+    checked_rates,
     class_values,
     noises_to_try,
+    random_error_bounds,
     refuse_noise_against_rows,
     resolve_noise,
     vote_limits,
@@ -75,7 +78,7 @@ from flipproof.learners.ridge import (
     refuse_rules_of_all_rows,
     ridge_rule,
 )
-from flipproof.parameters import NONE, VERBOSE, Constraints, check_parameters, one_of, parameter_error
+from flipproof.parameters import NONE, Constraints, check_parameters, one_of, parameter_error
 from flipproof.streaming.blocks import Block, Part, rows_at_a_time
 from flipproof.streaming.passes import (
     Census,
@@ -152,12 +155,10 @@ class RowsInBlocks(LabelLinearParameters):
 
     parameter_constraints: ClassVar[Constraints] = {
         "features": NONE.explained("transform the rows first, with RowBlocks.map(f) or map_blocks of a Dask array."),
-        "verbose": VERBOSE,
     }
 
     holds_training_rows = False
 
-    verbose: int
     _whitening: Whitening
     _reference_basis: NDArray[np.float32]
     _rule: Rule
@@ -506,27 +507,52 @@ class RowsInBlocks(LabelLinearParameters):
     ) -> list[CertifiedBlock]:
         if method == "exact" and known.rights.cells is not None:
             return [self._certify_groups(Z, known, rows)]
+        parts = []
+        for rows_counted, part, free, offsets in self._counted_votes(Z, known, rows):
+            if known.scope.changes == "labels":
+                noises = noises_to_try(self.noise_, len(self.classes_))
+                found = certify_counted(free, offsets, method, noises, known.scope)
+                parts.append(CertifiedBlock(found, part.exponent))
+            else:
+                assert part.limit is not None
+                found = certify_rows(free, offsets, part.limit, known.scope)
+                parts.append(CertifiedBlock(found, part.exponent, self._is_attained(Z[rows_counted], part, known)))
+        return parts
+
+    def _counted_votes(
+        self, Z: Floats, known: BlockAdversary, rows: RowBlocks
+    ) -> Iterator[tuple[slice, ProductVotes, VoteHistogram, Integers]]:
+        """Count votes in one pass; yield runs of test rows, their products, changeable votes and offsets."""
         # levels that the training rows decide are read from the counts of unclipped votes, which are clipped afterwards
         share, n_classes = self._share_of_training_rows, len(self.classes_)
         products = self._products(Z) if share is None else self._rule.products(Z)
         count = self._count(known)
         work = Tally(self._voters(products), count, known.rights)
         tally: LevelTally | CellTally = self._count_votes(work, "Counting votes", rows, known.census)
-        parts = []
         for start, stop in tiles(len(Z), self._rows_counted_at_once(count.n_classes, self.n_rows_)):
             counted, part = tally.histogram(start, stop), products.on_rows(slice(start, stop))
             if share is not None:
                 counted = tally.histogram(start, stop, level_of_share(counted, share))
             free, fixed = changeable_part(counted, n_classes)
-            offsets = fixed + self._offsets(part, (free.scores + fixed).sum(axis=1))
-            if known.scope.changes == "labels":
-                found = certify_counted(free, offsets, method, noises_to_try(self.noise_, n_classes), known.scope)
-                parts.append(CertifiedBlock(found, part.exponent))
-            else:
-                assert part.limit is not None
-                found = certify_rows(free, offsets, part.limit, known.scope)
-                parts.append(CertifiedBlock(found, part.exponent, self._is_attained(Z[start:stop], part, known)))
-        return parts
+            yield slice(start, stop), part, free, fixed + self._offsets(part, (free.scores + fixed).sum(axis=1))
+
+    def random_error_bound(
+        self, X: Any, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
+    ) -> Floats:
+        """Bound the probability that random errors in the training labels change each prediction.
+
+        As for the learner in memory: :meth:`flipproof.LabelLinearClassifier.random_error_bound`. Trusted labels are
+        those of `fit`, unless given.
+        """
+        rates = checked_rates(type(self).__name__, rate, direction)
+        Z = self.test_features(X)
+        self._begin()
+        rows, known = self._rows_against(None if trusted is None else Adversary(trusted=trusted))
+        parts = []
+        for start, stop in tiles(len(Z), self._rows_per_pass(known, "kl")):
+            for _, _, free, offsets in self._counted_votes(Z[start:stop], known, rows):
+                parts.append(random_error_bounds(free, offsets, rates, direction))
+        return np.concatenate(parts).reshape(-1, *np.shape(rate))
 
     def _certify_groups(self, Z: Floats, known: BlockAdversary, rows: RowBlocks) -> CertifiedBlock:
         cells, products = known.rights.cells, self._products(Z)
@@ -616,8 +642,8 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
-        self.verbose = verbose
 
     def _decompose(self, found: SurveyedRows) -> Whitening:
         return whiten_in_passes(self._feature_passes("Fitting"), bool(self.fit_intercept), found.ranges)
@@ -707,8 +733,8 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
             classes=classes,
             block_size=block_size,
             n_jobs=n_jobs,
+            verbose=verbose,
         )
-        self.verbose = verbose
 
     def _check_without_reference(self) -> None:
         if self.kernel == "laplacian" and self.gamma is None:
