@@ -248,12 +248,12 @@ def test_attacks_and_labels_to_audit_match_the_library(wanted):
     attack, audit = worst_flips(wanted.model, wanted.X_test), labels_to_audit(wanted.model, wanted.X_test)
     assert wanted.attacks.flips_needed.tolist() == attack.flips_needed.tolist()
     assert [rows.tolist() for rows in wanted.attacks.rows] == [rows.tolist() for rows in attack.rows]
-    assert wanted.labels_to_audit.n_predictions.tolist() == audit.n_predictions.tolist()
+    assert wanted.labels_to_audit.n_attacks.tolist() == audit.n_attacks.tolist()
     assert flipproof.audit(TRAIN, TEST, label="kind", id="key", attack=False).attacks is None
 
 
 def test_only_the_most_fragile_are_attacked(monkeypatch, wanted):
-    monkeypatch.setattr("flipproof.auditing.MOST_ATTACKED", 5)
+    monkeypatch.setattr("flipproof.attacks.label_audit.MOST_ATTACKED", 5)
     found = flipproof.audit(TRAIN, TEST, label="kind", id="key")
     assert found.attacks.attempted.sum() == 5
     assert found.main.radius[found.attacks.attempted].max() <= found.main.radius[~found.attacks.attempted].min()

@@ -94,12 +94,13 @@ def test_nothing_inside_the_radius_changes_a_prediction():
 
 def test_types_of_columns_in_files_are_those_of_the_reference(tmp_path):
     """Words that look like numbers in all training rows are words, and so is a label if the classes say so."""
-    reference = pa.table({"code": ["1", "2", "x", "1"], "size": [1.0, 2.0, 3.0, 4.0]})
+    reference = pa.table({"code": ["1", "y", "x", "1"], "size": [1.0, 2.0, 3.0, 4.0]})
     train = pa.table({"code": ["1", "2", "1", "2"], "size": [1.0, 2.0, 3.5, 4.0], "y": [1, 1, 1, 1]})
-    for name, table in (("reference", reference), ("train", train)):
+    test = train.set_column(1, "size", [[1.5, 2.5, 3.0, 4.5]])
+    for name, table in (("reference", reference), ("train", train), ("test", test)):
         csv.write_csv(table, tmp_path / f"{name}.csv", csv.WriteOptions(quoting_style="none"))
     options = {"label": "y", "reference": tmp_path / "reference.csv", "changes": "rows", "classes": ["1", "no"]}
-    found = flipproof.audit(tmp_path / "train.csv", tmp_path / "train.csv", **options)
+    found = flipproof.audit(tmp_path / "train.csv", tmp_path / "test.csv", **options)
     assert found.encoder.kinds_ == {"code": "words", "size": "numbers"}
     assert found.main.classes.tolist() == ["1", "no"]
     assert found.main.prediction.tolist() == ["1"] * 4

@@ -40,13 +40,10 @@ from flipproof.requirements import Judgement, Requirement, as_requirements
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flipproof.attacks.label_audit import LabelAudit
     from flipproof.attacks.result import AttackResult
-    from flipproof.attacks.worst import LabelAudit
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
-
-#: Number of most fragile predictions that are attacked, and whose attacks rank the labels to audit.
-MOST_ATTACKED = 1000
 
 #: Number of test rows, evenly spaced, on which the effect of random errors is bounded.
 MOST_WITH_ERRORS = 500
@@ -162,7 +159,8 @@ class Audit:
         The smallest attacks on the most fragile test rows; `attempted` is False for all others. None if `attack` was
         False or no exact attack is known.
     labels_to_audit : LabelAudit or None
-        The training labels that are part of the most attacks.
+        The training labels that are part of the most of these attacks, as of
+        :func:`flipproof.attacks.labels_to_audit`.
     provenance : Provenance
         Data, learner, checksums and versions.
     flips : tuple of int or None
@@ -306,6 +304,7 @@ def audit(
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
     text: Sequence[str] = (),
+    categories: Sequence[str] = (),
     id: str | None = None,
     scale: str = "standard",
     text_dimensions: int = 200,
@@ -330,10 +329,10 @@ def audit(
     Parameters
     ----------
     train : path, data frame, pair (X, y), or RowBlocks
-        Training rows. A path names a CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY file, or a folder or pattern of
-        Parquet files, which are read in blocks. Data frames may be of pandas, polars or pyarrow. Columns of files and
-        data frames are encoded without labels by :class:`~flipproof.tables.TableEncoder`; arrays and
-        :class:`~flipproof.streaming.RowBlocks` are used unchanged.
+        Training rows. A path names a CSV, TSV, JSON lines, Parquet, Arrow, Feather, NPZ or NPY file, or a folder or
+        pattern of Parquet files, which are read in blocks; "-" is standard input. Data frames may be of pandas, polars
+        or pyarrow. Columns of files and data frames are encoded without labels by
+        :class:`~flipproof.tables.TableEncoder`; arrays and :class:`~flipproof.streaming.RowBlocks` are used unchanged.
     test : path, data frame, array, or pair (X, y), optional
         Test rows. Labels are optional.
     label : str
@@ -362,8 +361,9 @@ def audit(
         with the annotator, or source, of each row. With `annotator`, radii count annotators, or sources of rows.
     allowed : sequence, optional
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
-    features, drop, text : sequences of str, optional
-        Columns to learn from, to leave out, and to treat as text; ``*`` matches anything.
+    features, drop, text, categories : sequences of str, optional
+        Columns to learn from, to leave out, to treat as text, and to treat as categories even if they hold numbers;
+        in the first two, ``*`` matches anything.
     id : str, optional
         Column with row names. Default: row numbers.
     scale : {"standard", "rank", "none"}, default="standard"
@@ -371,7 +371,7 @@ def audit(
     text_dimensions : int, default=200
         Number of features per text column.
     layout : TextLayout, optional
-        Layout of text files.
+        Layout of text files: separator, encoding, decimal sign, values that mean a missing value.
     holdout : float, optional
         Instead of `test`: hold out this share of the training rows, drawn at random.
     seed : int, default=0
@@ -449,6 +449,7 @@ def audit(
         features=features,
         drop=drop,
         text=text,
+        categories=categories,
         id=id,
         trusted=trusted,
         annotator=annotator,
@@ -469,7 +470,9 @@ def audit(
     attacks, labels_to_audit = None, None
     if attack and main.method == "exact" and main.unit not in ROW_UNITS and _has_exact_attack(fitted):
         step("Attacking the most fragile predictions")
-        attacks, labels_to_audit = _attacks_on_most_fragile(fitted, main)
+        from flipproof.attacks.label_audit import attack_most_fragile
+
+        attacks, labels_to_audit = attack_most_fragile(fitted.model, fitted.X_test, certificates=main)
     return Audit(
         certificates=MappingProxyType(certificates),
         requirements=judged,
@@ -542,42 +545,6 @@ def _has_exact_attack(fitted: Fitted) -> bool:
     return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
 
 
-def _attacks_on_most_fragile(fitted: Fitted, main: Certificates) -> tuple[AttackResult, LabelAudit]:
-    """Attack the most fragile predictions, and rank the labels by these attacks.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        If an attack was interrupted: a partial result would look complete.
-    """
-    from flipproof.attacks import labels_to_audit, worst_flips
-    from flipproof.attacks.result import NO_ATTACK, AttackResult
-
-    fragile = np.lexsort((main.margin, main.radius))[:MOST_ATTACKED]
-    known, X = main[fragile], fitted.X_test[fragile]
-    found = worst_flips(fitted.model, X, certificates=known)
-    if not found.attempted.all():
-        raise KeyboardInterrupt
-    to_audit = labels_to_audit(fitted.model, X, certificates=known)
-    nothing, no_labels = np.zeros(0, dtype=np.int64), main.prediction[:0]
-    rows, new_labels = [nothing] * len(main), [no_labels] * len(main)
-    needed, attempted = np.full(len(main), NO_ATTACK), np.zeros(len(main), dtype=bool)
-    needed[fragile], attempted[fragile] = found.flips_needed, True
-    for position, row in enumerate(fragile):
-        rows[row], new_labels[row] = found.rows[position], found.new_labels[position]
-    attack = AttackResult(
-        flips_needed=needed,
-        rows=tuple(rows),
-        new_labels=tuple(new_labels),
-        success=needed != NO_ATTACK,
-        prediction=main.prediction.copy(),
-        unit=found.unit,
-        attack=found.attack,
-        attempted=attempted,
-    )
-    return attack, to_audit
-
-
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
     """Combine all requirements into one entry of a report."""
     if len(judged) < 2:
@@ -591,8 +558,8 @@ def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
 
 
 def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Certificates, began: float) -> Provenance:
-    from flipproof.files import digest_of_file
     from flipproof.report.summary import software
+    from flipproof.tables.file_content import digest_of_source
 
     training, files, digests = source_name(data.train), {}, {}
     if fitted.files:
@@ -601,11 +568,11 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         files = {"n_files": len(fitted.files), "n_bytes": sum(file.stat().st_size for file in fitted.files)}
         digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
     elif is_path(data.train):
-        digests[training] = digest_of_file(Path(data.train))
+        digests[training] = digest_of_source(data.train)
     if is_path(data.reference):
-        digests[source_name(data.reference)] = digest_of_file(Path(data.reference))
+        digests[source_name(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
-        digests[source_name(data.test)] = digest_of_file(Path(data.test))
+        digests[source_name(data.test)] = digest_of_source(data.test)
     drawn_from = Path(data.train).name if is_path(data.train) else training
     test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
     return Provenance(

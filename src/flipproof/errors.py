@@ -17,16 +17,35 @@ class Parameter:
         Name in Python.
     value : str
         The value, or an example of one.
-    of_learner : bool
-        Whether it belongs to the learner, not to the function that was called.
+    of_learner, of_layout : bool
+        Whether it belongs to the learner, or to the TextLayout of text files, not to the function that was called.
     """
 
     name: str
     value: str = ""
     of_learner: bool = False
+    of_layout: bool = False
 
     def __str__(self) -> str:
+        if self.of_layout:
+            return f"layout=TextLayout({self.name}={self.value or '...'})"
         return f"{self.name}={self.value}" if self.value else repr(self.name)
+
+
+@dataclass(frozen=True)
+class RowNumber:
+    """A row in a message: shown by its number, or by its line or id where these are known.
+
+    Attributes
+    ----------
+    number : int
+        Number of the row in its table, from 0 on.
+    """
+
+    number: int
+
+    def __str__(self) -> str:
+        return f"row {self.number}"
 
 
 class InputError(ValueError):
@@ -34,11 +53,11 @@ class InputError(ValueError):
 
     Parameters
     ----------
-    *parts : str or Parameter
-        The message. Parameters are named when it is shown.
+    *parts : str, Parameter or RowNumber
+        The message. Parameters and rows are named when it is shown.
     """
 
-    def __init__(self, *parts: str | Parameter) -> None:
+    def __init__(self, *parts: str | Parameter | RowNumber) -> None:
         super().__init__(*parts)
 
     def __str__(self) -> str:
@@ -46,7 +65,11 @@ class InputError(ValueError):
 
     def worded(self, name: Callable[[Parameter], str]) -> str:
         """Return the message; `name` returns the text for each parameter."""
-        return "".join(part if isinstance(part, str) else name(part) for part in self.args)
+        return "".join(name(part) if isinstance(part, Parameter) else str(part) for part in self.args)
+
+    def with_rows(self, named: Callable[[int], str]) -> InputError:
+        """Return the same error; `named` returns the text for each row number."""
+        return type(self)(*(named(part.number) if isinstance(part, RowNumber) else part for part in self.args))
 
 
 def nearest(name: str, names: Iterable[str]) -> str:

@@ -5,21 +5,38 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file atomically: nobody ever sees a partial file, not even after a crash."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
+    write_all({path: content})
+
+
+def write_all(contents: Mapping[Path, bytes]) -> None:
+    """Write several files: each is whole, and if one cannot be written, none is.
+
+    Raises
+    ------
+    OSError
+        If a file cannot be written, for example because the disk is full; the message names the file.
+    """
+    unfinished = {path: path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part") for path in contents}
     try:
-        with unfinished.open("wb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(unfinished, path)
+        for path, content in contents.items():
+            try:
+                with unfinished[path].open("wb") as file:
+                    file.write(content)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except OSError as error:
+                raise OSError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
+        for path in contents:
+            os.replace(unfinished[path], path)
     finally:
-        unfinished.unlink(missing_ok=True)
+        for part in unfinished.values():
+            part.unlink(missing_ok=True)
 
 
 def digest_of(content: bytes | str) -> str:

@@ -146,12 +146,12 @@ def test_an_audit_counts_the_smallest_attacks_that_include_each_row():
     model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:500], y[:500])
     attacks, audit = worst_flips(model, X[500:560]), labels_to_audit(model, X[500:560], top=20)
     counts = np.bincount(np.concatenate(attacks.rows), minlength=500)
-    assert audit.n_predictions.tolist() == np.sort(counts)[::-1][:20].tolist()
-    np.testing.assert_array_equal(counts[audit.rows], audit.n_predictions)
+    assert audit.n_attacks.tolist() == np.sort(counts)[::-1][:20].tolist()
+    np.testing.assert_array_equal(counts[audit.rows], audit.n_attacks)
     assert len(audit.per_prediction) == 60
     for rows, attack in zip(audit.per_prediction, attacks.rows, strict=True):
         np.testing.assert_array_equal(rows, attack[:20])
-    assert np.all((audit.share > 0) & (audit.share <= audit.n_predictions))
+    assert np.all((audit.weight > 0) & (audit.weight <= audit.n_attacks))
 
 
 def test_pipelines_and_grid_searches_can_be_attacked():

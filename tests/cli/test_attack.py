@@ -52,12 +52,32 @@ def test_the_audit_matches_the_library(files, capfd, tmp_path):
     written = csv.read_csv(out)
     assert written["train_id"].to_pylist() == [f"mail-1-{row}" for row in wanted.rows]
     assert written["label"].to_pylist() == y[wanted.rows].tolist()
-    assert written["n_predictions"].to_pylist() == wanted.n_predictions.tolist()
+    assert written["n_attacks"].to_pylist() == wanted.n_attacks.tolist()
     captured = capfd.readouterr()
     assert captured.err == ""
     assert "of 80 training labels" in captured.out
     assert max(map(len, captured.out.splitlines()[:-1])) <= 80
     assert captured.out.splitlines()[-1] == f"Written: {out}"
+
+
+def test_command_report_and_library_have_the_same_labels_to_audit(files, capfd, tmp_path, monkeypatch):
+    monkeypatch.setattr("flipproof.attacks.label_audit.MOST_ATTACKED", 6)
+    X, y, X_test = encoded()
+    model = CertifiedRidgeClassifier().fit(X, y)
+    library = labels_to_audit(model, X_test, top=20)
+    assert [row for row in range(len(X_test)) if len(library.per_prediction[row])] == sorted(
+        np.lexsort((model.certify(X_test).margin, model.certify(X_test).radius))[:6]
+    )
+    assert len(X_test) > library.n_attacked == 6
+    assert run(["attack", *files, "--json"]) == 0
+    command = json.loads(capfd.readouterr().out)
+    assert run(["certify", *files, "--quiet", "--report", str(tmp_path / "report.json")]) == 0
+    report = json.loads((tmp_path / "report.json").read_text())["audit"]
+    scores = [library.n_attacks.tolist(), library.weight.tolist()]
+    for rows, name in ((command["rows"], "train_id"), (report["rows"][:20], "row")):
+        assert [row[name] for row in rows] == [f"mail-1-{row}" for row in library.rows]
+        assert [[row[score] for row in rows] for score in ("n_attacks", "weight")] == scores
+    assert command["n_attacked"] == report["n_attacked"] == 6
 
 
 def test_predictions_that_cannot_be_overturned_are_reported(files, capfd):

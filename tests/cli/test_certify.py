@@ -173,8 +173,9 @@ def test_columns_can_be_selected_by_patterns(certify, tmp_path):
     X, y = rng.normal(size=(60, 3)), rng.integers(0, 2, 60)
     X[:, 0] += 2 * y
     table = pa.table({**{f"emb_{j}": X[:, j] for j in range(3)}, "leak": y * 3.0, "y": y})
-    write(table, tmp_path / "a.csv")
-    chosen = ["--train", tmp_path / "a.csv", "--test", tmp_path / "a.csv", "--label", "y"]
+    write(table.slice(0, 40), tmp_path / "a.csv")
+    write(table.slice(40), tmp_path / "b.csv")
+    chosen = ["--train", tmp_path / "a.csv", "--test", tmp_path / "b.csv", "--label", "y"]
     by_pattern, summary = certify(*chosen, "--features", "emb_*")
     assert summary["facts"]["columns_used"] == ["emb_0", "emb_1", "emb_2"]
     assert certify(*chosen, "--drop", "leak")[0].equals(by_pattern)

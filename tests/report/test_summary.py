@@ -279,8 +279,8 @@ def test_a_saved_summary_is_read_unchanged(problem):
         ('{"format": ', "must be JSON"),
         ("[1, 2]", 'with "format": "flipproof-report"'),
         ('{"radius": 3}', 'with "format": "flipproof-report"'),
-        ('{"format": "flipproof-report", "version": 1}', "must have version 2. Got 1"),
-        ('{"format": "flipproof-report", "version": 2}', "checksum"),
+        ('{"format": "flipproof-report", "version": 1}', "must have version 3. Got 1"),
+        ('{"format": "flipproof-report", "version": 3}', "checksum"),
     ],
 )
 def test_invalid_saved_summaries_are_refused(text, message):

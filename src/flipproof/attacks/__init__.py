@@ -1,10 +1,11 @@
 """Attacks on certified and on undefended classifiers, and the labels most worth an audit."""
 
+from flipproof.attacks.label_audit import LabelAudit, labels_to_audit
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.attacks.smoothed import SmoothedAttackResult, smoothed_attack
 from flipproof.attacks.undefended.any_classifier import AnyClassifierAttack
 from flipproof.attacks.undefended.strategies import DistanceAttack, InfluenceAttack, strongest, undefended_attack
-from flipproof.attacks.worst import LabelAudit, labels_to_audit, worst_flips
+from flipproof.attacks.worst import worst_flips
 from flipproof.attacks.worst_rows import worst_rows
 
 __all__ = [

@@ -6,7 +6,7 @@ Test rows are attacked a slice at a time, so that an interrupt loses only the cu
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -20,7 +20,7 @@ from flipproof.certificates import Certificates
 from flipproof.core.exact import LabelChanges, most_useful_changes
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.provider import VoteProvider, check_rows_in_memory, provides_votes
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Integers
 from flipproof.core.votes import all_votes
 from flipproof.learners.pipeline import learner_in
 from flipproof.parameters import NONE, check_parameter, integer
@@ -247,89 +247,3 @@ def useful_changes(
 
 #: Constraint on `max_flips`.
 MAX_FLIPS = NONE | integer(0)
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class LabelAudit:
-    """Training rows whose labels are worth an audit, the most dangerous first.
-
-    Attributes
-    ----------
-    rows : integers of shape (top,)
-        Training rows.
-    n_predictions : integers of shape (top,)
-        In how many of the smallest attacks on a test row this row's label is changed.
-    share : floats of shape (top,)
-        Effect of this label on the margins of these predictions: at 1.0 it overturns one of them alone.
-    per_prediction : tuple of m integer arrays
-        For each test row, the training rows that matter most to its prediction, at most `top`; empty where no attack
-        exists.
-    n_test : int
-        Number of test rows.
-    """
-
-    rows: Integers
-    n_predictions: Integers
-    share: Floats
-    per_prediction: tuple[Integers, ...]
-    n_test: int
-
-    def __post_init__(self) -> None:
-        for value in (self.rows, self.n_predictions, self.share, *self.per_prediction):
-            value.setflags(write=False)
-
-    def __repr__(self) -> str:
-        if not len(self.rows):
-            return f"<LabelAudit: no label could help to overturn any of {self.n_test} predictions>"
-        return (
-            f"<LabelAudit: {len(self.rows)} rows; row {self.rows[0]} could help to overturn {self.n_predictions[0]} of "
-            f"{self.n_test} predictions>"
-        )
-
-
-def labels_to_audit(
-    model: Any,
-    X_test: Any,
-    adversary: Adversary | None = None,
-    top: int = 100,
-    *,
-    certificates: Certificates | None = None,
-) -> LabelAudit:
-    """Rank training rows by how many predictions they could help to overturn.
-
-    Parameters
-    ----------
-    model : learner, or Pipeline that ends in one
-        Label-linear and fitted.
-    X_test : array or data frame of shape (m, k)
-        Test rows that matter.
-    adversary : Adversary, optional
-        Which labels can be changed, and to what: trusted labels need no audit.
-    top : int, default=100
-        How many training rows to list, overall and for each prediction.
-    certificates : Certificates, optional
-        As for :func:`worst_flips`.
-
-    Returns
-    -------
-    LabelAudit
-        Rows that are part of no smallest attack are not listed, so there may be fewer than `top`.
-    """
-    check_parameter("labels_to_audit", "top", top, integer(1))
-    refuse_rows("labels_to_audit", adversary, certificates)
-    learner, X_test = label_linear_part(model, X_test)
-    if certificates is None:
-        certificates = learner.certify(X_test, "exact", adversary)
-    else:
-        check_certificates(certificates, learner, X_test, adversary)
-    n_train = len(learner.label_codes_)
-    n_predictions, share = np.zeros(n_train, dtype=np.int64), np.zeros(n_train)
-    per_prediction = []
-    for changes in useful_changes(learner, X_test, certificates, flips_needed(certificates)):
-        n_predictions[changes.rows] += 1
-        # the changes overcome the margin together: each gain is a share of the total
-        share[changes.rows] += changes.gains / max(int(changes.gains.sum()), 1)
-        per_prediction.append(changes.rows[np.argsort(-changes.gains, kind="stable")[:top]])
-    order = np.lexsort((np.arange(n_train), -share, -n_predictions))[:top]
-    order = order[n_predictions[order] > 0]
-    return LabelAudit(order, n_predictions[order], share[order], tuple(per_prediction), len(certificates))

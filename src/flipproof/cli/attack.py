@@ -80,7 +80,8 @@ def attack(
 
     With --row: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
 
-    Without --row: the labels that are part of the most attacks on all test rows. Check these first.
+    Without --row: the labels that are part of the most attacks on the 1,000 most fragile predictions. Check these
+    first; a report has the same list.
 
     With --reference and --changes rows: the fewest rows to add, remove or replace, for the predictions of --row or the
     most fragile ones. Every attack is confirmed by a refit; -o writes the rows.
@@ -112,7 +113,7 @@ def attack(
             step(f"Attacking {len(chosen)} predictions")
             table, about = flips_table(fitted, chosen, max_flips)
         else:
-            step(f"Ranking labels by attacks on {len(fitted.test)} predictions")
+            step("Ranking labels by attacks on the most fragile predictions")
             table, about = audit_table(fitted, top)
         content = table_content(table, out.suffix.lower(), about) if out else b""
     if out is not None:
@@ -179,17 +180,17 @@ def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
         {
             "train_id": column_of([train.ids[row] for row in audit.rows]),
             "label": column_of([train.labels[row].item() for row in audit.rows]),  # type: ignore[index]
-            "n_predictions": audit.n_predictions,
-            "share": audit.share,
+            "n_attacks": audit.n_attacks,
+            "weight": audit.weight,
         }
     )
     sentence = (
-        f"Check these labels first: of {len(train):,} training labels, they are part of the most attacks on "
-        f"{len(fitted.test):,} predictions."
+        f"Check these labels first: of {len(train):,} training labels, they are part of the most attacks on the "
+        f"{audit.n_attacked:,} most fragile predictions."
         if len(audit.rows)
-        else f"No change of labels can overturn any of {len(fitted.test):,} predictions."
+        else f"No change of labels can overturn any of the {audit.n_attacked:,} most fragile predictions."
     )
-    return table, {"sentences": [sentence]}
+    return table, {"sentences": [sentence], "n_attacked": audit.n_attacked}
 
 
 def _training_rows(fitted: Fitted) -> Rows:

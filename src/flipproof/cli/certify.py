@@ -112,7 +112,7 @@ def certify(
     from flipproof.auditing import audit
     from flipproof.cli.output import TABLE_ENDINGS, check_file
     from flipproof.cli.talk import print_data, progress, say, warnings_in_a_line
-    from flipproof.files import write_whole
+    from flipproof.files import write_all
     from flipproof.fitting import FIT_STEPS, comes_in_blocks, training_files
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
 
@@ -150,9 +150,7 @@ def certify(
             (out, _table_file(result, out)),
             (report, rendered(summary, report.suffix.lower()).encode() if report else b""),
         ]
-    for path, content in contents:
-        if path is not None:
-            write_whole(path, content)
+    write_all({path: content for path, content in contents if path is not None})
     if as_json:
         print_data(rendered(summary, ".json").rstrip("\n"))
     else:

@@ -14,7 +14,7 @@ from flipproof.cli.options import DATA, option, split_at_commas, together
 if TYPE_CHECKING:
     from flipproof.tables import TextLayout
 
-FORMATS = ("csv", "tsv", "parquet", "arrow", "npz", "npy")
+FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz", "npy")
 
 FILE = click.Path(path_type=Path)
 
@@ -30,8 +30,9 @@ data_options = together(
         type=FILE,
         required=True,
         metavar="FILE",
-        help="Training rows: CSV, TSV, Parquet, Arrow, Feather, NPZ or NPY, also compressed (.gz, .xz, .bz2). For "
-        "certify, also a folder or pattern of Parquet files, which may be larger than memory.",
+        help="Training rows: CSV, TSV, JSON lines, Parquet, Arrow, Feather, NPZ or NPY, also compressed (.gz, .xz, "
+        ".bz2, .zst); - reads standard input. For certify, also a folder or pattern of Parquet files, which may be "
+        "larger than memory.",
     ),
     option("--test", group=DATA, type=FILE, metavar="FILE", help="Rows to predict, with or without labels."),
     option(
@@ -53,6 +54,7 @@ data_options = together(
     _columns_option("--features", "Columns to learn from; * matches anything. Default: all other columns."),
     _columns_option("--drop", "Columns to leave out; * matches anything."),
     _columns_option("--text", "Columns to treat as text, not as categories."),
+    _columns_option("--categories", "Columns to treat as categories, even if they hold numbers."),
     option("--id", "id_column", group=DATA, metavar="COL", help="Column with row names. Default: row numbers."),
     option(
         "--scale",
@@ -74,7 +76,31 @@ data_options = together(
     option("--separator", group=DATA, metavar="CHAR", help="Column separator. Default: detected."),
     option("--no-quotes", group=DATA, is_flag=True, help='Treat " as an ordinary character.'),
     option(
-        "--format", "kind", group=DATA, type=click.Choice(FORMATS), help="File format. Default: by the file ending."
+        "--format",
+        "kind",
+        group=DATA,
+        type=click.Choice(FORMATS),
+        help="File format. Default: by the content or the file ending.",
+    ),
+    option(
+        "--encoding",
+        group=DATA,
+        metavar="NAME",
+        help="Encoding of text files, for example cp1252. Default: UTF-8, or by the byte order mark.",
+    ),
+    option(
+        "--decimal",
+        group=DATA,
+        type=click.Choice([".", ","]),
+        default=".",
+        help="Sign before the decimals of numbers in text files. Default: .",
+    ),
+    option(
+        "--na",
+        group=DATA,
+        multiple=True,
+        metavar="VALUE",
+        help="Value that means a missing value in text files, besides NA and the like. Repeatable.",
     ),
     option(
         "--seed",
@@ -100,6 +126,7 @@ class DataOptions:
     features: tuple[str, ...]
     drop: tuple[str, ...]
     text: tuple[str, ...]
+    categories: tuple[str, ...]
     id_column: str | None
     scale: str
     text_dimensions: int
@@ -108,6 +135,9 @@ class DataOptions:
     separator: str | None
     no_quotes: bool
     kind: str | None
+    encoding: str | None
+    decimal: str
+    na: tuple[str, ...]
     seed: int
 
     @classmethod
@@ -131,6 +161,9 @@ class DataOptions:
             separator={"\\t": "\t"}.get(self.separator or "", self.separator),
             quotes=not self.no_quotes,
             kind=self.kind,
+            encoding=self.encoding,
+            decimal=self.decimal,
+            na=self.na,
         )
 
     def check_test_rows(self) -> None:
@@ -140,6 +173,7 @@ class DataOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the options as arguments of `flipproof.audit`."""
-        same = ("train", "test", "holdout", "seed", "reference", "label", "features", "drop", "text", "scale")
+        rows = ("train", "test", "holdout", "seed", "reference")
+        columns = ("label", "features", "drop", "text", "categories", "scale")
         own = {"id": self.id_column, "layout": self.layout, "text_dimensions": self.text_dimensions}
-        return {name: getattr(self, name) for name in same} | own
+        return {name: getattr(self, name) for name in (*rows, *columns)} | own

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import os
 import sys
+import traceback
 from collections.abc import Sequence
 
 import click
@@ -23,6 +26,13 @@ EXAMPLES = """\b
 Start with: flipproof demo
 Your data:  flipproof certify --train train.csv --test test.csv --label y
 """
+
+
+#: Environment variable that shows where an unexpected error occurred.
+DEBUG = "FLIPPROOF_DEBUG"
+
+#: Longest part of an unexpected error that is shown, in characters.
+LONGEST_BUG = 300
 
 
 class InOrder(click.Group):
@@ -58,6 +68,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run a subcommand and return the exit code; an error is one line on stderr, never a traceback."""
     try:
         outcome = commands.main(args=arguments, prog_name="flipproof", standalone_mode=False)
+        sys.stdout.flush()
     except (click.Abort, KeyboardInterrupt):
         return _stop("interrupted", EXIT_INTERRUPTED)
     except click.UsageError as error:
@@ -66,21 +77,47 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except click.ClickException as error:
         return _stop(f"error: {error.format_message()}", EXIT_USAGE)
     except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _drop_output()
         return EXIT_BROKEN_PIPE
     except MemoryError:
         return _stop("error: not enough memory.", EXIT_USAGE)
-    except RuntimeError as error:
-        from flipproof.core.invariants import InvariantError  # NumPy is loaded already if this was raised
-
-        if not isinstance(error, InvariantError):
-            raise
-        return _stop(f"error: {error}", EXIT_BUG)
     except InputError as error:
         return _stop(f"error: {in_words_of_options(error)}", EXIT_USAGE)
-    except (ValueError, ImportError, OSError) as error:
+    except OSError as error:
+        return _stop(f"error: {_os_error(error)}", EXIT_USAGE)
+    except (ValueError, ImportError) as error:
         return _stop(f"error: {error}", EXIT_USAGE)
+    except Exception as error:
+        return _stop(f"error: {_bug(error)}", EXIT_BUG)
     return outcome if isinstance(outcome, int) else 0
+
+
+def _os_error(error: OSError) -> str:
+    """Return the message of an error of the system; stdout is dropped if it is full."""
+    if error.errno is None:
+        return str(error)
+    if error.errno == errno.ENOSPC and error.filename is None:
+        _drop_output()
+        return f"cannot write to stdout: {error.strerror}."
+    return f"{error.strerror}: {error.filename!r}." if error.filename else f"{error.strerror}."
+
+
+def _bug(error: Exception) -> str:
+    """Return the message of an error that should not have occurred, and show where if FLIPPROOF_DEBUG is set."""
+    if os.environ.get(DEBUG):
+        traceback.print_exception(error)
+    from flipproof.core.invariants import InvariantError
+
+    if isinstance(error, InvariantError):
+        return str(error)
+    what = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    return f"this is a bug in flipproof: {what[:LONGEST_BUG]}. Please report it; {DEBUG}=1 shows where it occurred."
+
+
+def _drop_output() -> None:
+    """Send the rest of stdout to nowhere: at exit, Python tries to write it again."""
+    with contextlib.suppress(OSError, ValueError):  # stdout may have no file
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _stop(message: str, code: int) -> int:

@@ -19,7 +19,16 @@ REQUIREMENT, OUTPUT = "Requirement", "Output"
 
 
 #: Options whose names differ from the parameters of the library.
-OPTIONS = {"allowed": "--allow", "methods": "--method", "n_jobs": "--jobs", "parameters": "--set"}
+OPTIONS = {
+    "allowed": "--allow",
+    "kind": "--format",
+    "methods": "--method",
+    "n_jobs": "--jobs",
+    "parameters": "--set",
+}
+
+#: Options without a value, in place of a field of the layout of text files.
+FLAGS = {"header": "--no-header", "quotes": "--no-quotes"}
 
 
 def in_words_of_options(error: InputError) -> str:
@@ -28,6 +37,8 @@ def in_words_of_options(error: InputError) -> str:
     def option_of(parameter: Parameter) -> str:
         if parameter.of_learner:
             return f"--set {parameter}"
+        if parameter.of_layout and parameter.name in FLAGS:
+            return FLAGS[parameter.name]
         name = OPTIONS.get(parameter.name, f"--{parameter.name.replace('_', '-')}")
         return f"{name} {parameter.value}" if parameter.value else name
 

@@ -33,7 +33,7 @@ def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
     from flipproof.files import write_whole
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
     from flipproof.report.summary import from_json
-    from flipproof.tables.reading import read_content
+    from flipproof.tables.file_content import read_content
 
     check_file(out, REPORT_ENDINGS, (saved,))
     try:

@@ -137,6 +137,7 @@ def as_choices(
     **columns: Any,
 ) -> tuple[DataChoice, ModelChoice]:
     """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles."""
+    _check_standard_input({"train": train, "test": test, "reference": reference})
     roles = _roles(train, label, columns)
     data = DataChoice(train, test, roles, holdout, seed, layout, scale, text_dimensions, reference)
     given = dict(parameters or {})
@@ -147,6 +148,14 @@ def as_choices(
     choice = ModelChoice(learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes)
     _check_changes(data, choice)
     return data, choice
+
+
+def _check_standard_input(given: Mapping[str, Any]) -> None:
+    """Raise InputError if two sources of rows are standard input, which can be read once."""
+    twice = [name for name, rows in given.items() if is_path(rows) and os.fspath(rows) == "-"]
+    if len(twice) > 1:
+        one, other = (Parameter(name) for name in twice[:2])
+        raise InputError(one, " and ", other, " cannot both be -: standard input can be read only once.")
 
 
 def _check_changes(data: DataChoice, choice: ModelChoice) -> None:
@@ -198,7 +207,7 @@ def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | 
         raise InputError(Parameter("label"), f": it must name the label column. Got {label!r} instead.")
     from flipproof.tables.roles import Roles
 
-    several = {name: others.get(name, ()) for name in ("features", "drop", "text")}
+    several = {name: others.get(name, ()) for name in ("features", "drop", "text", "categories")}
     listed = {name: (given,) if isinstance(given, str) else tuple(given) for name, given in several.items()}
     return Roles(label, **{**others, **listed})
 
@@ -376,7 +385,7 @@ def table_encoder(data: DataChoice, roles: Roles) -> TableEncoder:
     """Return an unfitted encoder of the columns."""
     from flipproof.tables import TableEncoder
 
-    return TableEncoder(roles.text, scale=data.scale, text_dimensions=data.text_dimensions)
+    return TableEncoder(roles.text, scale=data.scale, text_dimensions=data.text_dimensions, categories=roles.categories)
 
 
 def refuse_encoded_features(learner: Any) -> None:

@@ -38,12 +38,14 @@ from flipproof.fitting.reference import (
     fitted_encoder,
     read_reference,
 )
+from flipproof.fitting.repeated import warn_about_ids, warn_about_training_rows
 from flipproof.values import as_values, column_of
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from flipproof.tables import TableEncoder
+    from flipproof.tables.reading import FileRows
     from flipproof.tables.roles import Roles, Rows
 
 
@@ -71,6 +73,7 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
     if data.roles is not None:
         step("Encoding the columns")
     encoded = _encoded(data, rows, reference)
+    _warn_about_repeats(data, rows, encoded)
     step(f"Fitting {choice.name} to {len(rows.train)} rows")
     if reference is None:
         model.fit(encoded.train, labels)
@@ -113,12 +116,26 @@ def _encoded(data: DataChoice, rows: _ReadRows, reference: Reference | None) -> 
         return _Encoded(train, test, None if reference is None else reference.rows)
     if reference is None:
         encoder = table_encoder(data, roles)
-        X_train, n_rows = encoder.fit_transform(train), len(rows.train)
+        with rows.train.located():
+            X_train, n_rows = encoder.fit_transform(train), len(rows.train)
         assumption = Assumption("columns-encoded", {"n_encoded": n_rows, "n_rows": n_rows})
-        return _Encoded(X_train, encoder.transform(test), None, encoder, assumption)
+        with rows.test.located():
+            return _Encoded(X_train, encoder.transform(test), None, encoder, assumption)
     encoder = fitted_encoder(data, roles, reference, train.column_names)
-    X_train, X_reference = encoded_training_rows(encoder, train), encoder.transform(reference.rows)
-    return _Encoded(X_train, encoder.transform(test), X_reference, encoder, encoded_by_reference(reference))
+    with rows.train.located():
+        X_train, X_reference = encoded_training_rows(encoder, train), encoder.transform(reference.rows)
+    with rows.test.located():
+        return _Encoded(X_train, encoder.transform(test), X_reference, encoder, encoded_by_reference(reference))
+
+
+def _warn_about_repeats(data: DataChoice, rows: _ReadRows, encoded: _Encoded) -> None:
+    """Warn about ids that occur twice, and about test rows that are training rows."""
+    if data.roles is not None and data.roles.id:
+        for part, source in ((rows.train, "the training rows"), (rows.test, "the test rows")):
+            warn_about_ids(part.ids, data.roles.id, source)
+    if data.holdout is None:
+        labels = (rows.train.labels, rows.test.labels)
+        warn_about_training_rows(encoded.train, encoded.test, labels, (data.train, data.test))
 
 
 @dataclass(frozen=True)
@@ -183,57 +200,62 @@ def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference:
         held_out,
         numbered,
         refuse_copies_of_the_label,
+        refuse_words_among_numbers,
         rows_to_predict,
         training_rows,
     )
 
-    table, source = _training_table(data, roles, choice, reference)
+    table, source, file = _training_table(data, roles, choice, reference)
     index = index_columns(table.schema)
     if reference is None:
         names = feature_names(roles, table.column_names, source, index)
     else:
         names = feature_columns(roles, reference, table.column_names, source, index)
     refuse_copies_of_the_label(table.select(names), table[roles.label], roles.label)
+    if reference is None:
+        refuse_words_among_numbers(table.select(names), roles, source, file)
     if data.holdout is None:
-        train = training_rows(table, roles, names, source)
+        train = training_rows(table, roles, names, source, file)
         return _ReadRows(train, read_test_rows(data, roles, names, table.schema, train.labels), table.num_rows)
     kept, others = held_out(table.num_rows, data.holdout, data.seed)
     drawn = numbered(table)
-    train = training_rows(drawn.take(kept), roles, names, source)
-    return _ReadRows(train, rows_to_predict(drawn.take(others), roles, names, source), table.num_rows, kept)
+    train = training_rows(drawn.take(kept), roles, names, source, file)
+    test = rows_to_predict(drawn.take(others), roles, names, source, file=file)
+    return _ReadRows(train, test, table.num_rows, kept)
 
 
 def _training_table(
     data: DataChoice, roles: Roles, choice: ModelChoice, reference: Reference | None
-) -> tuple[pa.Table, str]:
+) -> tuple[pa.Table, str, FileRows | None]:
     if not is_path(data.train):
-        return _frame_table(data.train, roles, "train"), "the training table"
-    from flipproof.tables import read_table
+        return _frame_table(data.train, roles, "train"), "the training table", None
     from flipproof.tables.labels import are_words
+    from flipproof.tables.reading import read_file
 
-    path, purposes, as_words = Path(data.train), roles.purposes, list(roles.text)
+    path, purposes, as_words = Path(data.train), roles.purposes, list(roles.words)
     if reference is not None:  # what a column holds is decided by the reference
         as_words += [name for name in reference.word_columns if name not in purposes and name != roles.trusted]
     if are_words(choice.classes):  # even if all labels look like numbers
         purposes.pop(roles.label, None)
         as_words.append(roles.label)
-    return read_table(path, data.layout, part="train", as_words=as_words, purposes=purposes), repr(str(path))
+    found = read_file(path, data.layout, part="train", as_words=as_words, purposes=purposes)
+    return found.table, repr(str(path)), found.rows
 
 
 def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], schema: pa.Schema, train_labels: Any) -> Rows:
     """Read test rows; features, schema and label type must match the training rows."""
-    from flipproof.tables import read_table
     from flipproof.tables.columns import is_words
+    from flipproof.tables.reading import read_file
     from flipproof.tables.roles import rows_to_predict
 
     if not is_path(data.test):
         table, source = _frame_table(data.test, roles, "test"), "the test table"
         return rows_to_predict(table, roles, names, source, train_labels)
     path = Path(data.test)
-    written = [field.name for field in schema if is_words(field.type)]
+    written = [field.name for field in schema if is_words(field.type) or field.name in roles.categories]
     purposes = {name: purpose for name, purpose in roles.test_purposes.items() if name not in written}
-    table = read_table(path, data.layout, part="test", as_words=written, purposes=purposes)
-    return rows_to_predict(table, roles, names, repr(str(path)), train_labels)
+    found = read_file(path, data.layout, part="test", as_words=written, purposes=purposes)
+    return rows_to_predict(found.table, roles, names, repr(str(path)), train_labels, found.rows)
 
 
 def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
@@ -280,7 +302,9 @@ def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: 
 
         source = repr(source_name(data.train)) if is_path(data.train) else "the training table"
         if data.roles.trusted:
-            said["trusted"] = as_mask(data.roles.trusted, rows.train.others[data.roles.trusted], source)
+            with rows.train.located():
+                said["trusted"] = as_mask(data.roles.trusted, rows.train.others[data.roles.trusted], source)
         if data.roles.annotator:
-            said["groups"] = as_names(data.roles.annotator, rows.train.others[data.roles.annotator], source)
+            with rows.train.located():
+                said["groups"] = as_names(data.roles.annotator, rows.train.others[data.roles.annotator], source)
     return restricted(given, said, choice, classes)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flipproof.tables import TableEncoder
+    from flipproof.tables.reading import FileRows
     from flipproof.tables.roles import Roles
 
 REFERENCE = Parameter("reference")
@@ -40,10 +41,13 @@ class Reference:
         All columns as given, or features.
     source : str
         Their name in errors.
+    file : FileRows, optional
+        Their file.
     """
 
     rows: Any
     source: str
+    file: FileRows | None = None
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -70,12 +74,13 @@ def read_reference(data: DataChoice) -> Reference | None:
 
 
 def _read_table(data: DataChoice, roles: Roles) -> Reference:
-    from flipproof.tables import read_table
     from flipproof.tables.encoding import as_arrow
+    from flipproof.tables.reading import read_file
 
     if is_path(data.reference):
         path = Path(data.reference)
-        return Reference(read_table(path, data.layout, part="reference", as_words=roles.text), repr(str(path)))
+        found = read_file(path, data.layout, part="reference", as_words=roles.words)
+        return Reference(found.table, repr(str(path)), found.rows)
     if not hasattr(data.reference, "columns"):
         raise InputError(
             REFERENCE,
@@ -165,8 +170,15 @@ def _check_same(wanted: list[str], found: list[str], source: str, other: str) ->
 
 def fitted_encoder(data: DataChoice, roles: Roles, reference: Reference, names: Sequence[str]) -> TableEncoder:
     """Return an encoder of the columns that has learned from the reference alone."""
+    from flipproof.tables.roles import RowPlaces, refuse_words_among_numbers
+
+    rows = reference.rows.select(list(names))
     try:
-        return table_encoder(data, roles).fit(reference.rows.select(list(names)))
+        refuse_words_among_numbers(rows, roles, reference.source, reference.file)
+        with RowPlaces(reference.source, reference.file).located():
+            return table_encoder(data, roles).fit(rows)
+    except InputError as error:
+        raise InputError("in the reference, ", *error.args) from error
     except ValueError as error:
         raise ValueError(f"in the reference, {error}") from error
 
@@ -176,6 +188,8 @@ def encoded_training_rows(encoder: TableEncoder, rows: pa.Table) -> Any:
     encoder.check_columns(rows, "the training rows", "the reference", strictly=True)
     try:
         return encoder.transform(rows)
+    except InputError as error:
+        raise InputError("in the training rows, ", *error.args) from error
     except ValueError as error:
         raise ValueError(f"in the training rows, {error}") from error
 

@@ -164,12 +164,12 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
         (
             str(row["row"]),
             "" if row["label"] is None else str(row["label"]),
-            f"{row['n_predictions']:,} of {audit['n_test']:,}",
-            f"{row['share']:.2f}",
+            f"{row['n_attacks']:,} of {audit['n_attacked']:,}",
+            f"{row['weight']:.2f}",
         )
         for row in audit["rows"][:MOST_AUDITED]
     )
-    heads = ("training row", "label", "attacks it is part of", "combined weight")
+    heads = ("training row", "label", "attacks", "weight")
     return ["## Labels to check first", _table(TextTable(heads, rows))]
 
 

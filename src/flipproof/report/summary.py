@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof import metrics
 from flipproof.assumptions import Assumption
+from flipproof.attacks.label_audit import LabelAudit
 from flipproof.attacks.result import AttackResult
-from flipproof.attacks.worst import LabelAudit
 from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips_name, method_name
 from flipproof.files import digest_of
 from flipproof.metrics import certified_accuracy
@@ -66,7 +66,7 @@ def _number(value: float) -> float | str:
 
 
 FORMAT = "flipproof-report"
-VERSION = 2
+VERSION = 3
 
 #: Largest numbers of entries in lists; each list also gives the total.
 MOST_PREDICTIONS = 1000
@@ -433,14 +433,14 @@ def _audit(audit: LabelAudit, training: _Training) -> dict[str, Any]:
         {
             "row": training.name(row),
             "label": training.label(row),
-            "n_predictions": int(n_predictions),
-            "share": float(share),
+            "n_attacks": int(n_attacks),
+            "weight": float(weight),
         }
-        for row, n_predictions, share in zip(
-            audit.rows[:MOST_AUDITED], audit.n_predictions[:MOST_AUDITED], audit.share[:MOST_AUDITED], strict=True
+        for row, n_attacks, weight in zip(
+            audit.rows[:MOST_AUDITED], audit.n_attacks[:MOST_AUDITED], audit.weight[:MOST_AUDITED], strict=True
         )
     ]
-    return {"n_test": audit.n_test, "rows": rows}
+    return {"n_attacked": audit.n_attacked, "rows": rows}
 
 
 def _one_each(values: Any, name: str, wanted: int) -> NDArray[Any]:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
@@ -13,24 +10,13 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flipproof import values
-
-#: With more distinct words than this, a column of mostly numbers is assumed to be meant as numbers.
-MANY_WORDS = 20
+from flipproof.errors import InputError, RowNumber
 
 #: Words for trusted (1) and not trusted (0).
 ANSWERS = {
     **dict.fromkeys(("true", "yes", "y", "1", "1.0"), 1),
     **dict.fromkeys(("false", "no", "n", "0", "0.0"), 0),
 }
-
-#: A written number, with or without an exponent.
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d{1,3})?", re.ASCII | re.IGNORECASE)
-
-#: Booleans in text files; 1 and 0 only together with the others.
-TRUTH = {**dict.fromkeys(("true", "True", "TRUE", "1"), True), **dict.fromkeys(("false", "False", "FALSE", "0"), False)}
-
-#: With more distinct words than this, a column may be a text or unique to each row.
-MANY_CATEGORIES = 100
 
 
 def column_kind(name: str, column: pa.ChunkedArray) -> str:
@@ -83,7 +69,8 @@ def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Return numbers or booleans as floats, missing values as NaN; refuse infinity."""
     numbers = plain_numbers(column)
     if np.isinf(numbers).any():
-        raise ValueError(f"column {name!r} holds infinity in row {int(np.flatnonzero(np.isinf(numbers))[0])}.")
+        row = RowNumber(int(np.flatnonzero(np.isinf(numbers))[0]))
+        raise InputError(f"column {name!r} holds infinity in ", row, ": remove it, or leave the column out.")
     return numbers
 
 
@@ -109,11 +96,11 @@ def as_vectors(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Return a column of vectors as a matrix; refuse missing and infinite numbers."""
     if column.null_count:
         row = int(pc.index(pc.is_null(column), True).as_py())
-        raise ValueError(f"column {name!r} has no vector in row {row}.")
+        raise InputError(f"column {name!r} has no vector in ", RowNumber(row), ".")
     matrix = plain_vectors(name, column)
     if not np.isfinite(matrix).all():
         row = int(np.flatnonzero(~np.isfinite(matrix).all(axis=1))[0])
-        raise ValueError(f"column {name!r} holds a missing or infinite number in row {row}.")
+        raise InputError(f"column {name!r} holds a missing or infinite number in ", RowNumber(row), ".")
     return matrix
 
 
@@ -168,9 +155,10 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
     column = without_dictionary(column)
     row = _first_missing(column)
     if row is not None:
-        raise ValueError(
-            f"{source} has missing labels in column {name!r}, the first in row {first_row + row}: "
-            "leave those rows out, or label them."
+        raise InputError(
+            f"{source} has missing labels in column {name!r}, the first in ",
+            RowNumber(first_row + row),
+            ": leave those rows out, or label them.",
         )
     if type_kind_of_values(column.type) not in ("words", "booleans", "numbers"):
         raise ValueError(f"column {name!r} of {source} holds {column.type}: labels must be words or whole numbers.")
@@ -183,9 +171,10 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
         if np.isfinite(float(numbers[strange])) and numbers[strange] != int(numbers[strange]):
             raise ValueError(f"column {name!r} of {source} holds fractions: labels must be classes.")
         row = int(np.argmax(codes == strange))
-        raise ValueError(
-            f"column {name!r} of {source} holds {numbers[strange]} in row {first_row + row}: labels must be words, "
-            "or whole numbers of at most 64 bits."
+        raise InputError(
+            f"column {name!r} of {source} holds {numbers[strange]} in ",
+            RowNumber(first_row + row),
+            ": labels must be words, or whole numbers of at most 64 bits.",
         )
     whole = values.as_values([int(one) for one in numbers], f"The labels in column {name!r} of {source}")
     if whole.dtype.kind == "O":
@@ -201,7 +190,7 @@ def as_names(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0
     column = without_dictionary(column)
     row = _first_missing(column)
     if row is not None:
-        raise ValueError(f"column {name!r} of {source} does not say who labelled row {first_row + row}.")
+        raise InputError(f"column {name!r} of {source} does not say who labelled ", RowNumber(first_row + row), ".")
     if pa.types.is_nested(column.type):
         raise ValueError(f"column {name!r} of {source} must contain a name for each row. Got {column.type} instead.")
     if pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_boolean(column.type):
@@ -217,7 +206,9 @@ def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0)
     column = without_dictionary(column)
     missing = _first_missing(column)
     if missing is not None:
-        raise ValueError(f"column {name!r} of {source} does not say whether row {first_row + missing} is trusted.")
+        raise InputError(
+            f"column {name!r} of {source} does not say whether ", RowNumber(first_row + missing), " is trusted."
+        )
     expected = f"column {name!r} of {source} must say which rows are trusted: yes or no, true or false, 1 or 0."
     if is_words(column.type):
         said = np.array([ANSWERS.get(word.strip().lower(), np.nan) for word in column.to_pylist()], dtype=np.float64)
@@ -228,102 +219,8 @@ def as_mask(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0)
     strange = np.flatnonzero((said != 0) & (said != 1))
     if strange.size:
         row = int(strange[0])
-        raise ValueError(f"{expected} Got {column[row].as_py()!r} in row {first_row + row} instead.")
+        raise InputError(f"{expected} Got {column[row].as_py()!r} in ", RowNumber(first_row + row), " instead.")
     return np.asarray(said == 1)
-
-
-def whole_number(text: str) -> int | None:
-    """Return the integer that a text represents, like 1, 1.0 or 1e0; None if it is not one."""
-    number = _number(text.strip())
-    return int(number) if number is not None and number == int(number) else None
-
-
-def spelled_labels(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert the labels of a text file from words to numbers or booleans, if all of them are.
-
-    Raises
-    ------
-    ValueError
-        If one number or boolean is spelled in two ways: it may mean one class or two.
-    """
-    words = column.drop_null().unique().to_pylist()
-    check_spellings(name, words)
-    numbers = [_number(word) for word in words]
-    if words and all(number is not None for number in numbers):
-        is_whole = all(number == int(number) for number in numbers if number is not None)
-        made = values.as_values(numbers, "labels") if is_whole else np.array(numbers, dtype=np.float64)
-    elif words and all(word in TRUTH for word in words):
-        made = np.array([TRUTH[word] for word in words])
-    else:
-        return column
-    if made.dtype.kind == "O":  # no 64-bit type holds them: as words they are the same classes
-        return column
-    codes = pc.index_in(column, pa.array(words, column.type))
-    return pa.chunked_array([pa.array(made).take(codes.combine_chunks())])
-
-
-def spelled_ids(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Convert the ids of a text file from words to integers, if all of them are written as integers."""
-    words = column.drop_null().unique().to_pylist()
-    try:
-        return column.cast(pa.int64()) if words and all(str(int(word)) == word for word in words) else column
-    except (ValueError, pa.ArrowInvalid):
-        return column
-
-
-def check_spellings(name: str, words: Sequence[str]) -> None:
-    """Refuse numbers or booleans that are spelled in two ways: it is unclear whether one value or two are meant.
-
-    Parameters
-    ----------
-    name : str
-        The name of the column, for error messages.
-    words : sequence of str
-        Its distinct words. If some are not numbers, words with exponents, like 1e2 and 10e1, may be names.
-    """
-    numbers = {word: _number(word) for word in words}
-    if None in numbers.values():
-        plain = {number for word, number in numbers.items() if "e" not in word.lower()}
-        numbers = {word: one for word, one in numbers.items() if one in plain}
-    known: dict[Any, str] = {}
-    for word, number in numbers.items():
-        other = word if number is None else known.setdefault(number, word)
-        if other != word:
-            raise ValueError(
-                f"column {name!r} holds {other!r} and {word!r}, one number in two spellings: write it in one way, or "
-                "put a letter before each if they are different."
-            )
-    if not words or any(word not in TRUTH for word in words):
-        return
-    for word in words:
-        other = known.setdefault(TRUTH[word], word)
-        if other != word:
-            raise ValueError(f"column {name!r} holds {other!r} and {word!r}: write {TRUTH[word]} in one way.")
-
-
-def _number(word: str) -> Decimal | None:
-    return Decimal(word) if NUMBER.fullmatch(word) else None
-
-
-def check_categories(name: str, words: NDArray[np.object_]) -> None:
-    """Refuse words that were meant as numbers, and words that are unique to nearly every row.
-
-    Raises
-    ------
-    ValueError
-        With a message that says what to do.
-    """
-    different = {word for word in words.tolist() if word is not None}
-    if len(different) > MANY_WORDS:
-        strange = sorted(word for word in different if not _is_number(word))
-        if 0 < len(strange) < len(different) / 2:
-            row = words.tolist().index(strange[0])
-            raise ValueError(f"column {name!r} holds numbers, but in row {row} it holds {_shown(strange[0])}.")
-    if len(different) > max(MANY_CATEGORIES, len(words) / 2):
-        raise ValueError(
-            f"column {name!r} holds {len(different)} distinct words in {len(words)} rows, too many for categories: "
-            "read it as text, or leave it out."
-        )
 
 
 def type_kind_of_values(kind: pa.DataType) -> str | None:
@@ -385,15 +282,3 @@ def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
 def is_words(kind: Any) -> bool:
     """Whether columns of a type hold words."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
-def _shown(text: str) -> str:
-    return repr(text if len(text) <= 40 else f"{text[:37]}...")

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.decomposition import TruncatedSVD
@@ -17,8 +18,16 @@ from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardSc
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.determinism import on_one_thread
+from flipproof.errors import InputError, RowNumber
 from flipproof.parameters import Constraints, check_parameters, integer, one_of
-from flipproof.tables.columns import MANY_CATEGORIES, as_numbers, as_vectors, as_words, check_categories, column_kind
+from flipproof.tables.columns import as_numbers, as_vectors, as_words, column_kind, without_dictionary
+from flipproof.tables.spellings import (
+    MANY_CATEGORIES,
+    NUMBERS,
+    check_categories,
+    refuse_strange_words,
+    shortened,
+)
 
 #: Number of most frequent words that are counted. More are slower, and hardly better.
 MOST_WORDS = 30_000
@@ -105,6 +114,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     text : iterable of str
         Columns that are texts, not categories.
+    categories : iterable of str
+        Columns that hold categories, even if some or all of them are numbers.
     scale : {"standard", "rank", "none"}, default="standard"
         Scale of columns of numbers. ``"standard"``: mean 0, variance 1. ``"rank"``: ranks mapped to a normal
         distribution, which tames heavy tails. ``"none"``: numbers, vectors and texts are not scaled.
@@ -144,8 +155,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scale: str = "standard",
         text_dimensions: int = 200,
         max_categories: int = MANY_CATEGORIES,
+        categories: Iterable[str] = (),
     ) -> None:
         self.text = text
+        self.categories = categories
         self.scale = scale
         self.text_dimensions = text_dimensions
         self.max_categories = max_categories
@@ -199,7 +212,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"column {name!r} is missing.")
             found = _other_kind(name, kind, table[name], strictly)
             if found is not None:
-                raise ValueError(f"column {name!r} holds {kind} in {learned_from}, but {found} in {where}.")
+                there = [f"column {name!r} holds {kind} in {learned_from}, but {found} in {where}"]
+                raise InputError(*there, *_first_word(table[name], kind, found), ".")
 
     def describe(self) -> list[str]:
         """Describe how the columns were encoded, one line for each kind."""
@@ -223,6 +237,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _kind(self, name: str, column: pa.ChunkedArray) -> str:
         kind = column_kind(name, column)
+        if name in tuple(self.categories):
+            if kind == "vectors":
+                raise ValueError(f"column {name!r} must hold words or numbers to be categories. Got vectors instead.")
+            return "words"
         if name not in tuple(self.text):
             return kind
         if kind != "words":
@@ -246,6 +264,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         else:
             if kind == "words":
                 for name, words in zip(names, columns, strict=True):
+                    if name not in tuple(self.categories) and not pa.types.is_dictionary(table[name].type):
+                        refuse_strange_words(name, table[name])
                     check_categories(name, words)
             self._steps[kind] = self._step(kind, table.num_rows)
             block = self._steps[kind].fit_transform(np.stack(columns, axis=1))
@@ -325,6 +345,15 @@ def _other_kind(name: str, kind: str, column: pa.ChunkedArray, strictly: bool) -
     alike = {"numbers": ("numbers", "booleans"), "booleans": ("numbers", "booleans"), "vectors": ("vectors",)}
     like_words = ("words",) if strictly else ("words", "numbers", "booleans")
     return None if found in alike.get(kind, like_words) else found
+
+
+def _first_word(column: pa.ChunkedArray, kind: str, found: str) -> list[str | RowNumber]:
+    """Return the end of an error that shows the first word in a column of numbers."""
+    if (kind, found) != ("numbers", "words"):
+        return []
+    words = without_dictionary(column)
+    row = int(pc.index(pc.match_substring_regex(words, NUMBERS["."]), False).as_py())
+    return [] if row < 0 else [f": {shortened(words[row].as_py())} in ", RowNumber(row)]
 
 
 def _counted(number: int, noun: str) -> str:

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flipproof.errors import InputError, Parameter
-from flipproof.tables.columns import as_labels, whole_number
+from flipproof.tables.columns import as_labels
+from flipproof.tables.spellings import whole_number
 from flipproof.values import distinct, positions
 
 #: From this number of rows on, a column in which more than half of the values differ is taken for a mistake.

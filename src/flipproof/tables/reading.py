@@ -1,14 +1,11 @@
-"""Tables from files: detect the format, decompress, and read CSV, TSV, Parquet, Arrow, NPZ and NPY."""
+"""Tables from files: find out what a file is, and read CSV, TSV, JSON lines, Parquet, Arrow, NPZ and NPY."""
 
 from __future__ import annotations
 
-import bz2
-import gzip
 import io
-import lzma
 import os
 import zipfile
-import zlib
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,110 +13,55 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pyarrow import csv, ipc, parquet
+from pyarrow import ipc, parquet
 
-from flipproof.tables.columns import check_spellings, spelled_ids, spelled_labels
-
-COMPRESSED: dict[str, Callable[[Path], Any]] = {".gz": gzip.open, ".xz": lzma.open, ".bz2": bz2.open}
-
-ENDINGS = {
-    ".csv": "csv",
-    ".tsv": "tsv",
-    ".tab": "tsv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
-    ".arrow": "arrow",
-    ".feather": "arrow",
-    ".ipc": "arrow",
-    ".npz": "npz",
-    ".npy": "npy",
-}
-KINDS = tuple(dict.fromkeys(ENDINGS.values()))
-
-#: First bytes of files, for those whose ending does not tell their kind.
-BEGINNINGS = {b"PAR1": "parquet", b"ARROW1": "arrow", b"PK\x03\x04": "npz", b"\x93NUMPY": "npy"}
-
-
-def read_content(path: Path) -> bytes:
-    """Return a file's bytes, decompressed if its ending says that it is compressed.
-
-    Raises
-    ------
-    OSError
-        If there is no such file, or it is damaged; the message is one line.
-    """
-    if not path.exists():
-        raise OSError(f"cannot read {str(path)!r}: there is no such file.")
-    if path.is_dir():
-        raise OSError(f"cannot read {str(path)!r}: it is a folder.")
-    uncompress = COMPRESSED.get(path.suffix.lower())
-    try:
-        if uncompress is None:
-            return path.read_bytes()
-        with uncompress(path) as file:
-            return bytes(file.read())
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as error:
-        raise OSError(f"cannot read {str(path)!r}: it is damaged or not compressed as its ending says.") from error
-    except OSError as error:
-        raise OSError(f"cannot read {str(path)!r}: {error.strerror or error}.") from error
-
-
-def kind_of_file(path: Path, content: bytes) -> str:
-    """Return the kind of a file by its ending, or else by its first bytes: text with tabs is TSV, other text CSV."""
-    names = Path(path.stem) if path.suffix.lower() in COMPRESSED else path
-    by_ending = ENDINGS.get(names.suffix.lower())
-    if by_ending is not None:
-        return by_ending
-    for beginning, kind in BEGINNINGS.items():
-        if content.startswith(beginning):
-            return kind
-    return "tsv" if b"\t" in first_line(content) else "csv"
-
-
-def first_line(content: bytes) -> bytes:
-    """Return the first line of a text."""
-    end = content.find(b"\n")
-    return content if end < 0 else content[:end]
-
-
-#: Missing values in text files.
-MISSING = ["", "NA", "N/A", "#N/A", "NaN", "nan", "null", "NULL", "None"]
+from flipproof.errors import InputError
+from flipproof.tables.file_content import KINDS, TEXT_KINDS, kind_of_file, read_content
+from flipproof.tables.text_files import TextLayout, line_of_row, read_text
 
 #: Longest part of another library's error that is repeated, in characters.
 LONGEST_REASON = 200
-
-#: Largest block of the CSV reader, in bytes; it infers the types of columns from the first block.
-LARGEST_BLOCK = 2**31 - 1
 
 #: Suffixes of arrays in one NPZ file: X_train and X_test are the X of each part.
 PARTS = ("train", "test", "reference")
 
 
 @dataclass(frozen=True)
-class TextLayout:
-    """The layout of a text file.
+class FileRows:
+    """Where the rows of a file are.
 
     Attributes
     ----------
-    names : tuple of str
-        Names of the columns; the first line is then an ordinary row.
-    header : bool
-        Whether the first line names the columns. If not, they are named f0, f1, ...
-    separator : str, optional
-        Separator of columns. By default a tab in TSV, a comma in CSV, or a semicolon if there are no commas.
-    quotes : bool
-        Whether ``"`` may enclose a value that contains separators or line breaks.
-    kind : str, optional
-        The kind of the file, regardless of its ending.
+    path : Path
+        The file.
+    kind : str
+        What it is.
+    layout : TextLayout
+        Its layout, if it is a text file.
     """
 
-    names: tuple[str, ...] = ()
-    header: bool = True
-    separator: str | None = None
-    quotes: bool = True
-    kind: str | None = None
+    path: Path
+    kind: str
+    layout: TextLayout
+
+    @property
+    def decimal(self) -> str | None:
+        """The sign before decimals in a text file; None for other files."""
+        return self.layout.decimal if self.kind in TEXT_KINDS else None
+
+    def named(self, row: int) -> str:
+        """Return the line of a row in a text file, the first line being 1; else its number, from 0 on."""
+        line = line_of_row(read_content(self.path), self.kind, self.layout, row) if self.kind in TEXT_KINDS else None
+        return f"row {row}" if line is None else f"line {line}"
+
+
+@dataclass(frozen=True)
+class FileTable:
+    """A table that was read from a file, and where its rows are."""
+
+    table: pa.Table
+    rows: FileRows
 
 
 def read_table(
@@ -130,12 +72,14 @@ def read_table(
     as_words: Collection[str] = (),
     purposes: Mapping[str, str] | None = None,
 ) -> pa.Table:
-    """Read a table from a file, by its ending: .csv, .tsv, .parquet, .arrow, .feather, .npz, .npy; also .gz, .xz, .bz2.
+    """Read a table from a file: CSV, TSV, JSON lines, Parquet, Arrow, Feather, NPZ or NPY; also .gz, .xz, .bz2, .zst.
+
+    The format is recognised by content if it is binary, or else by the file's ending.
 
     Parameters
     ----------
     path : path
-        The file.
+        The file; ``-`` is standard input.
     layout : TextLayout, optional
         The layout of a text file.
     part : {"train", "test", "reference"}, optional
@@ -158,84 +102,50 @@ def read_table(
     OSError, ValueError
         If there is no such file or it is not a valid table; the message is one line.
     """
+    return read_file(path, layout, part=part, as_words=as_words, purposes=purposes).table
+
+
+def read_file(
+    path: str | os.PathLike[str],
+    layout: TextLayout | None = None,
+    *,
+    part: str | None = None,
+    as_words: Collection[str] = (),
+    purposes: Mapping[str, str] | None = None,
+) -> FileTable:
+    """Read a table as :func:`read_table` does, and return also where its rows are."""
     path, layout = Path(path), layout or TextLayout()
     content = read_content(path)
+    if not content:
+        raise ValueError(f"cannot read {str(path)!r}: the file is empty.")
     kind = layout.kind or kind_of_file(path, content)
     if kind not in KINDS:
         raise ValueError(f"The 'kind' parameter of TextLayout must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
-    if not content:
-        raise ValueError(f"cannot read {str(path)!r}: the file is empty.")
     readers: dict[str, Callable[[], pa.Table]] = {
-        "csv": lambda: _read_text(content, layout, layout.separator or _separator(content), as_words, purposes or {}),
-        "tsv": lambda: _read_text(content, layout, layout.separator or "\t", as_words, purposes or {}),
         "parquet": lambda: parquet.read_table(pa.BufferReader(content)),
         "arrow": lambda: _read_arrow(content),
         "npz": lambda: _read_npz(content, part),
         "npy": lambda: _read_npy(content),
     }
+    rows = FileRows(path, kind, layout)
     try:
-        table = readers[kind]()
+        table = readers[kind]() if kind in readers else read_text(content, kind, layout, as_words, purposes or {})
+    except InputError as error:
+        located = error.with_rows(rows.named)
+        raise InputError(f"cannot read {str(path)!r}: ", *located.args) from error
     except (pa.ArrowException, ValueError, OSError, EOFError, KeyError, zipfile.BadZipFile) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"cannot read {str(path)!r} as {kind.upper()}: {reason[:LONGEST_REASON]}") from error
-    return _checked(table, path)
+    return FileTable(_checked(table, path), rows)
 
 
 def _checked(table: pa.Table, path: Path) -> pa.Table:
-    names = table.column_names
-    twice = sorted({name for name in names if names.count(name) > 1})
+    twice = [name for name, count in Counter(table.column_names).items() if count > 1]
     if twice:
         raise ValueError(f"{str(path)!r} has more than one column called {twice[0]!r}.")
     if table.num_rows == 0:
         raise ValueError(f"{str(path)!r} has no rows.")
     return table
-
-
-def _separator(content: bytes) -> str:
-    """Return a comma, or a semicolon if the first line has semicolons but no commas."""
-    line = first_line(content)
-    return ";" if b";" in line and b"," not in line else ","
-
-
-def _read_text(
-    content: bytes, layout: TextLayout, separator: str, as_words: Collection[str], purposes: Mapping[str, str]
-) -> pa.Table:
-    if len(separator) != 1:
-        raise ValueError(f"a separator must be one character. Got {separator!r} instead.")
-    read = csv.ReadOptions(
-        column_names=list(layout.names) or None,
-        autogenerate_column_names=not layout.header and not layout.names,
-        block_size=min(len(content), LARGEST_BLOCK),
-    )
-    parse = csv.ParseOptions(
-        delimiter=separator, quote_char='"' if layout.quotes else False, newlines_in_values=layout.quotes
-    )
-    convert = csv.ConvertOptions(null_values=MISSING, strings_can_be_null=True)
-    if as_words or purposes:
-        first = csv.ReadOptions(
-            column_names=read.column_names, autogenerate_column_names=read.autogenerate_column_names
-        )
-        with csv.open_csv(pa.BufferReader(content), first, parse, convert) as opened:
-            written = opened.schema.names
-        convert.column_types = {name: pa.string() for name in written if name.strip() in {*as_words, *purposes}}
-    table = csv.read_csv(pa.BufferReader(content), read, parse, convert)
-    columns = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        if pa.types.is_binary(column.type):
-            raise ValueError(f"column {name.strip()!r} is not UTF-8: convert the file to UTF-8.")
-        columns[name] = pc.utf8_trim_whitespace(column) if pa.types.is_string(column.type) else column
-    named = [name for name in table.column_names if name.strip()]
-    settled = [_settled(name.strip(), columns[name], purposes.get(name.strip())) for name in named]
-    return pa.Table.from_arrays(settled, names=[name.strip() for name in named])
-
-
-def _settled(name: str, column: pa.ChunkedArray, purpose: str | None) -> pa.ChunkedArray:
-    """Convert a column according to its purpose."""
-    if purpose == "label":
-        return spelled_labels(name, column)
-    if purpose == "names":
-        check_spellings(name, column.drop_null().unique().to_pylist())
-    return spelled_ids(column) if purpose == "ids" else column
 
 
 def _read_arrow(content: bytes) -> pa.Table:

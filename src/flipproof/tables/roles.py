@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,10 +13,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flipproof.errors import InputError, Parameter, nearest
-from flipproof.tables.columns import plain_numbers, type_kind_of_values
+from flipproof.tables.columns import is_words, plain_numbers, type_kind_of_values
 from flipproof.tables.labels import label_array
+from flipproof.tables.reading import FileRows
+from flipproof.tables.spellings import NUMBER, refuse_strange_words, shortened
 
 WILDCARDS = "*?["
+
+#: Largest number of columns that an error lists.
+MOST_COLUMNS_SHOWN = 8
 
 #: Column of row numbers, added before rows are drawn from a table.
 ROW_NUMBER = "\0row"
@@ -35,6 +41,8 @@ class Roles:
         Columns to leave out, or patterns.
     text : tuple of str
         Columns to treat as text, not as categories.
+    categories : tuple of str
+        Columns to treat as categories, even if they hold numbers.
     id : str, optional
         Column with row names.
     trusted : str, optional
@@ -47,6 +55,7 @@ class Roles:
     features: tuple[str, ...] = ()
     drop: tuple[str, ...] = ()
     text: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
     id: str | None = None
     trusted: str | None = None
     annotator: str | None = None
@@ -62,7 +71,49 @@ class Roles:
         return self._purposes({self.id: "ids", self.label: "label"})
 
     def _purposes(self, named: Mapping[str | None, str]) -> dict[str, str]:
-        return {name: purpose for name, purpose in named.items() if name and name not in self.text}
+        return {name: purpose for name, purpose in named.items() if name and name not in self.words}
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """Columns that are read as words, even if all of their values are numbers."""
+        return *self.text, *self.categories
+
+
+@dataclass(frozen=True)
+class RowPlaces:
+    """Where the rows of a table are, for errors.
+
+    Attributes
+    ----------
+    source : str
+        Name of the file or table.
+    file : FileRows, optional
+        The file; None for data frames.
+    numbers : array of shape (n,), optional
+        Numbers of the rows in the file, if they were drawn from it.
+    ids : list, optional
+        Row names, if they have any.
+    """
+
+    source: str
+    file: FileRows | None = None
+    numbers: NDArray[np.int64] | None = None
+    ids: list[Any] | None = None
+
+    def named(self, row: int) -> str:
+        """Return the line of a row in a text file, or its number, and its id."""
+        number = row if self.numbers is None else int(self.numbers[row])
+        place = f"row {number}" if self.file is None else self.file.named(number)
+        return place if self.ids is None else f"{place} ({self.ids[row]!r})"
+
+    @contextmanager
+    def located(self, with_source: bool = False) -> Iterator[None]:
+        """Name rows in errors by their places."""
+        try:
+            yield
+        except InputError as error:
+            ending = f" of {self.source}" if with_source else ""
+            raise error.with_rows(lambda row: self.named(row) + ending) from error
 
 
 @dataclass(frozen=True)
@@ -79,15 +130,27 @@ class Rows:
         Row names.
     others : mapping of str to columns
         Columns about the labels (trust, annotators), which are not features.
+    places : RowPlaces, optional
+        Where the rows are in their file, for errors.
     """
 
     features: Any
     labels: NDArray[Any] | None
     ids: list[Any]
     others: Mapping[str, pa.ChunkedArray] = field(default_factory=dict)
+    places: RowPlaces | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    @contextmanager
+    def located(self) -> Iterator[None]:
+        """Name rows in errors by their places in the file."""
+        if self.places is None:
+            yield
+            return
+        with self.places.located(with_source=True):
+            yield
 
 
 def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Collection[str] = ()) -> list[str]:
@@ -104,9 +167,9 @@ def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Coll
         if name in taken:
             raise InputError(f"column {name!r} cannot be both ", taken[name], " and ", Parameter(role), ".")
         taken[name] = Parameter(role)
-    named = (*roles.features, *roles.text)
-    wanted = named if roles.features else columns
-    found = dict.fromkeys(name for pattern in wanted for name in _matching(pattern, columns, "features", source))
+    named = (*roles.features, *roles.words)
+    matched = [_matching(pattern, columns, "features", source) for pattern in named] if roles.features else [columns]
+    found = dict.fromkeys(name for names in matched for name in names)
     chosen = [name for name in found if name not in index or name in named]
     for name in named:
         if name in taken:
@@ -114,6 +177,12 @@ def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Coll
             raise InputError("the ", kind, f" column {name!r} cannot be a feature.")
     for name in roles.text:
         require_column(name, columns, "text", source)
+        if name in roles.categories:
+            raise InputError(
+                f"column {name!r} cannot be both ", Parameter("text"), " and ", Parameter("categories"), "."
+            )
+    for name in roles.categories:
+        require_column(name, columns, "categories", source)
     dropped = dropped_columns(roles, columns, source)
     names = [name for name in chosen if name not in taken and name not in dropped]
     if not names:
@@ -129,7 +198,20 @@ def dropped_columns(roles: Roles, columns: Sequence[str], source: str) -> set[st
 def require_column(name: str, columns: Sequence[str], parameter: str, source: str) -> None:
     """Raise InputError if a column does not exist, and suggest a similar name."""
     if name not in columns:
-        raise InputError(Parameter(parameter), f": {source} has no column {name!r}.{nearest(name, columns)}")
+        raise InputError(Parameter(parameter), f": {source} has no column {name!r}.", *_instead(name, columns))
+
+
+def _instead(name: str, columns: Sequence[str]) -> list[str | Parameter]:
+    """Return the end of an error: a similar name, all columns if they are few, and what may be wrong with them."""
+    shown = [shortened(one) for one in columns if not one.startswith(ROW_NUMBER)]
+    said: list[str | Parameter] = [nearest(name, columns)]
+    if len(shown) == 1:
+        return [*said, f" Its only column is {shown[0]}: is ", Parameter("separator", of_layout=True), " right?"]
+    if len(shown) <= MOST_COLUMNS_SHOWN:
+        said.append(f" It has {', '.join(shown)}.")
+    if shown and all(NUMBER.fullmatch(one.strip("'")) for one in shown):
+        said += [" If the first line is a row, give ", Parameter("header", "False", of_layout=True), "."]
+    return said
 
 
 def _matching(pattern: str, columns: Sequence[str], parameter: str, source: str) -> list[str]:
@@ -146,6 +228,14 @@ def refuse_copies_of_the_label(features: pa.Table, labels: pa.ChunkedArray, labe
     for name in features.column_names:
         if _is_copy(features[name], labels):
             raise ValueError(f"column {name!r} is a copy of the label column {label!r}: drop it.")
+
+
+def refuse_words_among_numbers(features: pa.Table, roles: Roles, source: str, file: FileRows | None = None) -> None:
+    """Raise InputError if most values of a column of words are numbers: a few words must not decide what it holds."""
+    for name in features.column_names:
+        if name not in roles.words and is_words(features[name].type):
+            with RowPlaces(source, file).located(with_source=True):
+                refuse_strange_words(name, features[name], None if file is None else file.decimal)
 
 
 def _is_copy(feature: pa.ChunkedArray, labels: pa.ChunkedArray) -> bool:
@@ -172,14 +262,25 @@ def numbered(table: pa.Table) -> pa.Table:
     return table.append_column(ROW_NUMBER, [np.arange(table.num_rows)])
 
 
-def training_rows(table: pa.Table, roles: Roles, names: Sequence[str], source: str) -> Rows:
+def training_rows(
+    table: pa.Table, roles: Roles, names: Sequence[str], source: str, file: FileRows | None = None
+) -> Rows:
     """Split training rows by role; `names` are the feature columns."""
     others = {name: table[name] for name in (roles.trusted, roles.annotator) if name}
-    labels = label_array(table[roles.label], roles.label, source)
-    return Rows(table.select(list(names)), labels, _ids(table, roles), others)
+    places = _places(table, roles, source, file)
+    with places.located():
+        labels = label_array(table[roles.label], roles.label, source)
+    return Rows(table.select(list(names)), labels, _ids(table, roles), others, places)
 
 
-def rows_to_predict(table: pa.Table, roles: Roles, names: Sequence[str], source: str, train_labels: Any = None) -> Rows:
+def rows_to_predict(
+    table: pa.Table,
+    roles: Roles,
+    names: Sequence[str],
+    source: str,
+    train_labels: Any = None,
+    file: FileRows | None = None,
+) -> Rows:
     """Split test rows by role; labels are optional and are converted to the type of the training labels."""
     columns = table.column_names
     missing = [name for name in names if name not in columns]
@@ -188,12 +289,18 @@ def rows_to_predict(table: pa.Table, roles: Roles, names: Sequence[str], source:
             f"{source} has no column {missing[0]!r}, which the training rows have."
             f"{nearest(missing[0], set(columns) - set(names))}"
         )
-    labels = None
-    if roles.label in columns:
-        labels = label_array(table[roles.label], roles.label, source, like=train_labels, optional=True)
     if roles.id:
         require_column(roles.id, columns, "id", source)
-    return Rows(table.select(list(names)), labels, _ids(table, roles))
+    labels, places = None, _places(table, roles, source, file)
+    if roles.label in columns:
+        with places.located():
+            labels = label_array(table[roles.label], roles.label, source, like=train_labels, optional=True)
+    return Rows(table.select(list(names)), labels, _ids(table, roles), places=places)
+
+
+def _places(table: pa.Table, roles: Roles, source: str, file: FileRows | None) -> RowPlaces:
+    numbers = table[ROW_NUMBER].to_numpy() if ROW_NUMBER in table.column_names else None
+    return RowPlaces(source, file, numbers, _ids(table, roles) if roles.id else None)
 
 
 def _ids(table: pa.Table, roles: Roles) -> list[Any]:

@@ -1,0 +1,86 @@
+"""Warnings about rows that occur more than once: ids, and test rows that are training rows."""
+
+from __future__ import annotations
+
+import warnings
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.core.contents import row_hashes, rows_found
+from flipproof.fitting.choices import is_path
+
+#: Standard deviations above the expected number from which equal rows are no longer a coincidence.
+SURPRISING = 3.0
+
+
+def warn_about_ids(ids: Sequence[Any], column: str, source: str) -> None:
+    """Warn if rows share an id."""
+    (most, count) = Counter(ids).most_common(1)[0] if len(ids) else (None, 1)
+    if count > 1:
+        warnings.warn(
+            f"column {column!r} of {source} is not unique: {count:,} rows have the id {most!r}. Results name rows by "
+            "their ids.",
+            stacklevel=2,
+        )
+
+
+def warn_about_training_rows(
+    X_train: Any, X_test: Any, labels: Sequence[NDArray[Any] | None], paths: Sequence[Any] = ()
+) -> None:
+    """Warn if more test rows are training rows than can be expected.
+
+    If test rows are drawn like training rows, a test row has a copy among the training rows about as often as a
+    training row has one. Tables of a few categories have many copies; a table of measurements has none.
+
+    Parameters
+    ----------
+    X_train, X_test : array of shape (n, k)
+        Features. Only dense arrays of numbers are compared.
+    labels : pair of arrays, or None
+        Training and test labels. If both are known, rows with different labels are different.
+    paths : pair
+        Where training and test rows come from.
+    """
+    if not all(isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "biuf" for X in (X_train, X_test)):
+        return
+    if X_train.shape[1] != X_test.shape[1] or not len(X_test):
+        return
+    hashes = _hashes_of_rows(X_train, X_test, labels)
+    n_copies = len(rows_found(hashes[1], hashes[0]))
+    _, counts = np.unique(hashes[0], return_counts=True)
+    share, n_test = counts[counts > 1].sum() / len(X_train), len(X_test)
+    if n_copies <= n_test * share + SURPRISING * np.sqrt(n_test * share * (1 - share)):
+        return
+    if len(paths) == 2 and _are_same(*paths) and n_copies == n_test:
+        warnings.warn(
+            f"{str(Path(paths[0]))!r} is both the training and the test file. Accuracy on rows that the model was "
+            "fitted to says nothing about new rows.",
+            stacklevel=2,
+        )
+        return
+    counted = "1 is also a training row" if n_copies == 1 else f"{n_copies:,} are also training rows"
+    warnings.warn(
+        f"of {n_test:,} test rows, {counted}, which makes accuracy look better than it is.",
+        stacklevel=2,
+    )
+
+
+def _hashes_of_rows(
+    X_train: NDArray[Any], X_test: NDArray[Any], labels: Sequence[NDArray[Any] | None]
+) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    train, test = row_hashes(X_train), row_hashes(X_test)
+    y_train, y_test = labels
+    if y_train is None or y_test is None:
+        return train, test
+    classes, codes = np.unique(np.concatenate([y_train.astype(str), y_test.astype(str)]), return_inverse=True)
+    keys = row_hashes(np.arange(1, len(classes) + 1, dtype=np.float64)[:, np.newaxis])[codes]
+    return train + keys[: len(train)], test + keys[len(train) :]
+
+
+def _are_same(one: Any, other: Any) -> bool:
+    return is_path(one) and is_path(other) and Path(one).resolve() == Path(other).resolve()
