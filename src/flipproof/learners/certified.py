@@ -36,6 +36,7 @@ from flipproof.learners.clones import (
 from flipproof.learners.prior import Prior, as_given, fit_prior, is_fitted
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
+from flipproof.progress import CountedProgress
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
 
 #: Features are converted to the first type, unless they already have the second.
@@ -233,10 +234,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         A matrix product chooses its order of summation by the number of rows. So the step always gets tiles of the same
         size; the last tile is padded with copies of its last row.
         """
-        tiles = [
-            np.asarray(check_array(self._transformed(tile), dtype=FEATURE_TYPES, estimator=self))[:n_rows]
-            for tile, n_rows in row_tiles(X)
-        ]
+        tiles = []
+        with CountedProgress(
+            X.shape[0] if hasattr(X, "shape") else len(X), "rows transformed", self.verbose
+        ) as progress:
+            for tile, n_rows in row_tiles(X):
+                transformed = check_array(self._transformed(tile), dtype=FEATURE_TYPES, estimator=self)
+                tiles.append(np.asarray(transformed)[:n_rows])
+                progress.advance(n_rows)
         return np.vstack(tiles)
 
     #: How users can avoid the assumption about the steps of a Pipeline: a key of `STEP_REMEDIES`.

@@ -17,6 +17,7 @@ from flipproof.core.votes import EstimatedScores, SparseVotes, VoteSource, one_h
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.certified import TRUSTED_LABELS
 from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, parameter_error, share
+from flipproof.progress import CountedProgress
 
 #: Most values of a column that define its ranks; longer columns are subsampled evenly.
 MOST_LEVELS = 2**12
@@ -188,10 +189,14 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         ranks = _ranks(X, self._levels)
         grown_on, targets = self._examples(X, ranks)
         seeds = np.random.SeedSequence(int(self.random_state)).generate_state(int(self.n_estimators)).tolist()
-        grow = delayed(self._grow)
-        self.estimators_ = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            grow(grown_on, targets, seed) for seed in seeds
-        )
+        with CountedProgress(len(seeds), "trees", self.verbose) as progress:
+
+            def grow(seed: int) -> ExtraTreeRegressor:
+                tree = self._grow(grown_on, targets, seed)
+                progress.advance(1)
+                return tree
+
+            self.estimators_ = Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(grow)(seed) for seed in seeds)
         n_nodes = [tree.tree_.node_count for tree in self.estimators_]
         self._first_node = np.cumsum([0, *n_nodes])
         leaves = self._leaves(ranks)
