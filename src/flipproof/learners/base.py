@@ -51,6 +51,7 @@ from flipproof.learners.prior import (
     features_in,
 )
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
+from flipproof.origins import Origin
 from flipproof.parameters import (
     NONE,
     Constraints,
@@ -551,7 +552,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             adversary=adversary,
             scope=powers.scope,
         )
-        return statement.certificates(parts, like)
+        return statement.certificates(parts, Origin.of(self, X, len(like)), like)
 
     def random_error_bound(
         self, X: Any, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
@@ -811,7 +812,9 @@ class Statement:
     adversary: Adversary | None
     scope: Scope
 
-    def certificates(self, blocks: Sequence[CertifiedBlock], like: Integers | slice = slice(None)) -> Certificates:
+    def certificates(
+        self, blocks: Sequence[CertifiedBlock], origin: Origin, like: Integers | slice = slice(None)
+    ) -> Certificates:
         """Join the certificates of blocks; `like` gives, for each test row, the index of one with the same votes."""
 
         def joined(name: str) -> NDArray[Any]:
@@ -836,4 +839,5 @@ class Statement:
             n_touchable=self.scope.n_touchable,
             unlimited=joined("unlimited") if self.scope.changes != "labels" else None,
             adversary=self.adversary,
+            origin=origin,
         )

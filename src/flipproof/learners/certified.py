@@ -35,6 +35,7 @@ from flipproof.learners.clones import (
 )
 from flipproof.learners.prior import Prior, as_given, fit_prior, is_fitted
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
+from flipproof.origins import joined_names, row_names
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.progress import CountedProgress
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
@@ -368,6 +369,9 @@ class LabelsInMemory(CertifiedClassifier):
         Which training rows have a label.
     is_trusted_ : booleans of shape (n,)
         Which training labels were trusted in the fit: they are trusted in every certificate.
+    row_names_ : array of shape (n,) or None
+        The index of the pandas frame that was fitted, if it is not just row numbers. Reports and explanations call the
+        training rows by these names; nothing else depends on them.
     """
 
     label_codes_: Integers
@@ -376,6 +380,7 @@ class LabelsInMemory(CertifiedClassifier):
     prior: Any
     prior_weight: float
     _prior: Prior | None
+    row_names_: NDArray[Any] | None = None
 
     def _read_training_rows(
         self,
@@ -393,6 +398,7 @@ class LabelsInMemory(CertifiedClassifier):
         """
         self.validate_parameters()
         check_nothing_masked(X, "X")
+        self.row_names_ = row_names(X)
         self.n_reference_, reference_rows = None, None
         self._label_readers, self._trusted = (), self._trusted_part(X, y, reference, reference_labels, trusted)
         if reference is not None:
@@ -576,6 +582,7 @@ class LabelsInMemory(CertifiedClassifier):
         with all_or_nothing(self):
             self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
             all_codes = np.concatenate([self.label_codes_, codes])
+            self.row_names_ = joined_names(self.row_names_, self.n_rows_, row_names(X), len(rows))
             is_trusted = np.concatenate([self.is_trusted_, np.zeros(len(codes), dtype=bool)])
             self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool), is_trusted)
             self._vote_too(rows)
@@ -605,6 +612,7 @@ class LabelsInMemory(CertifiedClassifier):
         kept = np.delete(np.arange(self.n_rows_), gone)
         with all_or_nothing(self):
             self._row_hashes = self._row_hashes[kept]
+            self.row_names_ = (np.arange(self.n_rows_) if self.row_names_ is None else self.row_names_)[kept]
             self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept], self.is_trusted_[kept])
             self._vote_only(kept)
             self._count_shared_again()
