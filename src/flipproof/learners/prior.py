@@ -24,7 +24,6 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.core.rounding import Floats, Integers
@@ -166,7 +165,6 @@ def is_fitted(model: Any) -> bool:
 
 def fit_prior(owner: str, prior: Any, X: Any, labels: NDArray[Any]) -> Any:
     """Fit a clone of the prior to trusted rows and their labels, with the same random numbers in every fit."""
-
     from sklearn.dummy import DummyClassifier  # slow to import, and rarely needed
 
     def fit() -> Any:
@@ -196,6 +194,7 @@ def _answers_row_by_row(model: Any) -> bool:
     """
     from sklearn.dummy import DummyClassifier  # slow to import, and rarely needed
     from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+    from sklearn.pipeline import Pipeline
     from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
     from flipproof.learners.base_learners import ELEMENTWISE_STEPS
