@@ -35,6 +35,7 @@ def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterato
     if training.changes == "labels" or type(k) is not int or k < 1:
         raise UnreadableFileError("k", "Nearest neighbours need changes of rows and a number k of rows that vote.")
     is_hit = file.flags("test.is_hit", (file.document["n_test"],))
+    offsets = _offsets(file, claims.n_classes)
     claims.check_reach(training.n_touchable, training.can_add, found)
     begin = 0
     for number, end in enumerate(file.document["blocks"]):
@@ -46,8 +47,8 @@ def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterato
             if len(np.unique(order)) < len(order) or (len(order) == n and n and not ends[-1]):
                 raise UnreadableFileError("near", "A training row is listed twice, or the last pile does not end.")
             winner = int(claims.prediction[row])
-            attack = _OnNeighbors(training, order, ends, bool(is_hit[row]), k, winner, n)
-            scores = np.bincount(training.label[order[: attack.n_voting]], minlength=claims.n_classes)
+            attack = _OnNeighbors(training, order, ends, bool(is_hit[row]), k, winner, n, offsets[row])
+            scores = offsets[row] + np.bincount(training.label[order[: attack.n_voting]], minlength=claims.n_classes)
             claims.check_scores(np.array([row]), scores[None, :], found)
             if training.group is not None:  # a lower bound: as many changes as the largest sources have rows
                 attack.per_change = training.most_in_groups
@@ -61,7 +62,18 @@ def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterato
 class _OnNeighbors:
     """Changes of rows, one test row: try every pile as the one at the cut."""
 
-    def __init__(self, training: Training, order: Integers, ends: Flags, is_hit: bool, k: int, winner: int, n: int):
+    def __init__(
+        self,
+        training: Training,
+        order: Integers,
+        ends: Flags,
+        is_hit: bool,
+        k: int,
+        winner: int,
+        n: int,
+        offset: Integers,
+    ):
+        self._offset = offset
         self._labels, self._free = training.label[order], training.changeable[order]
         self._changes, self._k, self._n, self._winner = training.changes, k, n, winner
         upto = np.flatnonzero(ends) + 1  # N(<=t)
@@ -75,8 +87,9 @@ class _OnNeighbors:
         self.per_change: Callable[[int], int] = int
 
     def wins(self, rival: int, n_changes: int | None) -> bool | None:
-        """Tell whether the rival wins; more than 2 k + n changes are as good as any number."""
-        r = self._n + 2 * self._k if n_changes is None else self.per_change(n_changes)
+        """Tell whether the rival wins; beyond some number, more changes are as good as any."""
+        enough = self._n + 2 * self._k + int(np.ptp(self._offset))
+        r = enough if n_changes is None else self.per_change(n_changes)
         added = 0 if self._changes == "removals" else r
         most = 0 if self._changes == "insertions" else r
         is_winner, is_rival = self._labels == self._winner, self._labels == rival
@@ -90,10 +103,19 @@ class _OnNeighbors:
         rivals_lost = np.maximum(forced - winners_first - bystanders, 0)
         more = np.minimum(allowed - forced, free_winners[self._upto] - winners_first)
         margin = (_summed(is_winner) - _summed(is_rival))[self._upto]
+        margin = margin + self._offset[self._winner] - self._offset[rival]
         left = margin - winners_first - np.maximum(more, 0) + rivals_lost - added + (self._winner < rival)
         if (possible & (left <= 0)).any():
             return True
         return None if len(self._labels) < self._n and r > self._decided and self._changes != "insertions" else False
+
+
+def _offsets(file: ProofFile, n_classes: int) -> Integers:
+    """Return the offsets of all test rows; 0 if there are none."""
+    m = file.document["n_test"]
+    if "test.offset" not in file.tensors:
+        return np.zeros((m, n_classes), dtype=np.int64)
+    return np.asarray(file.tensor("test.offset", "i", (m, n_classes)), dtype=np.int64)
 
 
 def _summed(counted: NDArray[np.generic]) -> Integers:
@@ -108,6 +130,7 @@ def check_partitions(file: ProofFile, claims: Claims, found: Findings) -> Iterat
         raise UnreadableFileError("partitions", "The number of partitions must be an integer of at least 1.")
     training = Training.of(file)
     part_of = file.codes("train.partition", (document["n_rows"],), n_parts)
+    offsets = _offsets(file, n_classes)
     votes = file.tensor("votes.partition", "i", (document["n_test"], n_parts))
     touchable = np.isin(np.arange(n_parts), part_of[training.changeable])
     claims.check_reach(training.n_touchable, training.can_add, found)
@@ -115,7 +138,7 @@ def check_partitions(file: ProofFile, claims: Claims, found: Findings) -> Iterat
         own = np.asarray(votes[row], dtype=np.int64)
         if own.min() < 0 or own.max() > n_classes:
             raise UnreadableFileError("tensor-values", "A partition votes for a class that does not exist.")
-        scores = np.bincount(own, minlength=n_classes + 1)[:n_classes]
+        scores = offsets[row] + np.bincount(own, minlength=n_classes + 1)[:n_classes]
         lead = claims.check_scores(np.array([row]), scores[None, :], found)[0]
         attack = _OnPartitions(own, touchable, lead, int(claims.prediction[row]), training, part_of)
         claims.check_radius(int(row), attack, found)

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\b
 Examples:
-  flipproof certify --train a.csv --test b.csv --label y --proof proof.flipproof
-  flipproof verify proof.flipproof
+  flipproof certify --train a.csv --test b.csv --label y --proof p.flipproof
+  flipproof verify p.flipproof
 """
 
 

@@ -285,7 +285,7 @@ def _document(certificates: Certificates, learner: Any, files: dict[str, str]) -
         "classes": certificates.classes.tolist(),
         "assumptions": [one.to_dict() for one in certificates.assumptions],
         "has_adversary": certificates.adversary is not None,
-        "digests": {"files": files, "model": None},
+        "digests": {"files": files},
     }
 
 
@@ -344,7 +344,7 @@ class _PerRow:
 def _votes(tensors: _Tensors, certificates: Certificates, learner: Any, powers: Powers, X: Any) -> dict[str, Any]:
     """Write integer votes and offsets, block by block."""
     _training(tensors, learner, powers)
-    Z, n_classes = learner.test_features(X), len(learner.classes_)
+    Z, n_classes = learner.test_rows(X), len(learner.classes_)
     found, form = _PerRow(), "dense"
     ends: list[int] = []
     size = max(1, min(VOTES_AT_A_TIME // max(learner.n_rows_, 1), 4096))
@@ -410,8 +410,8 @@ def _neighbors(
 ) -> dict[str, Any]:
     """Write the nearest rows in order, as many as the radii need."""
     _training(tensors, learner, powers)
-    Z, k, n = learner.test_features(X), learner.n_neighbors_, learner.n_rows_
-    hits, unlimited = [], np.asarray(certificates.unlimited)
+    Z, k, n = learner.test_rows(X), learner.n_neighbors_, learner.n_rows_
+    found, unlimited = _PerRow(), np.asarray(certificates.unlimited)
     ends: list[int] = []
     size = max(1, VOTES_AT_A_TIME // max(n, 1))
     for start in range(0, len(Z), size):
@@ -423,9 +423,13 @@ def _neighbors(
         depth = _depth_needed(nearest.ends_pile, np.minimum(k + changes, n))
         tensors.add(f"near.row.{len(ends)}", rows[:, :depth], np.int32)
         tensors.add(f"near.ends_pile.{len(ends)}", nearest.ends_pile[:, :depth], np.bool_)
-        hits.append(nearest.is_hit)
+        found.add(is_hit=nearest.is_hit)
+        if nearest.offsets is not None:
+            found.add(offset=nearest.offsets)
         ends.append(start + len(rows))
-    tensors.add("test.is_hit", np.concatenate(hits), np.bool_)
+    tensors.add("test.is_hit", found.joined("is_hit"), np.bool_)
+    if "offset" in found.parts:
+        tensors.add("test.offset", found.joined("offset"), np.int64)
     return {"rule": "neighbors", "k": k, "blocks": ends}
 
 
@@ -449,7 +453,9 @@ def _partitions(
     _training(tensors, learner, powers)
     votes = learner.partition_votes(learner.test_features(X)).astype(np.int16)
     counts = np.stack([(votes == code).sum(axis=1) for code in range(len(learner.classes_))], axis=1)
-    _refuse_other_predictions(certificates, 0, np.argmax(counts, axis=1))
+    offsets = learner.prior_votes(X, len(votes))
+    _refuse_other_predictions(certificates, 0, np.argmax(counts + offsets, axis=1))
+    tensors.add("test.offset", offsets, np.int64)
     tensors.add("train.partition", learner.partition_, np.int32)
     tensors.add("votes.partition", votes, np.int16)
     return {"rule": "partitions", "n_partitions": votes.shape[1], "blocks": [len(votes)]}
