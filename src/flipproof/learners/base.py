@@ -19,6 +19,7 @@ from flipproof.core.engine import (
     certify_groups_exactly,
     certify_rows,
     certify_sources,
+    certify_windows,
     check_blocks,
     estimated_winners,
     grid_offsets,
@@ -165,6 +166,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     array([1])
     """
 
+    covers_windows = True
+
     #: Whether `fit_without_labels` gets a copy of the rows. Needed by learners that keep the rows: later changes to the
     #: original array must not change any vote.
     _gets_a_copy = True
@@ -209,6 +212,13 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def hold(self, placed: Any) -> Any:
         """Return what `label_free_votes` needs to let the placed rows vote: an index, or the lines themselves."""
         return placed
+
+    def hold_more(self, held: Any, placed: Any, n_before: int) -> Any:
+        """Return what `hold` returns for placed rows, given what it returned for the first `n_before` of them.
+
+        For `partial_fit`. By default this calls :meth:`hold`; override it if that takes long.
+        """
+        return self.hold(placed)
 
     def label_free_votes(self, Z: Floats, held: Any) -> VoteSource:
         """Return the votes of training rows on a block of test rows, given as `test_features` returned them.
@@ -285,6 +295,10 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def _fit_with_labels(self, codes: Integers) -> None:
         """Compute what needs the labels. If a vote depends on it, `learner_assumptions` must say so."""
 
+    def _fit_with_more_labels(self, codes: Integers, n_before: int) -> None:
+        """Compute what needs the labels again after all but the first `n_before` have joined."""
+        self._fit_with_labels(codes)
+
     def rule_depends_on_noise(self) -> bool:
         """Tell whether the deployed rule depends on the noise (M5)."""
         return False
@@ -352,13 +366,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return self
 
     def _vote_too(self, rows: Floats) -> None:
-        self._place_again(np.concatenate([self._placed, self.place(rows)]))
+        n_before = len(self._placed)
+        self._placed = np.concatenate([self._placed, self.place(rows)])
+        self._held = self.hold_more(self._held, self._placed, n_before)
+        self._fit_with_more_labels(self.label_codes_, n_before)
 
     def _vote_only(self, kept: Integers) -> None:
-        self._place_again(self._placed[kept])
-
-    def _place_again(self, placed: NDArray[Any]) -> None:
-        self._placed, self._held = placed, self.hold(placed)
+        self._placed = self._placed[kept]
+        self._held = self.hold(self._placed)
         self._fit_with_labels(self.label_codes_)
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -432,6 +447,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         powers = self.powers(adversary)
         if powers.changes != "labels":
             self._check_row_changes(method, powers)
+        if powers.window_ends is not None and method != "exact":
+            raise ValueError(f"The method {method!r} does not cover Adversary(window=...): use method='exact'.")
         n_jobs = effective_n_jobs(self.n_jobs)
         n_alike = np.bincount(like, minlength=len(Z))
         with RowProgress(len(like), self.verbose) as progress:
@@ -524,6 +541,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             votes = class_scores(source, self.label_codes_, n_classes)
             scores = votes + self.offsets_on(source, votes.sum(axis=1))
             by_group = group_votes(source, self.label_codes_, n_classes, powers.groups, powers.changeable)
+            if powers.window_ends is not None:
+                found = certify_windows(by_group, powers.changeable_window_ends, scores, powers.scope)
+                return CertifiedBlock(found, source.exponent)
             return CertifiedBlock(certify_groups_exactly(by_group, scores, powers.scope), source.exponent)
         free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
         offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
@@ -572,7 +592,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if powers is not None and not powers.changeable.all():
             n_classes *= 2  # votes that cannot be changed are counted separately
         if powers is not None and powers.groups is not None:
-            held += 8 * min(self.n_rows_, powers.scope.n_touchable * len(self.classes_))
+            n_groups = powers.scope.n_touchable if powers.window_ends is None else len(powers.window_ends)
+            held += 8 * min(self.n_rows_, n_groups * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
