@@ -207,7 +207,7 @@ def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | 
         raise InputError(Parameter("label"), f": it must name the label column. Got {label!r} instead.")
     from flipproof.tables.roles import Roles
 
-    several = {name: others.get(name, ()) for name in ("features", "drop", "text", "categories")}
+    several = {name: others.get(name, ()) for name in ("features", "drop", "text", "categories", "show")}
     listed = {name: (given,) if isinstance(given, str) else tuple(given) for name, given in several.items()}
     return Roles(label, **{**others, **listed})
 

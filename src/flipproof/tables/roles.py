@@ -49,6 +49,8 @@ class Roles:
         Column that is true for labels that cannot be changed.
     annotator : str, optional
         Column with the annotator of each row.
+    show : tuple of str
+        Columns whose contents a report shows, or patterns; features or not.
     """
 
     label: str
@@ -59,6 +61,7 @@ class Roles:
     id: str | None = None
     trusted: str | None = None
     annotator: str | None = None
+    show: tuple[str, ...] = ()
 
     @property
     def purposes(self) -> dict[str, str]:
@@ -132,6 +135,8 @@ class Rows:
         Columns about the labels (trust, annotators), which are not features.
     places : RowPlaces, optional
         Where the rows are in their file, for errors.
+    shown : pyarrow.Table, optional
+        Columns whose contents a report shows; None if there are none.
     """
 
     features: Any
@@ -139,6 +144,7 @@ class Rows:
     ids: list[Any]
     others: Mapping[str, pa.ChunkedArray] = field(default_factory=dict)
     places: RowPlaces | None = None
+    shown: pa.Table | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -215,12 +221,27 @@ def _instead(name: str, columns: Sequence[str]) -> list[str | Parameter]:
 
 
 def _matching(pattern: str, columns: Sequence[str], parameter: str, source: str) -> list[str]:
-    if pattern in columns:
-        return [pattern]
-    found = fnmatch.filter(columns, pattern) if any(sign in pattern for sign in WILDCARDS) else []
+    found = _found(pattern, columns)
     if not found:
         require_column(pattern, columns, parameter, source)
     return found
+
+
+def _found(pattern: str, columns: Sequence[str]) -> list[str]:
+    """Return the columns that a name or a pattern stands for."""
+    if pattern in columns:
+        return [pattern]
+    return fnmatch.filter(columns, pattern) if any(sign in pattern for sign in WILDCARDS) else []
+
+
+def shown_columns(roles: Roles, columns: Sequence[str], source: str) -> list[str]:
+    """Return the columns whose contents a report shows; raise for columns that do not exist."""
+    known = [name for name in columns if name != ROW_NUMBER]
+    return [name for pattern in roles.show for name in _matching(pattern, known, "show", source)]
+
+
+def _shown(table: pa.Table, names: Sequence[str]) -> pa.Table | None:
+    return table.select([name for name in dict.fromkeys(names) if name != ROW_NUMBER]) if names else None
 
 
 def refuse_copies_of_the_label(features: pa.Table, labels: pa.ChunkedArray, label: str) -> None:
@@ -270,7 +291,8 @@ def training_rows(
     places = _places(table, roles, source, file)
     with places.located():
         labels = label_array(table[roles.label], roles.label, source)
-    return Rows(table.select(list(names)), labels, _ids(table, roles), others, places)
+    shown = _shown(table, shown_columns(roles, table.column_names, source))
+    return Rows(table.select(list(names)), labels, _ids(table, roles), others, places, shown)
 
 
 def rows_to_predict(
@@ -295,7 +317,8 @@ def rows_to_predict(
     if roles.label in columns:
         with places.located():
             labels = label_array(table[roles.label], roles.label, source, like=train_labels, optional=True)
-    return Rows(table.select(list(names)), labels, _ids(table, roles), places=places)
+    shown = [name for pattern in roles.show for name in _found(pattern, columns)]
+    return Rows(table.select(list(names)), labels, _ids(table, roles), places=places, shown=_shown(table, shown))
 
 
 def _places(table: pa.Table, roles: Roles, source: str, file: FileRows | None) -> RowPlaces:
