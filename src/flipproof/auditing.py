@@ -413,7 +413,7 @@ def audit(
     client : distributed.Client, or function that returns one, optional
         Dask cluster that reads the rows of Parquet files.
     verbose : int, default=0
-        Whether to show the progress of each pass over rows in blocks on stderr.
+        Whether to show the progress of fits and certificates on stderr, with the time left.
     progress : callable, optional
         Called with the name of each step before it begins.
 
@@ -454,6 +454,7 @@ def audit(
         adversary=adversary,
         allowed=allowed,
         changes=changes,
+        verbose=verbose,
         clip=clip,
         reference=reference,
         holdout=holdout,
@@ -479,7 +480,7 @@ def audit(
     in_blocks = comes_in_blocks(train, client is not None)
     if in_blocks and error_rate:
         raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
-    fitted = fit_in_blocks(data, model, step, client, verbose) if in_blocks else fit(data, model, step)
+    fitted = fit_in_blocks(data, model, step, client) if in_blocks else fit(data, model, step)
     certificates = _certified(fitted, chosen, step)
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)

@@ -19,7 +19,7 @@ BETWEEN_UPDATES = 0.2
 BAR_WIDTH = 20
 
 #: Seconds of work in a piece of test rows, so that the line moves, and Ctrl-C works.
-PIECE_SECONDS = 0.5
+PIECE_SECONDS = 1.0
 #: Test rows in the first piece, whose duration is unknown.
 FIRST_ROWS = 16
 
@@ -37,12 +37,6 @@ class ProgressLine:
     def seconds(self) -> float:
         """Seconds since the start."""
         return time.monotonic() - self._began
-
-    def announce(self, text: str) -> None:
-        """Say what is about to happen."""
-        if self.verbose:
-            sys.stderr.write(f"{text}\n")
-            sys.stderr.flush()
 
     def show(self, done: int, says: str, is_last: bool = False) -> None:
         """Show how many of the total are done, followed by the text `says`; updates that come too soon are skipped."""
@@ -118,6 +112,13 @@ def shown_by(display: Display) -> Iterator[None]:
         _display.reset(token)
 
 
+def announce(text: str, verbose: int) -> None:
+    """Say on stderr what is about to happen, unless a program shows progress itself."""
+    if verbose and _display.get() is None:
+        sys.stderr.write(f"{text}\n")
+        sys.stderr.flush()
+
+
 class CountedProgress:
     """Progress of counted work, such as fits or test rows, on one line of stderr with an ETA.
 
@@ -144,16 +145,15 @@ class CountedProgress:
 
     def announce(self, text: str) -> None:
         """Say what is about to happen."""
-        if self._display is None:
-            self._line.announce(text)
+        announce(text, self.verbose)
 
     def advance(self, n: int) -> None:
         """Count `n` more as done; may be called by any thread."""
+        if not self.verbose:
+            return
         with self._lock:
-            self._done += n
+            self._done = min(self._done + n, self.total)  # work that has to be repeated is counted once
             count = Count(self._done, self.total, self.noun, self._line.seconds)
-            if not self.verbose:
-                return
             if self._display is not None:
                 self._display(count)
             else:
@@ -171,7 +171,7 @@ class CountedProgress:
 
 
 class RowProgress(CountedProgress):
-    """Progress by rows. If it is shown, the work is cut into pieces that take about half a second each."""
+    """Progress by rows. If it is shown, the work is cut into pieces that take about a second each."""
 
     def __init__(self, total: int, verbose: int, noun: str = "test rows") -> None:
         super().__init__(total, noun, verbose)

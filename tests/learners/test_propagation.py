@@ -17,6 +17,7 @@ from threadpoolctl import threadpool_limits
 from flipproof import Adversary, Assumption, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.learners import propagation
 from flipproof.learners.propagation import CertifiedPropagationClassifier, Graph
+from flipproof.progress import CountedProgress
 
 METHODS = ("exact", "tight", "kl")
 PLACEHOLDERS = (0, -1, 7)
@@ -240,7 +241,7 @@ def test_no_order_of_summation_can_round_a_sum(alpha, shape):
 
 def test_many_copies_of_a_row_are_joined_to_each_other_but_not_to_themselves():
     X = np.array([[0.0]] * 6 + [[1.0]] * 2 + [[5.0], [6.0]])
-    found = propagation._nearest_others(propagation.exact_search(X), X, 2)
+    found = propagation._nearest_others(propagation.exact_search(X), X, 2, CountedProgress(len(X), "rows", 0))
     assert not np.any(found == np.arange(10)[:, None])
     np.testing.assert_array_equal(found[:6], [[1, 2], [0, 2], [0, 1], [0, 1], [0, 1], [0, 1]])
     np.testing.assert_array_equal(found[6:], [[0, 7], [0, 6], [6, 9], [6, 8]])

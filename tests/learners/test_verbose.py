@@ -3,7 +3,10 @@
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.cluster import MiniBatchKMeans
 from sklearn.datasets import load_digits
+from sklearn.naive_bayes import GaussianNB
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from flipproof import (
@@ -26,7 +29,6 @@ LABEL_LINEAR = [
     CertifiedForestClassifier(5),
     CertifiedPropagationClassifier(5),
 ]
-EVERY_LEARNER = [*LABEL_LINEAR, CertifiedPartitionClassifier(DecisionTreeClassifier(), 5)]
 ARRAYS = ("prediction", "radius", "rival", "margin", "log_failure", "witness")
 
 
@@ -55,6 +57,45 @@ def test_results_do_not_depend_on_progress(learner, n_jobs, digits, capfd):
     said = capfd.readouterr()
     assert said.err.count("80 of 80 test rows") == 2
     assert said.out == ""
+
+
+@pytest.mark.parametrize(
+    ("learner", "wanted"),
+    [
+        (CertifiedRidgeClassifier(), "450 of 450 visits to training rows"),
+        (CertifiedKernelClassifier(n_components=20), "600 of 600 visits to training rows"),
+        (CertifiedKernelClassifier(), "150 of 150 landmarks compared"),
+        (CertifiedForestClassifier(5, n_jobs=2), "5 of 5 trees"),
+        (CertifiedPropagationClassifier(5), "150 of 150 labels spread"),
+        (CertifiedPartitionClassifier(DecisionTreeClassifier(), 5), "5 of 5 base learners fitted"),
+        (CertifiedRidgeClassifier(features=StandardScaler()), "450 of 450 visits to training rows"),
+        (CertifiedClusterClassifier(MiniBatchKMeans(3, n_init=1)), ""),
+    ],
+    ids=repr,
+)
+def test_fits_show_progress(learner, wanted, digits, capfd):
+    X, y, _ = digits
+    clone(learner).set_params(verbose=1).fit(X, y)
+    assert wanted in capfd.readouterr().err
+    clone(learner).fit(X, y)
+    assert capfd.readouterr().err == ""
+
+
+def test_a_features_step_shows_progress(digits, capfd):
+    X, y, Z = digits
+    model = CertifiedRidgeClassifier(features=StandardScaler(), verbose=1).fit(X, y)
+    model.certify(Z)
+    assert "80 of 80 rows transformed" in capfd.readouterr().err
+
+
+@pytest.mark.parametrize("estimator", [DecisionTreeClassifier(), GaussianNB()], ids=repr)
+def test_partitions_predict_the_same_in_pieces(estimator, digits, capfd):
+    X, y, Z = digits
+    silent = CertifiedPartitionClassifier(estimator, 4).fit(X, y)
+    shown = CertifiedPartitionClassifier(estimator, 4, verbose=1).fit(X, y)
+    np.testing.assert_array_equal(shown.certify(Z).radius, silent.certify(Z).radius)
+    np.testing.assert_array_equal(shown.decision_function(Z), silent.decision_function(Z))
+    assert "80 of 80 test rows" in capfd.readouterr().err
 
 
 class WithoutVerbose(LabelLinearClassifier):

@@ -104,7 +104,7 @@ def attack(
     data.check_test_rows()
     check_file(out, TABLE_ENDINGS, data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
-        fitted = fit(*as_choices(**data.arguments(), **model.arguments()), step)
+        fitted = fit(*as_choices(**data.arguments(), **model.arguments(), verbose=int(not quiet)), step)
         chosen = rows_named(rows, fitted.test.ids) if rows else None
         if is_about_rows:
             step("Attacking by rows")

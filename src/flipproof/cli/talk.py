@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import textwrap
+import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -12,10 +13,13 @@ from typing import TYPE_CHECKING, Any
 
 from rich import box
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Task, TextColumn
 from rich.table import Table
+from rich.text import Text
 
+from flipproof import progress as counting
 from flipproof.cli import EXIT_BROKEN_PIPE
+from flipproof.progress import Count, Display, shown_by
 
 if TYPE_CHECKING:
     from flipproof.report.text import TextTable
@@ -68,27 +72,63 @@ def print_paragraph(console: Console, text: str, indent: str = "  ", style: str 
 
 @contextmanager
 def progress(total: int, quiet: bool = False) -> Iterator[Step]:
-    """Yield a function that announces the next of `total` steps in a progress bar; silent if stderr is no terminal."""
-    if quiet or not sys.stderr.isatty():
+    """Yield a function that announces the next of `total` steps, and show counts within a step with the time left.
+
+    On a terminal, this is a bar that disappears at the end; elsewhere, a line every ten seconds.
+    """
+    if quiet:
         yield lambda text: None
         return
-    columns = (
-        SpinnerColumn(),
-        TextColumn("{task.description}", markup=False),
-        BarColumn(bar_width=20),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-    )
+    with _bar(total) if sys.stderr.isatty() else _lines() as (step, show), shown_by(show):
+        yield step
+
+
+@contextmanager
+def _bar(total: int) -> Iterator[tuple[Step, Display]]:
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), BarColumn(bar_width=12), _Said())
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("", total=total)
-        announced = -1
+        announced = 0
 
         def step(text: str) -> None:
             nonlocal announced
             announced += 1
-            bar.update(task, description=text, completed=announced)
+            for before in bar.task_ids:
+                bar.remove_task(before)
+            bar.add_task(f"{announced}/{total} {text}", total=None, said="")
 
-        yield step
+        def show(count: Count) -> None:
+            if bar.task_ids:
+                said = f"{count.done}/{count.total} {count.remaining}"
+                # a bar of one step may count several things, one after the other
+                bar.update(bar.task_ids[-1], completed=count.done, total=count.total, said=said)
+
+        yield step, show
+
+
+class _Said(ProgressColumn):
+    """How much of a step is done; the time since its beginning if that is unknown."""
+
+    def render(self, task: Task) -> Text:
+        """Return the text of a step."""
+        return Text(task.fields["said"] or f"{task.elapsed or 0:.0f} s")
+
+
+@contextmanager
+def _lines() -> Iterator[tuple[Step, Display]]:
+    current, last = "", time.monotonic()
+
+    def say_rarely(text: str) -> None:
+        nonlocal last
+        if time.monotonic() - last >= counting.BETWEEN_LINES:
+            last = time.monotonic()
+            say(f"flipproof: {text}")
+
+    def step(text: str) -> None:
+        nonlocal current
+        current = text
+        say_rarely(text)
+
+    yield step, lambda count: say_rarely(f"{current}: {count.done} of {count.total} {count.noun}, {count.remaining}")
 
 
 def say(text: str) -> None:

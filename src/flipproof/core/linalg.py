@@ -149,6 +149,10 @@ class Rotation:
         out *= power_of_two(-self.exponent)
 
 
+#: Called with the number of rows of each chunk that was visited.
+Visited = Callable[[int], None]
+
+
 def chunks(n: int) -> Iterator[slice]:
     """Yield runs of rows over which sums are exact."""
     for start in range(0, n, CHUNK_ROWS):
@@ -357,10 +361,10 @@ class Whitening:
         """Return u(z) for each row: bitwise identical for any split into blocks."""
         return self.rotation.apply(self.grid.integers(Z))
 
-    def basis(self, X: Floats) -> NDArray[np.float32]:
+    def basis(self, X: Floats, visited: Visited | None = None) -> NDArray[np.float32]:
         """Return training rows of U, on a grid per column; if centred, followed by a column that represents 1.
 
-        Integers of shape (rows, rank) or (rows, rank + 1), exact in float32.
+        Integers of shape (rows, rank) or (rows, rank + 1), exact in float32. `visited` as in :func:`whiten`.
         """
         basis = np.empty((len(X), len(self.basis_exponent)), dtype=np.float32)
         basis[:, self.rank :] = 2.0 ** (HALF_BITS - 1)
@@ -368,6 +372,8 @@ class Whitening:
             for rows in chunks(len(X)):
                 coordinates = self.coordinates(X[rows])
                 basis[rows, : self.rank] = to_grid(coordinates, self.basis_exponent[: self.rank], HALF_BITS)
+                if visited is not None:
+                    visited(len(coordinates))
         return basis
 
     @property
@@ -412,19 +418,31 @@ class Whitening:
             return float(scale(regularization, -2 * self.grid.coarsest))
 
 
-def whiten(X: Floats, center: bool) -> tuple[Whitening, NDArray[np.float32]]:
+#: Passes over rows in memory of which `whiten` reports every chunk.
+LONG_PASSES = 3
+
+
+def whiten(X: Floats, center: bool, visited: Visited | None = None) -> tuple[Whitening, NDArray[np.float32]]:
     """Decompose training features that are in memory; `center` subtracts their mean (an unpenalised intercept).
 
-    Returns the map to whitened coordinates and its basis, the coordinates of the training rows.
+    Returns the map to whitened coordinates and its basis, the coordinates of the training rows. `visited` is called
+    after each chunk of the passes that take long, `LONG_PASSES` in all.
     """
-    whitening = whiten_in_passes(in_memory(X), center)
-    basis = whitening.basis(X)
+    whitening = whiten_in_passes(in_memory(X), center, products=in_memory(X, visited))
+    basis = whitening.basis(X, visited)
     return whitening.with_leverage(whitening.leverage(basis)), basis
 
 
-def in_memory(X: Floats) -> Total:
-    """Return a `Total` over rows that are in memory."""
-    return lambda summary: reduce(operator.add, (summary(X[rows]) for rows in chunks(len(X))))
+def in_memory(X: Floats, visited: Visited | None = None) -> Total:
+    """Return a `Total` over rows that are in memory; `visited` as in :func:`whiten`."""
+
+    def summaries(summary: Callable[[Floats], Any]) -> Iterator[Any]:
+        for rows in chunks(len(X)):
+            yield summary(X[rows])
+            if visited is not None:
+                visited(len(X[rows]))
+
+    return lambda summary: reduce(operator.add, summaries(summary))
 
 
 def column_grid(total: Total, center: bool, ranges: ColumnRanges | None = None) -> tuple[ColumnGrid, ColumnMoments]:
@@ -437,9 +455,15 @@ def column_grid(total: Total, center: bool, ranges: ColumnRanges | None = None) 
     return ColumnGrid(midpoint, exponent, mean, moments.spread, used), moments
 
 
-def whiten_in_passes(total: Total, center: bool, ranges: ColumnRanges | None = None) -> Whitening:
-    """Decompose training features in passes over them; the leverage is computed later, together with the basis."""
+def whiten_in_passes(
+    total: Total, center: bool, ranges: ColumnRanges | None = None, products: Total | None = None
+) -> Whitening:
+    """Decompose training features in passes over them; the leverage is computed later, together with the basis.
+
+    `products` does the passes with matrix products, if it is given.
+    """
     grid, moments = column_grid(total, center, ranges)
+    total = total if products is None else products
     n, k = moments.n_rows, len(grid.exponent)
     if k <= n:
         eigenvalues, matrix = _eigen_primal(total(partial(GramSums.of, grid=grid)), grid, n)

@@ -92,6 +92,8 @@ class ModelChoice:
         Allowed label changes: pairs (old, new), or strings "OLD:NEW".
     changes : {"labels", "rows", "insertions", "removals"}
         What may be changed. "labels": what `adversary` may change.
+    verbose : int
+        Whether the learner shows its progress on stderr.
     """
 
     learner: Any = "ridge"
@@ -102,6 +104,7 @@ class ModelChoice:
     adversary: Adversary | None = None
     allowed: Sequence[Any] = ()
     changes: str = "labels"
+    verbose: int = 0
 
     @property
     def changes_rows(self) -> bool:
@@ -127,6 +130,7 @@ def as_choices(
     adversary: Adversary | None = None,
     allowed: Sequence[Any] = (),
     changes: str = "labels",
+    verbose: int = 0,
     clip: Any = None,
     reference: Any = None,
     holdout: float | None = None,
@@ -145,7 +149,7 @@ def as_choices(
         if "clip" in given:
             raise InputError("give ", Parameter("clip"), " only once: it is also set in ", Parameter("parameters"), ".")
         given["clip"] = clip
-    choice = ModelChoice(learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes)
+    choice = ModelChoice(learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes, verbose)
     _check_changes(data, choice)
     return data, choice
 
@@ -302,7 +306,7 @@ def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: 
         kind = _learner_class(choice.learner, in_blocks)
         known = list(inspect.signature(kind.__init__).parameters)[1:]
         _check_parameters(choice, known)
-        return kind(**given, **choice.parameters)
+        return kind(**given, **choice.parameters, verbose=choice.verbose)
     if not hasattr(choice.learner, "get_params"):
         raise InputError(
             Parameter("learner"),
@@ -318,7 +322,10 @@ def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: 
 
     model = clone(choice.learner)
     learner = learner_inside(model)
-    _check_parameters(choice, list(learner.get_params(deep=False)))
+    known = list(learner.get_params(deep=False))
+    _check_parameters(choice, known)
+    if choice.verbose and "verbose" in known:  # not in custom learners with their own parameters
+        given["verbose"] = choice.verbose
     learner.set_params(**given, **choice.parameters)
     return model
 
@@ -363,13 +370,14 @@ def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
 def learner_inside(model: Any) -> Any:
     """Return the flipproof learner: the model itself, or the last step of a Pipeline."""
     from flipproof.learners.certified import CertifiedClassifier
-    from flipproof.learners.pipeline import learner_in
+    from flipproof.learners.pipeline import learner_in, remedy_for
 
     learner = learner_in(model)
     if not isinstance(learner, CertifiedClassifier):
         raise InputError(
             Parameter("learner"),
-            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead.",
+            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead"
+            f"{remedy_for(learner)}.",
         )
     return learner
 

@@ -62,7 +62,7 @@ def training_files(train: Path, test: Any) -> tuple[Path, ...]:
     return files
 
 
-def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any = None, verbose: int = 0) -> Fitted:
+def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any = None) -> Fitted:
     """Fit the learner to training rows in blocks; columns are encoded from a sample of them, without labels.
 
     Parameters
@@ -73,8 +73,6 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
         Called with the name of each step before it begins.
     client : distributed.Client, or function that returns one, optional
         Dask cluster that reads the rows. A function is called after all checks that need no cluster.
-    verbose : int
-        Whether to show the progress of each pass over the rows on stderr.
     """
     if data.holdout is not None or data.test is None:
         raise InputError(
@@ -85,9 +83,9 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
             " requires a single table.",
         )
     if is_path(data.train):
-        return _fit_to_files(data, choice, step, client, verbose)
+        return _fit_to_files(data, choice, step, client)
     test = array_test_rows(data.test)
-    model = make_learner(choice, list(choice.classes) or None, in_blocks=True).set_params(verbose=verbose)
+    model = make_learner(choice, list(choice.classes) or None, in_blocks=True)
     reference = read_reference(data)
     if reference is not None:
         check_takes_reference(choice, model)
@@ -107,7 +105,7 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     )
 
 
-def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any, verbose: int) -> Fitted:
+def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any) -> Fitted:
     import pyarrow as pa
 
     from flipproof.streaming import RowBlocks
@@ -133,7 +131,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     no_labels = as_labels(roles.label, pa.chunked_array([], typed), repr(footers[0].path))
     test = read_test_rows(data, roles, names, footers[0].schema, no_labels)
     shown_columns(roles, [] if test.shown is None else test.shown.column_names, "the test table")  # raises if missing
-    model = make_learner(choice, class_set(choice, no_labels), in_blocks=True).set_params(verbose=verbose)
+    model = make_learner(choice, class_set(choice, no_labels), in_blocks=True)
     if reference is None:
         _check_landmarks(model, n_rows)
     else:
@@ -143,7 +141,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
         raise ValueError(f"{str(train)!r} has {n_rows} rows, but at least {least} are required.")
     connected = _connected(client)
     step(f"Reading {n_rows:,} rows of {len(files):,} {'file' if len(files) == 1 else 'files'}")
-    sample = draw_sample(footers, names, roles.label, verbose)
+    sample = draw_sample(footers, names, roles.label, choice.verbose)
     refuse_copies_of_the_label(sample.features, sample.labels, roles.label)
     if sample.is_everything or len(set(sample.labels.to_pylist())) > 1:
         check_classes(as_labels(roles.label, sample.labels, repr(str(train))), roles.label, choice.classes)

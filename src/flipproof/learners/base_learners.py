@@ -11,6 +11,8 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
+from contextlib import closing
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -30,6 +32,7 @@ from flipproof.core.votes import EstimatedScores
 from flipproof.determinism import on_one_core, start_anew, with_seeds
 from flipproof.learners.clones import own_clone
 from flipproof.parameters import Constraint
+from flipproof.progress import CountedProgress, RowProgress
 
 #: Classifiers that predict by comparisons, or by sums over each test row separately and in a fixed order.
 ROW_WISE_CLASSIFIERS = (
@@ -48,6 +51,9 @@ ELEMENTWISE_STEPS = (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler)
 
 #: Classifiers that predict the highest of ``X @ coef_.T + intercept_``; with two classes, its sign.
 LINEAR_CLASSIFIERS = (LogisticRegression, RidgeClassifier, LinearSVC, SGDClassifier, Perceptron)
+
+#: Tasks per worker: enough to show progress.
+TASKS_PER_WORKER = 4
 
 #: To check that a base learner is reproducible, its predictions are compared on this many of its training rows, and on
 #: as many other rows.
@@ -71,21 +77,23 @@ def fit_base_learners(
     labels: NDArray[Any],
     members: list[Integers],
     n_jobs: int | None,
+    progress: CountedProgress,
     which: Sequence[int] | None = None,
 ) -> list[Any]:
     """Fit a clone of the estimator to each set of rows, or to some of the sets; None stands for a set without rows.
 
-    It runs in parallel processes if `n_jobs` says so.
+    It runs in parallel processes if `n_jobs` says so. `progress` counts the fits.
     """
     numbered = [(number, members[number]) for number in (range(len(members)) if which is None else which)]
     n_workers = min(effective_n_jobs(n_jobs), len(numbered))
-    if n_workers <= 1:
-        return _fit_each(estimator, X, labels, numbered, len(members))
-    shares = [numbered[worker::n_workers] for worker in range(n_workers)]
+    n_tasks = len(numbered) if n_workers <= 1 else min(TASKS_PER_WORKER * n_workers, len(numbered))
+    shares = [numbered[task::n_tasks] for task in range(n_tasks)]
     work = (delayed(_fit_each)(estimator, X, labels, share, len(members)) for share in shares)
     fitted: list[Any] = [None] * len(numbered)
-    for worker, models in enumerate(Parallel(n_jobs=n_workers)(work)):
-        fitted[worker::n_workers] = models
+    with closing(Parallel(n_jobs=max(n_workers, 1), return_as="generator")(work)) as results:
+        for task, models in enumerate(results):
+            fitted[task::n_tasks] = models
+            progress.advance(len(models))
     return fitted
 
 
@@ -179,21 +187,24 @@ def _observed(model: Any, Z: Floats) -> NDArray[Any]:
     return np.stack(columns, axis=1)
 
 
-def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats) -> NDArray[Any]:
+def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats, progress: RowProgress) -> NDArray[Any]:
     """Return the class code that each model predicts for each test row, shape (rows, models).
 
-    Where there is no model, None, the code is the number of classes: a vote for nobody.
+    Where there is no model, None, the code is the number of classes: a vote for nobody. Each row is predicted as if it
+    were alone, so the pieces in which `progress` counts rows make no difference.
     """
     Z = np.array(Z, dtype=np.float64, order="C")
     nobody = len(classes)
     votes = np.full((len(Z), len(models)), nobody, dtype=np.min_scalar_type(nobody))
 
-    def predict_all() -> None:
+    def predict(rows: slice) -> None:
         for number, model in enumerate(models):
             if model is not None:
-                votes[:, number] = _codes(_predictions(model, Z), classes, model)
+                votes[rows, number] = _codes(_predictions(model, Z[rows]), classes, model)
 
-    on_one_core(lambda: with_seeds(predict_all))
+    for rows in progress.pieces([slice(0, len(Z))]):
+        with progress.piece(rows.stop - rows.start):
+            on_one_core(partial(with_seeds, partial(predict, rows)))
     return votes
 
 

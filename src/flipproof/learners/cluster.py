@@ -18,6 +18,7 @@ from flipproof.determinism import on_one_thread, single_threaded, start_anew, wi
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import assumptions_about, own_clone
 from flipproof.parameters import NONE, Constraints, one_of, parameter_error, with_methods
+from flipproof.progress import CountedProgress
 
 VOTES = ("cluster", "joint")
 
@@ -239,8 +240,12 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
             start_anew()
             return np.asarray(self.clusterer_.predict(row)).item()
 
-        with single_threaded():
-            return [predict(Z[i : i + 1]) for i in range(len(Z))]
+        with single_threaded(), CountedProgress(len(Z), "rows assigned to clusters", self.verbose) as progress:
+            clusters = []
+            for i in range(len(Z)):
+                clusters.append(predict(Z[i : i + 1]))
+                progress.advance(1)
+            return clusters
 
     def _without_repeats(self, Z: Any) -> tuple[Any, Integers]:
         """All test rows of a cluster have the same votes."""

@@ -16,6 +16,7 @@ from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, 
 from flipproof.core.votes import EstimatedScores, SparseVotes, VoteSource, one_hot, tiles
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, share
+from flipproof.progress import CountedProgress
 
 #: Most values of a column that define its ranks; longer columns are subsampled evenly.
 MOST_LEVELS = 2**12
@@ -160,10 +161,14 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self._levels = _levels(X)
         ranks, integers = _ranks(X, self._levels), _on_grid(X)
         seeds = np.random.SeedSequence(int(self.random_state)).generate_state(int(self.n_estimators)).tolist()
-        grow = delayed(self._grow)
-        self.estimators_ = Parallel(n_jobs=self.n_jobs, require="sharedmem")(
-            grow(ranks, integers, seed) for seed in seeds
-        )
+        with CountedProgress(len(seeds), "trees", self.verbose) as progress:
+
+            def grow(seed: int) -> ExtraTreeRegressor:
+                tree = self._grow(ranks, integers, seed)
+                progress.advance(1)
+                return tree
+
+            self.estimators_ = Parallel(n_jobs=self.n_jobs, require="sharedmem")(delayed(grow)(seed) for seed in seeds)
         n_nodes = [tree.tree_.node_count for tree in self.estimators_]
         self._first_node = np.cumsum([0, *n_nodes])
         leaves = self._leaves(ranks)

@@ -20,9 +20,11 @@ from scipy.spatial.distance import cdist
 from flipproof.assumptions import Assumption
 from flipproof.core.linalg import (
     FEATURE_BITS,
+    LONG_PASSES,
     ColumnRanges,
     Rotation,
     Total,
+    Visited,
     Whitening,
     column_grid,
     in_memory,
@@ -43,6 +45,7 @@ from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
 from flipproof.learners.clones import name_of
 from flipproof.learners.ridge import LabelSums, RidgeRule, largest_products
 from flipproof.parameters import BOOLEAN, NONE, Constraints, function, integer, number, one_of
+from flipproof.progress import CountedProgress, announce
 
 Kernel = str | Callable[[Floats, Floats], Floats]
 
@@ -99,12 +102,17 @@ class KernelValues:
             return np.vstack(on_one_thread(lambda: [compute(Z[row : row + 1]) for row in range(len(Z))]))
         return self._named(_contiguous(Z))
 
-    def matrix(self, X: Floats) -> Floats:
-        """Return the kernel values of training rows, many at a time, on which a custom kernel may depend."""
+    def matrix(self, X: Floats, visited: Visited | None = None) -> Floats:
+        """Return the kernel values of training rows, many at a time, on which a custom kernel may depend.
+
+        `visited` is called with the number of rows after each of these parts.
+        """
         values = np.empty((len(X), len(self.landmarks)))
         compute = self._custom_on_one_thread if callable(self.kernel) else self._named
         for start, stop in tiles(len(X), ROWS_AT_A_TIME):
             values[start:stop] = compute(_contiguous(X[start:stop]))
+            if visited is not None:
+                visited(stop - start)
         return values
 
     def _named(self, Z: Floats) -> Floats:
@@ -397,7 +405,8 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         self.component_indices_ = choose(n, self.n_components)
         landmarks = X.copy() if self.component_indices_ is None else X[self.component_indices_]
         values = kernel_values(self.kernel, self.gamma_, int(self.degree), float(self.coef0), landmarks)
-        compared = compare_landmarks(values, self.regularization, n)
+        with CountedProgress(len(landmarks), "landmarks compared", self.verbose) as progress:
+            compared = compare_landmarks(values, self.regularization, n, progress.advance)
         self._kernel, self.regularization_ = compared.kernel, compared.in_units_of_the_kernel
         if self.component_indices_ is not None:
             return self._solve_on_landmarks(compared, X)
@@ -412,6 +421,7 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         if self.fit_intercept:
             self._mean, self._intercept = K.mean(axis=0), 1 / len(K)
             _center(K)
+        announce(f"Inverting a matrix of {len(K)} x {len(K)} numbers", self.verbose)
         inverse = on_one_thread(lambda: _inverse(K, regularization))
         if self.fit_intercept:
             _center(inverse)
@@ -420,8 +430,9 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     def _solve_on_landmarks(self, compared: ComparedLandmarks, X: Floats) -> NDArray[np.float32]:
         """Ridge regression on the features ``K_mm^-1/2 k(x)``, whose dot products are Nystroem's kernel."""
         self._map, self._lambda = landmark_map(compared.matrix), compared.regularization
-        mapped = landmark_features(X, self._kernel, self._map)
-        self._whitening, basis = whiten(mapped, center=bool(self.fit_intercept))
+        with CountedProgress((1 + LONG_PASSES) * len(X), "visits to training rows", self.verbose) as progress:
+            mapped = landmark_features(X, self._kernel, self._map, visited=progress.advance)
+            self._whitening, basis = whiten(mapped, bool(self.fit_intercept), progress.advance)
         return basis
 
     def place(self, X: Floats) -> NDArray[np.float32]:
@@ -479,9 +490,11 @@ class ComparedLandmarks:
         return float(scale(self.regularization, -self.kernel.shift))
 
 
-def compare_landmarks(kernel: KernelValues, regularization: str | float, n: int) -> ComparedLandmarks:
+def compare_landmarks(
+    kernel: KernelValues, regularization: str | float, n: int, visited: Visited | None = None
+) -> ComparedLandmarks:
     """Compute the kernel values of the landmarks with each other, and lambda for `n` rows."""
-    K = kernel.matrix(kernel.landmarks)
+    K = kernel.matrix(kernel.landmarks, visited)
     check_size(K, "Kernel values of training rows")
     largest = max(float(K.max()), -float(K.min()))
     if 0 < largest < SMALLEST_NUMBER:
@@ -552,7 +565,9 @@ def landmark_map(K: Floats) -> Rotation:
     return rotation_of(vectors / np.sqrt(eigenvalues))
 
 
-def landmark_features(X: Floats, kernel: KernelValues, to_features: Rotation, separately: bool = False) -> Floats:
+def landmark_features(
+    X: Floats, kernel: KernelValues, to_features: Rotation, separately: bool = False, visited: Visited | None = None
+) -> Floats:
     """Return the features of rows whose dot products are Nystroem's kernel.
 
     If `separately`, each row is compared with the landmarks on its own, and numbers of any size are accepted: very
@@ -564,6 +579,8 @@ def landmark_features(X: Floats, kernel: KernelValues, to_features: Rotation, se
     mapped = np.empty((len(X), to_features.width))
     for start, stop in tiles(len(X), ROWS_AT_A_TIME):
         mapped[start:stop] = exact_product(compare(X[start:stop]), to_features)
+        if visited is not None:
+            visited(stop - start)
     return mapped
 
 

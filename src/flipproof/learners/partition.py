@@ -38,7 +38,9 @@ from flipproof.learners.base_learners import (
 )
 from flipproof.learners.certified import LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.clones import assumptions_about, own_clone
+from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
+from flipproof.progress import CountedProgress, RowProgress
 
 METHOD = "gap"
 
@@ -225,7 +227,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         self.partition_[in_order] = np.arange(len(rows)) % n_partitions
         members = [in_order[number::n_partitions] for number in range(n_partitions)]
         labels = self.classes_[self.label_codes_]
-        self.estimators_ = fit_base_learners(self._base_learner, rows, labels, members, self.n_jobs)
+        with self._fit_progress(n_partitions) as progress:
+            self.estimators_ = fit_base_learners(self._base_learner, rows, labels, members, self.n_jobs, progress)
         check_reproducible(self._base_learner, rows, labels, members, self.estimators_)
         self._list_assumptions(n_alike=len(hashes) - len(np.unique(hashes)))
 
@@ -239,10 +242,16 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         self.partition_ = partition_numbers(self._row_hashes, len(self.estimators_))
         members = self._members(changed)
         labels = self.classes_[self.label_codes_]
-        fitted = fit_base_learners(self._base_learner, self._frozen_rows, labels, members, self.n_jobs, changed)
+        with self._fit_progress(len(changed)) as progress:
+            fitted = fit_base_learners(
+                self._base_learner, self._frozen_rows, labels, members, self.n_jobs, progress, changed
+            )
         for number, model in zip(changed, fitted, strict=True):
             self.estimators_[number] = model
         check_reproducible(self._base_learner, self._frozen_rows, labels, members, self.estimators_, changed)
+
+    def _fit_progress(self, n_fits: int) -> CountedProgress:
+        return CountedProgress(n_fits, "base learners fitted", self.verbose)
 
     def _members(self, wanted: list[int]) -> list[Integers]:
         """Return the rows of the wanted partitions, by content; those of others are left out."""
@@ -332,6 +341,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             n_touchable=powers.scope.n_touchable,
             unlimited=found.unlimited,
             adversary=adversary,
+            origin=Origin.of(self, X, len(votes)),
         )
 
     def _votes(self, Z: Floats) -> NDArray[Any]:
@@ -339,7 +349,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
 
         An empty partition votes for nobody: its code is the number of classes.
         """
-        return ask_base_learners(self.estimators_, self.classes_, Z)
+        with RowProgress(len(Z), self.verbose) as progress:
+            return ask_base_learners(self.estimators_, self.classes_, Z, progress)
 
     def _counted(self, votes: NDArray[Any]) -> Integers:
         """Count the votes for each class, shape (m, K)."""

@@ -16,6 +16,7 @@ from flipproof.core.votes import SparseVotes, sparse_votes, tiles
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.neighbor_search import ExactSearch, exact_search
 from flipproof.parameters import Constraints, integer, number, one_of
+from flipproof.progress import CountedProgress
 
 RULES = ("spreading", "poisson")
 
@@ -194,9 +195,13 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         n, self.n_neighbors_ = len(X), min(int(self.n_neighbors), len(X) - 1)
         self._rule = self.rule  # as fitted; set_params may change the parameter before the next fit
         self._search = exact_search(X)
-        self._graph = Graph.of_neighbors(_nearest_others(self._search, X, self.n_neighbors_), float(self.alpha))
-        self._voters = np.flatnonzero(self.is_labeled_)
-        self._spread = self._graph.solutions(self._voters) if n * len(self._voters) <= MOST_KEPT else None
+        with CountedProgress(n, "rows connected", self.verbose) as progress:
+            nearest = _nearest_others(self._search, X, self.n_neighbors_, progress)
+        self._graph = Graph.of_neighbors(nearest, float(self.alpha))
+        self._voters, self._spread = np.flatnonzero(self.is_labeled_), None
+        if n * len(self._voters) <= MOST_KEPT:
+            with CountedProgress(len(self._voters), "labels spread", self.verbose) as progress:
+                self._spread = self._graph.solutions(self._voters, progress)
 
     def label_free_votes(self, Z: Floats, held: None) -> SparseVotes:
         """Return the votes of all labels on a block of test rows.
@@ -293,12 +298,13 @@ class Graph:
             before, now = now, np.rint(after, out=after)
         return now
 
-    def solutions(self, rows: Integers) -> Floats:
+    def solutions(self, rows: Integers, progress: CountedProgress) -> Floats:
         """Solve for each of the rows separately, one column per row."""
         n = len(self.degree)
         solved = np.empty((n, len(rows)))
         for start, stop in tiles(len(rows), max(min(NUMBERS_AT_A_TIME // n, COLUMNS_AT_A_TIME), 1)):
             solved[:, start:stop] = self.solve(_indicator(rows[start:stop, None], n).T)
+            progress.advance(stop - start)
         return solved
 
     def without_error(self, solutions: Floats) -> Floats:
@@ -323,11 +329,12 @@ def _indicator(members: Integers, n: int) -> csr_array:
     return csr_array((np.ones(members.size), members.ravel(), np.arange(lines + 1) * size), shape=(lines, n))
 
 
-def _nearest_others(search: ExactSearch, X: Floats, k: int) -> Integers:
+def _nearest_others(search: ExactSearch, X: Floats, k: int, progress: CountedProgress) -> Integers:
     """Return the k training rows nearest to each training row, excluding itself."""
     found = np.empty((len(X), k + 1), dtype=np.int64)
     for start, stop in tiles(len(X), max(NUMBERS_AT_A_TIME // len(X), 1)):
         found[start:stop] = search.nearest(X[start:stop], k + 1).rows
+        progress.advance(stop - start)
     is_other = found != np.arange(len(X))[:, None]
     is_other[is_other.all(axis=1), -1] = False  # k + 1 copies of the row were found, but not the row itself
     return np.asarray(found[is_other].reshape(len(X), k))

@@ -12,12 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof.assumptions import Assumption
 from flipproof.core.invariants import check_finite
-from flipproof.core.linalg import HALF_BITS, Whitening, whiten
+from flipproof.core.linalg import HALF_BITS, LONG_PASSES, Whitening, whiten
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, estimate_scores
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
 from flipproof.parameters import BOOLEAN, Constraints, number, one_of
+from flipproof.progress import CountedProgress
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
 LENGTH_BITS = 16
@@ -146,7 +147,8 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
 
     def fit_without_labels(self, X: Floats) -> NDArray[np.float32]:
         """Decompose the features, and return the basis: the coordinates of these rows."""
-        self._whitening, basis = whiten(X, center=bool(self.fit_intercept))
+        with CountedProgress(LONG_PASSES * len(X), "visits to training rows", self.verbose) as progress:
+            self._whitening, basis = whiten(X, bool(self.fit_intercept), progress.advance)
         self._regularization = self.regularization  # as fitted; set_params may change it before the next fit
         if self.n_reference_ is not None:
             refuse_rules_of_all_rows(self._whitening, len(self.classes_), self.regularization)
