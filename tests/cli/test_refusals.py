@@ -260,7 +260,7 @@ def test_a_pickle_is_never_loaded(refused, tmp_path):
         (["--min-radius", "3@2"], "must be a number of flips"),
         (["--min-certified-accuracy", "0.9"], "must be ACCURACY@FLIPS"),
         (["--min-certified-accuracy", "90@100"], "must be ACCURACY@FLIPS"),
-        (["--show", "contry", "--report", "r.html"], "Did you mean 'country'?"),
+        (["--show", "countryy", "--report", "r.html"], "Did you mean 'country'?"),
         (["--show", "country"], "--show requires --report or --json"),
         (["--title", "Mail"], "--title requires --report or --json"),
         (["--min-certified-recall", "0.9"], "must be RECALL@FLIPS"),
