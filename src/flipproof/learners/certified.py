@@ -225,8 +225,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _shared_with_reference(self) -> list[Assumption]:
         """Return the assumption about training rows that are also in the reference, if there are any."""
-        n_shared = self._rows_in_reference()
-        return [Assumption("reference-shared", {"n_shared": n_shared, "n_rows": self.n_rows_})] if n_shared else []
+        return _shared(self._rows_in_reference(), self.n_rows_)
 
     def _rows_in_reference(self) -> int:
         """Return how many training rows have the features of a row of the reference."""
@@ -379,12 +378,14 @@ class LabelsInMemory(CertifiedClassifier):
         rows, labels = self._rows_in_geometry(X), self._labels_of(X, y)
         _, codes = encode_labels(labels, self.classes_)
         with all_or_nothing(self):
-            self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
+            hashes = row_hashes(rows)
+            self._row_hashes = np.concatenate([self._row_hashes, hashes])
             all_codes = np.concatenate([self.label_codes_, codes])
             self.row_names_ = joined_names(self.row_names_, self.n_rows_, row_names(X), len(rows))
             self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool))
+            n_shared = self._n_shared() + len(rows_found(hashes, self._reference_hashes))
             self._vote_too(rows)
-            self._count_shared_again()
+            self._state_shared(n_shared)
         return self
 
     @_NeedsReference
@@ -411,8 +412,9 @@ class LabelsInMemory(CertifiedClassifier):
             self._row_hashes = self._row_hashes[kept]
             self.row_names_ = (np.arange(self.n_rows_) if self.row_names_ is None else self.row_names_)[kept]
             self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept])
+            n_shared = self._n_shared() - len(shared)
             self._vote_only(kept)
-            self._count_shared_again()
+            self._state_shared(n_shared)
         if len(shared):
             named = ", ".join(map(str, shared[:MOST_NAMED].tolist())) + ", ..." * (len(shared) > MOST_NAMED)
             warnings.warn(
@@ -424,12 +426,16 @@ class LabelsInMemory(CertifiedClassifier):
             )
         return self
 
-    def _count_shared_again(self) -> None:
+    def _n_shared(self) -> int:
+        """Return how many training rows are also in the reference, as stated; counting them again takes longer."""
+        return sum(one.values["n_shared"] for one in self.assumptions_ if one.code == "reference-shared")
+
+    def _state_shared(self, n_shared: int) -> None:
         """Update the one assumption that depends on training rows; all others are those of the fit."""
         found: list[Assumption] = []
         for one in self.assumptions_:
             found += [one] if one.code != "reference-shared" else []
-            found += self._shared_with_reference() if one.code == "reference-fixed" else []
+            found += _shared(n_shared, self.n_rows_) if one.code == "reference-fixed" else []
         self.assumptions_ = tuple(found)
 
     def _vote_too(self, rows: Floats) -> None:
@@ -439,6 +445,11 @@ class LabelsInMemory(CertifiedClassifier):
     def _vote_only(self, kept: Integers) -> None:
         """Let only these of the present rows vote."""
         raise NotImplementedError
+
+
+def _shared(n_shared: int, n_rows: int) -> list[Assumption]:
+    """Return the assumption about training rows that are also in the reference, if there are any."""
+    return [Assumption("reference-shared", {"n_shared": n_shared, "n_rows": n_rows})] if n_shared else []
 
 
 def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tuple[Assumption, ...]:
