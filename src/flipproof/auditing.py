@@ -315,7 +315,7 @@ def audit(
     text: Sequence[str] = (),
     categories: Sequence[str] = (),
     id: str | None = None,
-    scale: str = "standard",
+    scale: str = "auto",
     text_dimensions: int = 200,
     layout: TextLayout | None = None,
     holdout: float | None = None,
@@ -382,8 +382,8 @@ def audit(
         in the first two, ``*`` matches anything.
     id : str, optional
         Column with row names. Default: row numbers.
-    scale : {"standard", "rank", "none"}, default="standard"
-        Scaling of numbers; "rank" is for heavy tails.
+    scale : {"auto", "standard", "rank", "none"}, default="auto"
+        Scaling of numbers; "auto": by rank for columns with heavy tails, standard for others.
     text_dimensions : int, default=200
         Number of features per text column.
     layout : TextLayout, optional

@@ -65,7 +65,7 @@ class DataChoice:
     holdout: float | None = None
     seed: int = 0
     layout: TextLayout | None = None
-    scale: str = "standard"
+    scale: str = "auto"
     text_dimensions: int = 200
     reference: Any = None
 
@@ -140,7 +140,7 @@ def as_choices(
     holdout: float | None = None,
     seed: int = 0,
     layout: TextLayout | None = None,
-    scale: str = "standard",
+    scale: str = "auto",
     text_dimensions: int = 200,
     **columns: Any,
 ) -> tuple[DataChoice, ModelChoice]:
