@@ -26,6 +26,7 @@ from flipproof import (
     certified_accuracy,
 )
 from flipproof.metrics import constant_accuracy
+from flipproof.readable import percent
 from flipproof.tables import TableEncoder, TextLayout, read_table
 from flipproof.tables.roles import held_out
 
@@ -147,8 +148,8 @@ def scale_table() -> str:
 def _of_table(name: str, lines: list[dict[str, Any]], setting: str, values: tuple[Any, ...]) -> list[str]:
     own = {one[setting]: one for one in lines if one["table"] == name}
     one = own[values[0]]
-    shares = [" / ".join(f"{100 * share:.1f}" for share in own[value]["accuracy"]) for value in values]
-    return [name, f"{one['n_train']:,}", f"{100 * one['constant']:.1f}", *shares]
+    shares = [" / ".join(percent(share)[:-1] for share in own[value]["accuracy"]) for value in values]
+    return [name, f"{one['n_train']:,}", percent(one["constant"])[:-1], *shares]
 
 
 def _table(heads: list[str], rows: list[list[str]]) -> str:
