@@ -605,7 +605,7 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         digests[_source_in_report(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
         digests[_source_in_report(data.test)] = digest_of_source(data.test)
-    drawn_from = Path(data.train).name if is_path(data.train) else training
+    drawn_from = Path(training).name if is_path(data.train) else training
     test = (
         _source_in_report(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
     )
@@ -629,7 +629,7 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
 
 def _source_in_report(given: Any) -> str:
     """Return the name of a source of rows in a report, without folders of this machine that the caller did not name."""
-    return portable_path(given) if is_path(given) else source_name(given)
+    return portable_path(source_name(given)) if is_path(given) else source_name(given)
 
 
 def _parameters_of(model: Any) -> dict[str, Any]:
