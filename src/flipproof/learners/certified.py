@@ -25,7 +25,7 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, name_of, parts_of
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
-from flipproof.origins import joined_names, row_names
+from flipproof.origins import joined_names, row_names, strange_columns
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.progress import CountedProgress
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
@@ -80,7 +80,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._refuse_unless_in_memory(X, "training rows")
         if self.features is None:
             self.features_ = None
-            X, y = validate_data(self, X, y, dtype=FEATURE_TYPES, ensure_min_samples=2)
+            X, y = self._numbers(X, y=y, dtype=FEATURE_TYPES, ensure_min_samples=2)
             return X, y
         _, y = validate_data(self, X, y, skip_check_array=True)
         y = np.asarray(y)
@@ -88,6 +88,20 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = check_array(self._transformed(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
         check_consistent_length(X, y)
         return np.asarray(X), y
+
+    def _numbers(self, X: Any, **options: Any) -> Any:
+        """Return rows as numbers, checked by scikit-learn; data frames of anything else are told how to be encoded."""
+        try:
+            return validate_data(self, X, **options)
+        except (TypeError, ValueError) as error:
+            found = strange_columns(X)
+            if found is None:
+                raise
+            remedy = (
+                f"give {type(self).__name__}(features=TableEncoder()), from flipproof.tables, which encodes columns "
+                "without labels, or call flipproof.audit(train, test, label=...), which does so itself"
+            )
+            raise ValueError(f"{type(self).__name__} needs numbers, but {found}: {remedy}.") from error
 
     def _refuse_unless_in_memory(self, X: Any, what: str, remedy: str = IN_BLOCKS) -> None:
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
@@ -107,7 +121,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_nothing_masked(reference, "reference")
         if self.features is None:
             self.features_ = None
-            rows = validate_data(self, reference, dtype=np.float64, ensure_min_samples=2)
+            rows = self._numbers(reference, dtype=np.float64, ensure_min_samples=2)
         else:
             validate_data(self, reference, skip_check_array=True)
             if any(getattr(part.value, "places_rows_together", False) for part in parts_of(self.features)):
@@ -149,7 +163,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if self.features_ is None:
-            rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_min_samples=least)
+            rows = self._numbers(X, dtype=np.float64, reset=False, ensure_min_samples=least)
             return np.asarray(rows)
         validate_data(self, X, skip_check_array=True, reset=False)
         if n_rows == 0:
@@ -163,7 +177,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.n_reference_ is not None:
             return self._rows_in_geometry(X, least=1)
         if self.features_ is None:
-            return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
+            return np.asarray(self._numbers(X, dtype=FEATURE_TYPES, reset=False))
         validate_data(self, X, skip_check_array=True, reset=False)
         if any(getattr(part.value, "places_rows_together", False) for part in parts_of(self.features_)):
             return np.asarray(check_array(self._transformed(X), dtype=FEATURE_TYPES, estimator=self))
