@@ -38,6 +38,7 @@ from .learners.selection import select_on_trusted as select_on_trusted
 from .metrics import certified_accuracy as certified_accuracy
 from .metrics import certified_recall as certified_recall
 from .notebook import notebook_view as notebook_view
+from .report.model_report import Report as Report
 from .smoothing import SmoothedClassifier as SmoothedClassifier
 from .streaming import StreamingKernelClassifier as StreamingKernelClassifier
 from .streaming import StreamingRidgeClassifier as StreamingRidgeClassifier
