@@ -311,8 +311,10 @@ def test_inconsistent_inputs_are_refused(problem):
     for name, wanted in (("test_ids", 60), ("train_ids", 100), ("y_train", 100)):
         with pytest.raises(ValueError, match=f"The '{name}' parameter of summarize must have {wanted} values"):
             summarize(exact, **{name: [1, 2]})
-    with pytest.raises(ValueError, match="none of the classes"):
+    with pytest.raises(ValueError, match="type of the training labels"):
         summarize(exact, y_true=["a"] * 60)
+    with pytest.raises(ValueError, match="none of the classes"):
+        summarize(exact, y_true=[7] * 60)
 
 
 def _rows(certificates, rows):
