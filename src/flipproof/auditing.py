@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError, Parameter
+from flipproof.files import portable_path
 from flipproof.fitting import (
     DataChoice,
     Fitted,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flipproof.attacks.label_audit import LabelAudit
-    from flipproof.attacks.result import AttackResult
+    from flipproof.attacks.result import AttackResult, RowAttackResult
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
 
@@ -60,10 +61,18 @@ WITHOUT_ATTACKS = (
     "training rows in memory."
 )
 
-#: The same for certificates about rows.
+#: The same for certificates about rows: where attacks are shown, and where none is known.
+OTHER_ROW_ATTACKS = (
+    "Attacks on the most fragile predictions are in the section about rows. Labels to check first are in the report of "
+    "an audit against changed labels."
+)
 WITHOUT_ROW_ATTACKS = (
-    "The certificates are about whole rows. A report has no attacks by rows: `flipproof attack --changes rows` finds "
-    "them. Labels to check first are in the report of an audit against changed labels."
+    "The certificates are about whole rows, and there are no attacks here. Labels to check first are in the report of "
+    "an audit against changed labels."
+)
+ONLY_A_BOUND = (
+    "The certificates against changed rows are lower bounds here, and the smallest attack is not known. Labels to "
+    "check first are in the report of an audit against changed labels."
 )
 
 
@@ -155,9 +164,10 @@ class Audit:
         Test rows, with `labels` (None if they have none) and `ids`.
     adversary : Adversary or None
         The adversary of the certificates.
-    attacks : AttackResult or None
-        The smallest attacks on the most fragile test rows; `attempted` is False for all others. None if `attack` was
-        False or no exact attack is known.
+    attacks : AttackResult, RowAttackResult or None
+        The smallest attacks on the most fragile test rows; `attempted` is False for all others. If rows may be changed,
+        the rows to remove and to add, each attack confirmed by a refit. None if `attack` was False or no exact attack
+        is known.
     labels_to_audit : LabelAudit or None
         The training labels that are part of the most of these attacks, as of
         :func:`flipproof.attacks.labels_to_audit`.
@@ -170,6 +180,8 @@ class Audit:
         `certificates` are about changed labels.
     random_errors : RandomErrors or None
         How likely random errors in the labels are to change predictions, on at most 500 test rows.
+    title : str or None
+        Title of a report.
     """
 
     certificates: Mapping[str, Certificates]
@@ -180,12 +192,14 @@ class Audit:
     train: Rows | None
     test: Rows
     adversary: Adversary | None
-    attacks: AttackResult | None
+    attacks: AttackResult | RowAttackResult | None
     labels_to_audit: LabelAudit | None
     provenance: Provenance
     flips: tuple[int, ...] | None = None
     against_rows: Certificates | None = None
     random_errors: RandomErrors | None = None
+    title: str | None = None
+    _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
     _frames: str = field(default="pandas")
 
     @property
@@ -256,9 +270,13 @@ class Audit:
             self.certificates,
             y_true=self.test.labels,
             test_ids=self.test.ids,
+            test_contents=_contents(self.test),
+            train_contents=None if train is None else _contents(train),
+            title=self.title,
             train_ids=None if train is None else train.ids,
             y_train=None if train is None else train.labels,
             attack=self.attacks,
+            row_origins=self._row_origins,
             audit=self.labels_to_audit,
             without_attack=self._without_attack,
             against_rows=self.against_rows,
@@ -271,8 +289,13 @@ class Audit:
     @property
     def _without_attack(self) -> str | None:
         """Why there are no attacks, if they would be expected."""
-        if self.main.unit in ROW_UNITS:
-            return WITHOUT_ROW_ATTACKS
+        if self.main.unit in ROW_UNITS and self.train is not None:
+            if self.attacks is not None:
+                return OTHER_ROW_ATTACKS
+            from flipproof.learners.pipeline import learner_in
+
+            is_bound = not hasattr(learner_in(self.model), "rows_vote_separately")
+            return ONLY_A_BOUND if is_bound else WITHOUT_ROW_ATTACKS
         return WITHOUT_ATTACKS if self.train is None else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -308,7 +331,7 @@ def audit(
     text: Sequence[str] = (),
     categories: Sequence[str] = (),
     id: str | None = None,
-    scale: str = "standard",
+    scale: str = "auto",
     text_dimensions: int = 200,
     layout: TextLayout | None = None,
     holdout: float | None = None,
@@ -319,6 +342,8 @@ def audit(
     attack: bool = True,
     error_rate: float | None = None,
     flips: Sequence[int] | None = None,
+    title: str | None = None,
+    show: Sequence[str] = (),
     n_jobs: int | None = None,
     client: Any = None,
     verbose: int = 0,
@@ -373,8 +398,8 @@ def audit(
         in the first two, ``*`` matches anything.
     id : str, optional
         Column with row names. Default: row numbers.
-    scale : {"standard", "rank", "none"}, default="standard"
-        Scaling of numbers; "rank" is for heavy tails.
+    scale : {"auto", "standard", "rank", "none"}, default="auto"
+        Scaling of numbers; "auto": by rank for columns with heavy tails, standard for others.
     text_dimensions : int, default=200
         Number of features per text column.
     layout : TextLayout, optional
@@ -400,6 +425,12 @@ def audit(
         blocks: call `random_error_bound` of the model.
     flips : sequence of int, optional
         Numbers of flips in the tables of a report.
+    title : str, optional
+        Title of a report. Default: "Label-flip report" or "Row-poisoning report".
+    show : sequence of str, optional
+        Columns whose contents a report shows, features or not, for the most fragile test rows and for the training rows
+        that take part in attacks; ``*`` matches anything. Default: none, because readers of a report may not be
+        allowed to see the data.
     n_jobs : int, optional
         Number of threads. Results do not depend on it.
     client : distributed.Client, or function that returns one, optional
@@ -463,6 +494,7 @@ def audit(
         annotator=annotator,
         window=window,
         length=length,
+        show=show,
     )
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
     if model.changes_rows and any(one in NOISY_METHODS for one in chosen):
@@ -483,6 +515,7 @@ def audit(
         from flipproof.attacks.label_audit import attack_most_fragile
 
         attacks, labels_to_audit = attack_most_fragile(fitted.model, fitted.X_test, certificates=main)
+    row_attacks, row_origins = _row_attacks(fitted, main, step) if attack else (None, {})
     return Audit(
         certificates=MappingProxyType(certificates),
         requirements=judged,
@@ -492,12 +525,14 @@ def audit(
         train=fitted.train,
         test=fitted.test,
         adversary=fitted.adversary,
-        attacks=attacks,
+        attacks=attacks if row_attacks is None else row_attacks,
         labels_to_audit=labels_to_audit,
         provenance=_provenance(data, model, fitted, main, began),
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main),
         random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
+        title=title,
+        _row_origins=row_origins,
         _frames=type(train).__module__.partition(".")[0],
     )
 
@@ -529,6 +564,26 @@ def _against_rows(fitted: Fitted, main: Certificates) -> Certificates | None:
     return certify(fitted.model, fitted.X_test, main.method, replace(given or Adversary(), changes="rows"))
 
 
+def _row_attacks(
+    fitted: Fitted, main: Certificates, step: Callable[[str], None]
+) -> tuple[RowAttackResult | None, dict[int, str]]:
+    """Attack the most fragile predictions by rows, and name the rows that the added ones are copies of."""
+    from flipproof.attacks.worst_rows import attack_most_fragile_by_rows, has_row_attack
+    from flipproof.fitting.row_origin import RowOrigin
+    from flipproof.learners.pipeline import learner_in
+
+    is_possible = main.unit in ROW_UNITS and fitted.train is not None
+    if not is_possible or not has_row_attack(learner_in(fitted.model), fitted.adversary):
+        return None, {}
+    step("Attacking the most fragile predictions by rows")
+    found = attack_most_fragile_by_rows(
+        fitted.model, fitted.X_test, main, reference=fitted.X_reference, X_train=fitted.X_train
+    )
+    attacked = [row for row in np.flatnonzero(found.success).tolist() if len(found.added_labels[row])]
+    origins = {row: RowOrigin(fitted, row).of(np.asarray(found.added[row])[0]) for row in attacked}
+    return found, {row: name for row, name in origins.items() if name is not None}
+
+
 def _random_errors(fitted: Fitted, rate: float) -> RandomErrors | None:
     """Bound the effect of random errors on some of the predictions; None if the learner has no such bound."""
     from flipproof.learners.pipeline import learner_and_features
@@ -555,6 +610,11 @@ def _has_exact_attack(fitted: Fitted) -> bool:
     return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
 
 
+def _contents(rows: Rows) -> dict[str, Any] | None:
+    """Return the columns whose contents a report shows, by name."""
+    return None if rows.shown is None else dict(zip(rows.shown.column_names, rows.shown.columns, strict=True))
+
+
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
     """Combine all requirements into one entry of a report."""
     if len(judged) < 2:
@@ -571,7 +631,7 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
     from flipproof.report.summary import software
     from flipproof.tables.file_content import digest_of_source
 
-    training, files, digests = source_name(data.train), {}, {}
+    training, files, digests = _source_in_report(data.train), {}, {}
     if fitted.files:
         from flipproof.streaming.sample import fingerprint
 
@@ -580,11 +640,13 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
     elif is_path(data.train):
         digests[training] = digest_of_source(data.train)
     if is_path(data.reference):
-        digests[source_name(data.reference)] = digest_of_source(data.reference)
+        digests[_source_in_report(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
-        digests[source_name(data.test)] = digest_of_source(data.test)
+        digests[_source_in_report(data.test)] = digest_of_source(data.test)
     drawn_from = Path(training).name if is_path(data.train) else training
-    test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    test = (
+        _source_in_report(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    )
     return Provenance(
         training=training,
         test=test,
@@ -597,10 +659,15 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         digests=digests,
         versions=software(),
         seconds=time.perf_counter() - began,
-        reference=None if data.reference is None else source_name(data.reference),
+        reference=None if data.reference is None else _source_in_report(data.reference),
         n_reference=fitted.n_reference,
         **files,
     )
+
+
+def _source_in_report(given: Any) -> str:
+    """Return the name of a source of rows in a report, without folders of this machine that the caller did not name."""
+    return portable_path(source_name(given)) if is_path(given) else source_name(given)
 
 
 def _parameters_of(model: Any) -> dict[str, Any]:
