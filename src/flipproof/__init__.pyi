@@ -13,6 +13,7 @@ from .adversary import Adversary as Adversary
 from .assumptions import Assumption as Assumption
 from .auditing import Audit as Audit
 from .auditing import audit as audit
+from .certificates import Certificate as Certificate
 from .certificates import Certificates as Certificates
 from .core.noise import FeatureNoise as FeatureNoise
 from .core.noise import JointNoise as JointNoise
@@ -20,6 +21,8 @@ from .core.noise import LabelFlip as LabelFlip
 from .displays import AttackDisplay as AttackDisplay
 from .displays import CertifiedAccuracyDisplay as CertifiedAccuracyDisplay
 from .displays import RadiusHistogramDisplay as RadiusHistogramDisplay
+from .explaining import Explanation as Explanation
+from .explaining import explain as explain
 from .learners.base import LabelLinearClassifier as LabelLinearClassifier
 from .learners.cluster import CertifiedClusterClassifier as CertifiedClusterClassifier
 from .learners.collective_certificates import collective_certify as collective_certify
@@ -34,6 +37,7 @@ from .learners.ridge import LabelDependenceWarning as LabelDependenceWarning
 from .learners.selection import select_on_trusted as select_on_trusted
 from .metrics import certified_accuracy as certified_accuracy
 from .metrics import certified_recall as certified_recall
+from .notebook import notebook_view as notebook_view
 from .smoothing import SmoothedClassifier as SmoothedClassifier
 from .streaming import StreamingKernelClassifier as StreamingKernelClassifier
 from .streaming import StreamingRidgeClassifier as StreamingRidgeClassifier

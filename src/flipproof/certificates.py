@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import html
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -14,11 +13,18 @@ from numpy.typing import ArrayLike, NDArray
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.rounding import Floats, Integers
-from flipproof.parameters import check_parameter, one_of
+from flipproof.origins import Origin, make_frame
+from flipproof.parameters import check_parameter, integer, one_of
 from flipproof.readable import percent, significant
-from flipproof.values import column_of
+from flipproof.values import check_nothing_masked, column_of
+
+if TYPE_CHECKING:
+    from flipproof import Explanation
 
 METHODS = ("exact", "tight", "kl")
+
+#: Methods that put noise on labels.
+NOISY_METHODS = ("tight", "kl")
 
 #: Units in which a radius is an integer count; in all other units it is a real number.
 COUNTED_UNITS = ("labels", "annotators", "rows", "sources")
@@ -27,8 +33,33 @@ COUNTED_UNITS = ("labels", "annotators", "rows", "sources")
 ROW_UNITS = ("rows", "sources")
 
 
-#: Number of rows in the table that a notebook shows.
-ROWS_IN_NOTEBOOK = 5
+@dataclass(frozen=True)
+class Certificate:
+    """The certificate of one test row, as plain values; ``str`` returns it as a sentence.
+
+    Attributes
+    ----------
+    id : object
+        Name of the test row: its entry in the pandas index, or its number.
+    prediction, radius, rival, margin, abstained, unlimited, method, unit
+        As in :class:`Certificates`.
+    sentence : str
+        What is guaranteed, in plain English.
+    """
+
+    id: Any
+    prediction: Any
+    radius: int | float
+    rival: Any
+    margin: float
+    abstained: bool
+    unlimited: bool
+    method: str
+    unit: str
+    sentence: str = field(repr=False)
+
+    def __str__(self) -> str:
+        return self.sentence
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -76,6 +107,25 @@ class Certificates:
     adversary : Adversary or None
         The adversary as given to `certify`. None: any label may be changed to any class, except that a learner fitted
         to rows in blocks uses the trusted labels and annotators of its `fit`, as listed in `assumptions`.
+    origin : Origin or None
+        The model and the test rows, with their names and data frame library, from which `to_frame` and `explain` get
+        what they need.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True, as_frame=True)
+    >>> certificates = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400]).certify(X[400:])
+    >>> certificates
+    <Certificates: 169 predictions, method 'exact', median radius 64 of 400 labels>
+    >>> print(certificates[0])
+    Test row 400 is predicted as 0. The prediction is guaranteed unchanged even if an attacker who targets this row \
+changes any 24 of the 400 training labels (6.0%) to any class. The rival class is 1.
+    >>> certificates.most_fragile(2).to_frame(y)
+         label  prediction  correct  radius  rival    margin    unit
+    479      0           1    False       7      0  0.056519  labels
+    489      0           0     True       7      1  0.098541  labels
     """
 
     prediction: NDArray[Any]
@@ -94,6 +144,10 @@ class Certificates:
     n_touchable: int = -1
     unlimited: NDArray[np.bool_] | None = None
     adversary: Adversary | None = None
+    origin: Origin | None = None
+
+    #: Whether predictions can abstain, so that tables have a column for it.
+    can_abstain: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
@@ -102,6 +156,8 @@ class Certificates:
         if self.unlimited is None or self.unit not in ROW_UNITS:  # follows from the radius, unless rows can be added
             reached = self.radius >= self.n_touchable if self.unit in COUNTED_UNITS else np.isinf(self.radius)
             object.__setattr__(self, "unlimited", np.asarray(reached) & ~self.abstained)
+        if self.origin is not None and len(self.origin) != len(self.prediction):  # other rows were put in their place
+            object.__setattr__(self, "origin", None)
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -109,14 +165,46 @@ class Certificates:
     def __len__(self) -> int:
         return len(self.prediction)
 
-    def __getitem__(self, rows: Any) -> Certificates:
-        """Return the certificates of some test rows: a slice, a mask, or their numbers."""
+    def __getitem__(self, rows: Any) -> Any:
+        """Return the certificates of some test rows by position, as :class:`Certificates`; of one row as `Certificate`.
+
+        Parameters
+        ----------
+        rows : int, slice, mask, or integers
+            Positions among these certificates, as for an array.
+        """
         chosen = np.arange(len(self))[rows]
+        if chosen.ndim == 0:
+            return self._one(int(chosen))
         if chosen.ndim != 1:
-            raise IndexError(f"Certificates[...] must name rows by a slice, a mask or a list. Got {rows!r} instead.")
+            raise IndexError(
+                f"Certificates[...] must name rows by a number, a slice, a mask or a list. Got {rows!r} instead."
+            )
         arrays = {name: value for name, value in vars(self).items() if isinstance(value, np.ndarray)}
-        taken = {name: value[chosen] for name, value in arrays.items() if name != "classes"}
-        return replace(self, **taken)
+        taken: dict[str, Any] = {name: value[chosen] for name, value in arrays.items() if name != "classes"}
+        return replace(self, origin=None if self.origin is None else self.origin.take(chosen), **taken)
+
+    def _one(self, position: int) -> Certificate:
+        assert self.unlimited is not None
+        return Certificate(
+            id=self.id_at(position),
+            method=self.method,
+            unit=self.unit,
+            sentence=certificate_sentence(self, position),
+            **{
+                name: getattr(self, name)[position : position + 1].tolist()[0]
+                for name in ("prediction", "radius", "rival", "margin", "abstained", "unlimited")
+            },
+        )
+
+    @property
+    def ids(self) -> list[Any]:
+        """The names of the test rows: the index of the pandas frame that was certified, else their numbers in it."""
+        return list(range(len(self))) if self.origin is None else self.origin.name_list
+
+    def id_at(self, position: int) -> Any:
+        """Return the name of the test row at a position."""
+        return position if self.origin is None else self.origin.name_at(position)
 
     @property
     def n_units(self) -> int:
@@ -144,22 +232,126 @@ class Certificates:
         return f"<Certificates: {len(self)} predictions, method {self.method!r}{middle}{abstained}>"
 
     def _repr_html_(self) -> str:
-        """Return the HTML for a notebook: the predictions with the smallest radii, and the assumptions."""
-        order = np.lexsort((self.margin, self.radius, ~self.abstained))[:ROWS_IN_NOTEBOOK]
-        lines = [(row, self.prediction[row], self._radius_text(row), self.rival[row]) for row in order]
-        head = _html_cells(("test row", "prediction", f"radius ({self.unit})", "rival class"), "th")
-        body = "".join(f"<tr>{_html_cells(line, 'td')}</tr>" for line in lines)
-        rests = "".join(f"<li>{html.escape(str(one))}</li>" for one in self.assumptions)
-        return (
-            f"<p>{html.escape(repr(self))}</p>"
-            f"<table><caption>Smallest radii</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"<details><summary>Assumptions</summary><ul>{rests}</ul></details>"
-        )
+        """Return the view for notebooks: curve, histogram, the most fragile rows, assumptions and what to call next."""
+        from flipproof import notebook_view  # defined in a higher layer: imported by its public name
 
-    def _radius_text(self, row: int) -> str:
-        if self.abstained[row]:
-            return "abstained"
-        return str(self.radius[row]) if self.unit in COUNTED_UNITS else significant(self.radius[row])
+        return notebook_view(self)
+
+    def most_fragile(self, n: int = 10) -> Certificates:
+        """Return the `n` certificates that are easiest to break: abstentions, then by radius and margin."""
+        check_parameter("most_fragile", "n", n, integer(0))
+        return self[self.fragile_order()[:n]]  # type: ignore[no-any-return]
+
+    def fragile_order(self) -> Integers:
+        """Return the positions of all certificates, the most fragile first, as `most_fragile` sorts them."""
+        return np.lexsort((self.margin, self.radius, np.asarray(self.unlimited), ~self.abstained))
+
+    def true_classes(self, y_true: Any) -> NDArray[Any]:
+        """Return the true classes of the test rows as an array, one for each.
+
+        Parameters
+        ----------
+        y_true : array of shape (m,), or pandas Series
+            In the order of the test rows. If the test rows were a pandas frame, a Series is read by its index, so
+            that it may also contain other rows.
+
+        Raises
+        ------
+        ValueError
+            If there is not one class for each test row, or if classes are strings and labels numbers, or vice versa.
+        """
+        check_nothing_masked(y_true, "y_true")
+        truth = np.asarray(y_true) if self.origin is None else self.origin.labels_in_order(y_true, "y_true")
+        if truth.shape != self.prediction.shape:
+            raise ValueError(
+                f"y_true must have one label per certificate, shape {self.prediction.shape}. "
+                f"Got shape {truth.shape} instead."
+            )
+        if truth.size and isinstance(truth.tolist()[0], str) != isinstance(self.classes.tolist()[0], str):
+            raise ValueError(
+                f"y_true must be of the type of the training labels, such as {self.classes.tolist()[0]!r}. "
+                f"Got {truth.tolist()[0]!r} instead."
+            )
+        return truth
+
+    def to_frame(self, y_true: Any = None, index: Any = None) -> Any:
+        """Return a data frame with one line per test row.
+
+        Parameters
+        ----------
+        y_true : array or Series of shape (m,), optional
+            The true classes, for the columns ``label`` and ``correct``. See :meth:`true_classes`.
+        index : sequence of m names, optional
+            Names of the test rows. Default: the index of the pandas frame that was certified, else row numbers.
+
+        Returns
+        -------
+        data frame of pandas, polars or pyarrow
+            Of the library of the data frame that was certified; for arrays of the first of these that is installed.
+            Names are the index of a pandas frame, and the column ``id`` of others. The other columns are ``label``,
+            ``prediction``, ``correct``, ``radius``, ``rival``, ``margin`` and ``unit``; and ``abstained`` or
+            ``unlimited`` where the method uses them.
+        """
+        columns: dict[str, Any] = {"prediction": self.prediction, **self._columns()}
+        if y_true is not None:
+            truth = self.true_classes(y_true)
+            columns = {"label": truth, "prediction": self.prediction, "correct": self.prediction == truth, **columns}
+        columns["unit"] = np.full(len(self), self.unit)
+        columns |= self._flags()
+        library = None if self.origin is None else self.origin.library
+        names = index if index is not None else self._names()
+        if len(names) != len(self):
+            raise ValueError(f"index must have one name per certificate, {len(self)}. Got {len(names)} instead.")
+        frame = make_frame({"id": names if hasattr(names, "dtype") else list(names), **columns}, library)
+        if not hasattr(frame, "iloc"):
+            return frame
+        frame = frame.drop(columns="id")
+        frame.index = names
+        return frame
+
+    def _names(self) -> Any:
+        """Return the names of the test rows, as a pandas index if they have one."""
+        if self.origin is None:
+            return np.arange(len(self))
+        return self.origin.numbers if self.origin.names is None else self.origin.names
+
+    def _columns(self) -> dict[str, Any]:
+        return {"radius": self.radius, "rival": self.rival, "margin": self.margin}
+
+    def _flags(self) -> dict[str, Any]:
+        """Return the columns that only some certificates have."""
+        flags: dict[str, Any] = {}
+        if self.can_abstain:
+            flags["abstained"] = self.abstained
+        if self.unit in ROW_UNITS:  # elsewhere the radius itself shows it
+            flags["unlimited"] = self.unlimited
+        return flags
+
+    def explain(
+        self, row: Any = None, *, X_train: Any = None, columns: Any = None, model: Any = None, X_test: Any = None
+    ) -> Explanation:
+        """Explain one prediction: what is guaranteed, and the smallest attack that changes it.
+
+        Parameters
+        ----------
+        row : name of a test row, optional
+            As in the index or the column ``id`` of :meth:`to_frame`. Default: the most fragile row.
+        X_train : array or data frame, optional
+            Training rows as given to `fit`, to show the contents of those whose labels the attack changes, side by side
+            with the test row.
+        columns : sequence of str, optional
+            Columns to show. Default: the first 20.
+        model, X_test : optional
+            The fitted model and the test rows, for certificates that do not know them because they were pickled.
+
+        Returns
+        -------
+        Explanation
+            It prints as a table; `to_frame` returns the table.
+        """
+        from flipproof import explain  # defined in a higher layer: imported by its public name
+
+        return explain(self, row, X_train=X_train, columns=columns, model=model, X_test=X_test)
 
     def to_arrow(
         self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True
@@ -169,11 +361,11 @@ class Certificates:
         Parameters
         ----------
         ids : sequence of m names, optional
-            Names of the test rows, for the column ``id``.
+            Names of the test rows, for the column ``id``. Default: the index of the pandas frame that was certified.
         y_true : array of shape (m,), optional
             The true classes, for the columns ``label`` and ``correct``.
         details : bool, default=True
-            Whether to add the columns that prove the radius: ``log_failure``, ``abstained``, ``noise`` and a
+            Whether to add the columns that prove the radius, if the method uses noise: ``log_failure``, ``noise`` and a
             ``witness_`` column for each class. Without them, this is the table that ``flipproof certify -o`` writes.
             A column ``unlimited`` is present if `unit` is "rows" or "sources".
 
@@ -185,13 +377,15 @@ class Certificates:
             import pyarrow as pa
         except ImportError as error:
             raise ImportError("to_arrow needs pyarrow: pip install 'flipproof[cli]'") from error
+        if ids is None and self.origin is not None and self.origin.names is not None:
+            ids = self.ids
         columns: dict[str, Any] = {} if ids is None else {"id": column_of(ids)}
-        columns |= {"prediction": self.prediction, "radius": self.radius, "rival": self.rival, "margin": self.margin}
+        columns |= {"prediction": self.prediction, **self._columns()}
         if y_true is not None:
-            columns |= {"label": y_true, "correct": self.prediction == np.asarray(y_true)}
+            truth = self.true_classes(y_true)
+            columns |= {"label": truth, "correct": self.prediction == truth}
         columns |= {"method": pa.repeat(self.method, len(self)), "unit": pa.repeat(self.unit, len(self))}
-        if self.unit in ROW_UNITS:  # elsewhere the radius itself shows it
-            columns["unlimited"] = self.unlimited
+        columns |= self._flags()
         if details:
             columns |= self._details()
         about = {
@@ -206,13 +400,14 @@ class Certificates:
         return pa.table(columns, metadata=about)
 
     def _details(self) -> dict[str, Any]:
-        """Return the columns that prove the radius."""
-        return {
-            "log_failure": self.log_failure,
-            "abstained": self.abstained,
-            "noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self)),
-            **{f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)},
-        }
+        """Return the columns that prove the radius; the other methods prove it by the votes."""
+        if self.method not in NOISY_METHODS:
+            return {}
+        witness = {f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)}
+        return {"log_failure": self.log_failure, **self._noise_column(), **witness}
+
+    def _noise_column(self) -> dict[str, Any]:
+        return {"noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self))}
 
 
 def check_method(method: str, owner: str) -> str:
@@ -222,16 +417,17 @@ def check_method(method: str, owner: str) -> str:
 
 
 def certificate_sentence(certificates: Certificates, row: int, names: Sequence[str] | None = None) -> str:
-    """Describe one certificate in plain English; `names` are words for the classes."""
+    """Describe one certificate, given by its position, in plain English; `names` are words for the classes."""
 
     def name_of(label: Any) -> str:
         code = int(np.flatnonzero(certificates.classes == label)[0])
         return f"{names[code] if names else label}"
 
+    called = certificates.id_at(row)
     prediction, rival = name_of(certificates.prediction[row]), name_of(certificates.rival[row])
     if certificates.abstained[row]:
-        return f"Test row {row} is not certified (abstained): {prediction} leads, but {rival} may be ahead."
-    promised = f"Test row {row} is predicted as {prediction}. The prediction is guaranteed unchanged even if"
+        return f"Test row {called} is not certified (abstained): {prediction} leads, but {rival} may be ahead."
+    promised = f"Test row {called} is predicted as {prediction}. The prediction is guaranteed unchanged even if"
     if certificates.unit not in COUNTED_UNITS:
         measured = "the l2 norm over all training features" if certificates.unit == "l2" else "divergence of the noise"
         return (
@@ -244,7 +440,7 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
     labels = "training labels" if n == certificates.n_train else "changeable training labels"
     if radius >= n:
         attack = f"change to the {n:,} {labels}" if certificates.unit == "labels" else f"attack by the {n:,} annotators"
-        return f"Test row {row} is predicted as {prediction}. No {attack} can change the prediction."
+        return f"Test row {called} is predicted as {prediction}. No {attack} can change the prediction."
     restricted = certificates.adversary is not None and certificates.adversary.allowed is not None
     how = "in any allowed way" if restricted else "to any class"
     if certificates.unit == "labels":
@@ -289,10 +485,6 @@ def _done_to_rows(certificates: Certificates, radius: int | None) -> str:
         f"adds, removes or replaces {number} training {rows} ({n_rows:,} are given{trusted}); new rows may have any "
         "features and labels"
     )
-
-
-def _html_cells(texts: Iterable[Any], tag: str) -> str:
-    return "".join(f"<{tag}>{html.escape(str(text))}</{tag}>" for text in texts)
 
 
 def method_name(certificates: Certificates) -> str:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,6 +29,24 @@ PERCENT_MARK = "flipproof-percent-of-"
 MEASURED = "a radius in"
 
 PANEL_SIZE = (5.4, 4.4)  # inches
+
+Display = TypeVar("Display")
+
+
+class DisplaysByName(dict[str, Display], Generic[Display]):
+    """Several displays in one figure, by name.
+
+    Attributes
+    ----------
+    ax_ : matplotlib axes, or array of axes
+        Where they were drawn.
+    figure_ : matplotlib figure
+        Their figure.
+    """
+
+    def __init__(self, displays: Mapping[str, Display], ax: Any, figure: Any):
+        super().__init__(displays)
+        self.ax_, self.figure_ = ax, figure
 
 
 class CertifiedAccuracyDisplay:
@@ -93,22 +111,47 @@ class CertifiedAccuracyDisplay:
         self.unit = unit
         self.name = name
 
+    @overload
     @classmethod
     def from_certificates(
         cls,
         certificates: Certificates,
         y_true: ArrayLike,
         *,
+        name: str | None = ...,
+        ax: Axes | None = ...,
+        **kwargs: Any,
+    ) -> CertifiedAccuracyDisplay: ...
+
+    @overload
+    @classmethod
+    def from_certificates(
+        cls,
+        certificates: Mapping[str, Certificates],
+        y_true: ArrayLike,
+        *,
+        name: None = ...,
+        ax: Axes | None = ...,
+        **kwargs: Any,
+    ) -> DisplaysByName[CertifiedAccuracyDisplay]: ...
+
+    @classmethod
+    def from_certificates(
+        cls,
+        certificates: Certificates | Mapping[str, Certificates],
+        y_true: ArrayLike,
+        *,
         name: str | None = None,
         ax: Axes | None = None,
         **kwargs: Any,
-    ) -> CertifiedAccuracyDisplay:
-        """Draw the curve of given certificates.
+    ) -> CertifiedAccuracyDisplay | DisplaysByName[CertifiedAccuracyDisplay]:
+        """Draw the curve of given certificates, or one curve for each of several.
 
         Parameters
         ----------
-        certificates : Certificates
-            The certificates that `certify` returned for the test rows.
+        certificates : Certificates, or mapping of str to Certificates
+            The certificates that `certify` returned for the test rows; several by the names of their curves, in a
+            figure with the same axes.
         y_true : array of shape (m,)
             The true classes of the test rows.
         name : str, optional
@@ -121,8 +164,16 @@ class CertifiedAccuracyDisplay:
         Returns
         -------
         CertifiedAccuracyDisplay
+            For a mapping a dictionary of displays, with the attributes `ax_` and `figure_`.
         """
-        return cls._of(y_true, certificates, name).plot(ax=ax, **kwargs)
+        if isinstance(certificates, Certificates):
+            return cls._of(y_true, certificates, name).plot(ax=ax, **kwargs)
+        _check_named(certificates, name)
+        drawn, ax = {}, _axes(ax)
+        for position, (called, one) in enumerate(certificates.items()):
+            style = {"color": COLOURS[position % len(COLOURS)], **kwargs}
+            drawn[called] = cls._of(y_true, one, called).plot(ax=ax, **style)
+        return DisplaysByName(drawn, ax, ax.figure)
 
     @classmethod
     def from_estimator(
@@ -165,6 +216,7 @@ class CertifiedAccuracyDisplay:
 
     @classmethod
     def _of(cls, y_true: ArrayLike, certificates: Certificates, name: str | None) -> CertifiedAccuracyDisplay:
+        y_true = certificates.true_classes(y_true)
         (clean_accuracy,) = certified_accuracy(y_true, certificates, [0])
         flips = informative_flips(y_true, certificates)
         return cls(
@@ -194,11 +246,7 @@ class CertifiedAccuracyDisplay:
         CertifiedAccuracyDisplay
             Itself, with `line_`, `ax_` and `figure_`.
         """
-        require_matplotlib()
-        if ax is None:
-            import matplotlib.pyplot as plt
-
-            _, ax = plt.subplots(layout="constrained")
+        ax = _axes(ax)
         _check_same_scale(ax, _scale_name(self.n_units, self.unit))
         # counts: a step around each integer, so that the curve at a tick shows the value of that tick; real radii: the
         # certificate holds up to and including the radius
@@ -388,36 +436,55 @@ class RadiusHistogramDisplay:
         self.n_unlimited = n_unlimited
         self.unit = unit
 
+    @overload
     @classmethod
     def from_certificates(
-        cls, certificates: Certificates, y_true: ArrayLike | None = None, *, ax: Axes | None = None, **kwargs: Any
-    ) -> RadiusHistogramDisplay:
-        """Draw the radii of given certificates.
+        cls, certificates: Certificates, y_true: ArrayLike | None = ..., *, ax: Axes | None = ..., **kwargs: Any
+    ) -> RadiusHistogramDisplay: ...
+
+    @overload
+    @classmethod
+    def from_certificates(
+        cls, certificates: Mapping[str, Certificates], y_true: ArrayLike | None = ..., *, ax: Any = ..., **kwargs: Any
+    ) -> DisplaysByName[RadiusHistogramDisplay]: ...
+
+    @classmethod
+    def from_certificates(
+        cls,
+        certificates: Certificates | Mapping[str, Certificates],
+        y_true: ArrayLike | None = None,
+        *,
+        ax: Any = None,
+        **kwargs: Any,
+    ) -> RadiusHistogramDisplay | DisplaysByName[RadiusHistogramDisplay]:
+        """Draw the radii of given certificates, or a histogram for each of several.
 
         Parameters
         ----------
-        certificates : Certificates
-            The certificates that `certify` returned.
+        certificates : Certificates, or mapping of str to Certificates
+            The certificates that `certify` returned; several by the titles of their histograms, one below the other.
         y_true : array of shape (m,), optional
             The true classes, to tell right predictions from wrong ones.
         ax : matplotlib axes, optional
-            Where to draw; by default a new figure.
+            Where to draw; by default a new figure. For a mapping: as many axes.
         **kwargs
             Passed to matplotlib's `bar`, for example `alpha`.
 
         Returns
         -------
         RadiusHistogramDisplay
+            For a mapping a dictionary of displays, with the attributes `ax_` and `figure_`.
         """
-        correct = None
-        if y_true is not None:
-            truth = np.asarray(y_true)
-            if truth.shape != certificates.prediction.shape:
-                raise ValueError(
-                    f"y_true must have one label per certificate, shape {certificates.prediction.shape}. "
-                    f"Got shape {truth.shape} instead."
-                )
-            correct = np.asarray(truth == certificates.prediction)
+        if not isinstance(certificates, Certificates):
+            _check_named(certificates)
+            axes = _stacked_axes(ax, len(certificates))
+            drawn = {}
+            for one_ax, (called, one) in zip(axes, certificates.items(), strict=True):
+                drawn[called] = cls.from_certificates(one, y_true, ax=one_ax, **kwargs)
+                one_ax.set_title(called)
+                one_ax.label_outer()
+            return DisplaysByName(drawn, axes, axes[0].figure)
+        correct = None if y_true is None else certificates.true_classes(y_true) == certificates.prediction
         found = histogram(certificates, correct)
         kinds = [kind for kind in found if kind != "edges"]
         display = cls(
@@ -545,6 +612,7 @@ class AttackDisplay:
                 "An attack and certificates on the same axes must be for the same test rows and in the same unit. Got "
                 f"{attack!r} for {certificates!r}."
             )
+        y_true = certificates.true_classes(y_true)
         needed = int(attack.flips_needed[attack.success].max(initial=0))
         last = max(
             int(informative_flips(y_true, certificates)[-1]),
@@ -609,3 +677,35 @@ def _axes(ax: Axes | None) -> Axes:
 
     _, ax = plt.subplots(layout="constrained")
     return ax
+
+
+def _stacked_axes(axes: Any, n: int) -> Any:
+    """Return one axes per histogram, with the same scale of radii."""
+    require_matplotlib()
+    if axes is None:
+        import matplotlib.pyplot as plt
+
+        width, height = PANEL_SIZE
+        _, found = plt.subplots(
+            n, 1, sharex=True, squeeze=False, figsize=(width, height * (n + 1) / 3), layout="constrained"
+        )
+        return found[:, 0]
+    found = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
+    if len(found) != n:
+        raise ValueError(f"ax must be one axes per histogram, {n}. Got {len(found)} instead.")
+    return found
+
+
+def _check_named(certificates: Any, name: str | None = None) -> None:
+    """Refuse anything but a mapping of names to certificates of one unit."""
+    is_named = isinstance(certificates, Mapping) and len(certificates) > 0
+    if not is_named or not all(isinstance(one, Certificates) for one in certificates.values()):
+        raise ValueError(
+            "certificates must be what `certify` returned, or a dictionary of names and such certificates. "
+            f"Got {certificates!r} instead."
+        )
+    if name is not None:
+        raise ValueError(f"name is for a single curve; several have the names of the dictionary. Got {name!r}.")
+    units = {one.unit for one in certificates.values()}
+    if len(units) > 1:
+        raise ValueError(f"Certificates in one figure must be in the same unit. Got {' and '.join(sorted(units))}.")

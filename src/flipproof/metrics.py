@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof.certificates import COUNTED_UNITS, Certificates
 from flipproof.core.rounding import Floats, Integers, above
-from flipproof.values import check_nothing_masked
 
 
 def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Floats:
@@ -18,8 +17,8 @@ def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Arr
 
     Parameters
     ----------
-    y_true : array of shape (m,)
-        The true classes of the test rows.
+    y_true : array or Series of shape (m,)
+        The true classes of the test rows. If these were a pandas frame, a Series is read by its index.
     certificates : Certificates
         What `certify` returned for them.
     flips : array of shape (f,)
@@ -100,13 +99,7 @@ def n_correct(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -
 
 
 def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> tuple[NDArray[Any], Floats]:
-    check_nothing_masked(y_true, "y_true")
-    truth = np.asarray(y_true)
-    if truth.shape != certificates.prediction.shape:
-        raise ValueError(
-            f"y_true must have one label per certificate, shape {certificates.prediction.shape}. "
-            f"Got shape {truth.shape} instead."
-        )
+    truth = certificates.true_classes(y_true)
     if truth.size == 0:
         raise ValueError("y_true is empty: accuracy needs at least one prediction.")
     if not np.isin(truth, certificates.classes).any():

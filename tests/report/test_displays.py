@@ -10,7 +10,7 @@ import pytest
 
 from flipproof import Adversary, Assumption, certified_accuracy
 from flipproof.attacks import worst_flips
-from flipproof.displays import AttackDisplay, RadiusHistogramDisplay
+from flipproof.displays import AttackDisplay, CertifiedAccuracyDisplay, RadiusHistogramDisplay
 
 mpl.use("Agg")
 
@@ -99,3 +99,30 @@ def test_without_matplotlib_the_error_says_what_to_install(problem, monkeypatch)
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"pip install 'flipproof\[plot\]'"):
         RadiusHistogramDisplay.from_certificates(problem.certificates()["exact"])
+
+
+def test_several_curves_by_name(problem):
+    import matplotlib.pyplot as plt
+
+    both = {name: problem.model.certify(problem.X, method=name) for name in ("exact", "kl")}
+    curves = CertifiedAccuracyDisplay.from_certificates(both, problem.y)
+    assert list(curves) == ["exact", "kl"]
+    assert curves["exact"].ax_ is curves["kl"].ax_ is curves.ax_
+    assert [line.get_label() for line in curves.ax_.lines if line.get_label() in both] == ["exact", "kl"]
+    plt.close(curves.figure_)
+    bars = RadiusHistogramDisplay.from_certificates(both, problem.y)
+    assert [one.get_title() for one in bars.ax_] == ["exact", "kl"]
+    assert bars["kl"].ax_ is bars.ax_[1]
+    plt.close(bars.figure_)
+
+
+def test_what_is_no_dictionary_of_certificates_is_refused(problem, ax):
+    exact = problem.certificates()["exact"]
+    for display in (CertifiedAccuracyDisplay, RadiusHistogramDisplay):
+        for wrong in ({}, {"exact": 3}, [exact]):
+            with pytest.raises(ValueError, match="dictionary of names and such certificates"):
+                display.from_certificates(wrong, problem.y)
+    with pytest.raises(ValueError, match="name is for a single curve"):
+        CertifiedAccuracyDisplay.from_certificates({"a": exact}, problem.y, name="b")
+    with pytest.raises(ValueError, match="one axes per histogram, 2"):
+        RadiusHistogramDisplay.from_certificates({"a": exact, "b": exact}, problem.y, ax=ax)

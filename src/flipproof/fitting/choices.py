@@ -370,13 +370,14 @@ def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
 def learner_inside(model: Any) -> Any:
     """Return the flipproof learner: the model itself, or the last step of a Pipeline."""
     from flipproof.learners.certified import CertifiedClassifier
-    from flipproof.learners.pipeline import learner_in
+    from flipproof.learners.pipeline import learner_in, remedy_for
 
     learner = learner_in(model)
     if not isinstance(learner, CertifiedClassifier):
         raise InputError(
             Parameter("learner"),
-            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead.",
+            f": it must be a flipproof learner, or a Pipeline that ends in one. Got {type(model).__name__} instead"
+            f"{remedy_for(learner)}.",
         )
     return learner
 

@@ -44,6 +44,7 @@ from flipproof.core.votes import (
 from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
+from flipproof.origins import Origin
 from flipproof.parameters import (
     NONE,
     Constraints,
@@ -457,7 +458,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             adversary=adversary,
             scope=powers.scope,
         )
-        return statement.certificates(parts, like)
+        return statement.certificates(parts, Origin.of(self, X, len(like)), like)
 
     def random_error_bound(
         self, X: Any, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
@@ -714,7 +715,9 @@ class Statement:
     adversary: Adversary | None
     scope: Scope
 
-    def certificates(self, blocks: Sequence[CertifiedBlock], like: Integers | slice = slice(None)) -> Certificates:
+    def certificates(
+        self, blocks: Sequence[CertifiedBlock], origin: Origin, like: Integers | slice = slice(None)
+    ) -> Certificates:
         """Join the certificates of blocks; `like` gives, for each test row, the index of one with the same votes."""
 
         def joined(name: str) -> NDArray[Any]:
@@ -739,4 +742,5 @@ class Statement:
             n_touchable=self.scope.n_touchable,
             unlimited=joined("unlimited") if self.scope.changes != "labels" else None,
             adversary=self.adversary,
+            origin=origin,
         )

@@ -25,6 +25,7 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
 from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, name_of, parts_of
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
+from flipproof.origins import joined_names, row_names
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.progress import CountedProgress
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
@@ -278,10 +279,14 @@ class LabelsInMemory(CertifiedClassifier):
         The training labels, as positions in `classes_`; 0 for rows without a label.
     is_labeled_ : booleans of shape (n,)
         Which training rows have a label.
+    row_names_ : array of shape (n,) or None
+        The index of the pandas frame that was fitted, if it is not just row numbers. Reports and explanations call the
+        training rows by these names; nothing else depends on them.
     """
 
     label_codes_: Integers
     is_labeled_: NDArray[np.bool_]
+    row_names_: NDArray[Any] | None = None
 
     def _read_training_rows(
         self, X: Any, y: Any, unlabeled: Any = None, reference: Any = None
@@ -292,6 +297,7 @@ class LabelsInMemory(CertifiedClassifier):
         """
         self.validate_parameters()
         check_nothing_masked(X, "X")
+        self.row_names_ = row_names(X)
         self.n_reference_, reference_rows = None, None
         if reference is not None:
             reference_rows = self._fit_features_to_reference(reference)
@@ -370,6 +376,7 @@ class LabelsInMemory(CertifiedClassifier):
         with all_or_nothing(self):
             self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
             all_codes = np.concatenate([self.label_codes_, codes])
+            self.row_names_ = joined_names(self.row_names_, self.n_rows_, row_names(X), len(rows))
             self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool))
             self._vote_too(rows)
             self._count_shared_again()
@@ -397,6 +404,7 @@ class LabelsInMemory(CertifiedClassifier):
         kept = np.delete(np.arange(self.n_rows_), gone)
         with all_or_nothing(self):
             self._row_hashes = self._row_hashes[kept]
+            self.row_names_ = (np.arange(self.n_rows_) if self.row_names_ is None else self.row_names_)[kept]
             self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept])
             self._vote_only(kept)
             self._count_shared_again()

@@ -38,6 +38,7 @@ from flipproof.learners.base_learners import (
 )
 from flipproof.learners.certified import LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.clones import assumptions_about, own_clone
+from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
 from flipproof.progress import CountedProgress, RowProgress
 
@@ -340,6 +341,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             n_touchable=powers.scope.n_touchable,
             unlimited=found.unlimited,
             adversary=adversary,
+            origin=Origin.of(self, X, len(votes)),
         )
 
     def _votes(self, Z: Floats) -> NDArray[Any]:

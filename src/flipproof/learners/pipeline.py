@@ -12,6 +12,7 @@ from flipproof.assumptions import STEP_REMEDIES, Assumption, parameter_values
 from flipproof.certificates import Certificates
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.clones import assumptions_about, keeps_all, name_of
+from flipproof.origins import Origin
 
 
 def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
@@ -40,12 +41,12 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
         got = type(model).__name__ if learner is model else f"a {type(model).__name__} of {type(learner).__name__}"
         raise ValueError(
             "model must be a flipproof learner, a scikit-learn Pipeline that ends in one, or a search for one of "
-            f"those. Got {got} instead."
+            f"those. Got {got} instead{remedy_for(learner)}."
         )
     if _is_search(model):
         values = {"search": type(model).__name__, "parameters": parameter_values(model.best_params_)}
         chosen = Assumption("chosen-by-search", values)
-        return _also_assuming(certify(model.best_estimator_, X, method, adversary), chosen)
+        return _around(certify(model.best_estimator_, X, method, adversary), model, X, chosen)
     if not isinstance(model, Pipeline):
         return learner.certify(X, method=method, adversary=adversary)
     steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
@@ -67,7 +68,18 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     fitted = tuple((name, name_of(step)) for name, step in steps if not keeps_all(step))
     if fitted:
         found.append(Assumption("pipeline-steps", {"steps": fitted, "remedy": learner.step_remedy}))
-    return _also_assuming(certificates, *found)
+    return _around(certificates, model, X, *found)
+
+
+def remedy_for(learner: Any) -> str:
+    """Return how to certify a classifier that is not a flipproof learner, as the end of a sentence; else nothing."""
+    if isinstance(learner, type) or not (hasattr(learner, "fit") and hasattr(learner, "predict")):
+        return ""
+    name = type(learner).__name__
+    return (
+        f": to certify {name}, fit CertifiedPartitionClassifier({name}()), a vote of copies that are each fitted to a "
+        f"part of the rows, or SmoothedClassifier({name}()), a vote of copies that are fitted to noisy labels"
+    )
 
 
 def learner_and_features(model: Any, X: Any) -> tuple[Any, Any]:
@@ -108,5 +120,7 @@ def _is_search(model: Any) -> bool:
     return isinstance(model, BaseSearchCV)
 
 
-def _also_assuming(certificates: Certificates, *more: Assumption) -> Certificates:
-    return replace(certificates, assumptions=(*certificates.assumptions, *more))
+def _around(certificates: Certificates, model: Any, X: Any, *more: Assumption) -> Certificates:
+    """Return certificates of the learner inside a model as those of the model."""
+    assumptions = (*certificates.assumptions, *more)
+    return replace(certificates, assumptions=assumptions, origin=Origin.of(model, X, len(certificates)))

@@ -12,9 +12,10 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
+from flipproof import charts
 from flipproof.files import digest_of
 from flipproof.readable import percent
-from flipproof.report import charts, facts
+from flipproof.report import facts
 from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from copy import deepcopy
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -30,6 +31,7 @@ from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base_learners import BASE_LEARNER
 from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
+from flipproof.origins import Origin
 from flipproof.parameters import BOOLEAN, NONE, Constraints, instance, integer, one_of
 from flipproof.progress import CountedProgress
 from flipproof.smoothing.bounds import (
@@ -288,7 +290,8 @@ class SmoothedClassifier(LabelsInMemory):
         n_statements = max(n_rows, 1) if self.confidence_over == "batch" else 1
         alpha = error_rate(self.confidence, n_statements, name)
         selection, estimation = self._votes(Z, self._n_samples, self._reach(guarantee, n_statements))
-        return self._certificates(bound_votes(selection, estimation, alpha), guarantee, adversary, powers)
+        found = self._certificates(bound_votes(selection, estimation, alpha), guarantee, adversary, powers)
+        return replace(found, origin=Origin.of(self, X, n_rows))
 
     def test_features(self, X: Any) -> Any:
         """Return test rows as the models that vote on them get them: checked, and as floats if the noise needs them."""

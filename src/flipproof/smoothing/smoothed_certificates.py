@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -109,6 +109,8 @@ class SmoothedCertificates(Certificates):
     n_samples: int = 0
     measure: Measure | None = None
 
+    can_abstain: ClassVar[bool] = True
+
     @property
     def divergence_budget(self) -> Floats:
         """The divergence of the noise up to which g is unchanged; 0 where abstained.
@@ -166,5 +168,5 @@ class SmoothedCertificates(Certificates):
         return table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
 
     def _details(self) -> dict[str, Any]:
-        more = {"log_rival": self.log_rival, "abstention_reason": self.abstention_reason.tolist()}
-        return {**super()._details(), **more}
+        bounds = {"log_failure": self.log_failure, "log_rival": self.log_rival}
+        return {**bounds, **self._noise_column(), "abstention_reason": self.abstention_reason.tolist()}

@@ -78,6 +78,7 @@ from flipproof.learners.ridge import (
     refuse_rules_of_all_rows,
     ridge_rule,
 )
+from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameters, one_of, parameter_error
 from flipproof.streaming.blocks import Block, Part, rows_at_a_time
 from flipproof.streaming.passes import (
@@ -472,7 +473,7 @@ class RowsInBlocks(LabelLinearParameters):
             adversary=adversary,
             scope=known.scope,
         )
-        return statement.certificates(parts)
+        return statement.certificates(parts, Origin.of(self, X, len(Z)))
 
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
         """Return the rows with the trust and annotators of an adversary, and the powers of that adversary."""

@@ -1,4 +1,4 @@
-"""Charts as geometry: lines and bars in a 1000 by 1000 square that the page stretches; tick positions in percent."""
+"""Charts as geometry: lines and bars in a 1000 by 1000 square that a page stretches; tick positions in percent."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bar:
 
 @dataclass(frozen=True)
 class Chart:
-    """Everything that the page needs to draw one chart."""
+    """Everything that a page needs to draw one chart."""
 
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
