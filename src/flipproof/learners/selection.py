@@ -98,8 +98,8 @@ class TrustedSelection:
         trusted = int(np.count_nonzero(self.adversary.trusted))
         kinds = "learners and parameters" if self.best_learner is not None else "parameters"
         return (
-            f"{len(self.candidates)} {kinds}, by certified accuracy at {self.flips:,} changed labels, within {trusted:,} "
-            "trusted rows:"
+            f"{len(self.candidates)} {kinds}, by certified accuracy at {self.flips:,} changed labels, within "
+            f"{trusted:,} trusted rows:"
         )
 
     def _table(self) -> tuple[list[str], list[list[str]]]:
@@ -198,8 +198,9 @@ def select_on_trusted(
     Returns
     -------
     TrustedSelection
-        It prints as a table of all candidates, the best one first; `to_frame` returns the table. Ties go to the first candidate: put simpler values first. A candidate that cannot be fitted to a fold has the
-        score NaN and is never chosen.
+        It prints as a table of all candidates, the best one first; `to_frame` returns the table. Ties go to the first
+        candidate: put simpler values first. A candidate that cannot be fitted to a fold has the score NaN and is never
+        chosen.
 
     Notes
     -----
@@ -231,6 +232,11 @@ def select_on_trusted(
     >>> select_on_trusted(learners, grids, X[:1000], y[:1000], trusted, flips=20)
     5 learners and parameters, by certified accuracy at 20 changed labels, within 200 trusted rows:
     learner    regularization  n_neighbors   score
+    neighbors                          0.1  0.6900
+    ridge             10000.0               0.3400
+    neighbors                         0.05  0.1050
+    ridge               100.0               0.0250
+    ridge           1000000.0               0.0000
     """
     learners = dict(estimator) if isinstance(estimator, Mapping) else {"": estimator}
     labels, mask = _checked(learners, y, trusted, flips, cv)
