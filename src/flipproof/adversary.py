@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 from flipproof.assumptions import MOST_CHANGES, Assumption, change_values, changes_in_words
 from flipproof.core.powers import CHANGES, Powers, Rights, Scope
 from flipproof.core.rounding import Integers
+from flipproof.core.windows import window_ends
 from flipproof.parameters import check_parameter, one_of
+from flipproof.timestamps import as_length, as_stamps, whole_numbers
 from flipproof.values import as_mask, as_names, as_values, distinct, positions
 
 #: What an adversary who changes rows may do.
@@ -45,23 +47,36 @@ class Adversary:
     allowed : iterable of pairs of classes, optional
         The only possible changes, as (old, new): ``[("ham", "spam")]`` means that ham may be relabelled as spam, and
         nothing else may change. Only for changes of labels.
+    window : array of shape (n,), optional
+        The timestamp of each training label, as numbers, dates or times. The radius then counts windows of time: the
+        attacker may change all labels in any r windows of the given `length`, wherever they start. A window contains
+        both of its ends.
+    length : number, timedelta or str, optional
+        Length of a window: a number if timestamps are numbers; a timedelta, or a text such as ``"7d"``, ``"12h"`` or
+        ``"30min"``, if they are dates or times.
 
     Examples
     --------
+    >>> import numpy as np
     >>> from flipproof import Adversary
     >>> Adversary(groups=["ann", "bob", "ann"], allowed=[(1, 0)])
     <Adversary: labels of 2 annotators, changes 1 -> 0 only>
     >>> Adversary(changes="removals", trusted=[True, False, False])
     <Adversary: may remove rows, 1 rows trusted>
+    >>> Adversary(window=np.array(["2024-03-01", "2024-03-05"], dtype="datetime64[D]"), length="7d")
+    <Adversary: labels of windows of 7d>
     """
 
     changes: str = "labels"
     trusted: Any = None
     groups: Any = None
     allowed: Any = None
+    window: Any = None
+    length: Any = None
 
     def __post_init__(self) -> None:
-        for name, check in (("trusted", _trusted_mask), ("groups", _group_names), ("allowed", _class_pairs)):
+        checks = {"trusted": _trusted_mask, "groups": _group_names, "allowed": _class_pairs, "window": _stamps}
+        for name, check in checks.items():
             given = getattr(self, name)
             object.__setattr__(self, name, None if given is None else check(given))
         check_parameter("Adversary", "changes", self.changes, one_of(*CHANGES))
@@ -72,6 +87,21 @@ class Adversary:
             )
         if self.groups is not None:
             refuse_insertions_by_groups(self.changes)
+        self._check_window()
+
+    def _check_window(self) -> None:
+        if (self.window is None) != (self.length is None):
+            raise ValueError("Adversary(window=...) and Adversary(length=...) must be given together.")
+        if self.window is None:
+            return
+        as_length(self.length, self.window, "Adversary(length=...)")
+        if self.groups is not None:
+            raise ValueError("Adversary(window=...) cannot be combined with groups=...: a radius counts one of them.")
+        if self.changes_rows:
+            raise ValueError(
+                f"Adversary(window=...) is about labels, but changes={self.changes!r}. For whole rows, give "
+                "groups=..., for example the week or the source of each row."
+            )
 
     @property
     def changes_rows(self) -> bool:
@@ -88,6 +118,8 @@ class Adversary:
         if self.groups is not None:
             owners = "sources" if self.changes_rows else "annotators"
             parts.append(f"{unit}s of {len(distinct(self.groups)[0])} {owners}")
+        if self.window is not None:
+            parts.append(f"labels of windows of {self.length}")
         if self.allowed is not None:
             parts.append(f"changes {changes_in_words(self.allowed[:MOST_CHANGES], len(self.allowed))} only")
         return f"<Adversary: {', '.join(parts) or 'may change any label to any class'}>"
@@ -110,6 +142,10 @@ def _trusted_mask(given: Any) -> NDArray[np.bool_]:
 def _group_names(given: Any) -> NDArray[Any]:
     remedy = "give labels of unknown origin a separate name each, or one common name."
     return _frozen(as_names(given, "Adversary(groups=...)", remedy))
+
+
+def _stamps(given: Any) -> NDArray[Any]:
+    return _frozen(as_stamps(given, "Adversary(window=...)"))
 
 
 def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
@@ -159,6 +195,10 @@ def powers_of(
     if adversary is None:
         return rights.over(codes, ~labeled)
     fixed = ~labeled if adversary.trusted is None else ~labeled | adversary.trusted
+    if adversary.window is not None:
+        stamps, number_of_row = np.unique(whole_numbers(adversary.window), return_inverse=True)
+        ends = window_ends(stamps, as_length(adversary.length, adversary.window, "Adversary(length=...)"))
+        return replace(rights.over(codes, fixed, number_of_row.astype(np.int64)), window_ends=ends)
     return rights.over(codes, fixed, None if adversary.groups is None else distinct(adversary.groups)[1])
 
 
@@ -175,13 +215,22 @@ def refuse_row_changes(adversary: Adversary | None, what: str, remedy: str) -> N
         raise ValueError(f"{what} covers changed labels only. Got Adversary(changes={adversary.changes!r}): {remedy}")
 
 
+def refuse_windows(adversary: Adversary | None, what: str) -> None:
+    """Refuse an adversary who changes the labels of windows of time, which `what` does not cover."""
+    if isinstance(adversary, Adversary) and adversary.window is not None:
+        raise ValueError(
+            f"{what} does not cover Adversary(window=...): only certify, by the method 'exact', and worst_flips of "
+            "label-linear learners in memory do. Give groups=... instead, for example the week of each row."
+        )
+
+
 def check_adversary(adversary: Adversary | None, n_rows: int) -> None:
     """Refuse anything but an adversary for this number of training rows."""
     if adversary is None:
         return
     if not isinstance(adversary, Adversary):
         raise ValueError(f"adversary must be a flipproof.Adversary or None. Got {type(adversary).__name__} instead.")
-    for name in ("trusted", "groups"):
+    for name in ("trusted", "groups", "window"):
         given = getattr(adversary, name)
         if given is not None and len(given) != n_rows:
             raise ValueError(
@@ -194,7 +243,10 @@ def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str
     if adversary is None:
         return []
     trusted = None if adversary.trusted is None else (int(np.count_nonzero(adversary.trusted)), len(adversary.trusted))
-    return assumed_limits(trusted, adversary.allowed, scope, method)
+    limits = assumed_limits(trusted, adversary.allowed, scope, method)
+    if adversary.window is not None:
+        limits.append(Assumption("windows", {"length": str(adversary.length), "n_windows": scope.n_touchable}))
+    return limits
 
 
 def assumed_limits(
@@ -211,9 +263,9 @@ def assumed_limits(
         found.append(Assumption("changes-allowed", change_values(allowed)))
         if method in ("kl", "tight", "gap"):
             found.append(Assumption("changes-partly-used", {"method": method}))
-    if scope.group_sizes is not None and scope.changes == "labels":
+    if scope.group_sizes is not None and scope.unit == "annotators":
         found.append(Assumption("annotators", {"n_annotators": scope.n_touchable}))
-    elif scope.group_sizes is not None:
+    elif scope.unit == "sources":
         found.append(Assumption("sources", {"n_sources": scope.n_touchable, "changes": scope.changes}))
     return found
 

@@ -343,6 +343,11 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "The radius counts annotators, of whom {n_annotators:,} have labels to change. A malicious annotator may "
         "change all of their own labels, and no others."
     ),
+    "windows": (
+        "The radius counts windows of time of length {length}, both ends included. An attacker may change all labels "
+        "whose timestamps are in them; {n_windows:,} windows cover all labels that can be changed. The timestamps are "
+        "as given."
+    ),
     "annotators-bounded": (
         "The radius in annotators is a lower bound: a partition that holds labels of several annotators counts for "
         "each of them."

@@ -300,6 +300,8 @@ def audit(
     clip: str | float | None = None,
     trusted: str | None = None,
     annotator: str | None = None,
+    window: str | None = None,
+    length: Any = None,
     allowed: Sequence[Any] = (),
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
@@ -359,6 +361,11 @@ def audit(
     trusted, annotator : str, optional
         Column that is true for labels that cannot be changed, or rows that cannot be removed or replaced; and column
         with the annotator, or source, of each row. With `annotator`, radii count annotators, or sources of rows.
+    window : str, optional
+        Column with the timestamp of each label, for windows of the given `length`: radii then count windows of time,
+        all of whose labels may be changed.
+    length : number, timedelta or str, optional
+        Length of a window, for example "7d"; both ends belong to it.
     allowed : sequence, optional
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
     features, drop, text, categories : sequences of str, optional
@@ -454,6 +461,8 @@ def audit(
         id=id,
         trusted=trusted,
         annotator=annotator,
+        window=window,
+        length=length,
     )
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
     if model.changes_rows and any(one in NOISY_METHODS for one in chosen):

@@ -27,7 +27,7 @@ METHODS = ("exact", "tight", "kl")
 NOISY_METHODS = ("tight", "kl")
 
 #: Units in which a radius is an integer count; in all other units it is a real number.
-COUNTED_UNITS = ("labels", "annotators", "rows", "sources")
+COUNTED_UNITS = ("labels", "annotators", "windows", "rows", "sources")
 
 #: Counted units of changes to whole training rows.
 ROW_UNITS = ("rows", "sources")
@@ -94,8 +94,9 @@ class Certificates:
         The classes, in the order of `witness`.
     assumptions : tuple of Assumption
         The assumptions under which the certificates hold; ``str`` returns the sentence of each.
-    unit : {"labels", "annotators", "rows", "sources", "l2", "divergence"}
-        What the radius counts or measures. "rows": rows that are added, removed or replaced; "sources": sources whose
+    unit : {"labels", "annotators", "windows", "rows", "sources", "l2", "divergence"}
+        What the radius counts or measures. "windows": windows of time, all of whose
+        labels may be changed. "rows": rows that are added, removed or replaced; "sources": sources whose
         rows are replaced or removed. "l2": the norm of the change of the whole training matrix; "divergence":
         the divergence of the noise, in nats, for a custom measure.
     n_touchable : int
@@ -439,13 +440,20 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
     radius, n = int(certificates.radius[row]), certificates.n_touchable
     labels = "training labels" if n == certificates.n_train else "changeable training labels"
     if radius >= n:
-        attack = f"change to the {n:,} {labels}" if certificates.unit == "labels" else f"attack by the {n:,} annotators"
+        attack = {
+            "labels": f"change to the {n:,} {labels}",
+            "windows": "change to labels in any windows",
+        }.get(certificates.unit, f"attack by the {n:,} annotators")
         return f"Test row {called} is predicted as {prediction}. No {attack} can change the prediction."
     restricted = certificates.adversary is not None and certificates.adversary.allowed is not None
     how = "in any allowed way" if restricted else "to any class"
     if certificates.unit == "labels":
         share = percent(radius / n)
         attack = f"an attacker who targets this row changes any {radius:,} of the {n:,} {labels} ({share}) {how}"
+    elif certificates.unit == "windows":
+        length = "" if certificates.adversary is None else f" of {certificates.adversary.length}"
+        windows = f"any {radius:,} window{'' if radius == 1 else 's'}{length}"
+        attack = f"an attacker who targets this row changes all labels in {windows} {how}"
     else:
         attack = f"any {radius:,} of the {n:,} annotators target this row and change all of their labels {how}"
     return f"{promised} {attack}. The rival class is {rival}."
@@ -509,6 +517,7 @@ def flips_name(certificates: Certificates) -> str:
 FLIPS_NAMES = {
     "labels": "changed labels",
     "annotators": "malicious annotators",
+    "windows": "poisoned windows",
     "rows": "changed rows",
     "sources": "malicious sources",
     "l2": "change of the training features (l2 norm)",

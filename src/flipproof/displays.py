@@ -67,7 +67,7 @@ class CertifiedAccuracyDisplay:
         Share of the most frequent true class: the accuracy of the best constant classifier.
     n_units : int
         Number of training labels or rows (or of annotators or sources).
-    unit : {"labels", "annotators", "rows", "sources", "l2", "divergence"}, default="labels"
+    unit : {"labels", "annotators", "windows", "rows", "sources", "l2", "divergence"}, default="labels"
         What `flips` counts or measures.
     name : str, optional
         Name of the curve in the legend.
@@ -334,6 +334,7 @@ def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
     below, above = {
         "labels": ("changed training labels", "training labels"),
         "annotators": ("malicious annotators", "annotators"),
+        "windows": ("poisoned windows of time", "windows that cover all labels"),
         "rows": ("changed training rows", "training rows"),
         "sources": ("malicious sources", "sources"),
         "l2": ("change of the training features (l2 norm)", None),
@@ -409,7 +410,7 @@ class RadiusHistogramDisplay:
         Predictions per bin: "right" and "wrong", or "all" if the true classes are unknown.
     n_unlimited : int
         Predictions that no attack can change; they are in no bin.
-    unit : {"labels", "annotators", "rows", "sources", "l2", "divergence"}
+    unit : {"labels", "annotators", "windows", "rows", "sources", "l2", "divergence"}
         What a radius counts or measures.
 
     Attributes
@@ -540,7 +541,7 @@ class AttackDisplay:
         As in :class:`flipproof.CertifiedAccuracyDisplay`.
     n_units : int
         Number of training labels or rows (or of annotators or sources).
-    unit : {"labels", "annotators", "rows", "sources"}, default="labels"
+    unit : {"labels", "annotators", "windows", "rows", "sources"}, default="labels"
         What `flips` counts.
 
     Attributes

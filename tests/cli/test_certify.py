@@ -469,3 +469,22 @@ def test_random_errors_are_bounded_by_default(files, certify, capfd):
     assert summary["random_errors"] is None
     assert run(["certify", *files, "--error-rate", "2"]) == 2
     assert "--error-rate must be" in capfd.readouterr().err
+
+
+def test_windows_of_time(tmp_path, capfd):
+    rng = np.random.default_rng(0)
+    days = np.datetime64("2024-01-01") + rng.integers(0, 60, size=80)
+    lines = [f"{rng.normal():.3f},{rng.normal():.3f},{rng.integers(2)},{day}" for day in days]
+    file = tmp_path / "rows.csv"
+    file.write_text("\n".join(["a,b,y,day", *lines]))
+    common = ["certify", "--train", str(file), "--holdout", "0.2", "--label", "y", "--quiet"]
+    assert run([*common, "--window", "day", "--length", "7d", "--json"]) == 0
+    summary = json.loads(capfd.readouterr().out)
+    assert summary["problem"]["unit"] == "windows"
+    assert summary["problem"]["n_units"] <= 8  # sixty days
+    report = tmp_path / "report.md"
+    assert run([*common, "--window", "day", "--length", "7d", "--report", str(report)]) == 0
+    assert "windows of time of length 7d" in report.read_text()
+    for refused in (["--window", "day"], ["--window", "a", "--length", "7d"], ["--window", "day", "--length", "x"]):
+        assert run([*common, *refused]) == 2
+        assert capfd.readouterr().err.count("\n") == 1

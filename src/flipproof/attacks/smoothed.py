@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.adversary import Adversary
+from flipproof.adversary import Adversary, refuse_windows
 from flipproof.attacks.result import NO_ATTACK, AttackResult, unbroken_share
 from flipproof.attacks.worst import (
     MAX_FLIPS,
@@ -141,6 +141,7 @@ def _flips_to_half(
     longest: Integers,
 ) -> Integers:
     """Find by bisection, for a block of test rows at once, the number of units at which the bound reaches 1/2."""
+    refuse_windows(adversary, "smoothed_attack")
     Z, powers = learner.test_features(X), learner.powers(adversary)
     codes, n_classes = learner.label_codes_, len(learner.classes_)
     found = np.full(len(Z), NO_ATTACK)

@@ -204,9 +204,9 @@ def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str,
     if needed < 0:
         labels = "labels" if max_flips is None else f"at most {_counted(max_flips, 'label')}"
         return f"{predicted}. No change of {labels} overturns it."
-    if unit == "annotators":
+    if unit in ("annotators", "windows"):
         changed = _counted(n_labels, "changed label")
-        return f"{predicted}. It takes {_counted(needed, 'annotator')} with {changed} to overturn it."
+        return f"{predicted}. It takes {_counted(needed, unit[:-1])} with {changed} to overturn it."
     return f"{predicted}. It takes {_counted(needed, 'changed label')} to overturn it."
 
 

@@ -85,6 +85,18 @@ def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
             help="Column with the annotator, or source, of each row. Radii then count annotators or sources.",
         ),
         option(
+            "--window",
+            group=ADVERSARY,
+            metavar="COL",
+            help="Column with the timestamp of each label. Radii then count windows of time of the given --length.",
+        ),
+        option(
+            "--length",
+            group=ADVERSARY,
+            metavar="LENGTH",
+            help="Length of a window, both ends included: 7d, 12h, 30min; or a number, if timestamps are numbers.",
+        ),
+        option(
             "--allow",
             group=ADVERSARY,
             multiple=True,
@@ -106,6 +118,8 @@ class ModelOptions:
     changes: str
     trusted: str | None
     annotator: str | None
+    window: str | None
+    length: str | None
     allow: tuple[str, ...]
 
     @classmethod
@@ -131,7 +145,7 @@ class ModelOptions:
 
     def arguments(self, in_blocks: bool = False) -> dict[str, Any]:
         """Return the options as arguments of `flipproof.audit`."""
-        same = ("learner", "clip", "classes", "changes", "trusted", "annotator")
+        same = ("learner", "clip", "classes", "changes", "trusted", "annotator", "window", "length")
         own = {"parameters": self.parameters(in_blocks), "n_jobs": self.jobs, "allowed": self.allow}
         return {name: getattr(self, name) for name in same} | own
 

@@ -9,7 +9,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.core.exact import UNREACHABLE, flips_to_overturn, groups_to_overturn, leads, radius_from_flips
+from flipproof.core.exact import (
+    UNREACHABLE,
+    flips_to_overturn,
+    groups_to_overturn,
+    leads,
+    radius_from_flips,
+    windows_to_overturn,
+)
 from flipproof.core.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.core.histograms import VoteHistogram
 from flipproof.core.invariants import check_certificates, check_counts, check_winners, require
@@ -148,6 +155,18 @@ def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) ->
     return exact_certificates(
         scores,
         lambda winner, lead: groups_to_overturn(votes, winner, lead, scope.transitions),
+        scope,
+    )
+
+
+def certify_windows(votes: GroupVotes, ends: Integers, scores: Integers, scope: Scope) -> BlockCertificates:
+    """Certify a block against all labels of windows of time by the exact radius (M15); `scores` include all labels.
+
+    The groups of `votes` are timestamps; `ends` are those of their windows.
+    """
+    return exact_certificates(
+        scores,
+        lambda winner, lead: windows_to_overturn(votes, ends, winner, lead, scope.transitions),
         scope,
     )
 

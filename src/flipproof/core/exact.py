@@ -28,12 +28,16 @@ from flipproof.core.histograms import VoteHistogram
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Integers, ceil_divide
 from flipproof.core.votes import GroupVotes
+from flipproof.core.windows import best_windows, least_windows
 
 #: Flips needed where no change of labels can overturn the prediction.
 UNREACHABLE = np.iinfo(np.int64).max
 
 #: Largest share of possible changes for which their table is multiplied as a sparse matrix.
 SPARSE_SHARE = 1 / 16
+
+#: Numbers of a table of sums over windows that are computed at a time.
+WINDOW_NUMBERS = 2**22
 
 #: Integers up to this are exact in float32, whose products take half the time.
 EXACT_IN_FLOAT32 = 2**24
@@ -111,6 +115,30 @@ def groups_to_overturn(votes: GroupVotes, winner: Integers, lead: Integers, tran
     return flips
 
 
+def windows_to_overturn(
+    votes: GroupVotes, ends: Integers, winner: Integers, lead: Integers, transitions: NDArray[np.bool_]
+) -> Integers:
+    """Return the least number of windows of time whose labels, changed arbitrarily, let each class win (M15).
+
+    Like :func:`groups_to_overturn`. The groups of `votes` are timestamps, in ascending order, and `ends` are those of
+    the windows that start there, see :mod:`flipproof.core.windows`.
+    """
+    needed = np.full_like(lead, UNREACHABLE)
+    if len(votes.label) == 0:  # no label can be changed
+        return needed
+    at_a_time = max(1, WINDOW_NUMBERS // len(ends))
+    for start in range(0, len(winner), at_a_time):
+        rows = slice(start, start + at_a_time)
+        for rival in range(lead.shape[1]):
+            factors = gain_factors(transitions, winner[rows], rival)[:, votes.label]
+            by_cell = factors[:, :, 0] * votes.positive[rows] + factors[:, :, 1] * votes.negative[rows]
+            gains = np.add.reduceat(by_cell, votes.first_cell, axis=1)
+            least = least_windows(gains, ends, np.maximum(lead[rows, rival], 1))
+            needed[rows, rival] = np.where(least < 0, UNREACHABLE, least)
+    needed[np.arange(len(winner)), winner] = UNREACHABLE
+    return needed
+
+
 @dataclass(frozen=True)
 class LabelChanges:
     """The labels that an attacker changes for one test row, largest gains first.
@@ -148,6 +176,8 @@ def most_useful_changes(
     if powers.groups is None:
         rows = _largest_first(gains[useful], n_units)
         rows, units = useful[rows], np.arange(len(rows))
+    elif powers.window_ends is not None:
+        rows, units = _in_best_windows(gains, powers.groups, powers.window_ends, n_units)
     else:
         owner = powers.groups[useful]
         by_group = np.bincount(owner, weights=gains[useful]).astype(np.int64)
@@ -163,6 +193,20 @@ def most_useful_changes(
     third = others[np.argmax(powers.transitions[np.ix_(codes[rows], others)], axis=1)] if others.size else wanted
     labels = np.where(powers.transitions[codes[rows], wanted], wanted, third)
     return LabelChanges(rows, votes[rows], labels, gains[rows], units)
+
+
+def _in_best_windows(gains: Integers, stamps: Integers, ends: Integers, n_windows: int) -> tuple[Integers, Integers]:
+    """Return the labels with a gain in the windows with the largest sum of gains, and the window of each."""
+    by_stamp = np.bincount(stamps, weights=gains, minlength=len(ends)).astype(np.int64)
+    starts = best_windows(by_stamp, ends, n_windows)
+    useful = np.flatnonzero(gains > 0)
+    window = np.searchsorted(starts, stamps[useful], side="right") - 1
+    inside = (window >= 0) & (stamps[useful] < ends[starts[window]]) if len(starts) else np.zeros(len(useful), bool)
+    rows, window = useful[inside], window[inside]
+    totals = np.bincount(window, weights=gains[rows], minlength=len(starts))
+    rank = np.argsort(np.argsort(-totals, kind="stable"), kind="stable")
+    order = np.lexsort((-gains[rows], rank[window]))
+    return rows[order], rank[window][order]
 
 
 def _largest_first(gains: Integers, count: int) -> Integers:

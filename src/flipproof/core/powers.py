@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.core.rounding import Integers
+from flipproof.core.windows import ends_among, least_cover
 
 #: What an adversary may change: the labels of the training rows; rows, each change an addition, a removal or a
 #: replacement; or only one of these.
@@ -71,12 +72,23 @@ class Powers:
         The group of each label or row, if the adversary controls whole groups.
     changes : {"labels", "rows", "insertions", "removals"}
         What may be changed.
+    window_ends : integers or None
+        If the adversary controls windows of time, the groups are timestamps, numbered in ascending order: for each,
+        the first one beyond the window that starts there (M15).
     """
 
     changeable: NDArray[np.bool_]
     transitions: NDArray[np.bool_]
     groups: Integers | None
     changes: str = "labels"
+    window_ends: Integers | None = None
+
+    @cached_property
+    def changeable_window_ends(self) -> Integers:
+        """The same if only timestamps with a changeable label are numbered."""
+        assert self.window_ends is not None
+        assert self.groups is not None
+        return ends_among(self.window_ends, np.unique(self.groups[self.changeable]))
 
     @cached_property
     def scope(self) -> Scope:
@@ -84,7 +96,8 @@ class Powers:
         if self.groups is None:
             return Scope(self.transitions, int(np.count_nonzero(self.changeable)), changes=self.changes)
         sizes = np.bincount(self.groups[self.changeable])
-        return Scope(self.transitions, int(sizes.sum()), sizes[sizes > 0], self.changes)
+        n_windows = None if self.window_ends is None else least_cover(self.changeable_window_ends)
+        return Scope(self.transitions, int(sizes.sum()), sizes[sizes > 0], self.changes, n_windows)
 
 
 @dataclass(frozen=True)
@@ -101,16 +114,22 @@ class Scope:
         Number of changeable labels or rows of each group that has any, if the adversary controls whole groups.
     changes : {"labels", "rows", "insertions", "removals"}
         What may be changed.
+    n_windows : int or None
+        Number of windows of time that cover all changeable labels, if the adversary controls windows; the groups are
+        then timestamps.
     """
 
     transitions: NDArray[np.bool_]
     n_changeable: int
     group_sizes: Integers | None = None
     changes: str = "labels"
+    n_windows: int | None = None
 
     @property
     def unit(self) -> str:
         """What a radius counts."""
+        if self.n_windows is not None:
+            return "windows"
         if self.changes == "labels":
             return "labels" if self.group_sizes is None else "annotators"
         return "rows" if self.group_sizes is None else "sources"
@@ -127,7 +146,9 @@ class Scope:
 
     @property
     def n_touchable(self) -> int:
-        """Number of labels, groups, or rows that can be changed or removed."""
+        """Number of labels, groups, or rows that can be changed or removed; for windows, how many cover all labels."""
+        if self.n_windows is not None:
+            return self.n_windows
         if self.changes == "insertions":
             return 0
         return self.n_changeable if self.group_sizes is None else len(self.group_sizes)

@@ -92,6 +92,8 @@ class ModelChoice:
         Allowed label changes: pairs (old, new), or strings "OLD:NEW".
     changes : {"labels", "rows", "insertions", "removals"}
         What may be changed. "labels": what `adversary` may change.
+    length : number, timedelta or str, optional
+        Length of a window of time, if the roles name a column of timestamps.
     verbose : int
         Whether the learner shows its progress on stderr.
     """
@@ -104,6 +106,7 @@ class ModelChoice:
     adversary: Adversary | None = None
     allowed: Sequence[Any] = ()
     changes: str = "labels"
+    length: Any = None
     verbose: int = 0
 
     @property
@@ -130,6 +133,7 @@ def as_choices(
     adversary: Adversary | None = None,
     allowed: Sequence[Any] = (),
     changes: str = "labels",
+    length: Any = None,
     verbose: int = 0,
     clip: Any = None,
     reference: Any = None,
@@ -149,8 +153,11 @@ def as_choices(
         if "clip" in given:
             raise InputError("give ", Parameter("clip"), " only once: it is also set in ", Parameter("parameters"), ".")
         given["clip"] = clip
-    choice = ModelChoice(learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes, verbose)
+    choice = ModelChoice(
+        learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes, length, verbose
+    )
     _check_changes(data, choice)
+    _check_window(roles, choice)
     return data, choice
 
 
@@ -194,6 +201,23 @@ def _check_changes(data: DataChoice, choice: ModelChoice) -> None:
             " cannot be combined with ",
             changes,
             ": there is no limit to the number of rows that a source could add.",
+        )
+
+
+def _check_window(roles: Roles | None, choice: ModelChoice) -> None:
+    """Raise InputError for windows of time that are incomplete or combined with other units."""
+    window = None if roles is None else roles.window
+    if (window is None) != (choice.length is None):
+        raise InputError("give ", Parameter("window"), " and ", Parameter("length"), " together.")
+    if window is None or roles is None:
+        return
+    if roles.annotator:
+        raise InputError(
+            Parameter("window"), " cannot be combined with ", Parameter("annotator"), ": a radius counts one of them."
+        )
+    if choice.changes_rows:
+        raise InputError(
+            Parameter("window"), " cannot be combined with ", Parameter("changes", "rows"), ": windows are of labels."
         )
 
 
@@ -418,10 +442,14 @@ def restricted(
         given = replace(given or Adversary(), changes=choice.changes)
     if not said:
         return given
-    parameters = {"trusted": "trusted", "groups": "annotator", "allowed": "allowed"}
+    parameters = {"groups": "annotator"}
     for name in said:
         if given is not None and getattr(given, name) is not None:
             raise InputError(
-                "give ", Parameter(parameters[name]), " only once: it is also set in ", Parameter("adversary"), "."
+                "give ",
+                Parameter(parameters.get(name, name)),
+                " only once: it is also set in ",
+                Parameter("adversary"),
+                ".",
             )
     return replace(given or Adversary(), **said)

@@ -82,6 +82,8 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
             Parameter("holdout"),
             " requires a single table.",
         )
+    if data.roles is not None and data.roles.window:
+        raise InputError(Parameter("window"), " needs training rows in memory, but they are read in blocks.")
     if is_path(data.train):
         return _fit_to_files(data, choice, step, client)
     test = array_test_rows(data.test)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -39,6 +40,7 @@ from flipproof.fitting.reference import (
     read_reference,
 )
 from flipproof.fitting.repeated import warn_about_ids, warn_about_training_rows
+from flipproof.timestamps import as_stamps
 from flipproof.values import as_values, column_of
 
 if TYPE_CHECKING:
@@ -295,6 +297,7 @@ def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: 
             given,
             trusted=None if given.trusted is None else given.trusted[rows.kept],
             groups=None if given.groups is None else given.groups[rows.kept],
+            window=None if given.window is None else given.window[rows.kept],
         )
     said: dict[str, Any] = {}
     if data.roles is not None:
@@ -307,4 +310,22 @@ def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: 
         if data.roles.annotator:
             with rows.train.located():
                 said["groups"] = as_names(data.roles.annotator, rows.train.others[data.roles.annotator], source)
+        if data.roles.window:
+            said |= {
+                "window": _stamps(data.roles.window, rows.train.others[data.roles.window]),
+                "length": choice.length,
+            }
     return restricted(given, said, choice, classes)
+
+
+def _stamps(name: str, column: pa.ChunkedArray) -> NDArray[Any]:
+    """Return the timestamps of training rows; texts are read as ISO 8601."""
+    import pyarrow as pa
+
+    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
+        with contextlib.suppress(pa.ArrowInvalid):  # refused below
+            column = column.cast(pa.timestamp("us"))
+    try:
+        return as_stamps(column.to_numpy(), f"column {name!r}")
+    except ValueError as error:
+        raise InputError(Parameter("window"), f": {error}") from None

@@ -146,7 +146,7 @@ def feature_columns(
     training = chosen(columns, source, index)
     absent = {
         role: ""
-        for role in ("label", "id", "trusted", "annotator")
+        for role in ("label", "id", "trusted", "annotator", "window")
         if getattr(roles, role) and getattr(roles, role) not in there
     }
     names = chosen(there, reference.source, index_columns(reference.rows.schema), **absent)

@@ -50,9 +50,12 @@ def warn_about_training_rows(
         return
     if X_train.shape[1] != X_test.shape[1] or not len(X_test):
         return
-    hashes = _hashes_of_rows(X_train, X_test, labels)
-    n_copies = len(rows_found(hashes[1], hashes[0]))
-    _, counts = np.unique(hashes[0], return_counts=True)
+    train, test = row_hashes(X_train), row_hashes(X_test)
+    if not len(rows_found(test, train)):
+        return
+    train, test = _with_labels(train, test, labels)
+    n_copies = len(rows_found(test, train))
+    _, counts = np.unique(train, return_counts=True)
     share, n_test = counts[counts > 1].sum() / len(X_train), len(X_test)
     if n_copies <= n_test * share + SURPRISING * np.sqrt(n_test * share * (1 - share)):
         return
@@ -70,15 +73,17 @@ def warn_about_training_rows(
     )
 
 
-def _hashes_of_rows(
-    X_train: NDArray[Any], X_test: NDArray[Any], labels: Sequence[NDArray[Any] | None]
+def _with_labels(
+    train: NDArray[np.uint64], test: NDArray[np.uint64], labels: Sequence[NDArray[Any] | None]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-    train, test = row_hashes(X_train), row_hashes(X_test)
+    """Return the hashes of rows together with their labels, if both are known."""
     y_train, y_test = labels
-    if y_train is None or y_test is None:
+    if y_train is None or y_test is None or y_train.dtype.kind != y_test.dtype.kind:
         return train, test
-    classes, codes = np.unique(np.concatenate([y_train.astype(str), y_test.astype(str)]), return_inverse=True)
-    keys = row_hashes(np.arange(1, len(classes) + 1, dtype=np.float64)[:, np.newaxis])[codes]
+    import pyarrow as pa
+
+    codes = pa.chunked_array([pa.array(y_train), pa.array(y_test)]).combine_chunks().dictionary_encode().indices
+    keys = row_hashes(codes.to_numpy()[:, np.newaxis])
     return train + keys[: len(train)], test + keys[len(train) :]
 
 

@@ -19,6 +19,7 @@ from flipproof.core.engine import (
     certify_groups_exactly,
     certify_rows,
     certify_sources,
+    certify_windows,
     check_blocks,
     estimated_winners,
     grid_offsets,
@@ -164,6 +165,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     >>> model.certify([[0.1]]).radius
     array([1])
     """
+
+    covers_windows = True
 
     #: Whether `fit_without_labels` gets a copy of the rows. Needed by learners that keep the rows: later changes to the
     #: original array must not change any vote.
@@ -432,6 +435,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         powers = self.powers(adversary)
         if powers.changes != "labels":
             self._check_row_changes(method, powers)
+        if powers.window_ends is not None and method != "exact":
+            raise ValueError(f"The method {method!r} does not cover Adversary(window=...): use method='exact'.")
         n_jobs = effective_n_jobs(self.n_jobs)
         n_alike = np.bincount(like, minlength=len(Z))
         with RowProgress(len(like), self.verbose) as progress:
@@ -524,6 +529,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             votes = class_scores(source, self.label_codes_, n_classes)
             scores = votes + self.offsets_on(source, votes.sum(axis=1))
             by_group = group_votes(source, self.label_codes_, n_classes, powers.groups, powers.changeable)
+            if powers.window_ends is not None:
+                found = certify_windows(by_group, powers.changeable_window_ends, scores, powers.scope)
+                return CertifiedBlock(found, source.exponent)
             return CertifiedBlock(certify_groups_exactly(by_group, scores, powers.scope), source.exponent)
         free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
         offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
@@ -572,7 +580,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if powers is not None and not powers.changeable.all():
             n_classes *= 2  # votes that cannot be changed are counted separately
         if powers is not None and powers.groups is not None:
-            held += 8 * min(self.n_rows_, powers.scope.n_touchable * len(self.classes_))
+            n_groups = powers.scope.n_touchable if powers.window_ends is None else len(powers.window_ends)
+            held += 8 * min(self.n_rows_, n_groups * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
         size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):

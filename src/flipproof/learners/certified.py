@@ -16,7 +16,7 @@ from sklearn.utils import assert_all_finite, check_array
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
-from flipproof.adversary import Adversary, powers_of
+from flipproof.adversary import Adversary, powers_of, refuse_windows
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.contents import row_hashes, rows_found
@@ -193,6 +193,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     #: How users can avoid the assumption about the steps of a Pipeline: a key of `STEP_REMEDIES`.
     step_remedy = "features"
 
+    #: Whether certificates also cover windows of time.
+    covers_windows = False
+
     #: Whether certificates also cover changed training features.
     covers_features: Any = False
 
@@ -347,6 +350,8 @@ class LabelsInMemory(CertifiedClassifier):
     def powers(self, adversary: Adversary | None) -> Powers:
         """Return what an adversary can do to the rows of this fit; by default, change any label to any class."""
         self.refuse_unless_frozen(adversary)
+        if not self.covers_windows:
+            refuse_windows(adversary, type(self).__name__)
         return powers_of(adversary, self.label_codes_, self.classes_, self.is_labeled_)
 
     def _rows_in_reference(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.adversary import Adversary, refuse_row_changes
+from flipproof.adversary import Adversary, refuse_row_changes, refuse_windows
 from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.collective import branch_and_bound, most_by_linear_programs
 from flipproof.core.inequalities import Changes, CollectiveAttack, VoteTable
@@ -145,6 +145,7 @@ def collective_certify(
     <CollectiveCertificate: any 5 changed labels change at most 20 of 50 predictions>
     """
     _check_parameters(model, flips, method, time_limit)
+    refuse_windows(adversary, "collective_certify")
     refuse_row_changes(adversary, "collective_certify", "use certify, which counts changed rows for each prediction.")
     deadline = time.monotonic() + time_limit
     certificates = model.certify(X, method="exact", adversary=adversary)

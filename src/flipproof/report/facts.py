@@ -36,7 +36,9 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
     found = []
     flips = summary["headline"]["flips"]
     if problem["truth_known"]:
-        of_what = {"labels": "label", "annotators": "label", "rows": "row", "sources": "row"}.get(problem["unit"])
+        of_what = {"labels": "label", "annotators": "label", "windows": "label", "rows": "row", "sources": "row"}.get(
+            problem["unit"]
+        )
         unchanged = f"correct if no {of_what} is changed" if of_what else "correct if nothing is changed"
         found.append(KeyFigure(percent(main["n_correct"] / total), unchanged))
         at_headline = summary["headline"].get("n_correct_standing")
@@ -141,8 +143,8 @@ def changes_words(attack: Mapping[str, Any], unit: str) -> str:
     if attack["needed"] is None:
         return "not attacked"
     labels = f"{attack['n_labels']:,} label{'' if attack['n_labels'] == 1 else 's'}"
-    if unit == "annotators":
-        return f"{attack['needed']:,} annotator{'' if attack['needed'] == 1 else 's'}, {labels}"
+    if unit in ("annotators", "windows"):
+        return f"{attack['needed']:,} {unit[:-1]}{'' if attack['needed'] == 1 else 's'}, {labels}"
     return labels
 
 

@@ -45,7 +45,7 @@ class AccuracySummary:
     ----------
     n_train, n_test, n_classes : int
         Sizes of the problem.
-    unit : {"labels", "annotators", "rows", "sources", "l2", "divergence"}
+    unit : {"labels", "annotators", "windows", "rows", "sources", "l2", "divergence"}
         Unit of `flips`.
     n_units : int
         Number of labels, annotators, rows or sources.

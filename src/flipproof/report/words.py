@@ -44,7 +44,7 @@ VOIDS = {
 }
 
 #: Assumptions that describe the adversary.
-LIMITS = ("trusted-labels", "changes-allowed", "annotators", "trusted-rows", "sources")
+LIMITS = ("trusted-labels", "changes-allowed", "annotators", "windows", "trusted-rows", "sources")
 
 #: Assumptions about the reference.
 ABOUT_REFERENCE = ("reference-fixed", "columns-encoded-by-reference", "reference-shared", "features-separately")
@@ -86,7 +86,12 @@ def least_words(unit: str, changes: str = "labels") -> str:
     """Return the smallest change, as text."""
     if unit == "rows":
         return f"one {ROW_CHANGES[changes][1]} row"
-    named = {"labels": "changed label", "annotators": "malicious annotator", "sources": "malicious source"}
+    named = {
+        "labels": "changed label",
+        "annotators": "malicious annotator",
+        "windows": "poisoned window",
+        "sources": "malicious source",
+    }
     return f"one {named[unit]}" if unit in named else "any change"
 
 
@@ -143,6 +148,8 @@ def _poisoned(certificates: Certificates, flips: Any) -> str:
     flips = int(flips)
     if unit == "sources":
         return _poisoned_sources(touchable, flips)
+    if unit == "windows":
+        return _poisoned_windows(certificates, flips)
     who, verb = ("training labels", "are poisoned") if unit == "labels" else ("annotators", "are malicious")
     can_be_changed = "that can be changed" if unit == "labels" else "whose labels can be changed"
     if flips == 1 < touchable:
@@ -155,6 +162,13 @@ def _poisoned(certificates: Certificates, flips: Any) -> str:
             f"({share_of(flips, certificates.n_units)} of all {certificates.n_units:,}) {verb}"
         )
     return f"any {flips:,} of {touchable:,} {who} ({share_of(flips, touchable)}) {verb}"
+
+
+def _poisoned_windows(certificates: Certificates, flips: int) -> str:
+    if flips >= certificates.n_touchable:
+        return "all labels that can be changed are poisoned"
+    length = "" if certificates.adversary is None else f" of {certificates.adversary.length}"
+    return f"all labels in any {flips:,} window{'' if flips == 1 else 's'}{length} are poisoned"
 
 
 def _poisoned_sources(touchable: int, flips: int) -> str:
@@ -238,6 +252,11 @@ def threat(certificates: Certificates) -> list[str]:
         ]
     if unit == "labels":
         who = f"An adversary changes some of the {n:,} training labels before the classifier is trained."
+    elif unit == "windows":
+        who = (
+            f"An adversary changes any of the {n:,} training labels that fall into some windows of time, before the "
+            "classifier is trained."
+        )
     else:
         who = (
             "Some annotators are malicious: they cooperate and change any number of their labels before the classifier "

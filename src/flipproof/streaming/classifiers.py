@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.adversary import Adversary, check_adversary
+from flipproof.adversary import Adversary, check_adversary, refuse_windows
 from flipproof.assumptions import as_assumption
 from flipproof.certificates import Certificates, check_method
 from flipproof.core.contents import row_hashes
@@ -478,6 +478,7 @@ class RowsInBlocks(LabelLinearParameters):
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
         """Return the rows with the trust and annotators of an adversary, and the powers of that adversary."""
         counted, rows = self._sums.census, self._basis_rows
+        refuse_windows(adversary, type(self).__name__)
         check_adversary(adversary, self.n_rows_)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
             rows = rows.with_columns(self._rows_per_part, adversary.trusted, adversary.groups)

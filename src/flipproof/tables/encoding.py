@@ -263,10 +263,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             block = self._fit_scaled(names, [step.fit_transform(texts) for step, texts in pairs])
         else:
             if kind == "words":
-                for name, words in zip(names, columns, strict=True):
+                for name in names:
                     if name not in tuple(self.categories) and not pa.types.is_dictionary(table[name].type):
                         refuse_strange_words(name, table[name])
-                    check_categories(name, words)
+                check_categories(dict(zip(names, columns, strict=True)))
             self._steps[kind] = self._step(kind, table.num_rows)
             block = self._steps[kind].fit_transform(np.stack(columns, axis=1))
         self._widths[kind] = block.shape[1]

@@ -301,7 +301,7 @@ def as_utf8(content: bytes, encoding: str | None) -> bytes:
 def _codec_name(encoding: str) -> str:
     try:
         name = codecs.lookup(encoding).name
-        b"".decode(name)  # refuses codecs that are not of texts
+        io.TextIOWrapper(io.BytesIO(), encoding=name)  # refuses codecs that are not of texts
     except (LookupError, ValueError):
         raise InputError(
             Parameter("encoding", of_layout=True),

@@ -122,7 +122,7 @@ def read_file(
     if kind not in KINDS:
         raise ValueError(f"The 'kind' parameter of TextLayout must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
     readers: dict[str, Callable[[], pa.Table]] = {
-        "parquet": lambda: parquet.read_table(pa.BufferReader(content)),
+        "parquet": lambda: parquet.ParquetFile(pa.BufferReader(content)).read(),
         "arrow": lambda: _read_arrow(content),
         "npz": lambda: _read_npz(content, part),
         "npy": lambda: _read_npy(content),

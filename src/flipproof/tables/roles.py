@@ -49,6 +49,8 @@ class Roles:
         Column that is true for labels that cannot be changed.
     annotator : str, optional
         Column with the annotator of each row.
+    window : str, optional
+        Column with the timestamp of each label.
     """
 
     label: str
@@ -59,6 +61,7 @@ class Roles:
     id: str | None = None
     trusted: str | None = None
     annotator: str | None = None
+    window: str | None = None
 
     @property
     def purposes(self) -> dict[str, str]:
@@ -159,7 +162,7 @@ def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Coll
     Columns of a pandas `index` are left out unless they are named. `source` names the table in errors.
     """
     taken: dict[str, Parameter] = {}
-    for role in ("label", "id", "trusted", "annotator"):
+    for role in ("label", "id", "trusted", "annotator", "window"):
         name = getattr(roles, role)
         if not name:
             continue
@@ -266,7 +269,7 @@ def training_rows(
     table: pa.Table, roles: Roles, names: Sequence[str], source: str, file: FileRows | None = None
 ) -> Rows:
     """Split training rows by role; `names` are the feature columns."""
-    others = {name: table[name] for name in (roles.trusted, roles.annotator) if name}
+    others = {name: table[name] for name in (roles.trusted, roles.annotator, roles.window) if name}
     places = _places(table, roles, source, file)
     with places.located():
         labels = label_array(table[roles.label], roles.label, source)

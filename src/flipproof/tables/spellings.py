@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
@@ -58,8 +58,8 @@ class StrangeWords:
     notation: str = ""
 
     def counted(self, noun: str) -> str:
-        """Return "1 of 150 values is" or "3 of 150 values are"."""
-        return f"{self.count:,} of {self.total:,} {noun}s {'is' if self.count == 1 else 'are'}"
+        """Return "1 of 150 values is not a number" or "3 of 150 values are not numbers"."""
+        return f"{self.count:,} of {self.total:,} {noun}s {'is not a number' if self.count == 1 else 'are not numbers'}"
 
 
 def strange_words(column: pa.ChunkedArray, decimal: str = ".") -> StrangeWords | None:
@@ -124,7 +124,7 @@ def refuse_strange_words(name: str, column: pa.ChunkedArray, decimal: str | None
             "Replace it by a missing value; or if" if strange.count == 1 else "Replace them by missing values; or if"
         ]
     raise InputError(
-        f"column {name!r}: {strange.counted('value')} not a number: {example} in ",
+        f"column {name!r}: {strange.counted('value')}: {example} in ",
         row,
         ". ",
         *missing,
@@ -172,7 +172,7 @@ def spelled_labels(name: str, column: pa.ChunkedArray) -> pa.ChunkedArray:
     strange = _strange_labels(column)
     if strange is not None:
         raise InputError(
-            f"column {name!r}: {strange.counted('label')} not a number: {shortened(strange.example)} in ",
+            f"column {name!r}: {strange.counted('label')}: {shortened(strange.example)} in ",
             RowNumber(strange.row),
             ". If that is a class, list all classes with ",
             Parameter("classes"),
@@ -247,22 +247,29 @@ def _number(word: str) -> Decimal | None:
     return Decimal(word) if NUMBER.fullmatch(word) else None
 
 
-def check_categories(name: str, words: NDArray[np.object_]) -> None:
-    """Refuse words that are unique to nearly every row.
+def check_categories(columns: Mapping[str, NDArray[np.object_]]) -> None:
+    """Refuse columns of words that are unique to nearly every row: they are texts or names of rows.
 
     Raises
     ------
     ValueError
-        With a message that says what to do.
+        With a message that says what to do, for all of these columns at once.
     """
-    different = {word for word in words.tolist() if word is not None}
-    if len(different) > max(MANY_CATEGORIES, len(words) / 2):
-        raise InputError(
-            f"column {name!r} holds {len(different)} distinct words in {len(words)} rows, too many for categories: "
-            "read it as text with ",
-            Parameter("text", repr(name)),
-            ", or leave it out.",
-        )
+    counts = {name: len({word for word in words.tolist() if word is not None}) for name, words in columns.items()}
+    many = [name for name, count in counts.items() if count > max(MANY_CATEGORIES, len(columns[name]) / 2)]
+    if not many:
+        return
+    others = ", ".join(map(repr, many[1:]))
+    raise InputError(
+        f"column {many[0]!r} holds {counts[many[0]]:,} distinct words in {len(columns[many[0]]):,} rows, too many for "
+        f"categories{f' (so do {others})' if others else ''}. Read texts with ",
+        Parameter("text"),
+        ", name rows with ",
+        Parameter("id"),
+        ", or leave columns out with ",
+        Parameter("drop"),
+        ".",
+    )
 
 
 def shortened(text: str) -> str:

@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from flipproof.adversary import Adversary, powers_of, refuse_row_changes
+from flipproof.adversary import Adversary, powers_of, refuse_row_changes, refuse_windows
 from flipproof.attacks.result import NO_ATTACK, AttackResult
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Integers
@@ -169,6 +169,7 @@ def victim_of(model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | No
     if isinstance(model, type) or not (is_classifier(model) and hasattr(model, "predict")):
         raise ValueError(f"model must be a fitted scikit-learn classifier. Got {name_of(model)} instead.")
     check_is_fitted(model)
+    refuse_windows(adversary, "An attack on an undefended classifier")
     refuse_row_changes(adversary, "An attack on an undefended classifier", "use Adversary(changes='labels').")
     labels = _labels_of(model, y)
     if _num_samples(X) != len(labels):
