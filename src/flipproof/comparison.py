@@ -31,6 +31,9 @@ from flipproof.readable import html_table, percent, significant, text_table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+#: Default number of columns with flips, so that a table fits on a terminal of 80 columns.
+MOST_FLIPS = 5
+
 MODELS = "a dict of names and models, for example {'ridge': model}"
 
 
@@ -117,7 +120,7 @@ class Comparison:
         Every model has two lines: certified accuracy, and the certified recall of its worst class.
         """
         has_fits = any(one.fit_seconds is not None for one in self.models)
-        header = ["", *map(self._number, self.flips), "median radius", *["fit s"] * has_fits, "certify s"]
+        header = ["", *map(self._number, self.flips), "med. radius", *["fit s"] * has_fits, "certify s"]
         lines = []
         for one in self.models:
             fit = "" if one.fit_seconds is None else f"{one.fit_seconds:.1f}"
@@ -308,7 +311,7 @@ def comparison_of(
             )
     truth = reference.true_classes(y_true)
     every = [one for _, one, _, _ in entries]
-    chosen = table_flips(every) if flips is None else np.atleast_1d(flips).tolist()
+    chosen = _few(table_flips(every)) if flips is None else np.atleast_1d(flips).tolist()
     models = tuple(
         ComparedModel(
             name=name,
@@ -323,6 +326,12 @@ def comparison_of(
         for name, one, seconds, fit_seconds in entries
     )
     return Comparison(models, tuple(chosen), truth, frames)
+
+
+def _few(flips: Sequence[float]) -> list[float]:
+    """Return at most `MOST_FLIPS` of the numbers, including the first and the last."""
+    places = np.unique(np.linspace(0, len(flips) - 1, MOST_FLIPS).round().astype(int))
+    return [flips[place] for place in places]
 
 
 def _check(models: Any) -> None:
@@ -354,4 +363,5 @@ def _fitted(name: str, model: Any, train: tuple[Any, Any] | None) -> tuple[Any, 
 def _median_radius(certificates: Certificates) -> float:
     """Return the largest radius that at least half of the predictions reach; abstentions reach none."""
     radii = np.where(certificates.abstained, 0, certificates.radius)
-    return float(np.sort(radii)[(len(radii) - 1) // 2])
+    middle = np.sort(radii)[(len(radii) - 1) // 2]
+    return int(middle) if certificates.unit in COUNTED_UNITS else float(middle)

@@ -264,6 +264,8 @@ class Fitted:
         Number of rows of the reference, if there is one.
     X_reference : array of shape (r, k), optional
         Features of the reference, as input of the model, if the training rows are in memory.
+    seconds : float
+        Duration of the fit of the learner to rows in memory, or of the choice of one.
     """
 
     model: Any
@@ -275,6 +277,7 @@ class Fitted:
     files: tuple[Path, ...] = ()
     n_reference: int | None = None
     X_reference: Any = None
+    seconds: float = 0.0
 
     @property
     def encoding(self) -> tuple[str, ...]:
