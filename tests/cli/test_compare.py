@@ -7,6 +7,7 @@ import pytest
 
 import flipproof
 from flipproof.cli.group import run
+from flipproof.fitting import memory
 
 pa_csv = pytest.importorskip("pyarrow.csv")
 

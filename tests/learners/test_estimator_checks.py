@@ -1,5 +1,6 @@
 """scikit-learn's own checks: what a user may expect of any classifier."""
 
+import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from flipproof import (
@@ -41,10 +42,16 @@ class PaperRule(CertifiedRidgeClassifier):
         CertifiedForestClassifier(10),
         CertifiedClusterClassifier(),
         CertifiedPropagationClassifier(),
-        CertifiedPropagationClassifier(alpha=0.99, rule="poisson"),
         CertifiedPartitionClassifier(n_partitions=3),
     ]
 )
 def test_scikit_learn_checks_pass(estimator, check, monkeypatch):
     monkeypatch.setenv("SCIPY_ARRAY_API", "1")  # without it one check is skipped
+    check(estimator)
+
+
+@pytest.mark.slow
+@parametrize_with_checks([CertifiedPropagationClassifier(alpha=0.99, rule="poisson")])
+def test_scikit_learn_checks_of_the_poisson_rule_pass(estimator, check, monkeypatch):
+    monkeypatch.setenv("SCIPY_ARRAY_API", "1")
     check(estimator)

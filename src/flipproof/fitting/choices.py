@@ -264,6 +264,8 @@ class Fitted:
         Number of rows of the reference, if there is one.
     X_reference : array of shape (r, k), optional
         Features of the reference, as input of the model, if the training rows are in memory.
+    X_train : array of shape (n, k), optional
+        Features of the training rows, as input of the model, if they are in memory and there is a reference.
     seconds : float
         Duration of the fit of the learner to rows in memory, or of the choice of one.
     """
@@ -277,6 +279,7 @@ class Fitted:
     files: tuple[Path, ...] = ()
     n_reference: int | None = None
     X_reference: Any = None
+    X_train: Any = None
     seconds: float = 0.0
 
     @property

@@ -154,6 +154,7 @@ class Prepared:
             train=self.rows.train,
             n_reference=None if self.reference is None else len(self.reference),
             X_reference=encoded.reference,
+            X_train=None if self.reference is None else encoded.train,
             seconds=seconds,
         )
 
