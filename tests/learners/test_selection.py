@@ -233,7 +233,7 @@ BAD = {
     "no grids": ({"grid": []}, r"'grid' parameter of .* Got \[\] instead: it has no parameters"),
     "no values": ({"grid": {"regularization": []}}, "'grid' .* must be a dict of parameter names and lists"),
     "no list": ({"grid": {"regularization": 3}}, "'grid' .* must be a dict of parameter names and lists"),
-    "unknown name": ({"grid": {"alpha": [1]}}, r"'grid' parameter of .* regularization. Got \['alpha'\]"),
+    "unknown name": ({"grid": {"alpha": [1]}}, r"'grid' parameter of .* regularization, verbose. Got \['alpha'\]"),
     "unknown method": ({"method": "best"}, "None of the 4 candidates .* must be one of 'exact', 'tight', 'kl'"),
     "bad values": ({"grid": {"precision": [99]}}, "None of the 1 candidates .*integer from 2 to 24"),
     "foreign estimator": ({"estimator": Ridge()}, r"'estimator' .* flipproof learner or .*Pipeline .* Got Ridge\(\)"),
