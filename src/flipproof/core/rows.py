@@ -249,6 +249,8 @@ class NearestRows:
         Number of all training rows: `depth`, or more if farther rows are omitted.
     front : FrontRows, optional
         Rows that are nearer than all listed ones, and only counted.
+    offsets : integers of shape (rows, classes), optional
+        Constants that are added to the votes, those of a prior (M15).
     """
 
     codes: Integers
@@ -257,6 +259,7 @@ class NearestRows:
     is_hit: NDArray[np.bool_]
     n_train: int
     front: FrontRows | None = None
+    offsets: Integers | None = None
 
     @property
     def depth(self) -> int:
@@ -284,10 +287,11 @@ class NearestRows:
         return np.asarray(self.n_front + whole - k)
 
     def scores(self, k: int, n_classes: int) -> Integers:
-        """Return how many rows of each class vote: those up to the end of the pile with the k-th row."""
+        """Return how many rows of each class vote: those up to the end of the pile with the k-th row; plus offsets."""
         voting = self._in_front(k)
         of_class = self.codes[:, :, None] == np.arange(n_classes)
-        return np.asarray((of_class & voting[:, :, None]).sum(axis=1), dtype=np.int64)
+        votes = np.asarray((of_class & voting[:, :, None]).sum(axis=1), dtype=np.int64)
+        return votes if self.offsets is None else votes + self.offsets
 
     def _in_front(self, k: int) -> NDArray[np.bool_]:
         before: Integers = np.cumsum(self.ends_pile, axis=1) - self.ends_pile  # piles that end before each row
@@ -566,10 +570,12 @@ class _Cuts:
     - with ``"removals"`` if and only if r >= F, t is the last pile or N(<=t) - k >= F, and B is at most r - F, W, and,
       unless t is the last pile, N(<=t) - k - F.
 
-    All are monotone in r, so the least r is the largest of a few numbers.
+    All are monotone in r, so the least r is the largest of a few numbers. Offsets are constants: they shift B, and
+    nothing else.
     """
 
     def __init__(self, nearest: NearestRows, k: int, winner: Integers, changes: str):
+        self._offsets = nearest.offsets
         self._winner, self._changes, self._codes, self._free = winner, changes, nearest.codes, nearest.removable
         self._front, self._is_winner = nearest.front, nearest.codes == winner[:, None]
         m, n_front = len(winner), nearest.n_front
@@ -625,6 +631,9 @@ class _Cuts:
         margin = _summed(self._is_winner.astype(np.int64) - is_rival)
         margin += self._in_front(self._winner, removable=False) - self._in_front(rival, removable=False)
         behind = margin - self._winners_forced + rivals_forced + (self._winner < rival)[:, None]
+        if self._offsets is not None:
+            of_winner = np.take_along_axis(self._offsets, self._winner[:, None], axis=1)
+            behind = behind + of_winner - self._offsets[:, [rival]]
         is_possible = self._is_possible
         if self._changes == "rows":
             at_least = self._forced + self._missing

@@ -14,7 +14,7 @@ Where this does not decide the number of changes, more and more rows are listed 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TypeAlias
 
@@ -87,7 +87,9 @@ class Electorate:
     changes: str
     is_by_class: bool = False
 
-    def changes_needed(self, relative: Floats, own_squares: Floats) -> tuple[Integers, Integers]:
+    def changes_needed(
+        self, relative: Floats, own_squares: Floats, offsets: Integers | None = None
+    ) -> tuple[Integers, Integers]:
         """Return the scores, and how many changes let each class win; exact where it is the least of its row.
 
         Parameters
@@ -96,19 +98,21 @@ class Electorate:
             Squared distances, less the squared length of each test row.
         own_squares : floats of shape (m,)
             These squared lengths.
+        offsets : integers of shape (m, classes), optional
+            Constants that are added to the votes, those of a prior (M15); short lists do not know them.
         """
         m, n = relative.shape
         scores = np.zeros((m, self.n_classes), dtype=np.int64)
         needed, is_proved = np.zeros_like(scores), np.zeros(m, dtype=bool)
         depth = self.k + self.k // 2 + SPARE_ROWS if self.changes == "rows" else self.k
-        if depth < n and (self.changes != "removals" or self._all_removable):
+        if offsets is None and depth < n and (self.changes != "removals" or self._all_removable):
             for start, stop in tiles(m, max(ENTRIES_AT_A_TIME // depth, 1)):
                 some = slice(start, stop)
                 short = self._by_short_lists(relative[some], own_squares[some], depth)
                 scores[some], needed[some], is_proved[some] = short
         undecided = np.flatnonzero(~is_proved)
         if len(undecided):
-            scores[undecided], needed[undecided] = self._by_long_lists(relative, own_squares, undecided)
+            scores[undecided], needed[undecided] = self._by_long_lists(relative, own_squares, undecided, offsets)
         return scores, needed
 
     @cached_property
@@ -252,7 +256,9 @@ class Electorate:
                 count[start:stop] = np.count_nonzero(is_near, axis=1)
         return counts[0], counts[1]
 
-    def _by_long_lists(self, relative: Floats, own_squares: Floats, undecided: Integers) -> tuple[Integers, Integers]:
+    def _by_long_lists(
+        self, relative: Floats, own_squares: Floats, undecided: Integers, offsets: Integers | None
+    ) -> tuple[Integers, Integers]:
         """Return scores and changes for some test rows; list more rows until they decide that."""
         k, n = self.k, relative.shape[1]
         scores = np.zeros((len(relative), self.n_classes), dtype=np.int64)
@@ -266,6 +272,7 @@ class Electorate:
                 listed = in_order(relative[some], self.contents, depth)
                 first = np.take_along_axis(relative[some], listed.rows[:, :1], axis=1) + own_squares[some, None]
                 nearest = self.nearest_rows(listed, (first == 0).any(axis=1))
+                nearest = replace(nearest, offsets=None if offsets is None else offsets[some])
                 scores[some] = nearest.scores(k, self.n_classes)
                 needed[some] = self._changes(nearest, scores[some])
                 enough = nearest.decided_changes(k)
