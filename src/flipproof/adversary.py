@@ -183,18 +183,19 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def powers_of(
-    adversary: Adversary | None, codes: Integers, classes: NDArray[Any], labeled: NDArray[np.bool_]
+    adversary: Adversary | None, codes: Integers, classes: NDArray[Any], untrusted: NDArray[np.bool_]
 ) -> Powers:
     """Translate an adversary into class codes; refuse one that does not match the training rows.
 
-    A label that is trusted, missing, or of a class without an allowed change cannot be changed. A trusted row cannot be
-    removed.
+    `untrusted` is False where no adversary can change a label: it is missing, or was trusted in the fit (M15). A label
+    that the adversary trusts too, or of a class without an allowed change, cannot be changed either. A trusted row
+    cannot be removed.
     """
     check_adversary(adversary, len(codes))
     rights = rights_of(adversary, classes)
     if adversary is None:
-        return rights.over(codes, ~labeled)
-    fixed = ~labeled if adversary.trusted is None else ~labeled | adversary.trusted
+        return rights.over(codes, ~untrusted)
+    fixed = ~untrusted if adversary.trusted is None else ~untrusted | adversary.trusted
     if adversary.window is not None:
         stamps, number_of_row = np.unique(whole_numbers(adversary.window), return_inverse=True)
         ends = window_ends(stamps, as_length(adversary.length, adversary.window, "Adversary(length=...)"))

@@ -299,6 +299,28 @@ def _reference_shared(n_shared: int, n_rows: int) -> str:
     )
 
 
+def _reference_labels_read(n_reference: int, n_labels: int, of_reference: bool, readers: tuple[str, ...]) -> str:
+    if of_reference:
+        learned = f"a reference of {n_reference:,} rows and its labels. Nobody may have changed either."
+    else:
+        learned = (
+            f"a reference of {n_reference:,} rows, without labels, and from {n_labels:,} trusted training rows and "
+            "their labels. Nobody may have changed any of these."
+        )
+    return f"Everything except the votes was learned from {learned}{_read_by(readers)}"
+
+
+def _trusted_at_fit(n_trusted: int, n_labels: int, readers: tuple[str, ...]) -> str:
+    return (
+        f"{n_trusted:,} of the {n_labels:,} training labels were trusted in the fit: nobody can change them."
+        f"{_read_by(readers)}"
+    )
+
+
+def _read_by(readers: tuple[str, ...]) -> str:
+    return f" These labels were read by: {', '.join(readers)}." if readers else ""
+
+
 def _assignments(parameters: tuple[tuple[str, str], ...]) -> str:
     return ", ".join(f"{name}={value}" for name, value in parameters)
 
@@ -319,6 +341,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "Everything except the votes was learned from a reference of {n_reference:,} rows, without labels. Nobody may "
         "have changed the reference."
     ),
+    "reference-labels-read": _reference_labels_read,
     "reference-shared": _reference_shared,
     "features-separately": (
         "The features step ({step}) is assumed to transform each row separately, so that the features of a row do not "
@@ -328,6 +351,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     # what the adversary cannot do
     "trusted-labels": "{n_trusted:,} of the {n_labels:,} training labels are trusted: nobody can change them.",
     "trusted-rows": _trusted_rows,
+    "trusted-at-fit": _trusted_at_fit,
     "sources": _sources,
     "changes-allowed": _changes_allowed,
     "changes-partly-used": _partly_used,
@@ -367,6 +391,10 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     ),
     # what was fitted, chosen or given
     "fitted-without-labels": _fitted_without_labels,
+    "fitted-on-trusted": (
+        "The {role} ({step}) was fitted to {n_trusted:,} trusted rows and their labels. Its settings are assumed to "
+        "have been chosen without other labels, and another fit to give the same result."
+    ),
     "fitted-elsewhere": _fitted_elsewhere,
     "used-as-given": _used_as_given,
     "clustered-without-labels": (
@@ -376,6 +404,14 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "trees-without-labels": (
         "The {n_trees:,} trees were grown without labels from random_state={random_state}; growing them again is "
         "assumed to give the same trees."
+    ),
+    "trees-on-trusted": (
+        "The {n_trees:,} trees were grown with the labels of {n_trusted:,} trusted rows from "
+        "random_state={random_state}; growing them again is assumed to give the same trees."
+    ),
+    "prior-weight": (
+        "The prior ({step}) has a weight of {weight:g}, which is assumed to have been chosen without the labels that "
+        "are certified. The prior is assumed to answer a row in the same way whenever it is asked."
     ),
     "custom-function": (
         "The {parameter} is user-supplied ({function}). It is assumed to have been chosen without labels, and to "

@@ -273,7 +273,7 @@ def _prediction_after(model: Any, X_row: Any, attack: AttackResult) -> Any:
     learner, X_row = label_linear_part(model, X_row)
     codes = learner.label_codes_.copy()
     codes[attack.rows[0]] = np.searchsorted(learner.classes_, attack.new_labels[0])
-    source = learner.votes_on(learner.test_features(X_row))
+    source = learner.votes_on(learner.test_rows(X_row))
     scores = class_scores(source, codes, len(learner.classes_))
     scores = scores + learner.offsets_on(source, scores.sum(axis=1))
     return learner.classes_[np.argmax(scores[0])]

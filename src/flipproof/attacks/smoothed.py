@@ -142,7 +142,7 @@ def _flips_to_half(
 ) -> Integers:
     """Find by bisection, for a block of test rows at once, the number of units at which the bound reaches 1/2."""
     refuse_windows(adversary, "smoothed_attack")
-    Z, powers = learner.test_features(X), learner.powers(adversary)
+    Z, powers = learner.test_rows(X), learner.powers(adversary)
     codes, n_classes = learner.label_codes_, len(learner.classes_)
     found = np.full(len(Z), NO_ATTACK)
     for block in learner.blocks(len(Z), powers=powers):

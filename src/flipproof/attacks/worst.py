@@ -229,7 +229,7 @@ def useful_changes(
     learner: AttackedLearner, X: Any, certificates: Certificates, n_units: Integers
 ) -> Iterator[LabelChanges]:
     """Yield, for each test row, the changes of `n_units` labels (or groups) that help the rival class most."""
-    Z, powers, codes = learner.test_features(X), learner.powers(certificates.adversary), learner.label_codes_
+    Z, powers, codes = learner.test_rows(X), learner.powers(certificates.adversary), learner.label_codes_
     winner, rival = (
         np.searchsorted(certificates.classes, who) for who in (certificates.prediction, certificates.rival)
     )

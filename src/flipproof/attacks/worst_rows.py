@@ -210,7 +210,7 @@ class _Search:
     def _proposals(self, X: Any, winner: Integers) -> Iterator[_Proposal | None]:
         """Yield the best attack on each test row: rows that vote separately (M12)."""
         learner, codes = self._learner, self._learner.label_codes_
-        Z = learner.test_features(X)
+        Z = learner.test_rows(X)
         source = learner.votes_on(Z)
         votes = all_votes(source).astype(np.int64)
         sums = class_scores(source, codes, len(learner.classes_))
@@ -318,7 +318,7 @@ class _NeighborSearch(_Search):
 
     def _proposals(self, X: Any, winner: Integers) -> Iterator[_Proposal | None]:
         learner: Any = self._learner
-        Z = learner.test_features(X)
+        Z = learner.test_rows(X)
         for row in range(len(Z)):
             nearest, numbers = learner.rows_in_order(Z[row : row + 1], self._powers)
             found = [

@@ -59,16 +59,19 @@ class PartitionVotes:
         Votes of all other partitions.
     n_partitions : int
         Number of partitions. Those that vote for nobody are empty, and not removable.
+    offsets : integers of shape (rows, classes), or 0
+        Constants that are added to the votes, those of a prior (M15).
     """
 
     removable: Integers
     others: Integers
     n_partitions: int
+    offsets: Integers | int = 0
 
     @property
     def scores(self) -> Integers:
-        """The votes for each class."""
-        return np.asarray(self.removable + self.others)
+        """The votes for each class, with offsets."""
+        return np.asarray(self.removable + self.others + self.offsets)
 
 
 def partition_changes_to_overturn(votes: PartitionVotes, winner: Integers, lead: Integers, changes: str) -> Integers:
@@ -142,17 +145,25 @@ class SourceVotes:
         Number of these partitions.
     n_rows : integers of shape (sources,)
         Number of rows of each source that are not trusted.
-    scores : integers of shape (rows, classes)
+    votes : integers of shape (rows, classes)
         Votes of all partitions.
     n_partitions : int
         Number of partitions.
+    offsets : integers of shape (rows, classes), or 0
+        Constants that are added to the votes, those of a prior (M15).
     """
 
     owned: Integers
     n_owned: Integers
     n_rows: Integers
-    scores: Integers
+    votes: Integers
     n_partitions: int
+    offsets: Integers | int = 0
+
+    @property
+    def scores(self) -> Integers:
+        """The votes for each class, with offsets."""
+        return np.asarray(self.votes + self.offsets)
 
 
 def partition_sources_to_overturn(votes: SourceVotes, winner: Integers, lead: Integers, changes: str) -> Integers:
@@ -175,11 +186,11 @@ def partition_sources_to_overturn(votes: SourceVotes, winner: Integers, lead: In
     rows, n_sources = np.arange(len(winner)), len(votes.n_rows)
     needed = np.full_like(lead, UNREACHABLE)
     twice = votes.owned[rows, :, winner]
-    twice_elsewhere = votes.scores[rows, winner][:, None] - twice
+    twice_elsewhere = votes.votes[rows, winner][:, None] - twice
     for rival in range(lead.shape[1]):
         gains = 2 * twice + (votes.n_owned - twice - votes.owned[:, :, rival])
         if changes == "rows":  # as many arbitrary partitions as the source has rows, those of the winner first
-            of_rival = votes.scores[:, rival, None] - votes.owned[:, :, rival]
+            of_rival = votes.votes[:, rival, None] - votes.owned[:, :, rival]
             once_elsewhere = votes.n_partitions - votes.n_owned - twice_elsewhere - of_rival
             from_winner = np.minimum(twice_elsewhere, votes.n_rows)
             gains = gains + 2 * from_winner + np.minimum(once_elsewhere, votes.n_rows - from_winner)

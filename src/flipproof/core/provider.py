@@ -13,7 +13,7 @@ from flipproof.core.rounding import Integers
 from flipproof.core.votes import VoteSource
 
 #: Methods that a learner must have, fitted or not, to provide votes.
-METHODS = ("test_features", "votes_on", "offsets_on", "powers", "blocks", "rule_depends_on_noise")
+METHODS = ("test_rows", "votes_on", "offsets_on", "powers", "blocks", "rule_depends_on_noise")
 
 
 class VoteProvider(Protocol):
@@ -41,12 +41,12 @@ class VoteProvider(Protocol):
     precision_: int
     noise_: LabelFlip | None
 
-    def test_features(self, X: Any) -> Any:
-        """Return the features of test rows that their votes depend on, one row each."""
+    def test_rows(self, X: Any) -> Any:
+        """Return what the prediction of test rows depends on: features and, if any, what a prior says about them."""
         ...
 
     def votes_on(self, Z: Any) -> VoteSource:
-        """Return the votes of all training rows on a block of test rows, given as `test_features` returns them."""
+        """Return the votes of all training rows on a block of test rows, given as `test_rows` returns them."""
         ...
 
     def offsets_on(self, source: VoteSource, sums: Integers) -> Integers:

@@ -230,6 +230,8 @@ class NearestRows:
         Whether the first training row has the features of the test row.
     n_train : int
         Number of all training rows: `depth`, or more if farther rows are omitted.
+    offsets : integers of shape (rows, classes), optional
+        Constants that are added to the votes, those of a prior (M15).
     """
 
     codes: Integers
@@ -237,6 +239,7 @@ class NearestRows:
     removable: NDArray[np.bool_]
     is_hit: NDArray[np.bool_]
     n_train: int
+    offsets: Integers | None = None
 
     @property
     def depth(self) -> int:
@@ -259,10 +262,11 @@ class NearestRows:
         return np.asarray(whole - k)
 
     def scores(self, k: int, n_classes: int) -> Integers:
-        """Return how many rows of each class vote: those up to the end of the pile with the k-th row."""
+        """Return how many rows of each class vote: those up to the end of the pile with the k-th row; plus offsets."""
         voting = self._in_front(k)
         of_class = self.codes[:, :, None] == np.arange(n_classes)
-        return np.asarray((of_class & voting[:, :, None]).sum(axis=1), dtype=np.int64)
+        votes = np.asarray((of_class & voting[:, :, None]).sum(axis=1), dtype=np.int64)
+        return votes if self.offsets is None else votes + self.offsets
 
     def _in_front(self, k: int) -> NDArray[np.bool_]:
         before: Integers = np.cumsum(self.ends_pile, axis=1) - self.ends_pile  # piles that end before each row
@@ -379,10 +383,12 @@ class _Cuts:
     - with ``"removals"`` if and only if r >= F, t is the last pile or N(<=t) - k >= F, and B is at most r - F, W, and,
       unless t is the last pile, N(<=t) - k - F.
 
-    All are monotone in r, so the least r is the largest of a few numbers.
+    All are monotone in r, so the least r is the largest of a few numbers. Offsets are constants: they shift B, and
+    nothing else.
     """
 
     def __init__(self, nearest: NearestRows, k: int, winner: Integers, changes: str):
+        self._offsets = nearest.offsets
         self._winner, self._changes, self._codes, self._free = winner, changes, nearest.codes, nearest.removable
         self._is_winner = nearest.codes == winner[:, None]
         upto = np.broadcast_to(np.arange(nearest.depth + 1), (len(winner), nearest.depth + 1))
@@ -423,6 +429,9 @@ class _Cuts:
         rivals_forced = np.maximum(self._bystanders_and_rivals_forced - bystanders_before, 0)
         margin = _summed(self._is_winner.astype(np.int64) - is_rival)
         behind = margin - self._winners_forced + rivals_forced + (self._winner < rival)[:, None]
+        if self._offsets is not None:
+            of_winner = np.take_along_axis(self._offsets, self._winner[:, None], axis=1)
+            behind = behind + of_winner - self._offsets[:, [rival]]
         is_possible = self._is_possible
         if self._changes == "rows":
             at_least = self._forced + self._missing

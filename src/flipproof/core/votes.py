@@ -61,13 +61,15 @@ class ProductVotes:
     that every dot product is exact in float64: the votes do not depend on the order of summation, hence not on threads,
     blocks or partitions. Votes beyond the `limit` of a test row, if there is one, are clipped to it. With `members` and
     `weights`, the vote of label i is ``weights[i]`` times the product of row ``members[i]``, rounded
-    (:mod:`flipproof.core.ballots`).
+    (:mod:`flipproof.core.ballots`). `prior` are the offsets of a prior, if there is
+    one, in grid units (M15).
     """
 
     coefficients: Floats
     basis: NDArray[np.float32]
     exponent: Integers
     limit: Integers | None = None
+    prior: Floats | None = None
     members: Integers | None = None
     weights: Floats | None = None
 
@@ -108,7 +110,10 @@ class ProductVotes:
     def on_rows(self, rows: slice | Integers) -> ProductVotes:
         """Return the votes on some of the test rows."""
         limit = None if self.limit is None else self.limit[rows]
-        return replace(self, coefficients=self.coefficients[rows], exponent=self.exponent[rows], limit=limit)
+        prior = None if self.prior is None else self.prior[rows]
+        return replace(
+            self, coefficients=self.coefficients[rows], exponent=self.exponent[rows], limit=limit, prior=prior
+        )
 
     def of(self, basis: NDArray[np.float32]) -> ProductVotes:
         """Return the votes of other training rows."""
@@ -120,13 +125,14 @@ class DenseVotes:
     """Votes in memory, one line per test row; integers in float64.
 
     `offsets`, if given, are those of the deployed rule: floats of shape (rows, classes), in grid units. No vote exceeds
-    `limit`, if there is one.
+    `limit`, if there is one. `prior` are further offsets, those of a prior (M15).
     """
 
     votes: Floats
     exponent: Integers
     offsets: Floats | None = None
     limit: Integers | None = None
+    prior: Floats | None = None
 
     def __post_init__(self) -> None:
         check_votes(self.votes, LARGEST_PRECISION)
@@ -157,6 +163,8 @@ class SparseVotes:
         Offsets of the deployed rule, in grid units.
     limit : integers of shape (rows,), optional
         No vote on a test row exceeds it.
+    prior : floats of shape (rows, classes), optional
+        Further offsets, those of a prior (M15), in grid units.
     """
 
     votes: csr_array
@@ -164,6 +172,7 @@ class SparseVotes:
     most_per_row: int
     offsets: Floats | None = None
     limit: Integers | None = None
+    prior: Floats | None = None
 
     def __post_init__(self) -> None:
         check_votes(self.votes.data, LARGEST_PRECISION)
@@ -244,6 +253,22 @@ def has_votes(source: VoteSource) -> NDArray[np.bool_]:
     for rows, _, votes in votes_in_tiles(source, TILE_ROWS):
         found[rows] |= np.rint(votes, out=votes).any(axis=1)
     return found
+
+
+def vote_totals(source: VoteSource) -> Integers:
+    """Return the sum of the absolute votes on each test row; exact, as in :func:`class_scores`."""
+    totals = np.zeros(len(source.exponent), dtype=np.int64)
+    if isinstance(source, SparseVotes):
+        return np.asarray(abs(source.votes).sum(axis=1)).astype(np.int64)
+    for rows, _, votes in votes_in_tiles(source, TILE_ROWS):
+        totals[rows] += np.abs(np.rint(votes, out=votes), out=votes).sum(axis=1).astype(np.int64)
+    return totals
+
+
+def with_prior(source: VoteSource, offsets: Floats) -> VoteSource:
+    """Return the votes with the offsets of a prior, in grid units (M15)."""
+    assert isinstance(source, (ProductVotes, DenseVotes, SparseVotes))
+    return replace(source, prior=offsets)
 
 
 def class_scores(source: VoteSource, codes: Integers, n_classes: int) -> Integers:

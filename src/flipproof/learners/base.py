@@ -41,9 +41,16 @@ from flipproof.core.votes import (
     group_cells,
     group_votes,
     has_votes,
+    vote_totals,
+    with_prior,
 )
 from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, all_or_nothing, assumptions_about_rows
+from flipproof.learners.prior import (
+    PRIOR_CONSTRAINTS,
+    RowsWithPrior,
+    features_in,
+)
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
 from flipproof.origins import Origin
 from flipproof.parameters import (
@@ -83,15 +90,21 @@ class LabelLinearParameters(CertifiedClassifier):
         "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits per vote"),
         "clip": NONE | one_of("sign") | share(includes_all=True),
         "block_size": NONE | integer(1),
+        **PRIOR_CONSTRAINTS,
     }
 
-    clip: str | float | None = None  # a default for custom learners with an `__init__` that does not set it
+    # defaults for custom learners with an `__init__` that does not set them
+    clip: str | float | None = None
+    prior: Any = None
+    prior_weight: float = 1.0
 
     def __init__(
         self,
         noise: Any = 0.1,
         *,
         clip: str | float | None = None,
+        prior: Any = None,
+        prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -102,6 +115,8 @@ class LabelLinearParameters(CertifiedClassifier):
     ):
         self.noise = noise
         self.clip = clip
+        self.prior = prior
+        self.prior_weight = prior_weight
         self.method = method
         self.precision = precision
         self.features = features
@@ -135,12 +150,19 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
         clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
         1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
+    prior : classifier, optional
+        A classifier that votes beside the training labels. If it is fitted, on data that nobody can change, it is used
+        as it is; otherwise it is cloned and fitted to the trusted rows and labels of :meth:`fit`. It gets rows as they
+        are given, before `features`. See `docs/trusted-labels.md`.
+    prior_weight : float, default=1.0
+        Weight of the prior. With 1, it counts as much as the votes of all rows that the geometry was learned from.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
         Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0.
+        Cloned and fitted on the training features *without* labels; a step that needs labels gets trusted ones only,
+        see :meth:`fit`. Random states that are not integers are set to 0.
     classes : array of shape (K,), optional
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
@@ -226,11 +248,36 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         n_train, n_classes = self.n_rows_, len(self.classes_)
         return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
 
-    def votes_on(self, Z: Floats) -> VoteSource:
-        """Return the votes of all training rows on a block of test rows, clipped to their limit, if any."""
-        source = self.label_free_votes(Z, self._held)
-        limit = self._vote_limits(Z, source)
-        return source if limit is None else clipped(source, limit)
+    def test_rows(self, X: Any) -> Any:
+        """Return all that the prediction of test rows depends on: their features, and what the prior says, if any."""
+        Z = self.test_features(X)
+        return Z if self._prior is None else RowsWithPrior(Z, self._prior.shares(X))
+
+    def votes_on(self, Z: Any) -> VoteSource:
+        """Return the votes of all training rows on a block of test rows, clipped to their limit, if any.
+
+        `Z` is what `test_rows` returns. If there is a prior, the votes carry its offsets.
+        """
+        features = features_in(Z)
+        source = self.label_free_votes(features, self._held)
+        limit = self._vote_limits(features, source)
+        source = source if limit is None else clipped(source, limit)
+        if self._prior is None:
+            return source
+        if not isinstance(Z, RowsWithPrior):
+            raise TypeError("A learner with a prior needs test rows as test_rows(X) returns them.")
+        return with_prior(source, self._prior.offsets(self.total_votes(features, source), Z.shares))
+
+    def total_votes(self, Z: Floats, source: VoteSource) -> Integers:
+        """Return the sum of the absolute votes on each test row of the rows that the geometry was learned from (M15).
+
+        Soundness: these are the training rows if only labels can be changed, else the rows of the reference. So the sum
+        depends on nothing that an adversary can change, and is an integer that is exact in any order of summation.
+        """
+        if self.n_reference_ is None:
+            return vote_totals(source)
+        of_reference = self.label_free_votes(Z, self._reference_held)
+        return vote_totals(of_reference if source.limit is None else clipped(of_reference, source.limit))
 
     def _vote_limits(self, Z: Floats, source: VoteSource) -> Integers | None:
         """Return the largest vote of any possible row on each test row, by `clip` and by a frozen geometry."""
@@ -262,7 +309,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     #: Whether the vote of a row never depends on other training rows, given a reference; not so for neighbours.
     rows_vote_separately = True
 
-    def votes_of(self, X: Any, Z: Floats) -> Integers:
+    def votes_of(self, X: Any, Z: Any) -> Integers:
         """Return the votes that rows would have on a block of test rows if they were training rows, shape (m, rows).
 
         Needs a fit with ``reference=...``: the vote of a row then does not depend on other training rows.
@@ -272,8 +319,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         X : array or data frame of shape (rows, k)
             Rows as `fit` takes them.
         Z : array
-            Test rows as `test_features` returns them.
+            Test rows as `test_rows` returns them.
         """
+        Z = features_in(Z)
         source = self.label_free_votes(Z, self.hold(self.place(self._rows_in_geometry(X))))
         limit = self._vote_limits(Z, source)
         return all_votes(source if limit is None else clipped(source, limit)).astype(np.int64)
@@ -304,6 +352,10 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """Return test rows with distinct votes, and for each test row the index of the one that has its votes."""
         return Z, np.arange(len(Z))
 
+    def _different(self, Z: Any) -> tuple[Any, Integers]:
+        """Return test rows without repeats; a prior may say something else about each row."""
+        return self._without_repeats(Z) if self._prior is None else (Z, np.arange(len(Z)))
+
     def _votes_per_row(self) -> int:
         """Return how many votes on a test row can differ from 0."""
         return self.n_rows_
@@ -316,8 +368,19 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """Return the assumptions of this learner, besides those common to all learners, as objects or as sentences."""
         return []
 
-    def fit(self, X: Any, y: Any, reference: Any = None) -> LabelLinearClassifier:
-        """Fit to training features and labels; the labels enter only as votes.
+    def learn_from_trusted(self, X: Floats, codes: Integers) -> Iterable[str]:
+        """Learn from trusted rows and their labels, before `fit_without_labels`; return what has read these labels.
+
+        Called with the features of trusted rows and their labels as positions in `classes_`, if the fit got any (M15).
+        By default, nothing is learned. A learner that learns from them names the part that did, for instance "the
+        trees": certificates list it among their assumptions.
+        """
+        return ()
+
+    def fit(
+        self, X: Any, y: Any, reference: Any = None, reference_labels: Any = None, trusted: Any = None
+    ) -> LabelLinearClassifier:
+        """Fit to training features and labels; labels that are not trusted enter only as votes.
 
         Parameters
         ----------
@@ -330,16 +393,35 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             learned from them, the `features` step included, and nothing from the training rows: certificates against
             added, removed and replaced rows, ``Adversary(changes="rows")``, are then possible. With a pretrained
             encoder as `features`, a few rows are enough.
+        reference_labels : array of shape (r,), optional
+            Trusted labels of the reference: nobody may have changed them. A `features` step that needs labels, an
+            unfitted `prior` and trees with ``grow="supervised"`` are fitted to the reference and these labels.
+        trusted : booleans of shape (n,), optional
+            True for training rows whose labels nobody can change: they are trusted in every certificate of this model.
+            Without `reference_labels`, what needs trusted labels is fitted to these rows. If rows can be changed, these
+            rows cannot be removed or replaced.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y, reference=reference)
+        return self._fit(X, y, reference=reference, reference_labels=reference_labels, trusted=trusted)
 
-    def _fit(self, X: Any, y: Any, unlabeled: Any = None, reference: Any = None) -> LabelLinearClassifier:
+    def _fit(
+        self,
+        X: Any,
+        y: Any,
+        *,
+        unlabeled: Any = None,
+        reference: Any = None,
+        reference_labels: Any = None,
+        trusted: Any = None,
+    ) -> LabelLinearClassifier:
         with all_or_nothing(self):
-            X, reference = self._read_training_rows(X, y, unlabeled, reference)
+            given = X
+            X, reference = self._read_training_rows(X, y, unlabeled, reference, reference_labels, trusted)
+            self._learn_from_trusted(X, reference)
+            self._prior = self._prepare_prior(given)
             self.precision_, self._clip = int(self.precision), self.clip
             self._placed: Any = None  # what the votes of training rows depend on; kept if rows can join or leave
             self._reference_held: Any = None
@@ -352,7 +434,18 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
             self._fit_with_labels(self.label_codes_)
             self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
+            self._forget_trusted_part()
         return self
+
+    def _learn_from_trusted(self, X: Floats, reference: Floats | None) -> None:
+        """Let the learner read trusted labels, if there are any: those of the reference, or of training rows."""
+        found = self._trusted_codes()
+        if found is None:
+            return
+        trusted, codes = found
+        rows = reference if trusted.numbers is None else X[trusted.numbers]
+        assert rows is not None
+        self._label_readers = (*self._label_readers, *self.learn_from_trusted(rows.copy(), codes))
 
     def _vote_too(self, rows: Floats) -> None:
         self._place_again(np.concatenate([self._placed, self.place(rows)]))
@@ -370,11 +463,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Rows whose estimated lead exceeds the proven error of the estimate are decided by the estimate, all others by
         counting votes. The result is always the same as by counting votes.
         """
-        Z = self.test_features(X)
+        Z = self.test_rows(X)
         codes = self._in_pieces(Z, lambda rows: predicted_codes(rows, self._estimate, self._scores))
         return np.asarray(self.classes_[np.concatenate(codes)])
 
-    def _in_pieces(self, Z: Floats, compute: Callable[[Floats], Result]) -> list[Result]:
+    def _in_pieces(self, Z: Any, compute: Callable[[Any], Result]) -> list[Result]:
         """Return what `compute` returns for all test rows, one after another; in pieces if progress is shown."""
         with RowProgress(len(Z), self.verbose) as progress:
             parts = []
@@ -383,12 +476,13 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
                     parts.append(compute(Z[rows]))
             return parts
 
-    def _estimate(self, Z: Floats) -> EstimatedScores | None:
+    def _estimate(self, Z: Any) -> EstimatedScores | None:
         """Return the estimated scores of the deployed rule, or None.
 
-        Where votes have a limit, the estimate does not know which of them are clipped.
+        Where votes have a limit, the estimate does not know which of them are clipped. It does not know the total of
+        all votes either, which a prior needs.
         """
-        if self._clip is not None or self.n_reference_ is not None:
+        if self._clip is not None or self.n_reference_ is not None or self._prior is not None:
             return None
         estimate = self._estimated_scores(Z)
         if estimate is None or self.noise_ is None:
@@ -398,7 +492,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     def decision_function(self, X: Any) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
-        parts = self._in_pieces(self.test_features(X), self._scores)
+        parts = self._in_pieces(self.test_rows(X), self._scores)
         return class_values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
     def vote_weights(self, X: Any) -> tuple[Floats, Floats]:
@@ -407,7 +501,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         ``argmax(alpha @ onehot(y) + offsets)`` is the prediction for any labels y. The result is a dense array of m
         times n numbers: call this on a few rows.
         """
-        source = self.votes_on(self.test_features(X))
+        source = self.votes_on(self.test_rows(X))
         votes = all_votes(source)
         offsets = self.offsets_on(source, votes.sum(axis=1).astype(np.int64))
         down = -source.exponent[:, None]
@@ -431,7 +525,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Certificates
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
-        Z, like = self._without_repeats(self.test_features(X))
+        Z, like = self._different(self.test_rows(X))
         powers = self.powers(adversary)
         if powers.changes != "labels":
             self._check_row_changes(method, powers)
@@ -504,7 +598,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """
         rates = checked_rates(type(self).__name__, rate, direction)
         powers = self.powers(None if trusted is None else Adversary(trusted=trusted))
-        Z, like = self._without_repeats(self.test_features(X))
+        Z, like = self._different(self.test_rows(X))
         parts = []
         for rows in self.blocks(len(Z), powers=powers):
             source, n_classes = self.votes_on(Z[rows]), len(self.classes_)
@@ -521,7 +615,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """Return the assumptions of certificates against these changes; those of the fit are about labels."""
         return assumptions_against(scope, self.assumptions_, blocks)
 
-    def _certify_block(self, Z: Floats, method: str, powers: Powers) -> CertifiedBlock:
+    def _certify_block(self, Z: Any, method: str, powers: Powers) -> CertifiedBlock:
         if powers.changes != "labels":
             return self._certify_rows(Z, powers)
         source, n_classes = self.votes_on(Z), len(self.classes_)
@@ -538,11 +632,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         noises = noises_to_try(self.noise_, n_classes)
         return CertifiedBlock(certify_counted(free, offsets, method, noises, powers.scope), source.exponent)
 
-    def _certify_rows(self, Z: Floats, powers: Powers) -> CertifiedBlock:
+    def _certify_rows(self, Z: Any, powers: Powers) -> CertifiedBlock:
         """Certify a block against changed rows: votes of training rows, and the largest vote of any row (M12)."""
         source, n_classes, codes = self.votes_on(Z), len(self.classes_), self.label_codes_
         assert source.limit is not None
-        is_attained = powers.changes == "removals" or self.attains_largest_votes(Z, source.limit)
+        is_attained = powers.changes == "removals" or self.attains_largest_votes(features_in(Z), source.limit)
         if powers.groups is not None:
             votes = class_scores(source, codes, n_classes)
             scores = votes + self.offsets_on(source, votes.sum(axis=1))
@@ -554,9 +648,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
         return CertifiedBlock(certify_rows(free, offsets, source.limit, powers.scope), source.exponent, is_attained)
 
-    def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
+    def _scores(self, Z: Any) -> tuple[Integers, Integers]:
         """Return the scores of the deployed rule, counted vote by vote, and the grid exponent of each row."""
-        Z, like = self._without_repeats(Z)
+        Z, like = self._different(Z)
         scores, exponents = [], []
         for rows in self.blocks(len(Z)):
             source = self.votes_on(Z[rows])
@@ -570,6 +664,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         offsets = getattr(source, "offsets", None)
         if offsets is None:
             offsets = self._deployed_offsets(sums, source.exponent)
+        prior = getattr(source, "prior", None)
+        if prior is not None:
+            offsets = prior if offsets is None else offsets + prior
         n_rows = self.n_rows_ if self.n_reference_ is None else MOST_ROWS  # else a floor would change with the rows
         return grid_offsets(offsets, (len(sums), len(self.classes_)), n_rows, self.precision_)
 

@@ -7,6 +7,7 @@ import warnings
 from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,12 +24,21 @@ from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_thread, with_seeds
-from flipproof.learners.clones import fit_label_free, fresh, label_free_assumptions, name_of, parts_of
+from flipproof.learners.clones import (
+    assumptions_about,
+    fit_label_free,
+    fit_to_trusted,
+    fresh,
+    label_free_assumptions,
+    name_of,
+    parts_of,
+)
+from flipproof.learners.prior import Prior, as_given, fit_prior, is_fitted
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
 from flipproof.origins import joined_names, row_names
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.progress import CountedProgress
-from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
+from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
 
 #: Features are converted to the first type, unless they already have the second.
 FEATURE_TYPES = [np.float64, np.float32]
@@ -42,6 +52,31 @@ IN_BLOCKS = "load them, or use the learners of flipproof.streaming, which read r
 
 #: How many rows a warning names.
 MOST_NAMED = 5
+
+#: How to give trusted labels to a fit.
+TRUSTED_LABELS = "fit(X, y, trusted=mask), or fit(X, y, reference=..., reference_labels=...)"
+
+
+@dataclass(frozen=True)
+class TrustedPart:
+    """Rows and labels that nobody can change, in a fit: features, trees and priors may be fitted to them (M15).
+
+    Attributes
+    ----------
+    rows : array or data frame
+        The rows as they were given.
+    labels : array
+        Their labels, as values.
+    numbers : integers or None
+        Which of the training rows they are; None for the rows of the reference.
+    """
+
+    rows: Any
+    labels: NDArray[Any]
+    numbers: Integers | None
+
+    def __len__(self) -> int:
+        return len(self.labels)
 
 
 class ReferenceWarning(UserWarning):
@@ -68,6 +103,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     #: Number of rows of the reference that the geometry was learned from; None if that were the training rows.
     n_reference_: int | None = None
 
+    #: Trusted rows and labels, while a fit lasts, and who has read these labels.
+    _trusted: TrustedPart | None = None
+    _label_readers: tuple[str, ...] = ()
+
     @abstractmethod
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
@@ -93,18 +132,35 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
             raise ValueError(f"{type(self).__name__} needs {what} in memory. Got {type(X).__name__} instead: {remedy}.")
 
-    def _fit_features(self, X: Any) -> None:
-        """Fit a clone of the features step without labels."""
+    def _fit_features(self, X: Any, types: Any = None) -> None:
+        """Fit a clone of the features step without labels; one that needs labels gets trusted rows and their labels.
+
+        `types` are those of the numbers in the reference, if there is one.
+        """
         try:
             self.features_ = fit_label_free(self.features, X)
         except (TypeError, ValueError) as error:
+            if self._trusted is not None:
+                self._fit_features_to_trusted(self._trusted, types)
+                return
             wanted = f"{LABEL_FREE_TRANSFORMER} to these rows"
+            found = f"{error} A step that needs labels can be fitted to trusted ones: {TRUSTED_LABELS}."
+            raise parameter_error(type(self).__name__, "features", wanted, self.features, found) from error
+
+    def _fit_features_to_trusted(self, trusted: TrustedPart, types: Any) -> None:
+        """Fit a clone of the features step to trusted rows and their labels, which nobody can change (M15)."""
+        try:
+            self.features_ = fit_to_trusted(self.features, with_number_types(trusted.rows, types), trusted.labels)
+        except (TypeError, ValueError) as error:
+            wanted = "a transformer that can be fitted to these rows without labels, or to trusted rows and labels"
             raise parameter_error(type(self).__name__, "features", wanted, self.features, f"{error}") from error
+        self._label_readers = (*self._label_readers, f"the features step {name_of(self.features)}")
 
     def _fit_features_to_reference(self, reference: Any) -> Floats:
         """Fit the features step to the reference, and return the features of the reference."""
         self._refuse_unless_in_memory(reference, "the reference", "load it, or a sample of its rows")
         check_nothing_masked(reference, "reference")
+        self._reference_types = number_types(reference)
         if self.features is None:
             self.features_ = None
             rows = validate_data(self, reference, dtype=np.float64, ensure_min_samples=2)
@@ -116,9 +172,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "depend on other rows: it cannot be used with reference=... Use a step that transforms each row "
                     "separately."
                 )
-            self._reference_types = number_types(reference)
             reference = with_number_types(reference, self._reference_types)
-            self._fit_features(reference)
+            self._fit_features(reference, self._reference_types)
             rows = self._rows_in_geometry(reference, least=2)
             self._refuse_features_of_company(reference, rows)
         self._reference_width = rows.shape[1]
@@ -210,18 +265,51 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.classes is None:
             found.append(Assumption("classes-read", {"n_classes": len(self.classes_)}))
         if self.features is not None:
-            found += label_free_assumptions(self.features, "features step")
+            found += self._assumptions_about_features()
             stated = (getattr(part.value, "rests_on", None) for part in parts_of(self.features))
             found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
-        if self.n_reference_ is not None:
-            found.append(Assumption("reference-fixed", {"n_reference": self.n_reference_}))
-            found += self._shared_with_reference()
-            if self.features is not None:
-                found.append(Assumption("features-separately", {"step": name_of(self.features)}))
+        found += self._assumptions_about_trust()
+        found += self._assumptions_about_prior()
+        if self.n_reference_ is not None and self.features is not None:
+            found.append(Assumption("features-separately", {"step": name_of(self.features)}))
         if self.n_labels_ < self.n_rows_:
             n_unlabelled = self.n_rows_ - self.n_labels_
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
         return found
+
+    def _assumptions_about_features(self) -> list[Assumption]:
+        """Return the assumptions about the features step: fitted without labels, or to trusted rows and labels."""
+        step = name_of(self.features)
+        if self._trusted is None or f"the features step {step}" not in self._label_readers:
+            return label_free_assumptions(self.features, "features step")
+        values = {"role": "features step", "step": step, "n_trusted": len(self._trusted)}
+        return [Assumption("fitted-on-trusted", values), *assumptions_about(self.features, "features step")]
+
+    def _assumptions_about_trust(self) -> list[Assumption]:
+        """Return what is assumed about the reference, and about labels that were trusted in the fit (M15)."""
+        trusted, readers, n_reference = self._trusted, self._label_readers, self.n_reference_
+        found: list[Assumption] = []
+        if n_reference is not None and trusted is not None and (readers or trusted.numbers is None):
+            values = {"n_labels": len(trusted), "of_reference": trusted.numbers is None, "readers": readers}
+            found.append(Assumption("reference-labels-read", {"n_reference": n_reference, **values}))
+        elif n_reference is not None:
+            found.append(Assumption("reference-fixed", {"n_reference": n_reference}))
+        if n_reference is not None:
+            found += self._shared_with_reference()
+        n_trusted = self._n_trusted_at_fit()
+        if n_trusted:
+            who = () if trusted is None or trusted.numbers is None else readers
+            values = {"n_trusted": n_trusted, "n_labels": self.n_labels_, "readers": who}
+            found.append(Assumption("trusted-at-fit", values))
+        return found
+
+    def _n_trusted_at_fit(self) -> int:
+        """Return how many training labels were trusted in the fit."""
+        return 0
+
+    def _assumptions_about_prior(self) -> list[Assumption]:
+        """Return what is assumed about the prior, if there is one."""
+        return []
 
     def _shared_with_reference(self) -> list[Assumption]:
         """Return the assumption about training rows that are also in the reference, if there are any."""
@@ -282,6 +370,8 @@ class LabelsInMemory(CertifiedClassifier):
         The training labels, as positions in `classes_`; 0 for rows without a label.
     is_labeled_ : booleans of shape (n,)
         Which training rows have a label.
+    is_trusted_ : booleans of shape (n,)
+        Which training labels were trusted in the fit: they are trusted in every certificate.
     row_names_ : array of shape (n,) or None
         The index of the pandas frame that was fitted, if it is not just row numbers. Reports and explanations call the
         training rows by these names; nothing else depends on them.
@@ -289,19 +379,31 @@ class LabelsInMemory(CertifiedClassifier):
 
     label_codes_: Integers
     is_labeled_: NDArray[np.bool_]
+    is_trusted_: NDArray[np.bool_]
+    prior: Any
+    prior_weight: float
+    _prior: Prior | None
     row_names_: NDArray[Any] | None = None
 
     def _read_training_rows(
-        self, X: Any, y: Any, unlabeled: Any = None, reference: Any = None
+        self,
+        X: Any,
+        y: Any,
+        unlabeled: Any = None,
+        reference: Any = None,
+        reference_labels: Any = None,
+        trusted: Any = None,
     ) -> tuple[Floats, Floats | None]:
         """Return the features that the learner sees, of the training rows and of the reference, if any.
 
-        Labels are kept as class codes, those of unlabelled rows as code 0.
+        Labels are kept as class codes, those of unlabelled rows as code 0. Trusted rows and labels are kept until the
+        end of the fit.
         """
         self.validate_parameters()
         check_nothing_masked(X, "X")
         self.row_names_ = row_names(X)
         self.n_reference_, reference_rows = None, None
+        self._label_readers, self._trusted = (), self._trusted_part(X, y, reference, reference_labels, trusted)
         if reference is not None:
             reference_rows = self._fit_features_to_reference(reference)
             self.n_reference_ = len(reference_rows)
@@ -321,16 +423,115 @@ class LabelsInMemory(CertifiedClassifier):
             X, _ = self._training_arrays(X, np.zeros(len(self.is_labeled_)))
         if len(labels):
             check_classification_targets(labels)
-        elif self.classes is None:
+        elif self.classes is None and self._trusted is None:
             raise ValueError("A fit without training rows needs the class set: give classes=... to the learner.")
-        self.classes_, codes = encode_labels(labels, self.classes)
+        self.classes_, codes = self._encoded(labels)
         came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
         if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
             self.classes_ = self.classes_.astype(object)
         all_codes = np.zeros(len(self.is_labeled_), dtype=np.int64)
         all_codes[self.is_labeled_] = codes
-        self._keep_labels(all_codes, self.is_labeled_)
+        self._keep_labels(all_codes, self.is_labeled_, self._trusted_mask(trusted))
         return np.asarray(X), reference_rows
+
+    def _trusted_part(self, X: Any, y: Any, reference: Any, reference_labels: Any, trusted: Any) -> TrustedPart | None:
+        """Return the rows and labels that nobody can change: those of the reference or, without labels, of the mask."""
+        if reference_labels is not None:
+            if reference is None:
+                raise ValueError(
+                    "fit(..., reference_labels=...) needs the rows that these labels belong to: give reference=..., "
+                    "or trusted=... to trust labels of training rows."
+                )
+            labels = column_or_1d(label_values(reference_labels, "The reference_labels"))
+            check_consistent_length(reference, labels)
+            return TrustedPart(reference, self._as_classes(labels), None)
+        if trusted is None or y is None:
+            return None
+        mask = _mask_of_trusted(trusted)
+        check_consistent_length(X, y, mask)
+        if not mask.any():
+            return None
+        numbers, labels = np.flatnonzero(mask), np.asarray(column_or_1d(label_values(_given_labels(y, mask))))
+        return TrustedPart(rows_at(X, numbers), self._as_classes(labels), numbers)
+
+    def _as_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Return labels in the type of the given classes, so that nothing but their values matters."""
+        if self.classes is None:
+            return labels
+        classes, codes = encode_labels(labels, self.classes)
+        return np.asarray(classes[codes])
+
+    def _encoded(self, labels: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+        """Return the classes and the labels as positions in them; labels of the reference name classes too."""
+        trusted = self._trusted
+        if self.classes is not None or trusted is None or trusted.numbers is not None:
+            return encode_labels(labels, self.classes)
+        classes, codes = encode_labels(joined([label_values(labels), trusted.labels]), None)
+        return classes, codes[: len(labels)]
+
+    def _trusted_mask(self, trusted: Any) -> NDArray[np.bool_]:
+        """Return which training labels are trusted; refuse to trust labels that are missing."""
+        n_rows = len(self.is_labeled_)
+        if trusted is None:
+            return np.zeros(n_rows, dtype=bool)
+        mask = _mask_of_trusted(trusted)
+        if len(mask) != n_rows:
+            raise ValueError(f"trusted must be {TRUSTED_MASK} Got {len(mask)} for {n_rows} rows instead.")
+        if (mask & ~self.is_labeled_).any():
+            raise ValueError("trusted must be False for rows that have no label. Got True for some of them.")
+        return mask
+
+    def _trusted_codes(self) -> tuple[TrustedPart, Integers] | None:
+        """Return the trusted rows and labels of this fit, and these labels as class codes."""
+        if self._trusted is None:
+            return None
+        return self._trusted, positions(self.classes_, self._trusted.labels)[0]
+
+    def _prepare_prior(self, X: Any) -> Prior | None:
+        """Return the fitted prior, if there is one: as it was given, or fitted to trusted rows and labels (M15).
+
+        It is asked about one training row, so that a prior that cannot answer is refused now.
+        """
+        self.prior_ = None
+        if self.prior is None:
+            return None
+        owner = type(self).__name__
+        if is_fitted(self.prior):
+            self.prior_ = as_given(self.prior)
+        elif self._trusted is None:
+            wanted, remedy = "a fitted classifier where no labels are trusted", f"fit it, or use {TRUSTED_LABELS}."
+            raise parameter_error(owner, "prior", wanted, self.prior, remedy)
+        else:
+            rows = self._trusted.rows
+            if self.n_reference_ is not None:
+                rows = with_number_types(rows, self._reference_types)
+            self.prior_ = fit_prior(owner, self.prior, rows, self._trusted.labels)
+            self._label_readers = (*self._label_readers, "the prior")
+        prior = Prior(self.prior_, float(self.prior_weight), self.classes_, owner)
+        if self.n_rows_:
+            prior.shares(rows_at(X, np.arange(1)))
+        return prior
+
+    def _assumptions_about_prior(self) -> list[Assumption]:
+        """Return what is assumed about the prior, if there is one."""
+        if self.prior_ is None:
+            return []
+        step = name_of(self.prior)
+        found = [Assumption("prior-weight", {"step": step, "weight": float(self.prior_weight)})]
+        if self._trusted is None or "the prior" not in self._label_readers:
+            where = {"path": "", "part": step, "data": "rows and labels"}
+            return [*found, Assumption("fitted-elsewhere", {"role": "prior", "step": step, **where})]
+        fitted = Assumption("fitted-on-trusted", {"role": "prior", "step": step, "n_trusted": len(self._trusted)})
+        return [*found, fitted, *assumptions_about(self.prior, "prior")]
+
+    def _forget_trusted_part(self) -> None:
+        """Drop the trusted rows at the end of a fit; keep whether labels of training rows were read."""
+        trusted = self._trusted
+        self._reads_trusted_rows = trusted is not None and trusted.numbers is not None and bool(self._label_readers)
+        self._trusted = None
+
+    def _n_trusted_at_fit(self) -> int:
+        return int(np.count_nonzero(self.is_trusted_))
 
     def _labels_of(self, X: Any, y: Any) -> NDArray[Any]:
         """Return the labels of rows as values; refuse other numbers of labels than rows."""
@@ -341,18 +542,23 @@ class LabelsInMemory(CertifiedClassifier):
         check_consistent_length(X, labels)
         return labels
 
-    def _keep_labels(self, codes: Integers, is_labeled: NDArray[np.bool_]) -> None:
-        self.label_codes_, self.is_labeled_ = codes, is_labeled
+    def _keep_labels(self, codes: Integers, is_labeled: NDArray[np.bool_], is_trusted: NDArray[np.bool_]) -> None:
+        self.label_codes_, self.is_labeled_, self.is_trusted_ = codes, is_labeled, is_trusted
         self.n_rows_, self.n_labels_ = len(codes), int(np.count_nonzero(is_labeled))
-        for fixed in (self.label_codes_, self.is_labeled_):
+        for fixed in (self.label_codes_, self.is_labeled_, self.is_trusted_):
             fixed.setflags(write=False)
 
     def powers(self, adversary: Adversary | None) -> Powers:
-        """Return what an adversary can do to the rows of this fit; by default, change any label to any class."""
+        """Return what an adversary can do to the rows of this fit; by default, change any label to any class.
+
+        Soundness: labels that were trusted in the fit are trusted here, whatever the adversary (M15). Geometry and
+        prior may have read them, so no certificate covers their change.
+        """
         self.refuse_unless_frozen(adversary)
         if not self.covers_windows:
             refuse_windows(adversary, type(self).__name__)
-        return powers_of(adversary, self.label_codes_, self.classes_, self.is_labeled_)
+        untrusted = self.is_labeled_ & ~self.is_trusted_
+        return powers_of(adversary, self.label_codes_, self.classes_, untrusted)
 
     def _rows_in_reference(self) -> int:
         return len(rows_found(self._row_hashes, self._reference_hashes))
@@ -382,7 +588,8 @@ class LabelsInMemory(CertifiedClassifier):
             self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
             all_codes = np.concatenate([self.label_codes_, codes])
             self.row_names_ = joined_names(self.row_names_, self.n_rows_, row_names(X), len(rows))
-            self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool))
+            is_trusted = np.concatenate([self.is_trusted_, np.zeros(len(codes), dtype=bool)])
+            self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool), is_trusted)
             self._vote_too(rows)
             self._count_shared_again()
         return self
@@ -405,12 +612,13 @@ class LabelsInMemory(CertifiedClassifier):
         self
         """
         gone = _rows_to_forget(rows, self.n_rows_)
+        self._refuse_to_forget_trusted(gone)
         shared = gone[rows_found(self._row_hashes[gone], self._reference_hashes)]
         kept = np.delete(np.arange(self.n_rows_), gone)
         with all_or_nothing(self):
             self._row_hashes = self._row_hashes[kept]
             self.row_names_ = (np.arange(self.n_rows_) if self.row_names_ is None else self.row_names_)[kept]
-            self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept])
+            self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept], self.is_trusted_[kept])
             self._vote_only(kept)
             self._count_shared_again()
         if len(shared):
@@ -424,12 +632,27 @@ class LabelsInMemory(CertifiedClassifier):
             )
         return self
 
+    def _refuse_to_forget_trusted(self, gone: Integers) -> None:
+        """Refuse to forget rows whose labels the geometry or the prior has read."""
+        read = gone[self.is_trusted_[gone]] if self._reads_trusted_rows else gone[:0]
+        if len(read):
+            raise ValueError(
+                f"Row {read[0]} was trusted in the fit, and its label was read by {', '.join(self._label_readers)}: to "
+                "forget it, fit again without it."
+            )
+
     def _count_shared_again(self) -> None:
-        """Update the one assumption that depends on training rows; all others are those of the fit."""
+        """Update the assumptions that depend on training rows; all others are those of the fit."""
         found: list[Assumption] = []
         for one in self.assumptions_:
-            found += [one] if one.code != "reference-shared" else []
-            found += self._shared_with_reference() if one.code == "reference-fixed" else []
+            if one.code == "trusted-at-fit":
+                n_trusted = self._n_trusted_at_fit()
+                values = {**one.values, "n_trusted": n_trusted, "n_labels": self.n_labels_}
+                found += [Assumption(one.code, values)] if n_trusted else []
+            elif one.code != "reference-shared":
+                found.append(one)
+            if one.code in ("reference-fixed", "reference-labels-read"):
+                found += self._shared_with_reference()
         self.assumptions_ = tuple(found)
 
     def _vote_too(self, rows: Floats) -> None:
@@ -445,6 +668,14 @@ def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tupl
     """Return the assumptions of certificates against changed rows, given those of the fit, which are about labels."""
     changed = Assumption("rows-changed", {"changes": scope.changes, "by_sources": scope.unit == "sources"})
     return changed, *(one for one in of_fit if one.code != "labels-only")
+
+
+#: Description of a valid mask of trusted rows.
+TRUSTED_MASK = "a mask of booleans, one per training row: np.isin(np.arange(n), rows) makes one from row numbers."
+
+
+def _mask_of_trusted(trusted: Any) -> NDArray[np.bool_]:
+    return as_mask(trusted, "trusted", TRUSTED_MASK)
 
 
 def _rows_to_forget(rows: Any, n: int) -> Integers:

@@ -70,13 +70,19 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     noise : float, LabelFlip or "auto", default=0.1
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
+    prior : classifier, optional
+        A classifier that votes beside the training labels. If it is fitted, on data that nobody can change, it is used
+        as it is; otherwise it is cloned and fitted to the trusted rows and labels of :meth:`fit`. It gets rows as they
+        are given, before `features`. See `docs/trusted-labels.md`.
+    prior_weight : float, default=1.0
+        Weight of the prior. With 1, it counts as much as the votes of all rows that the geometry was learned from.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
         Bits per vote, 2 to 24. It has no effect here: votes are -1, 0 or 1.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
-        so that a refit gives the same features.
+        Cloned and fitted on the training features *without* labels; a step that needs labels gets trusted ones only,
+        see :meth:`fit`. Random states that are not integers are set to 0, so that a refit gives the same features.
     classes : array of shape (K,), optional
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
@@ -100,6 +106,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
         The fitted `features`.
+    prior_ : classifier or None
+        The fitted `prior`.
     n_features_in_ : int
         Number of input columns.
 
@@ -125,6 +133,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         *,
         vote: str = "cluster",
         noise: Any = 0.1,
+        prior: Any = None,
+        prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -135,6 +145,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     ):
         super().__init__(
             noise,
+            prior=prior,
+            prior_weight=prior_weight,
             method=method,
             precision=precision,
             features=features,

@@ -176,7 +176,7 @@ def _problems(
     model: VoteProvider, X: Any, in_danger: Integers, adversary: Adversary | None, budget: int
 ) -> Iterator[CollectiveAttack]:
     """Split the attack on all attackable predictions into parts, as large as memory and the solver allow."""
-    Z, powers = model.test_features(X)[in_danger], model.powers(adversary)
+    Z, powers = model.test_rows(X)[in_danger], model.powers(adversary)
     n_changes = len(model.label_codes_) * (len(model.classes_) - 1)
     block = max(1, MOST_GAINS // max(1, n_changes))
     for start in range(0, len(Z), block):

@@ -15,7 +15,8 @@ from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, power_of_two, scale, to_grid
 from flipproof.core.votes import EstimatedScores, SparseVotes, VoteSource, one_hot, tiles
 from flipproof.learners.base import LabelLinearClassifier
-from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, share
+from flipproof.learners.certified import TRUSTED_LABELS
+from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, parameter_error, share
 from flipproof.progress import CountedProgress
 
 #: Most values of a column that define its ranks; longer columns are subsampled evenly.
@@ -61,6 +62,9 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     max_features : {"sqrt", "log2"}, int, float or None, default="sqrt"
         Number of columns a node draws: the square root or logarithm of their number, an integer, a share of all, or
         None for all. With 1, trees are totally random; with more, the rows of a leaf are more similar.
+    grow : {"label-free", "supervised"}, default="label-free"
+        How splits are compared: by features, or by the labels of trusted rows, which :meth:`fit` then needs. In that
+        case `min_samples_leaf` counts trusted rows, and all training rows vote in the leaves that they fall into.
     random_state : int, default=0
         Seed of the trees; an integer, since a refit must grow the same trees.
     noise : float, LabelFlip or "auto", default=0.1
@@ -70,13 +74,19 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
         clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
         1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
+    prior : classifier, optional
+        A classifier that votes beside the training labels. If it is fitted, on data that nobody can change, it is used
+        as it is; otherwise it is cloned and fitted to the trusted rows and labels of :meth:`fit`. It gets rows as they
+        are given, before `features`. See `docs/trusted-labels.md`.
+    prior_weight : float, default=1.0
+        Weight of the prior. With 1, it counts as much as the votes of all rows that the geometry was learned from.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
         Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
-        so that a refit gives the same features.
+        Cloned and fitted on the training features *without* labels; a step that needs labels gets trusted ones only,
+        see :meth:`fit`. Random states that are not integers are set to 0, so that a refit gives the same features.
     classes : array of shape (K,), optional
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
@@ -98,6 +108,8 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
         The fitted `features`.
+    prior_ : classifier or None
+        The fitted `prior`.
     n_features_in_ : int
         Number of input columns.
 
@@ -116,6 +128,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         "max_depth": NONE | integer(1),
         "min_samples_leaf": integer(1) | share(),
         "max_features": NONE | one_of("sqrt", "log2") | integer(1) | share(includes_all=True),
+        "grow": one_of("label-free", "supervised"),
         "random_state": integer(0).explained("a refit must grow the same trees."),
     }
 
@@ -126,9 +139,12 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         max_depth: int | None = None,
         min_samples_leaf: int | float = 0.02,
         max_features: str | int | float | None = "sqrt",
+        grow: str = "label-free",
         random_state: int = 0,
         noise: Any = 0.1,
         clip: str | float | None = None,
+        prior: Any = None,
+        prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -140,6 +156,8 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         super().__init__(
             noise,
             clip=clip,
+            prior=prior,
+            prior_weight=prior_weight,
             method=method,
             precision=precision,
             features=features,
@@ -152,19 +170,29 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self.max_depth = max_depth
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
+        self.grow = grow
         self.random_state = random_state
 
     _gets_a_copy = False
+    _lesson: tuple[Floats, Integers] | None = None
+
+    def learn_from_trusted(self, X: Floats, codes: Integers) -> tuple[str, ...]:
+        """Keep trusted rows and labels until the trees are grown, if they are grown with labels (M15)."""
+        if self.grow == "label-free":
+            return ()
+        self._lesson = X, codes
+        return ("the trees",)
 
     def fit_without_labels(self, X: Floats) -> Integers:
         """Grow the trees, count the rows of each leaf, and return the leaves of these rows."""
         self._levels = _levels(X)
-        ranks, integers = _ranks(X, self._levels), _on_grid(X)
+        ranks = _ranks(X, self._levels)
+        grown_on, targets = self._examples(X, ranks)
         seeds = np.random.SeedSequence(int(self.random_state)).generate_state(int(self.n_estimators)).tolist()
         with CountedProgress(len(seeds), "trees", self.verbose) as progress:
 
             def grow(seed: int) -> ExtraTreeRegressor:
-                tree = self._grow(ranks, integers, seed)
+                tree = self._grow(grown_on, targets, seed)
                 progress.advance(1)
                 return tree
 
@@ -184,17 +212,33 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         """List the training rows in each leaf."""
         return _incidence(placed, len(self._shares)).T.tocsr()
 
-    def _grow(self, ranks: NDArray[np.float32], integers: Floats, seed: int) -> ExtraTreeRegressor:
-        """Grow one tree from features alone."""
+    def _examples(self, X: Floats, ranks: NDArray[np.float32]) -> tuple[NDArray[np.float32], Floats]:
+        """Return the ranks of the rows that trees are grown on, and integers that splits are compared by.
+
+        Without labels, these are the features of the rows; with labels, indicators of the classes of trusted rows: the
+        split that leaves the least variance in these indicators is the one with the least Gini impurity.
+        """
+        if self.grow == "label-free":
+            return ranks, _on_grid(X)
+        if self._lesson is None:
+            remedy = f"use {TRUSTED_LABELS}, or 'label-free'."
+            raise parameter_error(type(self).__name__, "grow", "'label-free' without trusted labels", self.grow, remedy)
+        (rows, codes), self._lesson = self._lesson, None
+        self._n_examples = len(rows)
+        return _ranks(rows, self._levels), one_hot(codes, len(self.classes_))
+
+    def _grow(self, ranks: NDArray[np.float32], targets: Floats, seed: int) -> ExtraTreeRegressor:
+        """Grow one tree: by random directions of the features, or by the trusted labels."""
         n_features = ranks.shape[1]
-        directions = np.random.default_rng(seed).choice([-1.0, 1.0], size=(n_features, DIRECTIONS))
+        if self.grow == "label-free":
+            targets = targets @ np.random.default_rng(seed).choice([-1.0, 1.0], size=(n_features, DIRECTIONS))
         tree = ExtraTreeRegressor(
             max_depth=self.max_depth,
             min_samples_leaf=self.min_samples_leaf,
             max_features=min(self.max_features, n_features) if is_integer(self.max_features) else self.max_features,
             random_state=seed,
         )
-        return tree.fit(ranks, integers @ directions)
+        return tree.fit(ranks, targets)
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Count the labels of each leaf, for fast predictions."""
@@ -272,7 +316,9 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     def learner_assumptions(self) -> list[Assumption]:
         """Return what certificates of this learner assume beyond what is common to all learners."""
         values = {"n_trees": len(self.estimators_), "random_state": int(self.random_state)}
-        return [Assumption("trees-without-labels", values)]
+        if self.grow == "label-free":
+            return [Assumption("trees-without-labels", values)]
+        return [Assumption("trees-on-trusted", {**values, "n_trusted": self._n_examples})]
 
 
 def _levels(X: Floats) -> Floats:

@@ -262,6 +262,8 @@ class KernelParameters(LabelLinearParameters):
         fit_intercept: bool = True,
         noise: Any = 0.1,
         clip: str | float | None = None,
+        prior: Any = None,
+        prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -273,6 +275,8 @@ class KernelParameters(LabelLinearParameters):
         super().__init__(
             noise,
             clip=clip,
+            prior=prior,
+            prior_weight=prior_weight,
             method=method,
             precision=precision,
             features=features,
@@ -346,6 +350,12 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
         clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
         1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
+    prior : classifier, optional
+        A classifier that votes beside the training labels. If it is fitted, on data that nobody can change, it is used
+        as it is; otherwise it is cloned and fitted to the trusted rows and labels of :meth:`fit`. It gets rows as they
+        are given, before `features`. See `docs/trusted-labels.md`.
+    prior_weight : float, default=1.0
+        Weight of the prior. With 1, it counts as much as the votes of all rows that the geometry was learned from.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
@@ -378,6 +388,8 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
         The fitted `features`.
+    prior_ : classifier or None
+        The fitted `prior`.
     n_features_in_ : int
         Number of input columns.
 

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from flipproof.assumptions import Assumption
-from flipproof.core.engine import CertifiedBlock, exact_certificates, winners
+from flipproof.core.engine import CertifiedBlock, exact_certificates, grid_offsets, winners
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.rows import NearestRows, neighbor_changes_to_overturn
-from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, tiles
+from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, tiles, vote_totals
 from flipproof.determinism import on_one_thread
-from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.base import MOST_ROWS, LabelLinearClassifier
 from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
 from flipproof.learners.neighbor_search import (
     ExactSearch,
@@ -32,6 +32,7 @@ from flipproof.learners.neighbor_search import (
     measured_search,
     search_on_grid,
 )
+from flipproof.learners.prior import features_in
 from flipproof.parameters import (
     NONE,
     Constraints,
@@ -122,14 +123,20 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     noise : float, LabelFlip or "auto", default=0.1
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
+    prior : classifier, optional
+        A classifier that votes beside the training labels. If it is fitted, on data that nobody can change, it is used
+        as it is; otherwise it is cloned and fitted to the trusted rows and labels of :meth:`fit`. It gets rows as they
+        are given, before `features`. See `docs/trusted-labels.md`.
+    prior_weight : float, default=1.0
+        Weight of the prior. With 1, it counts as much as the votes of all rows that the geometry was learned from.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
         Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
         Uniform votes are 1 at any precision.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
-        so that a refit gives the same features.
+        Cloned and fitted on the training features *without* labels; a step that needs labels gets trusted ones only,
+        see :meth:`fit`. Random states that are not integers are set to 0, so that a refit gives the same features.
     classes : array of shape (K,), optional
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
@@ -153,6 +160,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
         The fitted `features`.
+    prior_ : classifier or None
+        The fitted `prior`.
     n_features_in_ : int
         Number of input columns.
 
@@ -181,6 +190,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         metric: str | Callable[[Floats, Floats], float] = "euclidean",
         index: Any = None,
         noise: Any = 0.1,
+        prior: Any = None,
+        prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -191,6 +202,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     ):
         super().__init__(
             noise,
+            prior=prior,
+            prior_weight=prior_weight,
             method=method,
             precision=precision,
             features=features,
@@ -307,6 +320,15 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             return _weigh_row_by_row(self._weights, voters)
         return _inverse(voters) if self._weights == "distance" else np.ones(len(voters.rows))
 
+    def total_votes(self, Z: Floats, source: VoteSource) -> Integers:
+        """Return the number of neighbours; of weighted neighbours, the sum of their votes.
+
+        With other weights there are no certificates against changed rows, so the sum may depend on training rows.
+        """
+        if self._weights == "uniform":
+            return np.full(len(Z), self.n_neighbors_, dtype=np.int64)
+        return vote_totals(source)
+
     def largest_votes(self, Z: Floats, source: VoteSource) -> Integers:
         """Uniform votes are 0 or 1; others are bounded by the end of the grid."""
         return np.full(len(Z), 2**self.precision_ - 1, dtype=np.int64)
@@ -331,7 +353,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             remedy = "for other metrics it is not known how near an added row can be. Fit again."
             raise parameter_error(owner, "metric", wanted, self._metric, remedy)
 
-    def _certify_rows(self, Z: Floats, powers: Powers) -> CertifiedBlock:
+    def _certify_rows(self, Z: Any, powers: Powers) -> CertifiedBlock:
         """Certify a block against changed rows: exactly, by the nearest rows in order (M13).
 
         Soundness: a row on the grid is at distance 0 from the test row if and only if it equals it there, so an added
@@ -342,8 +364,9 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         """
         search = self._held
         assert isinstance(search, ExactSearch)
+        offsets, Z = self._constant_offsets(Z), features_in(Z)
         relative, own_squares = search.compare(Z)
-        scores, needed = self._scores_and_changes(search, relative, own_squares, powers)
+        scores, needed = self._scores_and_changes(search, relative, own_squares, powers, offsets)
         scope, exponent = powers.scope, np.zeros(len(Z), dtype=np.int64)
         found = exact_certificates(scores, lambda winner, lead: needed, replace(scope, group_sizes=None))
         if scope.group_sizes is None:
@@ -352,7 +375,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         return CertifiedBlock(replace(found, radius=radius, unlimited=radius == scope.n_touchable), exponent, False)
 
     def _scores_and_changes(
-        self, search: ExactSearch, relative: Floats, own_squares: Floats, powers: Powers
+        self, search: ExactSearch, relative: Floats, own_squares: Floats, powers: Powers, offsets: Integers | None
     ) -> tuple[Integers, Integers]:
         """Return the scores, and how many changes let each class win; list more rows until they decide that."""
         k, n_classes, (m, n) = self.n_neighbors_, len(self.classes_), relative.shape
@@ -364,6 +387,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             for start, stop in tiles(len(undecided), max(NUMBERS_AT_A_TIME // max(n, 1), 1)):
                 some = slice(start, stop) if len(undecided) == m else undecided[start:stop]
                 nearest = self._nearest_rows(search, relative[some], own_squares[some], depth, powers)
+                nearest = nearest if offsets is None else replace(nearest, offsets=offsets[some])
                 scores[some] = nearest.scores(k, n_classes)
                 winner = winners(scores[some])
                 needed[some] = neighbor_changes_to_overturn(nearest, k, winner, n_classes, powers.changes)
@@ -373,6 +397,14 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
                 is_decided[start:stop] = (needed[some].min(axis=1) <= enough) | (depth == n)
             undecided, depth = undecided[~is_decided], min(n, 2 * depth)
         return scores, needed
+
+    def _constant_offsets(self, Z: Any) -> Integers | None:
+        """Return the offsets of the prior on test rows, if there is one, as `offsets_on` does."""
+        if self._prior is None:
+            return None
+        totals = np.full(len(Z), self.n_neighbors_, dtype=np.int64)
+        given = self._prior.offsets(totals, Z.shares)
+        return grid_offsets(given, given.shape, MOST_ROWS, self.precision_)
 
     def _nearest_rows(
         self, search: ExactSearch, relative: Floats, own_squares: Floats, depth: int, powers: Powers
@@ -387,16 +419,17 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             n_train=self.n_rows_,
         )
 
-    def rows_in_order(self, Z: Floats, powers: Powers) -> tuple[NearestRows, Integers]:
+    def rows_in_order(self, Z: Any, powers: Powers) -> tuple[NearestRows, Integers]:
         """Return all training rows in the order of their distance from each test row, and their row numbers.
 
         For attacks by changed rows: needs a fit with ``reference=...`` and a metric that is exact.
         """
         search = self._held
         assert isinstance(search, ExactSearch)
-        relative, own_squares = search.compare(Z)
+        relative, own_squares = search.compare(features_in(Z))
         rows = in_order(relative, search.contents, self.n_rows_).rows
-        return self._nearest_rows(search, relative, own_squares, self.n_rows_, powers), rows
+        nearest = self._nearest_rows(search, relative, own_squares, self.n_rows_, powers)
+        return replace(nearest, offsets=self._constant_offsets(Z)), rows
 
     def _votes_per_row(self) -> int:
         return int(self._held.most_voters(self.n_neighbors_))

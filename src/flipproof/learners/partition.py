@@ -38,6 +38,7 @@ from flipproof.learners.base_learners import (
 )
 from flipproof.learners.certified import LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.clones import assumptions_about, own_clone
+from flipproof.learners.prior import PRIOR_CONSTRAINTS
 from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
 from flipproof.progress import CountedProgress, RowProgress
@@ -85,9 +86,16 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     n_partitions : int, default=50
         Number of partitions. More partitions allow larger radii, but each base learner has fewer rows to learn from. At
         most the number of training rows; with a reference there is no limit, and partitions may be empty.
+    prior : classifier, optional
+        A classifier with votes of its own. If it is fitted, on data that nobody can change, it is used as it is;
+        otherwise it is cloned and fitted to the trusted rows and labels of :meth:`fit`. It gets rows as they are given,
+        before `features`. See `docs/trusted-labels.md`.
+    prior_weight : float, default=1.0
+        Weight of the prior: it has ``prior_weight * n_partitions`` votes, shared out to the classes by its
+        probabilities.
     features : transformer, optional
-        Cloned and fitted on *all* training features *without* labels, or on the reference. Random states that are not
-        integers are set to 0.
+        Cloned and fitted on *all* training features *without* labels, or on the reference; a step that needs labels
+        gets trusted ones only, see :meth:`fit`. Random states that are not integers are set to 0.
     classes : array of shape (K,), optional
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     n_jobs : int, optional
@@ -106,6 +114,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         empty.
     features_ : transformer or None
         The fitted `features`.
+    prior_ : classifier or None
+        The fitted `prior`.
     n_features_in_ : int
         Number of features seen in `fit`.
 
@@ -153,13 +163,19 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     array([7, 5, 7])
     """
 
-    parameter_constraints: ClassVar[Constraints] = {"estimator": NONE | BASE_LEARNER, "n_partitions": integer(1)}
+    parameter_constraints: ClassVar[Constraints] = {
+        "estimator": NONE | BASE_LEARNER,
+        "n_partitions": integer(1),
+        **PRIOR_CONSTRAINTS,
+    }
 
     def __init__(
         self,
         estimator: Any = None,
         n_partitions: int = 50,
         *,
+        prior: Any = None,
+        prior_weight: float = 1.0,
         features: Any = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
@@ -167,12 +183,16 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     ):
         self.estimator = estimator
         self.n_partitions = n_partitions
+        self.prior = prior
+        self.prior_weight = prior_weight
         self.features = features
         self.classes = classes
         self.n_jobs = n_jobs
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any, reference: Any = None) -> CertifiedPartitionClassifier:
+    def fit(
+        self, X: Any, y: Any, reference: Any = None, reference_labels: Any = None, trusted: Any = None
+    ) -> CertifiedPartitionClassifier:
         """Assign the training rows to partitions, and fit a base learner to each.
 
         Parameters
@@ -186,18 +206,31 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             them, and the partition of a row depends on no other training row: certificates against added, removed and
             replaced rows, ``Adversary(changes="rows")``, are then possible. Without a `features` step, nothing but the
             number of columns is learned from them, so a few rows are enough.
+        reference_labels : array of shape (r,), optional
+            Trusted labels of the reference: nobody may have changed them. A `features` step that needs labels and an
+            unfitted `prior` are fitted to the reference and these labels.
+        trusted : booleans of shape (n,), optional
+            True for training rows whose labels nobody can change: they are trusted in every certificate of this model.
+            Without `reference_labels`, what needs trusted labels is fitted to these rows. If rows can be changed, these
+            rows cannot be removed or replaced.
 
         Returns
         -------
         self
         """
         with all_or_nothing(self):
-            self._learn(X, y, reference)
+            # on one core, since the last bits of features decide the partition of a row
+            rows, _ = on_one_core(
+                lambda: self._read_training_rows(
+                    X, y, reference=reference, reference_labels=reference_labels, trusted=trusted
+                )
+            )
+            self._prior = self._prepare_prior(X)
+            self._learn(rows, reference)
+            self._forget_trusted_part()
         return self
 
-    def _learn(self, X: Any, y: Any, reference: Any) -> None:
-        # on one core, since the last bits of features decide the partition of a row
-        rows, _ = on_one_core(lambda: self._read_training_rows(X, y, reference=reference))
+    def _learn(self, rows: Floats, reference: Any) -> None:
         self._frozen_rows: Floats | None = None  # kept if rows can join or leave
         self._base_learner, self._base_learner_name = self._base()
         if reference is None:
@@ -286,13 +319,21 @@ class CertifiedPartitionClassifier(LabelsInMemory):
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the class that most base learners predict; ties go to the class that sorts lowest."""
-        winner = winners(self._counted(self._votes(self.test_features(X))))
-        return np.asarray(self.classes_[winner])
+        votes = self._counted(self._votes(self.test_features(X)))
+        return np.asarray(self.classes_[winners(votes + self._offsets(X, len(votes)))])
 
     def decision_function(self, X: Any) -> Floats:
         """Return the share of base learners that predict each class, shape (m, K); with two classes the difference."""
-        shares = self._counted(self._votes(self.test_features(X))) / len(self.estimators_)
+        votes = self._counted(self._votes(self.test_features(X)))
+        shares = (votes + self._offsets(X, len(votes))) / len(self.estimators_)
         return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
+
+    def _offsets(self, X: Any, n_rows: int) -> Integers:
+        """Return the votes of the prior for each class, which nobody can change (M15); 0 without a prior."""
+        if self._prior is None:
+            return np.zeros((n_rows, len(self.classes_)), dtype=np.int64)
+        totals = np.full(n_rows, len(self.estimators_), dtype=np.int64)
+        return np.rint(self._prior.offsets(totals, self._prior.shares(X))).astype(np.int64)
 
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction by its lead in votes.
@@ -315,12 +356,13 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         Z = self.test_features(X)
         powers = self.powers(adversary)
         votes = self._votes(Z)
-        changes_labels = powers.changes == "labels"
-        found = self._certify_labels(votes, powers) if changes_labels else self._certify_rows(votes, powers)
+        offsets = self._offsets(X, len(votes))
+        certify_changes = self._certify_labels if powers.changes == "labels" else self._certify_rows
+        found = certify_changes(votes, powers, offsets)
         if powers.groups is not None:
             # a radius of R labels (or rows) also holds against groups that together have at most R labels (or rows)
             within, is_unlimited = powers.scope.groups_within(found.radius), found.unlimited
-            found = self._certify_groups(votes, powers, powers.groups)
+            found = self._certify_groups(votes, powers, powers.groups, offsets)
             radius, unlimited = np.maximum(found.radius, within), found.unlimited | is_unlimited
             found = replace(found, radius=radius, unlimited=unlimited)
         found.check(powers.scope)
@@ -357,25 +399,28 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         counts = [np.count_nonzero(votes == code, axis=1) for code in range(len(self.classes_))]
         return np.stack(counts, axis=1).astype(np.int64)
 
-    def _certify_labels(self, votes: NDArray[Any], powers: Powers) -> BlockCertificates:
+    def _certify_labels(self, votes: NDArray[Any], powers: Powers, offsets: Integers) -> BlockCertificates:
         """Certify against changed labels, each of which may change the vote of its base learner to any class.
 
         Soundness: the votes take the place of labels with a weight of 1 each (M6). To change r votes, at least r labels
-        must be changed. A base learner without a changeable label never changes: its vote is an offset.
+        must be changed. A base learner without a changeable label never changes: its vote is an offset, as are those
+        of the prior.
         """
         can_change = np.isin(np.arange(len(self.estimators_)), self.partition_[powers.changeable])
         free, fixed = self._counted(votes[:, can_change]), self._counted(votes[:, ~can_change])
         histogram = VoteHistogram(np.ones((1, 1), dtype=np.int64), free[:, :, None], n_levels=1)
-        return certify_exact(histogram, fixed, _to_any_class(replace(powers, groups=None)).scope)
+        return certify_exact(histogram, fixed + offsets, _to_any_class(replace(powers, groups=None)).scope)
 
-    def _certify_rows(self, votes: NDArray[Any], powers: Powers) -> BlockCertificates:
+    def _certify_rows(self, votes: NDArray[Any], powers: Powers, offsets: Integers) -> BlockCertificates:
         """Certify against changed rows: an added row may change any partition, a removed one its own (M13)."""
         has_removable = np.isin(np.arange(len(self.estimators_)), self.partition_[powers.changeable])
         removable, others = self._counted(votes[:, has_removable]), self._counted(votes[:, ~has_removable])
-        counted = PartitionVotes(removable, others, len(self.estimators_))
+        counted = PartitionVotes(removable, others, len(self.estimators_), offsets)
         return certify_partitions(counted, replace(powers, groups=None).scope)
 
-    def _certify_groups(self, votes: NDArray[Any], powers: Powers, groups: Integers) -> BlockCertificates:
+    def _certify_groups(
+        self, votes: NDArray[Any], powers: Powers, groups: Integers, offsets: Integers
+    ) -> BlockCertificates:
         """Certify against annotators, who may change every base learner that has a changeable label of theirs.
 
         Sources of rows may change every base learner that has a row of theirs and, if they can replace rows, others.
@@ -393,9 +438,11 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             block = votes[start:stop]
             cells = np.stack([(owns @ (block == code).T.astype(np.int64)).T for code in range(n_classes)], axis=2)
             if powers.changes == "labels":
-                parts.append(_against_annotators(cells, self._counted(block), _to_any_class(powers).scope))
+                scores = self._counted(block) + offsets[start:stop]
+                parts.append(_against_annotators(cells, scores, _to_any_class(powers).scope))
             else:
-                by_source = SourceVotes(cells, n_owned, n_rows, self._counted(block), n_partitions)
+                counted, constant = self._counted(block), offsets[start:stop]
+                by_source = SourceVotes(cells, n_owned, n_rows, counted, n_partitions, constant)
                 parts.append(certify_partition_sources(by_source, powers.scope))
         names = vars(parts[0])
         return BlockCertificates(**{name: np.concatenate([getattr(part, name) for part in parts]) for name in names})

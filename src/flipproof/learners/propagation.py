@@ -85,6 +85,12 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     noise : float, LabelFlip or "auto", default=0.1
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
+    prior : classifier, optional
+        A classifier that votes beside the training labels. If it is fitted, on data that nobody can change, it is used
+        as it is; otherwise it is cloned and fitted to the trusted rows and labels of :meth:`fit`. It gets rows as they
+        are given, before `features`. See `docs/trusted-labels.md`.
+    prior_weight : float, default=1.0
+        Weight of the prior. With 1, it counts as much as the votes of all rows that the geometry was learned from.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
@@ -113,6 +119,8 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
         The fitted `features`.
+    prior_ : classifier or None
+        The fitted `prior`.
     n_features_in_ : int
         Number of input columns.
 
@@ -147,6 +155,8 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         alpha: float = 0.9,
         rule: str = "spreading",
         noise: Any = 0.1,
+        prior: Any = None,
+        prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -157,6 +167,8 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     ):
         super().__init__(
             noise,
+            prior=prior,
+            prior_weight=prior_weight,
             method=method,
             precision=precision,
             features=features,
@@ -169,7 +181,9 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self.alpha = alpha
         self.rule = rule
 
-    def fit(self, X: Any, y: Any, unlabeled: Any = None) -> CertifiedPropagationClassifier:
+    def fit(  # type: ignore[override]
+        self, X: Any, y: Any, unlabeled: Any = None, trusted: Any = None
+    ) -> CertifiedPropagationClassifier:
         """Fit to training features, and to the labels of the labelled rows.
 
         Parameters
@@ -180,12 +194,15 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
             Training labels: numbers, strings or booleans. Entries of rows without a label are ignored.
         unlabeled : booleans of shape (n,), optional
             True for rows that have no label. By default, all have one.
+        trusted : booleans of shape (n,), optional
+            True for rows whose labels nobody can change: they are trusted in every certificate of this model. A
+            `features` step that needs labels and an unfitted `prior` are fitted to these rows and labels.
 
         Returns
         -------
         self
         """
-        self._fit(X, y, unlabeled)
+        self._fit(X, y, unlabeled=unlabeled, trusted=trusted)
         return self
 
     _gets_a_copy = False

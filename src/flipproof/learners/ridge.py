@@ -45,6 +45,8 @@ class RidgeParameters(LabelLinearParameters):
         regularization: str | float = "label-free",
         fit_intercept: bool = True,
         clip: str | float | None = None,
+        prior: Any = None,
+        prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
         features: Any = None,
@@ -56,6 +58,8 @@ class RidgeParameters(LabelLinearParameters):
         super().__init__(
             noise,
             clip=clip,
+            prior=prior,
+            prior_weight=prior_weight,
             method=method,
             precision=precision,
             features=features,
@@ -102,13 +106,19 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
         clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
         1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
+    prior : classifier, optional
+        A classifier that votes beside the training labels. If it is fitted, on data that nobody can change, it is used
+        as it is; otherwise it is cloned and fitted to the trusted rows and labels of :meth:`fit`. It gets rows as they
+        are given, before `features`. See `docs/trusted-labels.md`.
+    prior_weight : float, default=1.0
+        Weight of the prior. With 1, it counts as much as the votes of all rows that the geometry was learned from.
     method : {"exact", "tight", "kl"}, default="exact"
         Default of :meth:`certify`.
     precision : int, default=10
         Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and certificates both use these votes.
     features : transformer, optional
-        Cloned and fitted on the training features *without* labels. Random states that are not integers are set to 0,
-        so that a refit gives the same features.
+        Cloned and fitted on the training features *without* labels; a step that needs labels gets trusted ones only,
+        see :meth:`fit`. Random states that are not integers are set to 0, so that a refit gives the same features.
     classes : array of shape (K,), optional
         The class set. If omitted, it is read from the labels, and certificates assume that it is fixed.
     block_size : int, optional
@@ -130,6 +140,8 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         The noise with its number of classes; None for ``"auto"``.
     features_ : transformer or None
         The fitted `features`.
+    prior_ : classifier or None
+        The fitted `prior`.
     n_features_in_ : int
         Number of input columns.
 
