@@ -69,7 +69,7 @@ def test_radii_are_exact_under_refits(learner, weights):
         labellings, cost = possible_attacks(codes, 3, groups=None if groups is None else list(groups), **given)
         if adversary is not None and adversary.window is not None:
             cost = np.array([_windows(stamps[line != codes], 2) for line in labellings])
-        scores = np.stack([weights_on @ (labellings.T == c) for c in range(3)], axis=2) + offsets[:, None, :]
+        scores = np.stack([weights_on @ (c == labellings.T) for c in range(3)], axis=2) + offsets[:, None, :]
         changed = scores.argmax(axis=2) != certificates.prediction[:, None]
         for row in range(len(Z)):
             least = cost[changed[row]].min(initial=99)
@@ -129,7 +129,9 @@ def test_votes_of_an_item_are_shared():
     model = CertifiedNeighborsClassifier(3, classes=[0, 1])
     alpha, _ = model.fit(X, shares).vote_weights([[1.0]])
     np.testing.assert_allclose(alpha[0] / alpha[0, -1], shares.weight, atol=2**-9)
-    alpha, _ = model.fit(X, Annotations.from_long(item, who, [0, 0, 1, 1, 1], items=3, weights="annotation")).vote_weights([[1.0]])
+    alpha, _ = model.fit(
+        X, Annotations.from_long(item, who, [0, 0, 1, 1, 1], items=3, weights="annotation")
+    ).vote_weights([[1.0]])
     np.testing.assert_array_equal(alpha[0], np.ones(5))
 
 

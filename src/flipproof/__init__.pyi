@@ -10,6 +10,7 @@ from . import smoothing as smoothing
 from . import streaming as streaming
 from . import tables as tables
 from .adversary import Adversary as Adversary
+from .annotations import Annotations as Annotations
 from .assumptions import Assumption as Assumption
 from .auditing import Audit as Audit
 from .auditing import audit as audit

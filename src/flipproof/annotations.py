@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -115,11 +114,11 @@ class Annotations:
                 "item, annotator and label must have one entry per annotation. Got "
                 f"{len(given)}, {len(who)} and {len(labels)} instead."
             )
+        if not len(given):
+            raise ValueError("There are no annotations: give at least one.")
         row, n_items = _rows_of(given, items)
         kept = _without_repeats(given, row, who, repeated)
         row, who, labels = row[kept], who[kept], labels[kept]
-        if not len(row):
-            raise ValueError("There are no annotations: give at least one.")
         each = np.bincount(row, minlength=n_items)
         weight = 1.0 / each[row] if weights == "item" else np.ones(len(row))
         return cls(row, labels, who, weight, n_items)
@@ -174,8 +173,10 @@ class Annotations:
 def _rows_of(given: NDArray[Any], items: Any) -> tuple[Integers, int]:
     """Return the row of X of each annotation, and the number of rows."""
     if isinstance(items, (int, np.integer)) and not isinstance(items, bool):
-        if given.dtype.kind not in "iu" or (len(given) and not (0 <= given.min() and given.max() < items)):
-            raise ValueError(f"item must be row numbers from 0 to {items - 1}, since items={items}. Give items=ids else.")
+        if given.dtype.kind not in "iu" or (len(given) and not (given.min() >= 0 and given.max() < items)):
+            raise ValueError(
+                f"item must be row numbers from 0 to {items - 1}; for other names, give those of all items as items."
+            )
         return given.astype(np.int64), int(items)
     known = as_names(items, "items", "name each item.")
     rising, order = distinct(known)
@@ -212,24 +213,23 @@ def _without_repeats(given: NDArray[Any], row: Integers, who: NDArray[Any], repe
 
 def _cells(table: Any) -> NDArray[Any]:
     if isinstance(table, np.ma.MaskedArray):
-        return np.asarray(table.astype(object).filled(None))
+        cells = np.array(table.data, dtype=object)
+        cells[np.ma.getmaskarray(table)] = None
+        return cells
     return np.array(table, dtype=object)
 
 
 def _plain_column(table: Any, name: Any) -> list[Any]:
     column = table[name]
-    return list(column.to_pylist() if hasattr(column, "to_pylist") else column.tolist() if hasattr(column, "tolist") else column)
+    if hasattr(column, "to_pylist"):
+        return list(column.to_pylist())
+    return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
 def _blank(cells: NDArray[Any]) -> NDArray[np.bool_]:
     def is_blank(one: Any) -> bool:
-        return one is None or one != one or (isinstance(one, str) and not one.strip()) or type(one).__name__ == "NAType"
+        if one is None or type(one).__name__ in ("NAType", "NaTType"):
+            return True
+        return not one.strip() if isinstance(one, str) else bool(one != one)
 
     return np.array([[is_blank(one) for one in line] for line in cells], dtype=bool).reshape(cells.shape)
-
-
-def item_labels(annotations: Annotations) -> tuple[Sequence[Any], NDArray[np.bool_]]:
-    """Return one label per item, the first, as a placeholder, and True for items without annotations."""
-    first = np.full(annotations.n_items, -1)
-    first[annotations.item[::-1]] = np.arange(len(annotations))[::-1]
-    return annotations.label[np.maximum(first, 0)], first < 0

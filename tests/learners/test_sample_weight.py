@@ -55,7 +55,7 @@ def test_radii_are_exact_with_weights(learner):
         labellings, cost = possible_attacks(
             y, 2, **({} if adversary is None else {"trusted": adversary.trusted, "groups": groups})
         )
-        scores = np.stack([alpha @ (labellings.T == c) for c in range(2)], axis=2) + offsets[:, None, :]
+        scores = np.stack([alpha @ (c == labellings.T) for c in range(2)], axis=2) + offsets[:, None, :]
         changed = scores.argmax(axis=2) != certificates.prediction[:, None]
         for row in range(len(Z)):
             least = cost[changed[row]].min(initial=99)
@@ -94,7 +94,9 @@ def test_with_a_frozen_geometry_a_whole_weight_is_a_number_of_copies():
         model.forget([0])
 
 
-@pytest.mark.parametrize("bad", [np.full(6, -1.0), [1, 2], [np.nan] * 6, [np.inf] * 6, np.zeros(6), "heavy", np.ones((6, 2))])
+@pytest.mark.parametrize(
+    "bad", [np.full(6, -1.0), [1, 2], [np.nan] * 6, [np.inf] * 6, np.zeros(6), "heavy", np.ones((6, 2))]
+)
 def test_invalid_weights_are_refused(bad):
     X, y = np.arange(12.0).reshape(6, 2), [0, 1, 0, 1, 0, 1]
     with pytest.raises((ValueError, TypeError)):

@@ -1,12 +1,14 @@
 """Ballots: votes of labels with weights, and of several labels per row.
 
-A label-linear learner gives each training row j a vote k_j on a test row. With ballots, label i belongs to row r(i), and
-its vote is ``rint(w_i k_r(i))`` with a weight w_i from 0 to 1: rows are items, labels are annotations, and the geometry
-is that of the items. The grid becomes finer where votes are small integers, so that fractions of them are votes, too.
+A label-linear learner gives each training row j a vote k_j on a test row. With ballots, label i belongs to row r(i),
+and its vote is ``rint(w_i k_r(i))`` with a weight w_i from 0 to 1: rows are items, labels are annotations, and the
+geometry is that of the items. The grid becomes finer where votes are small integers, so that fractions of
+them are votes, too.
 
 Soundness: r and w never read a label, so the result is label-linear in the labels i, on the grid of M9, and everything
 that holds for votes holds for these: changing label i alone moves ``rint(w_i k_r(i))``. A vote is computed from one
-product and its rounding, element by element, so it is bit-identical in any block. Limits (M14) are applied to the result.
+product and its rounding, element by element, so it is bit-identical in any block. Limits (M14) are applied to the
+result, or with a reference, whose votes they are made of, before: they never read a label either.
 """
 
 from __future__ import annotations
@@ -69,7 +71,8 @@ def cast(source: VoteSource, ballots: Ballots, precision: int) -> VoteSource:
         return replace(source, votes=votes)
     finer = _finer(np.abs(source.votes).max(axis=1, initial=0.0), precision)
     weighted = np.rint(scale(votes * ballots.weight, finer[:, None]))
-    return replace(source, votes=weighted, **_on_finer_grid(source, finer))
+    offsets = None if source.offsets is None else scale(source.offsets, finer[:, None])
+    return replace(source, votes=weighted, exponent=source.exponent + finer, offsets=offsets, limit=None)
 
 
 def _cast_sparse(source: SparseVotes, ballots: Ballots, precision: int) -> SparseVotes:
@@ -85,14 +88,13 @@ def _cast_sparse(source: SparseVotes, ballots: Ballots, precision: int) -> Spars
     np.maximum.at(largest, np.repeat(np.arange(len(largest)), np.diff(source.votes.indptr)), np.abs(source.votes.data))
     finer = _finer(largest, precision)
     votes.data = np.rint(scale(votes.data, np.repeat(finer, np.diff(votes.indptr))))
-    return replace(source, votes=votes, most_per_row=most, **_on_finer_grid(source, finer))
+    offsets, exponent = (
+        None if source.offsets is None else scale(source.offsets, finer[:, None]),
+        source.exponent + finer,
+    )
+    return replace(source, votes=votes, most_per_row=most, exponent=exponent, offsets=offsets, limit=None)
 
 
 def _finer(largest: Floats, precision: int) -> Integers:
     """Return by which power of two the grid of each test row becomes finer: its largest vote then uses all bits."""
     return np.where(largest > 0, np.maximum(precision - exponent_above(largest), 0), 0)
-
-
-def _on_finer_grid(source: DenseVotes | SparseVotes, finer: Integers) -> dict[str, Floats | Integers | None]:
-    offsets = None if source.offsets is None else scale(source.offsets, finer[:, None])
-    return {"exponent": source.exponent + finer, "offsets": offsets}
