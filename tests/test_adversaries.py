@@ -9,6 +9,7 @@ import pytest
 from enumeration import least_cost, possible_attacks, random_powers, scores_after, touchable
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tiers import mostly_slow
 
 from flipproof import Adversary, Assumption, CertifiedRidgeClassifier, LabelLinearClassifier, certify
 from flipproof.core.exact import gain_factors
@@ -33,7 +34,7 @@ class GivenVotes(LabelLinearClassifier):
         return np.asarray(self.votes, dtype=float)[row : row + 1], np.asarray(self.offsets, dtype=float)[row : row + 1]
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", mostly_slow(range(8), fast=range(3)))
 def test_radii_are_sound_and_exact_is_attained_on_random_votes(seed):
     rng = np.random.default_rng(seed)
     seen = set()
@@ -68,7 +69,7 @@ def test_radii_are_sound_and_exact_is_attained_on_random_votes(seed):
     }
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", mostly_slow(range(4), fast=(0,)))
 def test_no_possible_attack_within_the_radius_changes_a_refitted_ridge(seed):
     rng = np.random.default_rng(seed)
     largest = 0

@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
+from tiers import mostly_slow
 
 from flipproof import (
     Adversary,
@@ -57,14 +58,17 @@ class WithOffsets(Parzen):
 
 @pytest.mark.parametrize(
     "estimator",
-    [
-        CertifiedRidgeClassifier(fit_intercept=False, noise=0.2),
-        CertifiedRidgeClassifier(regularization=0, precision=3, method="tight"),
-        CertifiedRidgeClassifier(features=PCA(1), precision=24),
-        Parzen(),
-        SparseNeighbours(precision=2),
-        WithOffsets(block_size=2),
-    ],
+    mostly_slow(
+        [
+            CertifiedRidgeClassifier(fit_intercept=False, noise=0.2),
+            CertifiedRidgeClassifier(regularization=0, precision=3, method="tight"),
+            CertifiedRidgeClassifier(features=PCA(1), precision=24),
+            Parzen(),
+            SparseNeighbours(precision=2),
+            WithOffsets(block_size=2),
+        ],
+        fast=(1, 4, 5),
+    ),
     ids=str,
 )
 def test_sound_learners_pass(estimator):
@@ -492,21 +496,24 @@ class CannotLoseRows(Frozen):
     def fit(self, X, y, reference=None):
         if reference is not None and len(X) < 2:
             raise ValueError("too few rows")
-        return super().fit(X, y, reference)
+        return super().fit(X, y, reference=reference)
 
 
 @pytest.mark.parametrize(
     "estimator",
-    [
-        CertifiedRidgeClassifier(clip=0.5),
-        CertifiedRidgeClassifier(precision=3),
-        CertifiedForestClassifier(3, min_samples_leaf=1),
-        CertifiedKernelClassifier(clip="sign"),
-        CertifiedClusterClassifier(KMeans(2, n_init=1)),
-        Frozen(),
-        Frozen(clip=0.8),
-        OverstatesRows(by=0),
-    ],
+    mostly_slow(
+        [
+            CertifiedRidgeClassifier(clip=0.5),
+            CertifiedRidgeClassifier(precision=3),
+            CertifiedForestClassifier(3, min_samples_leaf=1),
+            CertifiedKernelClassifier(clip="sign"),
+            CertifiedClusterClassifier(KMeans(2, n_init=1)),
+            Frozen(),
+            Frozen(clip=0.8),
+            OverstatesRows(by=0),
+        ],
+        fast=(0, 2, 7),
+    ),
     ids=str,
 )
 def test_sound_learners_with_a_reference_pass(estimator):

@@ -128,6 +128,30 @@ def frame_library(X: Any) -> str | None:
     return library if library in FRAME_LIBRARIES and hasattr(X, "columns") else None
 
 
+def strange_columns(X: Any) -> str | None:
+    """Describe the columns of a data frame that are no numbers, or that have missing ones; None if there are none."""
+    if frame_library(X) is None or find_spec("narwhals") is None:
+        return None
+    import narwhals
+
+    frame = narwhals.from_native(X, eager_only=True)
+    words = [name for name, kind in frame.schema.items() if not (kind.is_numeric() or kind == narwhals.Boolean)]
+    if words:
+        return f"{_named(words)} of the data frame {'is' if len(words) == 1 else 'are'} not numeric"
+    missing = [name for name in frame.columns if (frame[name].is_null() | (frame[name] != frame[name])).any()]
+    return (
+        f"{_named(missing)} of the data frame {'has' if len(missing) == 1 else 'have'} missing values"
+        if missing
+        else None
+    )
+
+
+def _named(columns: list[Any]) -> str:
+    others = len(columns) - 1
+    more = "" if others == 0 else f" and {others} other{'s' if others > 1 else ''}"
+    return f"column {columns[0]!r}{more}"
+
+
 def make_frame(columns: dict[str, Any], library: str | None) -> Any:
     """Return columns as a data frame of a library; by default of the first that is installed."""
     try:

@@ -102,7 +102,7 @@ def check_attack(learner, attack, certificates, adversary, X, y, reference, Z):
     assert np.all(attack.changes_needed[attack.success] > certificates.radius[attack.success])
 
 
-@pytest.mark.parametrize("name", [*ATTAINED, *BOUNDS])
+@pytest.mark.parametrize("name", [*mostly_slow(ATTAINED, fast=(0, 1, 4, 7, 8)), *BOUNDS])
 def test_a_fit_on_the_changed_rows_predicts_another_class(name):
     learner = {**ATTAINED, **BOUNDS}[name]
     reference, X, y, Z = data()

@@ -252,6 +252,7 @@ def test_local_workers_give_the_same_results(certify):
     assert re.search(r"Counting votes \[#{20}\] (\d+) of \1 parts", talk)
 
 
+@pytest.mark.slow
 def test_local_workers_give_the_same_results_against_rows(certify, data):
     wanted, summary, _ = certify("train.parquet", *ROWS)
     written, found, _ = certify("parts", *ROWS, "--workers", 2)

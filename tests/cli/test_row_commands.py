@@ -10,7 +10,7 @@ from sklearn.base import clone
 from small_tables import FEATURES, mails, write, write_mails
 
 import flipproof
-from flipproof import Adversary, CertifiedRidgeClassifier
+from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedRidgeClassifier
 from flipproof.cli.group import run
 from flipproof.files import digest_of_file
 from flipproof.tables import TableEncoder
@@ -160,6 +160,24 @@ def test_attacks_by_rows_overturn_predictions_after_a_refit(files, capfd, change
     assert radii == sorted(radii)
 
 
+@pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
+def test_attacks_by_rows_on_neighbours_are_the_smallest(files, capfd, changes):
+    options = ["--learner", "neighbors", "--set", "n_neighbors=5", "--classes", "ham,spam"]
+    found = attacked(files, capfd, "--changes", changes, *options, "--top", "4")
+    assert found["n_confirmed"] == 4
+    assert all(one["is_smallest"] and one["needed"] == one["radius"] + 1 for one in found["predictions"])
+    encoder = TableEncoder().fit(mails(40, 7).select(FEATURES))
+    X, Z, R = (encoder.transform(mails(n, seed).select(FEATURES)) for n, seed in ((80, 1), (20, 2), (40, 7)))
+    y = np.array(mails(80, 1)["kind"].to_pylist())
+    for one in found["predictions"]:
+        X_new, y_new, _ = without_and_with(found, one["id"], X, y)
+        row = int(one["id"].rsplit("-", 1)[1])
+        model = CertifiedNeighborsClassifier(5, classes=["ham", "spam"]).fit(X_new, y_new, reference=R)
+        assert model.predict(Z[row : row + 1])[0] != one["prediction"]
+    origins = {row["copy_of"].split(" row ")[0] for row in found["rows"] if row["change"] == "add"}
+    assert origins <= {"test", "reference", "training"}
+
+
 def test_attacks_by_rows_on_chosen_rows_and_their_file(files, tmp_path, capfd):
     out = tmp_path / "rows.csv"
     options = ["--changes", "rows", "--clip", "0.9", "--row", "mail-2-3,mail-2-5"]
@@ -190,7 +208,7 @@ def test_attacks_by_sources_and_trusted_rows(files, tmp_path, capfd):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        (["--learner", "neighbors"], "--learner neighbors: this command has no attack by rows on it"),
+        (["--learner", "neighbors", "--annotator", "country"], "no attack by sources on nearest neighbours"),
         (["--learner", "partition"], "'partition' is not one of"),
         (["--allow", "ham:spam"], "--allow cannot be combined"),
         (["--row", "nobody"], "no test row 'nobody'"),

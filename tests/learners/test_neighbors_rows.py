@@ -1,11 +1,15 @@
 """Nearest neighbours and changed rows: every small attack, by refits, and an order that no file decides."""
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from tiers import mostly_slow
 
 from flipproof import Adversary, CertifiedNeighborsClassifier
 from flipproof.core.contents import row_hashes
+from flipproof.core.exact import UNREACHABLE
+from flipproof.learners.neighbor_rows import Electorate
 from flipproof.learners.neighbor_search import in_order, nearest_piles
 
 REFERENCE = np.array([[-4.0, -4.0], [4.0, 4.0], [0.0, 0.0], [1.0, -2.0]])
@@ -275,14 +279,51 @@ def test_blocks_and_short_lists_do_not_change_a_radius(changes, monkeypatch):
     adversary = Adversary(changes=changes, trusted=np.arange(200) % 3 == 0)
     model = CertifiedNeighborsClassifier(8, classes=range(3)).fit(X, y, reference=X[:20])
     expected = model.certify(Z, adversary=adversary)
-    monkeypatch.setattr("flipproof.learners.neighbors.SPARE_ROWS", -7)
-    monkeypatch.setattr("flipproof.learners.neighbors.NUMBERS_AT_A_TIME", 1)
+    monkeypatch.setattr("flipproof.learners.neighbor_rows.SPARE_ROWS", 0)
+    monkeypatch.setattr("flipproof.learners.neighbor_rows.NUMBERS_AT_A_TIME", 1)
     for block_size, n_jobs in ((1, 1), (7, 2)):
         again = model.set_params(block_size=block_size, n_jobs=n_jobs).certify(Z, adversary=adversary)
         for name in ("prediction", "radius", "rival", "margin", "unlimited"):
             np.testing.assert_array_equal(getattr(again, name), getattr(expected, name), err_msg=name)
-    monkeypatch.setattr("flipproof.learners.neighbors.SPARE_ROWS", 1000)
+    monkeypatch.setattr("flipproof.learners.neighbor_rows.SPARE_ROWS", 1000)
     np.testing.assert_array_equal(model.certify(Z, adversary=adversary).radius, expected.radius)
+
+
+def listed_at_random(rng):
+    """Draw training rows with piles and ties, and their distances from eight test rows."""
+    n, n_classes = int(rng.integers(3, 60)), int(rng.integers(2, 5))
+    pile = np.arange(n) if rng.random() < 0.4 else rng.integers(rng.integers(1, n + 1), size=n)
+    relative = rng.integers(0, rng.choice([5, 30, 1000, 10**6]), size=(8, n)).astype(float)[:, pile]
+    own_squares = np.where(rng.random(8) < 0.5, -relative.min(axis=1), 1e7)
+    removable = np.ones(n, dtype=bool) if rng.random() < 0.6 else rng.random(n) < 0.7
+    codes = rng.choice(n_classes, size=n, p=rng.dirichlet(np.full(n_classes, rng.choice([0.3, 1.0, 5.0]))))
+    contents = rng.permutation(1000)[:n].astype(np.uint64)[pile]
+    order = np.argsort(codes, kind="stable") if n_classes == 2 else np.arange(n)
+    changes, k = str(rng.choice(ROW_CHANGES)), int(rng.integers(1, n // 2 + 2))
+    electorate = Electorate(contents[order], codes[order], removable[order], k, n_classes, changes, n_classes == 2)
+    return electorate, relative[:, order], own_squares
+
+
+@pytest.mark.parametrize("seed", mostly_slow(range(8), fast=(0,)))
+def test_short_lists_decide_as_long_ones_do(seed, monkeypatch):
+    rng, n_short, short_lists = np.random.default_rng(seed), Counter(), Electorate._by_short_lists
+    monkeypatch.setattr("flipproof.learners.neighbor_rows.ENTRIES_AT_A_TIME", 40)
+
+    def counting(self, *given):
+        found = short_lists(self, *given)
+        n_short[self.changes] += np.count_nonzero(found[2])
+        return found
+
+    monkeypatch.setattr(Electorate, "_by_short_lists", counting)
+    for _ in range(250):
+        electorate, relative, own_squares = listed_at_random(rng)
+        scores, needed = electorate.changes_needed(relative, own_squares)
+        expected_scores, expected = electorate._by_long_lists(relative, own_squares, np.arange(8))
+        np.testing.assert_array_equal(scores, expected_scores)
+        np.testing.assert_array_equal(needed.min(axis=1), expected.min(axis=1))
+        is_reached = expected.min(axis=1) < UNREACHABLE
+        np.testing.assert_array_equal(needed.argmin(axis=1)[is_reached], expected.argmin(axis=1)[is_reached])
+    assert min(n_short[changes] for changes in ROW_CHANGES) > 80
 
 
 @pytest.mark.parametrize("changes", ["rows", "removals"])

@@ -19,6 +19,7 @@ from distributed import Client, Future, futures_of, get_task_stream
 from patience import SECONDS, until
 from same_certificates import assert_same, cut, some_problem
 from slow_rows import HeldBack, slowly
+from tiers import mostly_slow
 from two_workers import watching
 
 import flipproof
@@ -42,7 +43,14 @@ def memory():
     return flipproof.CertifiedRidgeClassifier().fit(X, y)
 
 
-@pytest.mark.parametrize("chunks", [(N, K), (50, 2), ((0, 100, 0, 1, 139, 0), K)])
+@pytest.mark.parametrize(
+    "chunks",
+    [
+        pytest.param((N, K), marks=pytest.mark.slow),
+        pytest.param((50, 2), marks=pytest.mark.slow),
+        ((0, 100, 0, 1, 139, 0), K),
+    ],
+)
 def test_arrays(client, memory, chunks):
     rows = da.from_array(X, chunks=chunks)
     model = StreamingRidgeClassifier().fit(rows, da.from_array(y, chunks=70), trusted=TRUSTED, groups=WHO)
@@ -95,13 +103,17 @@ def test_kernel(client):
         assert_same(StreamingKernelClassifier(n_components=20).fit(*given, client=client).certify(Z), wanted)
 
 
-@pytest.mark.parametrize("kept_share", [0.3, 0.0])
 @pytest.mark.parametrize(
-    ("blocks", "in_memory"),
-    [
-        (StreamingRidgeClassifier, flipproof.CertifiedRidgeClassifier),
-        (StreamingKernelClassifier, flipproof.CertifiedKernelClassifier),
-    ],
+    ("blocks", "in_memory", "kept_share"),
+    mostly_slow(
+        [
+            (StreamingRidgeClassifier, flipproof.CertifiedRidgeClassifier, 0.3),
+            (StreamingKernelClassifier, flipproof.CertifiedKernelClassifier, 0.0),
+            (StreamingRidgeClassifier, flipproof.CertifiedRidgeClassifier, 0.0),
+            (StreamingKernelClassifier, flipproof.CertifiedKernelClassifier, 0.3),
+        ],
+        fast=(0,),
+    ),
 )
 def test_reference_and_clip(client, monkeypatch, blocks, in_memory, kept_share):
     """Rows in Dask and in blocks, of any size, which the workers keep or not; added, removed and replaced."""
@@ -182,7 +194,7 @@ class TestErrorsOfTasks:
             StreamingRidgeClassifier().fit(rows, client=client)
 
 
-@pytest.mark.parametrize("kept_share", [0.3, 0.0])
+@pytest.mark.parametrize("kept_share", mostly_slow([0.3, 0.0], fast=(0,)))
 def test_work_is_spread_over_all_workers(client, monkeypatch, kept_share):
     """Rows that lie on no worker are for all: none gets more because it was the first to have what all tasks need."""
     monkeypatch.setattr(on_dask, "KEPT_SHARE", kept_share)

@@ -23,11 +23,11 @@ def check_attackable_by_rows(learner: str) -> None:
     import flipproof
     from flipproof.learners.names import LEARNERS
 
-    if not getattr(getattr(flipproof, LEARNERS[learner]), "rows_vote_separately", False):
+    if not hasattr(getattr(flipproof, LEARNERS[learner]), "rows_vote_separately"):
         raise InputError(
             Parameter("learner", learner),
-            ": this command has no attack by rows on it, because its votes depend on other training rows. Use another "
-            "learner, or omit ",
+            ": there is no attack by rows on it. Its certificates against changed rows are lower bounds, and the "
+            "smallest attack is not known. Use another learner, or omit ",
             Parameter("changes"),
             ".",
         )
@@ -63,6 +63,7 @@ def row_changes_table(
         max_changes,
         certificates=known,
         reference=fitted.X_reference,
+        X_train=fitted.X_train,
     )
     if not found.attempted.all():
         raise KeyboardInterrupt  # a partial result would look complete
@@ -117,13 +118,18 @@ class _Origin:
     """Names the existing row that an added row is a copy of."""
 
     def __init__(self, fitted: Fitted, row: int) -> None:
-        self._test_row, self._reference, self._name = fitted.X_test[row], fitted.X_reference, fitted.test.ids[row]
+        assert fitted.train is not None
+        self._test_row, self._name = fitted.X_test[row], fitted.test.ids[row]
+        self._others = (("reference row", fitted.X_reference, None), ("training row", fitted.X_train, fitted.train.ids))
 
     def of(self, row: Any) -> str | None:
         if np.array_equal(row, self._test_row):
             return f"test row {self._name}"
-        same = np.flatnonzero((np.asarray(self._reference) == row).all(axis=1))
-        return f"reference row {same[0]}" if len(same) else None
+        for kind, rows, names in self._others:
+            same = np.flatnonzero((np.asarray(rows) == row).all(axis=1))
+            if len(same):
+                return f"{kind} {same[0] if names is None else names[int(same[0])]}"
+        return None
 
 
 def _changes(found: RowAttackResult, place: int, train: Rows, name: Any, origin: _Origin) -> list[dict[str, Any]]:

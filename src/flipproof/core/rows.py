@@ -215,6 +215,23 @@ def _fewest_sources(
 
 
 @dataclass(frozen=True)
+class FrontRows:
+    """The k rows that vote on each test row, counted; no pile contains both the last of them and the next row.
+
+    Attributes
+    ----------
+    n_rows : int
+        k.
+    counts, removable : integers of shape (rows, classes)
+        How many of them each class has, and how many of these can be removed or replaced.
+    """
+
+    n_rows: int
+    counts: Integers
+    removable: Integers
+
+
+@dataclass(frozen=True)
 class NearestRows:
     """The training rows nearest to each of some test rows, in order: by distance, then by the content of a row.
 
@@ -230,6 +247,8 @@ class NearestRows:
         Whether the first training row has the features of the test row.
     n_train : int
         Number of all training rows: `depth`, or more if farther rows are omitted.
+    front : FrontRows, optional
+        Rows that are nearer than all listed ones, and only counted.
     offsets : integers of shape (rows, classes), optional
         Constants that are added to the votes, those of a prior (M15).
     """
@@ -239,12 +258,18 @@ class NearestRows:
     removable: NDArray[np.bool_]
     is_hit: NDArray[np.bool_]
     n_train: int
+    front: FrontRows | None = None
     offsets: Integers | None = None
 
     @property
     def depth(self) -> int:
         """Number of training rows that are listed for each test row."""
         return int(self.codes.shape[1])
+
+    @property
+    def n_front(self) -> int:
+        """Number of rows before the listed ones."""
+        return 0 if self.front is None else self.front.n_rows
 
     def decides(self, k: int) -> int:
         """Return the largest number of changes for which the listed rows alone decide which class wins."""
@@ -256,10 +281,10 @@ class NearestRows:
         A pile that begins after `depth` rows reaches the cut only if more than ``depth - k`` of them are removed. The
         last listed pile may be longer than the list, so it does not count.
         """
-        if self.depth == self.n_train:
+        if self.n_front + self.depth == self.n_train:
             return np.full(len(self.codes), UNREACHABLE - 1)
         whole = np.where(self.ends_pile, np.arange(1, self.depth + 1), 0).max(axis=1, initial=0)
-        return np.asarray(whole - k)
+        return np.asarray(self.n_front + whole - k)
 
     def scores(self, k: int, n_classes: int) -> Integers:
         """Return how many rows of each class vote: those up to the end of the pile with the k-th row; plus offsets."""
@@ -306,6 +331,168 @@ def neighbor_changes_to_overturn(
         needed[:, rival] = cuts.changes_needed(rival)
     needed[np.arange(len(winner)), winner] = UNREACHABLE
     return needed
+
+
+def least_replacements(front: FrontRows, winner: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return how many replaced rows let a rival win if no row after the k voters ever votes, and where that is a bound.
+
+    With ``"rows"``, F = 0 and c = 0 for the pile at the present cut, so that r changes suffice if and only if
+    ``2 r >= B`` and ``r + W >= B`` (see :class:`_Cuts`). A cut before it, after p < k rows, has c = k - p, and its B is
+    smaller by at most c: it needs no fewer changes if ``2 r >= B`` alone decides. So only later cuts can need fewer.
+
+    Returns
+    -------
+    changes : integers of shape (rows,)
+        The least number over all rivals.
+    is_bound : booleans of shape (rows,)
+        Whether no earlier cut needs fewer changes, for any rival.
+    """
+    rows = np.arange(len(winner))
+    behind = _behind(front.counts, winner)
+    is_bound = (behind // 2 <= front.removable[rows, winner][:, None]).all(axis=1)
+    needed = np.maximum((behind + 1) // 2, 1)
+    needed[rows, winner] = UNREACHABLE
+    return np.asarray(needed.min(axis=1)), np.asarray(is_bound)
+
+
+def replacements_to_overturn(nearest: NearestRows, k: int, winner: Integers, n_classes: int) -> Integers:
+    """Return the least number of replaced rows that lets each class win (M13), from the rows after the k voters.
+
+    The same numbers as by :func:`neighbor_changes_to_overturn` where they are the least of their row, if all rows can
+    be removed: the winner then has enough rows, and a pile t needs the larger of F and half of B + F, rounded up.
+    """
+    assert nearest.front is not None
+    begins = np.broadcast_to(np.arange(nearest.depth, dtype=np.int32), nearest.codes.shape)
+    if not nearest.ends_pile.all():
+        starts = np.where(nearest.ends_pile, begins + 1, 0)[:, :-1]
+        begins = np.zeros_like(begins)
+        np.maximum.accumulate(starts, axis=1, out=begins[:, 1:])
+    is_winner = (nearest.codes == winner[:, None]).astype(np.int8)
+    needed = np.maximum((_behind(nearest.front.counts, winner) + 1) // 2, 1)
+    behind = _behind(nearest.front.counts, winner).astype(np.int32)
+    for rival in range(n_classes):
+        walk = np.cumsum(is_winner - (nearest.codes == rival), axis=1, dtype=np.int32)
+        walk += behind[:, rival, None] + 1
+        walk >>= 1
+        least = np.maximum(walk, begins + 1, where=nearest.ends_pile, out=np.full_like(walk, k + 1))
+        needed[:, rival] = np.minimum(needed[:, rival], least.min(axis=1, initial=k + 1))
+    needed[np.arange(len(winner)), winner] = UNREACHABLE
+    return np.asarray(needed)
+
+
+def _behind(counts: Integers, winner: Integers) -> Integers:
+    """Return how much the winner's margin over each class must fall for that class to win, given the votes."""
+    classes = np.arange(counts.shape[1])
+    return np.asarray(counts[np.arange(len(winner)), winner][:, None] - counts + (winner[:, None] < classes))
+
+
+def insertions_to_overturn(nearest: NearestRows, k: int, winner: Integers, n_classes: int) -> Integers:
+    """Return the least number of added rows that lets each class win (M13), from the k rows that vote.
+
+    The same numbers as by :func:`neighbor_changes_to_overturn`, if no pile contains both the k-th and the next row: for
+    a pile that ends after p rows, ``k - p`` rows are missing, and B is the margin there, plus [c < d].
+    """
+    needed = np.full((len(winner), n_classes), UNREACHABLE)
+    is_winner = (nearest.codes == winner[:, None]).astype(np.int8)
+    missing = np.maximum(np.arange(k - 1, -1, -1, dtype=np.int32), 1)
+    for rival in range(n_classes):
+        walk = np.cumsum(is_winner - (nearest.codes == rival), axis=1, dtype=np.int32)
+        walk += (winner < rival)[:, None]
+        needed[:, rival] = np.maximum(walk, missing, where=nearest.ends_pile, out=np.full_like(walk, k + 1)).min(axis=1)
+    needed = np.where((needed > k) & ~nearest.is_hit[:, None], k, needed)  # a pile at the test row outvotes all others
+    needed[np.arange(len(winner)), winner] = UNREACHABLE
+    return needed
+
+
+def other_rows_needed(codes: Integers, winner: Integers, k: int, n_classes: int) -> Integers:
+    """Return how many rows of other classes than the winner's must come to the vote for each class to win by removals.
+
+    If no row is trusted and piles are ignored, e removals let rival d win if and only if, among the first ``k + e``
+    rows, the winner's number less that of d is at most ``e - [c < d]`` (the removed rows are the winner's). With
+    weight 0 for rows of the winner, 2 for those of d and 1 for others, this is: the weights of these rows add up to
+    at least ``k + [c < d]``. The sum never falls from rank to rank, and rows of the winner do not change it.
+
+    Parameters
+    ----------
+    codes : integers of shape (rows, depth)
+        Classes of the nearest rows of other classes than the winner's, in order; rows of the winner do not count.
+    winner : integers of shape (rows,)
+        The predicted classes.
+    k, n_classes : int
+        Number of rows that vote, and of classes.
+
+    Returns
+    -------
+    integers of shape (rows, classes)
+        UNREACHABLE where the listed rows are not enough, and in the winner's column.
+    """
+    needed = np.full((len(winner), n_classes), UNREACHABLE)
+    is_other = (codes != winner[:, None]).astype(np.int8)
+    for rival in range(n_classes):
+        weights = np.cumsum(is_other + (codes == rival), axis=1, dtype=np.int32)
+        is_enough = weights >= (k + (winner < rival))[:, None]
+        found = np.argmax(is_enough, axis=1)
+        needed[:, rival] = np.where(is_enough[np.arange(len(winner)), found], found + 1, UNREACHABLE)
+    needed[np.arange(len(winner)), winner] = UNREACHABLE
+    return needed
+
+
+@dataclass(frozen=True)
+class FirstCut:
+    """The first pile that lets some rival win by removals if it is at the cut, for each of some test rows.
+
+    Attributes
+    ----------
+    before, upto : integers of shape (rows,)
+        Number of rows before this pile, and up to its end.
+    winners_before : integers of shape (rows,)
+        How many rows of the predicted class are before it.
+    counts : integers of shape (rows, classes)
+        Number of rows of each class up to its end.
+    """
+
+    before: Integers
+    upto: Integers
+    winners_before: Integers
+    counts: Integers
+
+
+def removals_to_overturn(cut: FirstCut, k: int, winner: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the least number of removed rows that lets each class win, where no row is trusted (M13).
+
+    For a pile t at the cut and e removed rows of the winner, the rival wins if and only if e is at least F and B, and
+    at most ``N(<=t) - k``, with F = N(<t) - k + 1 and B the rival's backlog in the first N(<=t) rows. The last of these
+    numbers is enough for some rival if the weights of :func:`other_rows_needed` reach ``k + [c < d]`` at the end of t.
+    That does not hold before the first such pile, and every later pile has a larger F than this one has removals.
+
+    Returns
+    -------
+    needed : integers of shape (rows, classes)
+        Exact where it is the least of its row; UNREACHABLE where a later pile must be at the cut.
+    is_proved : booleans of shape (rows,)
+        Whether there are enough rows of the winner to remove; otherwise, other rows must be removed too.
+    """
+    rows = np.arange(len(winner))
+    forced, behind = cut.before - k + 1, _behind(cut.counts, winner)
+    needed = np.maximum(np.maximum(behind, forced[:, None]), 1)
+    needed = np.where(behind <= (cut.upto - k)[:, None], needed, UNREACHABLE)
+    needed[rows, winner] = UNREACHABLE
+    least = needed.min(axis=1)
+    is_proved = (cut.winners_before >= forced) & (cut.counts[rows, winner] >= least) & (least < UNREACHABLE)
+    return needed, is_proved
+
+
+def removals_of_all(class_counts: Integers, winner: Integers) -> Integers:
+    """Return the least number of removals that lets each class win where no cut but the last does, no row trusted.
+
+    Then all rows vote in the end. Since the weights of all rows, n less the winner's margin, stay below
+    ``k + [c < d]``, as many removals as the margin demands leave fewer than k rows.
+    """
+    counts = np.broadcast_to(class_counts, (len(winner), len(class_counts)))
+    behind = _behind(counts, winner)
+    needed = np.where(behind <= counts[np.arange(len(winner)), winner][:, None], np.maximum(behind, 1), UNREACHABLE)
+    needed[np.arange(len(winner)), winner] = UNREACHABLE
+    return np.asarray(needed)
 
 
 @dataclass(frozen=True)
@@ -390,16 +577,23 @@ class _Cuts:
     def __init__(self, nearest: NearestRows, k: int, winner: Integers, changes: str):
         self._offsets = nearest.offsets
         self._winner, self._changes, self._codes, self._free = winner, changes, nearest.codes, nearest.removable
-        self._is_winner = nearest.codes == winner[:, None]
-        upto = np.broadcast_to(np.arange(nearest.depth + 1), (len(winner), nearest.depth + 1))
+        self._front, self._is_winner = nearest.front, nearest.codes == winner[:, None]
+        m, n_front = len(winner), nearest.n_front
+        listed = np.broadcast_to(np.arange(nearest.depth + 1), (m, nearest.depth + 1))
+        upto = n_front + listed
         # where each row's pile begins: after the last row before it that ends a pile
-        ends = np.concatenate([np.zeros((len(winner), 1), dtype=bool), nearest.ends_pile], axis=1)
-        last_end = np.maximum.accumulate(np.where(ends, upto, 0), axis=1)
-        self.begins = np.concatenate([np.zeros((len(winner), 1), dtype=np.int64), last_end[:, :-1]], axis=1)
+        ends = np.concatenate([np.full((m, 1), n_front > 0), nearest.ends_pile], axis=1)
+        last_end = np.maximum.accumulate(np.where(ends, listed, 0), axis=1)
+        self._starts = np.concatenate([np.zeros((m, 1), dtype=np.int64), last_end[:, :-1]], axis=1)
+        # the last pile of the rows in front begins before the k-th row, and nothing else matters about its place
+        self.begins = np.where(listed == 0, 0, n_front + self._starts)
         self._forced = np.maximum(self.begins - k + 1, 0)
-        winners = _summed(self._is_winner & self._free)
-        winners_before = np.take_along_axis(winners, self.begins, axis=1)
-        free_before = np.take_along_axis(_summed(self._free), self.begins, axis=1)
+        winners = _summed(self._is_winner & self._free) + self._in_front(winner, removable=True)
+        winners_before = np.take_along_axis(winners, self._starts, axis=1)
+        free = _summed(self._free)
+        if self._front is not None:
+            free += self._front.removable.sum(axis=1, keepdims=True)
+        free_before = np.take_along_axis(free, self._starts, axis=1)
         winners_forced = np.minimum(self._forced, winners_before)
         self._winners_left = winners - winners_forced
         self._winners_forced = winners_forced
@@ -410,12 +604,19 @@ class _Cuts:
         self._to_spare = np.where(is_last, UNREACHABLE, upto - k - self._forced)
         # the pile at the test row is empty, and can be filled, unless training rows have its features
         is_cut = ends
-        is_cut[:, 0] = ~nearest.is_hit
+        is_cut[:, 0] |= ~nearest.is_hit
         self._is_possible = is_cut & (self._forced <= free_before)
         if changes == "insertions":
             self._is_possible &= self._forced == 0
         if changes == "removals":
             self._is_possible &= self._to_spare >= 0
+
+    def _in_front(self, of_class: Integers | int, removable: bool) -> Integers:
+        """Count the rows of a class in front of the listed ones, shape (rows, 1)."""
+        if self._front is None:
+            return np.zeros((len(self._winner), 1), dtype=np.int64)
+        counts = self._front.removable if removable else self._front.counts
+        return np.asarray(counts[np.arange(len(counts)), of_class])[:, None]
 
     def changes_needed(self, rival: int) -> Integers:
         """Return the least number of changes that lets the rival win; UNREACHABLE if there is none."""
@@ -424,10 +625,11 @@ class _Cuts:
     def changes_by_pile(self, rival: int) -> Integers:
         """Return the least number of changes for each pile that may be at the cut."""
         is_rival = self._codes == rival
-        rivals_before = np.take_along_axis(_summed(is_rival & self._free), self.begins, axis=1)
-        bystanders_before = self._others_before - rivals_before
+        rivals = _summed(is_rival & self._free) + self._in_front(rival, removable=True)
+        bystanders_before = self._others_before - np.take_along_axis(rivals, self._starts, axis=1)
         rivals_forced = np.maximum(self._bystanders_and_rivals_forced - bystanders_before, 0)
         margin = _summed(self._is_winner.astype(np.int64) - is_rival)
+        margin += self._in_front(self._winner, removable=False) - self._in_front(rival, removable=False)
         behind = margin - self._winners_forced + rivals_forced + (self._winner < rival)[:, None]
         if self._offsets is not None:
             of_winner = np.take_along_axis(self._offsets, self._winner[:, None], axis=1)

@@ -264,6 +264,8 @@ class Fitted:
         Number of rows of the reference, if there is one.
     X_reference : array of shape (r, k), optional
         Features of the reference, as input of the model, if the training rows are in memory.
+    X_train : array of shape (n, k), optional
+        Features of the training rows, as input of the model, if they are in memory and there is a reference.
     """
 
     model: Any
@@ -275,6 +277,7 @@ class Fitted:
     files: tuple[Path, ...] = ()
     n_reference: int | None = None
     X_reference: Any = None
+    X_train: Any = None
 
     @property
     def encoding(self) -> tuple[str, ...]:

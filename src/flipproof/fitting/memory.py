@@ -97,6 +97,7 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
         train=rows.train,
         n_reference=None if reference is None else len(reference),
         X_reference=encoded.reference,
+        X_train=None if reference is None else encoded.train,
     )
 
 

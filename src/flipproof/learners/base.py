@@ -242,6 +242,13 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """Return what `label_free_votes` needs to let the placed rows vote: an index, or the lines themselves."""
         return placed
 
+    def hold_more(self, held: Any, placed: Any, n_before: int) -> Any:
+        """Return what `hold` returns for placed rows, given what it returned for the first `n_before` of them.
+
+        For `partial_fit`. By default this calls :meth:`hold`; override it if that takes long.
+        """
+        return self.hold(placed)
+
     def label_free_votes(self, Z: Floats, held: Any) -> VoteSource:
         """Return the votes of training rows on a block of test rows, given as `test_features` returned them.
 
@@ -346,6 +353,10 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     def _fit_with_labels(self, codes: Integers) -> None:
         """Compute what needs the labels. If a vote depends on it, `learner_assumptions` must say so."""
+
+    def _fit_with_more_labels(self, codes: Integers, n_before: int) -> None:
+        """Compute what needs the labels again after all but the first `n_before` have joined."""
+        self._fit_with_labels(codes)
 
     def rule_depends_on_noise(self) -> bool:
         """Tell whether the deployed rule depends on the noise (M5)."""
@@ -557,14 +568,15 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     def _vote_too(self, rows: Floats) -> None:
         self._refuse_ballots("partial_fit")
-        self._place_again(np.concatenate([self._placed, self.place(rows)]))
+        n_before = len(self._placed)
+        self._placed = np.concatenate([self._placed, self.place(rows)])
+        self._held = self.hold_more(self._held, self._placed, n_before)
+        self._fit_with_more_labels(self.label_codes_, n_before)
 
     def _vote_only(self, kept: Integers) -> None:
         self._refuse_ballots("forget")
-        self._place_again(self._placed[kept])
-
-    def _place_again(self, placed: NDArray[Any]) -> None:
-        self._placed, self._held = placed, self.hold(placed)
+        self._placed = self._placed[kept]
+        self._held = self.hold(self._placed)
         self._fit_with_labels(self.label_codes_)
 
     def predict(self, X: Any) -> NDArray[Any]:

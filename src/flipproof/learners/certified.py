@@ -36,7 +36,7 @@ from flipproof.learners.clones import (
 )
 from flipproof.learners.prior import Prior, as_given, fit_prior, is_fitted
 from flipproof.learners.row_by_row import TILE_ROWS, number_types, row_tiles, rows_at, with_number_types
-from flipproof.origins import joined_names, row_names
+from flipproof.origins import joined_names, row_names, strange_columns
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.progress import CountedProgress
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
@@ -120,7 +120,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._refuse_unless_in_memory(X, "training rows")
         if self.features is None:
             self.features_ = None
-            X, y = validate_data(self, X, y, dtype=FEATURE_TYPES, ensure_min_samples=2)
+            X, y = self._numbers(X, y=y, dtype=FEATURE_TYPES, ensure_min_samples=2)
             return X, y
         _, y = validate_data(self, X, y, skip_check_array=True)
         y = np.asarray(y)
@@ -128,6 +128,20 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = check_array(self._transformed(X), dtype=FEATURE_TYPES, ensure_min_samples=2, estimator=self)
         check_consistent_length(X, y)
         return np.asarray(X), y
+
+    def _numbers(self, X: Any, **options: Any) -> Any:
+        """Return rows as numbers, checked by scikit-learn; data frames of anything else are told how to be encoded."""
+        try:
+            return validate_data(self, X, **options)
+        except (TypeError, ValueError) as error:
+            found = strange_columns(X)
+            if found is None:
+                raise
+            remedy = (
+                f"give {type(self).__name__}(features=TableEncoder()), from flipproof.tables, which encodes columns "
+                "without labels, or call flipproof.audit(train, test, label=...), which does so itself"
+            )
+            raise ValueError(f"{type(self).__name__} needs numbers, but {found}: {remedy}.") from error
 
     def _refuse_unless_in_memory(self, X: Any, what: str, remedy: str = IN_BLOCKS) -> None:
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
@@ -164,7 +178,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._reference_types = number_types(reference)
         if self.features is None:
             self.features_ = None
-            rows = validate_data(self, reference, dtype=np.float64, ensure_min_samples=2)
+            rows = self._numbers(reference, dtype=np.float64, ensure_min_samples=2)
         else:
             validate_data(self, reference, skip_check_array=True)
             if any(getattr(part.value, "places_rows_together", False) for part in parts_of(self.features)):
@@ -205,7 +219,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         if self.features_ is None:
-            rows = validate_data(self, X, dtype=np.float64, reset=False, ensure_min_samples=least)
+            rows = self._numbers(X, dtype=np.float64, reset=False, ensure_min_samples=least)
             return np.asarray(rows)
         validate_data(self, X, skip_check_array=True, reset=False)
         if n_rows == 0:
@@ -219,7 +233,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.n_reference_ is not None:
             return self._rows_in_geometry(X, least=1)
         if self.features_ is None:
-            return np.asarray(validate_data(self, X, dtype=FEATURE_TYPES, reset=False))
+            return np.asarray(self._numbers(X, dtype=FEATURE_TYPES, reset=False))
         validate_data(self, X, skip_check_array=True, reset=False)
         if any(getattr(part.value, "places_rows_together", False) for part in parts_of(self.features_)):
             return np.asarray(check_array(self._transformed(X), dtype=FEATURE_TYPES, estimator=self))
@@ -318,8 +332,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _shared_with_reference(self) -> list[Assumption]:
         """Return the assumption about training rows that are also in the reference, if there are any."""
-        n_shared = self._rows_in_reference()
-        return [Assumption("reference-shared", {"n_shared": n_shared, "n_rows": self.n_rows_})] if n_shared else []
+        return _shared(self._rows_in_reference(), self.n_rows_)
 
     def _rows_in_reference(self) -> int:
         """Return how many training rows have the features of a row of the reference."""
@@ -594,13 +607,15 @@ class LabelsInMemory(CertifiedClassifier):
         rows, labels = self._rows_in_geometry(X), self._labels_of(X, y)
         _, codes = encode_labels(labels, self.classes_)
         with all_or_nothing(self):
-            self._row_hashes = np.concatenate([self._row_hashes, row_hashes(rows)])
+            hashes = row_hashes(rows)
+            self._row_hashes = np.concatenate([self._row_hashes, hashes])
             all_codes = np.concatenate([self.label_codes_, codes])
             self.row_names_ = joined_names(self.row_names_, self.n_rows_, row_names(X), len(rows))
             is_trusted = np.concatenate([self.is_trusted_, np.zeros(len(codes), dtype=bool)])
             self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool), is_trusted)
+            n_shared = self._n_shared() + len(rows_found(hashes, self._reference_hashes))
             self._vote_too(rows)
-            self._count_shared_again()
+            self._state_shared(n_shared)
         return self
 
     @_NeedsReference
@@ -628,8 +643,9 @@ class LabelsInMemory(CertifiedClassifier):
             self._row_hashes = self._row_hashes[kept]
             self.row_names_ = (np.arange(self.n_rows_) if self.row_names_ is None else self.row_names_)[kept]
             self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept], self.is_trusted_[kept])
+            n_shared = self._n_shared() - len(shared)
             self._vote_only(kept)
-            self._count_shared_again()
+            self._state_shared(n_shared)
         if len(shared):
             named = ", ".join(map(str, shared[:MOST_NAMED].tolist())) + ", ..." * (len(shared) > MOST_NAMED)
             warnings.warn(
@@ -650,7 +666,11 @@ class LabelsInMemory(CertifiedClassifier):
                 "forget it, fit again without it."
             )
 
-    def _count_shared_again(self) -> None:
+    def _n_shared(self) -> int:
+        """Return how many training rows are also in the reference, as stated; counting them again takes longer."""
+        return sum(one.values["n_shared"] for one in self.assumptions_ if one.code == "reference-shared")
+
+    def _state_shared(self, n_shared: int) -> None:
         """Update the assumptions that depend on training rows; all others are those of the fit."""
         found: list[Assumption] = []
         for one in self.assumptions_:
@@ -661,7 +681,7 @@ class LabelsInMemory(CertifiedClassifier):
             elif one.code != "reference-shared":
                 found.append(one)
             if one.code in ("reference-fixed", "reference-labels-read"):
-                found += self._shared_with_reference()
+                found += _shared(n_shared, self.n_rows_)
         self.assumptions_ = tuple(found)
 
     def _vote_too(self, rows: Floats) -> None:
@@ -671,6 +691,11 @@ class LabelsInMemory(CertifiedClassifier):
     def _vote_only(self, kept: Integers) -> None:
         """Let only these of the present rows vote."""
         raise NotImplementedError
+
+
+def _shared(n_shared: int, n_rows: int) -> list[Assumption]:
+    """Return the assumption about training rows that are also in the reference, if there are any."""
+    return [Assumption("reference-shared", {"n_shared": n_shared, "n_rows": n_rows})] if n_shared else []
 
 
 def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tuple[Assumption, ...]:

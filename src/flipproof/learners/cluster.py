@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, vstack
+from scipy.sparse import csr_array, hstack, vstack
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
@@ -189,6 +189,10 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     def hold(self, placed: Integers) -> csr_array:
         """List the votes in each cluster."""
         return _votes_by_cluster(placed, self.n_clusters_, self._joint)
+
+    def hold_more(self, held: csr_array, placed: Integers, n_before: int) -> csr_array:
+        """List more votes in each cluster."""
+        return csr_array(hstack([held, self.hold(placed[n_before:])], format="csr"))
 
     def _cluster(self, X: Floats) -> Integers:
         """Fit the clusterer, and return the cluster label of each training row; a negative label means noise."""

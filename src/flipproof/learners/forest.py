@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, hstack
 from sklearn.tree import ExtraTreeRegressor
 
 from flipproof.assumptions import Assumption
@@ -212,6 +212,10 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         """List the training rows in each leaf."""
         return _incidence(placed, len(self._shares)).T.tocsr()
 
+    def hold_more(self, held: csr_array, placed: Integers, n_before: int) -> csr_array:
+        """List more training rows in each leaf."""
+        return csr_array(hstack([held, self.hold(placed[n_before:])], format="csr"))
+
     def _examples(self, X: Floats, ranks: NDArray[np.float32]) -> tuple[NDArray[np.float32], Floats]:
         """Return the ranks of the rows that trees are grown on, and integers that splits are compared by.
 
@@ -244,6 +248,11 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         """Count the labels of each leaf, for fast predictions."""
         self._class_counts = np.bincount(codes, minlength=len(self.classes_))
         self._leaf_counts = self._held @ csr_array(one_hot(codes, len(self.classes_)))
+
+    def _fit_with_more_labels(self, codes: Integers, n_before: int) -> None:
+        named, leaves = codes[n_before:], _incidence(self._placed[n_before:], len(self._shares))
+        self._class_counts = self._class_counts + np.bincount(named, minlength=len(self.classes_))
+        self._leaf_counts = self._leaf_counts + leaves.T @ csr_array(one_hot(named, len(self.classes_)))
 
     def test_features(self, X: Any) -> Any:
         """Return the leaves of each test row, one per tree: all that its votes depend on."""

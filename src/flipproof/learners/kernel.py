@@ -457,6 +457,10 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
             labels = LabelSums.of(self._held, codes, len(self.classes_))
             self._rule = landmark_rule(self._kernel, self._map, self._whitening, self._lambda, labels, self.precision_)
 
+    def _fit_with_more_labels(self, codes: Integers, n_before: int) -> None:
+        labels = self._rule.ridge.labels.with_more(self._held[n_before:], codes[n_before:])
+        self._rule = replace(self._rule, ridge=replace(self._rule.ridge, labels=labels))
+
     def largest_votes(self, Z: Floats, source: VoteSource) -> Integers:
         """Return a bound on the vote of any row: all of its coordinates are within their range."""
         assert isinstance(source, ProductVotes)

@@ -197,6 +197,21 @@ class ExactSearch:
         relative += self.squares
         return relative, own_squares
 
+    def with_more(self, placed: NDArray[np.float32]) -> ExactSearch:
+        """Return a search among more training rows; the first rows on the grid are those of this search."""
+        n, by_angle = len(self.squares), self.by_angle
+        squares = np.concatenate([self.squares, _squares_of_many(placed[n:], self.grid, by_angle)])
+        search = ExactSearch(self.grid, placed.T, squares, by_angle)
+        if "contents" in vars(self):  # else they are not computed yet
+            vars(search)["contents"] = np.concatenate([self.contents, row_hashes(placed[n:])])
+        return search
+
+    def in_other_order(self, order: Integers) -> ExactSearch:
+        """Return a search among the same training rows, numbered in another order."""
+        search = ExactSearch(self.grid, self.columns[:, order], self.squares[order], self.by_angle)
+        vars(search).update(contents=self.contents[order], largest_pile=self.largest_pile)
+        return search
+
     def has_nearest(self, Z: Floats) -> bool:
         """Tell whether a copy of each row of Z would be strictly nearer to it than every other row could be."""
         return not self.by_angle or bool(grid_rows(Z, self.grid, by_angle=True).any(axis=1).all())
@@ -236,10 +251,14 @@ def grid_rows(X: Floats, grid: Grid, by_angle: bool) -> NDArray[np.float32]:
 
 def search_on_grid(placed: NDArray[np.float32], grid: Grid, by_angle: bool) -> ExactSearch:
     """Prepare exact distances to rows that are on the grid already."""
+    return ExactSearch(grid, placed.T, _squares_of_many(placed, grid, by_angle), by_angle)
+
+
+def _squares_of_many(placed: NDArray[np.float32], grid: Grid, by_angle: bool) -> Floats:
     squares = np.empty(len(placed))
     for start, stop in tiles(len(placed), _rows_at_a_time(placed.shape[1])):
         squares[start:stop] = _squares(placed[start:stop].astype(np.float64), grid, by_angle)
-    return ExactSearch(grid, placed.T, squares, by_angle)
+    return squares
 
 
 def _check_size(X: Floats) -> None:
@@ -386,26 +405,79 @@ def in_order(values: Floats, contents: NDArray[np.uint64], depth: int) -> RowsIn
     return RowsInOrder(columns[:, :depth], ends[:, :depth])
 
 
+@dataclass(frozen=True)
+class NearestSets:
+    """The nearest training rows of some test rows, in no order.
+
+    Attributes
+    ----------
+    columns : integers of shape (rows, depth)
+        Their row numbers, ascending.
+    values : floats of shape (rows, depth)
+        What they are ordered by.
+    found : booleans of shape (m,)
+        Which test rows these are: those for which no other row is as near as the last of the `depth` nearest.
+    """
+
+    columns: Integers
+    values: Floats
+    found: NDArray[np.bool_]
+
+    def in_order(self, contents: NDArray[np.uint64]) -> tuple[RowsInOrder, Floats]:
+        """Return the rows in order, and the values that they are ordered by."""
+        columns, values = _sorted_by_value(self.values, self.columns, contents)
+        ends = np.ones(columns.shape, dtype=bool)
+        ends[:, :-1] = values[:, 1:] != values[:, :-1]
+        at = np.flatnonzero(~ends)  # equal values, but perhaps other content
+        ends.ravel()[at] = contents[columns.ravel()[at]] != contents[columns.ravel()[at + 1]]
+        return RowsInOrder(columns, ends), values
+
+
+def nearest_sets(values: Callable[[int, int], Floats], shape: tuple[int, int], depth: int) -> NearestSets:
+    """Return the columns of the `depth` smallest values of each row, where they are unique; fewer than all columns.
+
+    Parameters
+    ----------
+    values : function
+        Returns the values of rows start to stop. Few rows at a time stay in a cache.
+    shape : tuple of int
+        Number of rows and of columns.
+    depth : int
+        Number of columns to return.
+    """
+    m, n = shape
+    parts, found = [], np.zeros(m, dtype=bool)
+    for start, stop in tiles(m, max(NUMBERS_TO_SELECT_FROM // n, 1)):
+        some = values(start, stop)
+        near = some <= np.partition(some, depth - 1, axis=1)[:, depth - 1 : depth]
+        clear = found[start:stop] = np.count_nonzero(near, axis=1) == depth
+        if not clear.all():
+            some, near = some[clear], near[clear]
+        cells = np.flatnonzero(near).reshape(-1, depth)
+        parts.append((cells - n * np.arange(len(cells))[:, None], some.ravel()[cells]))
+    empty = np.zeros((0, depth))
+    columns = np.concatenate([empty.astype(np.int64), *(one for one, _ in parts)])
+    return NearestSets(columns, np.concatenate([empty, *(one for _, one in parts)]), found)
+
+
 def _sorted_columns(values: Floats, contents: NDArray[np.uint64], listed: int) -> Integers:
     m, n = values.shape
     if listed == n:
-        return _sorted_by_value(values, np.broadcast_to(np.arange(n), values.shape), contents)
+        return _sorted_by_value(values, np.broadcast_to(np.arange(n), values.shape), contents)[0]
     count, columns = _nearest_piles_of_few(values, contents, listed)
     exact = count == listed
-    if exact.all():
-        return _sorted_by_value(values, columns.reshape(m, listed), contents)
     found = np.empty((m, listed), dtype=np.int64)
-    found[exact] = _sorted_by_value(values[exact], columns[np.repeat(exact, count)].reshape(-1, listed), contents)
+    chosen = columns[np.repeat(exact, count)].reshape(-1, listed)
+    found[exact] = _sorted_by_value(np.take_along_axis(values[exact], chosen, axis=1), chosen, contents)[0]
     longer = np.flatnonzero(~exact)  # the last pile is longer than the list
     if len(longer):
         every = np.broadcast_to(np.arange(n), (len(longer), n))
-        found[longer] = _sorted_by_value(values[longer], every, contents)[:, :listed]
+        found[longer] = _sorted_by_value(values[longer], every, contents)[0][:, :listed]
     return found
 
 
-def _sorted_by_value(values: Floats, columns: Integers, contents: NDArray[np.uint64]) -> Integers:
-    """Sort the columns of each row by value, then by content."""
-    chosen = np.take_along_axis(values, columns, axis=1)
+def _sorted_by_value(chosen: Floats, columns: Integers, contents: NDArray[np.uint64]) -> tuple[Integers, Floats]:
+    """Sort the columns of each row by their chosen values, then by content, and these values too."""
     order = np.argsort(chosen, axis=1)
     found, chosen = np.take_along_axis(columns, order, axis=1), np.take_along_axis(chosen, order, axis=1)
     as_before = np.zeros(chosen.shape, dtype=bool)
@@ -416,7 +488,7 @@ def _sorted_by_value(values: Floats, columns: Integers, contents: NDArray[np.uin
     in_runs = found.ravel()[places]
     run = np.cumsum(~as_before.ravel()[places])
     found.ravel()[places] = in_runs[np.lexsort((contents[in_runs], run))]
-    return found
+    return found, chosen
 
 
 def _most_equal(contents: NDArray[np.uint64]) -> int:

@@ -12,14 +12,15 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.sparse import csr_array
 
 from flipproof.assumptions import Assumption
-from flipproof.core.engine import CertifiedBlock, exact_certificates, grid_offsets, winners
+from flipproof.core.engine import CertifiedBlock, exact_certificates, grid_offsets
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.core.rows import NearestRows, neighbor_changes_to_overturn
-from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, tiles, vote_totals
+from flipproof.core.rows import NearestRows
+from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, vote_totals
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import MOST_ROWS, LabelLinearClassifier
 from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
+from flipproof.learners.neighbor_rows import Electorate
 from flipproof.learners.neighbor_search import (
     ExactSearch,
     Grid,
@@ -66,13 +67,6 @@ SCALED_METRICS = {
     **dict.fromkeys(("seuclidean", "se", "s"), "features=StandardScaler()"),
     **dict.fromkeys(("mahalanobis", "mahal", "mah"), "features=PCA(whiten=True)"),
 }
-
-
-#: Rows listed beyond those that usually decide how many changes of rows overturn a prediction.
-SPARE_ROWS = 8
-
-#: Distances that rows are listed from at a time: 8 MiB.
-NUMBERS_AT_A_TIME = 2**20
 
 
 class CertifiedNeighborsClassifier(LabelLinearClassifier):
@@ -263,6 +257,10 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             return search_on_grid(placed, self._grid, self._metric == "cosine")
         return measured_search(placed, self._metric)
 
+    def hold_more(self, held: NeighborSearch, placed: NDArray[Any], n_before: int) -> NeighborSearch:
+        """Return a search among more rows; lengths and hashes of the first ones are kept."""
+        return held.with_more(placed) if isinstance(held, ExactSearch) else self.hold(placed)
+
     def _resolve_n_neighbors(self, n: int) -> int:
         """Return how many rows vote; with a reference, n is the number of its rows and must not matter."""
         is_frozen, given = self.n_reference_ is not None, self.n_neighbors
@@ -365,38 +363,18 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         search = self._held
         assert isinstance(search, ExactSearch)
         offsets, Z = self._constant_offsets(Z), features_in(Z)
-        relative, own_squares = search.compare(Z)
-        scores, needed = self._scores_and_changes(search, relative, own_squares, powers, offsets)
+        # rows of a class side by side; this changes no result
+        sorts = powers.changes == "removals" and len(self.classes_) == 2
+        order = np.argsort(self.label_codes_, kind="stable") if sorts else None
+        electorate = self._electorate(search, powers, order)
+        relative, own_squares = (search if order is None else search.in_other_order(order)).compare(Z)
+        scores, needed = electorate.changes_needed(relative, own_squares, offsets)
         scope, exponent = powers.scope, np.zeros(len(Z), dtype=np.int64)
         found = exact_certificates(scores, lambda winner, lead: needed, replace(scope, group_sizes=None))
         if scope.group_sizes is None:
             return CertifiedBlock(found, exponent, powers.changes == "removals" or search.has_nearest(Z))
         radius = np.where(found.unlimited, scope.n_touchable, scope.groups_within(found.radius))
         return CertifiedBlock(replace(found, radius=radius, unlimited=radius == scope.n_touchable), exponent, False)
-
-    def _scores_and_changes(
-        self, search: ExactSearch, relative: Floats, own_squares: Floats, powers: Powers, offsets: Integers | None
-    ) -> tuple[Integers, Integers]:
-        """Return the scores, and how many changes let each class win; list more rows until they decide that."""
-        k, n_classes, (m, n) = self.n_neighbors_, len(self.classes_), relative.shape
-        scores, needed = np.zeros((m, n_classes), dtype=np.int64), np.zeros((m, n_classes), dtype=np.int64)
-        # replacing half of the voters by rows that name a rival lets it win, unless too many are trusted
-        undecided, depth = np.arange(m), min(n, k + k // 2 + SPARE_ROWS)
-        while len(undecided):
-            is_decided = np.zeros(len(undecided), dtype=bool)
-            for start, stop in tiles(len(undecided), max(NUMBERS_AT_A_TIME // max(n, 1), 1)):
-                some = slice(start, stop) if len(undecided) == m else undecided[start:stop]
-                nearest = self._nearest_rows(search, relative[some], own_squares[some], depth, powers)
-                nearest = nearest if offsets is None else replace(nearest, offsets=offsets[some])
-                scores[some] = nearest.scores(k, n_classes)
-                winner = winners(scores[some])
-                needed[some] = neighbor_changes_to_overturn(nearest, k, winner, n_classes, powers.changes)
-                enough = nearest.decided_changes(k)
-                if powers.changes == "insertions":  # rows after the cut stay there
-                    enough = np.where(enough >= 0, needed[some].max(axis=1), -1)
-                is_decided[start:stop] = (needed[some].min(axis=1) <= enough) | (depth == n)
-            undecided, depth = undecided[~is_decided], min(n, 2 * depth)
-        return scores, needed
 
     def _constant_offsets(self, Z: Any) -> Integers | None:
         """Return the offsets of the prior on test rows, if there is one, as `offsets_on` does."""
@@ -406,17 +384,17 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         given = self._prior.offsets(totals, Z.shares)
         return grid_offsets(given, given.shape, MOST_ROWS, self.precision_)
 
-    def _nearest_rows(
-        self, search: ExactSearch, relative: Floats, own_squares: Floats, depth: int, powers: Powers
-    ) -> NearestRows:
-        listed = in_order(relative, search.contents, depth)
-        first = np.take_along_axis(relative, listed.rows[:, :1], axis=1) + own_squares[:, None]
-        return NearestRows(
-            codes=self.label_codes_[listed.rows],
-            ends_pile=listed.ends_pile,
-            removable=powers.changeable[listed.rows],
-            is_hit=(first == 0).any(axis=1),
-            n_train=self.n_rows_,
+    def _electorate(self, search: ExactSearch, powers: Powers, order: Integers | None = None) -> Electorate:
+        """Return the training rows, perhaps in another order, with what can be done to them."""
+        rows = slice(None) if order is None else order
+        return Electorate(
+            contents=search.contents[rows],
+            codes=self.label_codes_[rows],
+            removable=powers.changeable[rows],
+            k=self.n_neighbors_,
+            n_classes=len(self.classes_),
+            changes=powers.changes,
+            is_by_class=order is not None,
         )
 
     def rows_in_order(self, Z: Any, powers: Powers) -> tuple[NearestRows, Integers]:
@@ -427,9 +405,10 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         search = self._held
         assert isinstance(search, ExactSearch)
         relative, own_squares = search.compare(features_in(Z))
-        rows = in_order(relative, search.contents, self.n_rows_).rows
-        nearest = self._nearest_rows(search, relative, own_squares, self.n_rows_, powers)
-        return replace(nearest, offsets=self._constant_offsets(Z)), rows
+        listed = in_order(relative, search.contents, self.n_rows_)
+        first = np.take_along_axis(relative, listed.rows[:, :1], axis=1) + own_squares[:, None]
+        nearest = self._electorate(search, powers).nearest_rows(listed, (first == 0).any(axis=1))
+        return replace(nearest, offsets=self._constant_offsets(Z)), listed.rows
 
     def _votes_per_row(self) -> int:
         return int(self._held.most_voters(self.n_neighbors_))

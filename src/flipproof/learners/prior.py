@@ -22,17 +22,12 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.dummy import DummyClassifier
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
-from sklearn.pipeline import Pipeline
-from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.core.rounding import Floats, Integers
 from flipproof.determinism import on_one_core, start_anew, with_seeds
-from flipproof.learners.base_learners import ELEMENTWISE_STEPS, ONE_CLASS
 from flipproof.learners.clones import fresh, own_clone
 from flipproof.learners.row_by_row import rows_at
 from flipproof.parameters import NONE, Constraints, number, parameter_error, with_methods
@@ -52,9 +47,6 @@ PRIOR_CONSTRAINTS: Constraints = {
     "prior": NONE | with_methods("fit", "predict", described=CLASSIFIER),
     "prior_weight": number(0, LARGEST_WEIGHT, closed="both"),
 }
-
-#: Classifiers whose probabilities are sums and quotients for each row separately, in a fixed order.
-ROW_WISE = (DecisionTreeClassifier, ExtraTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)
 
 
 @dataclass(frozen=True)
@@ -173,10 +165,11 @@ def is_fitted(model: Any) -> bool:
 
 def fit_prior(owner: str, prior: Any, X: Any, labels: NDArray[Any]) -> Any:
     """Fit a clone of the prior to trusted rows and their labels, with the same random numbers in every fit."""
+    from sklearn.dummy import DummyClassifier  # slow to import, and rarely needed
 
     def fit() -> Any:
         if len(np.unique(labels)) == 1:  # many classifiers refuse a single class, and there is nothing to learn
-            return DummyClassifier(strategy=ONE_CLASS).fit(np.zeros((len(labels), 1)), labels)
+            return DummyClassifier(strategy="prior").fit(np.zeros((len(labels), 1)), labels)
         model = own_clone(prior)
         model.fit(fresh(X), labels.copy())
         return model
@@ -196,11 +189,20 @@ def as_given(prior: Any) -> Any:
 def _answers_row_by_row(model: Any) -> bool:
     """Tell whether a batch of rows gets the same answers, bit by bit, as each row alone.
 
-    Soundness: exact types only, since a subclass may answer in a different way.
+    Soundness: the probabilities of these classifiers are sums and quotients for each row separately, in a fixed order.
+    Exact types only, since a subclass may answer in a different way.
     """
+    from sklearn.dummy import DummyClassifier  # slow to import, and rarely needed
+    from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+    from sklearn.pipeline import Pipeline
+    from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
+
+    from flipproof.learners.base_learners import ELEMENTWISE_STEPS
+
     if type(model) is FrozenEstimator:
         return _answers_row_by_row(model.estimator)
     if type(model) is Pipeline:
         return all(type(step) in ELEMENTWISE_STEPS for step in model[:-1]) and _answers_row_by_row(model[-1])
-    is_constant = type(model) is DummyClassifier and model.strategy in (ONE_CLASS, "prior")
-    return is_constant or type(model) in ROW_WISE
+    if type(model) is DummyClassifier:
+        return str(model.strategy) == "prior"
+    return type(model) in (DecisionTreeClassifier, ExtraTreeClassifier, RandomForestClassifier, ExtraTreesClassifier)

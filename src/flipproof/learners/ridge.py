@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -176,6 +176,9 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         self._rule = ridge_rule(self._whitening, labels, self._regularization, self.noise_, self.precision_)
         self.regularization_ = self._whitening.in_feature_units(self._rule.regularization)
 
+    def _fit_with_more_labels(self, codes: Integers, n_before: int) -> None:
+        self._rule = replace(self._rule, labels=self._rule.labels.with_more(self._held[n_before:], codes[n_before:]))
+
     def label_free_votes(self, Z: Floats, held: NDArray[np.float32]) -> ProductVotes:
         """Return the votes of training rows on a block of test rows: one matrix product."""
         return self._rule.products(Z).of(held)
@@ -232,6 +235,11 @@ class LabelSums:
     def of(cls, basis: NDArray[np.float32], codes: Integers, n_classes: int) -> LabelSums:
         """Sum rows in memory."""
         return cls(class_sums(basis, codes, n_classes), np.bincount(codes, minlength=n_classes))
+
+    def with_more(self, basis: NDArray[np.float32], codes: Integers) -> LabelSums:
+        """Return the sums with more rows; integers, so that the order of summation does not matter."""
+        more = LabelSums.of(basis, codes, len(self.counts))
+        return LabelSums(self.sums + more.sums, self.counts + more.counts)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,22 @@ def index_columns(schema: pa.Schema) -> list[str]:
     return [name for name in listed if isinstance(name, str) and name in schema.names]  # a range is not a column
 
 
+def index_range(schema: pa.Schema) -> tuple[int, int]:
+    """Return start and step of the numbers that the index of a pandas data frame gives to its rows; else 0 and 1."""
+    try:
+        written = schema.pandas_metadata
+        (listed,) = written["index_columns"]
+        start, step = (listed["start"], listed["step"]) if listed["kind"] == "range" else (0, 1)
+    except (ValueError, TypeError, KeyError):  # no or other metadata
+        return 0, 1
+    is_plain = all(type(one) is int and abs(one) <= LARGEST_INDEX for one in (start, step))
+    return (start, step) if is_plain else (0, 1)
+
+
+#: Largest start and step of an index that numbers rows: products with row numbers fit into 64 bits.
+LARGEST_INDEX = 2**30
+
+
 def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
     """Return numbers or booleans as floats, missing values as NaN; refuse infinity."""
     numbers = plain_numbers(column)

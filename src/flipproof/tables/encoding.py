@@ -19,6 +19,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from flipproof.determinism import on_one_thread
 from flipproof.errors import InputError, RowNumber
+from flipproof.origins import index_of
 from flipproof.parameters import Constraints, check_parameters, integer, one_of
 from flipproof.tables.columns import as_numbers, as_vectors, as_words, column_kind, without_dictionary
 from flipproof.tables.spellings import (
@@ -140,6 +141,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     array([[-1.,  0.,  1.,  0.],
            [ 1.,  0.,  0.,  1.],
            [ 0.,  1.,  1.,  0.]])
+
+    As the `features` of a learner, for data frames of pandas, polars and pyarrow:
+
+    >>> import pandas as pd
+    >>> from flipproof import CertifiedNeighborsClassifier
+    >>> frame = pd.DataFrame({"age": [20, 40, 30, 50], "job": ["cook", "nurse", "cook", "nurse"]})
+    >>> model = CertifiedNeighborsClassifier(3, features=TableEncoder()).fit(frame, ["a", "b", "a", "b"])
+    >>> model.certify(frame).prediction.tolist()
+    ['a', 'b', 'a', 'b']
     """
 
     parameter_constraints: ClassVar[Constraints] = {
@@ -171,7 +181,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
         """Learn from training rows, and return them as numbers; labels are ignored."""
         check_parameters(self)
-        table = as_arrow(X)
+        table = _without_index(X)
         self.kinds_ = {name: self._kind(name, table[name]) for name in table.column_names}
         if not self.kinds_:
             raise ValueError("there are no columns to learn from.")
@@ -185,7 +195,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: Any) -> NDArray[np.float64]:
         """Encode rows as numbers, as learned from the training rows."""
-        table = as_arrow(X)
+        table = _without_index(X)
         self.check_columns(table)
         blocks = [self._transform_block(kind, table) for kind in ("numbers", "booleans", "words", "vectors", "text")]
         return np.concatenate([block for block in blocks if block is not None], axis=1)
@@ -332,6 +342,11 @@ def as_arrow(X: Any) -> pa.Table:
         return narwhals.from_native(X, eager_only=True).to_arrow()
     except TypeError as error:
         raise ValueError(f"X must be a pyarrow table or a data frame. Got {type(X).__name__} instead.") from error
+
+
+def _without_index(X: Any) -> pa.Table:
+    """Return a data frame as a pyarrow table; the index of a pandas frame names its rows, and is no feature."""
+    return as_arrow(X if index_of(X) is None else X.reset_index(drop=True))
 
 
 def _other_kind(name: str, kind: str, column: pa.ChunkedArray, strictly: bool) -> str | None:

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from flipproof.errors import InputError, Parameter, nearest
-from flipproof.tables.columns import is_words, plain_numbers, type_kind_of_values
+from flipproof.tables.columns import index_columns, index_range, is_words, plain_numbers, type_kind_of_values
 from flipproof.tables.labels import label_array
 from flipproof.tables.reading import FileRows
 from flipproof.tables.spellings import NUMBER, refuse_strange_words, shortened
@@ -307,5 +307,13 @@ def _places(table: pa.Table, roles: Roles, source: str, file: FileRows | None) -
 
 
 def _ids(table: pa.Table, roles: Roles) -> list[Any]:
-    column = roles.id or ROW_NUMBER
-    return list(table[column].to_pylist()) if column in table.column_names else list(range(table.num_rows))
+    """Return the names of rows: a column, the index of a pandas frame, or their numbers."""
+    if roles.id in table.column_names:
+        return list(table[roles.id].to_pylist())
+    index = index_columns(table.schema)
+    if index and not {roles.label, roles.trusted, roles.annotator} & set(index):
+        levels = [table[name].to_pylist() for name in index]
+        return levels[0] if len(levels) == 1 else [", ".join(map(str, names)) for names in zip(*levels, strict=True)]
+    numbers = table[ROW_NUMBER].to_numpy() if ROW_NUMBER in table.column_names else np.arange(table.num_rows)
+    start, step = index_range(table.schema)
+    return list((start + step * numbers).tolist())

@@ -8,6 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
+from tiers import mostly_slow
 from undefended_problems import assert_true, clusters, fewest_by_brute_force, fitted, labelled_clusters
 
 from flipproof import Adversary
@@ -29,7 +30,7 @@ def run(name, model, X, y, Z, adversary=None, **options):
 
 
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
-@pytest.mark.parametrize(("n", "K", "C"), [(7, 2, 1.0), (7, 2, 100.0), (6, 3, 1.0)])
+@pytest.mark.parametrize(("n", "K", "C"), mostly_slow([(7, 2, 1.0), (7, 2, 100.0), (6, 3, 1.0)], fast=(0, 2)))
 def test_attacks_never_use_fewer_flips_than_the_enumerated_minimum(name, n, K, C, truth):
     X, y, Z, model, fewest = truth(n, K, C)
     result = run(name, model, X, y, Z)
