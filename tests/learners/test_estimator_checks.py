@@ -34,7 +34,10 @@ WEIGHTS_ARE_NOT_COPIES = {
 }
 
 #: The paper's rule has a threshold that weights would move.
-NO_WEIGHTS = WEIGHTS_ARE_NOT_COPIES | {"check_sample_weights_not_overwritten": "without an intercept: refused"}
+NO_WEIGHTS = WEIGHTS_ARE_NOT_COPIES | {
+    name: "without an intercept, weights are refused"
+    for name in ("check_sample_weights_not_overwritten", "check_classifiers_one_label_sample_weights")
+}
 
 
 @parametrize_with_checks(
