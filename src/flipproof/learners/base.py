@@ -613,12 +613,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Where votes have a limit, the estimate does not know which of them are clipped. It does not know the total of
         all votes either, which a prior needs.
         """
-        if (
-            self._clip is not None
-            or self.n_reference_ is not None
-            or self._prior is not None
-            or self._ballots is not None
-        ):
+        if self._clip is not None or self.n_reference_ is not None or self._prior is not None:
+            return None
+        if self._ballots is not None:  # the estimate knows one label of weight 1 per row
             return None
         estimate = self._estimated_scores(Z)
         if estimate is None or self.noise_ is None:
