@@ -47,7 +47,7 @@ class Annotations:
     >>> from flipproof import Adversary, Annotations, CertifiedNeighborsClassifier
     >>> X = [[0.0], [0.1], [0.2], [5.0], [5.1]]
     >>> who = ["ann", "bob", "eve", "ann", "bob", "eve", "ann", "bob", "bob"]
-    >>> votes = Annotations.from_long([0, 0, 0, 1, 1, 1, 2, 3, 4], who, list("aaaaabbbb"), items=5)
+    >>> votes = Annotations.from_long([0, 0, 0, 1, 1, 1, 2, 3, 4], who, list("aaaaababb"), items=5)
     >>> votes
     <Annotations: 9 labels of 5 items by 3 annotators>
     >>> model = CertifiedNeighborsClassifier(n_neighbors=3, classes=["a", "b"]).fit(X, votes)
