@@ -459,7 +459,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         trusted: Any = None,
     ) -> LabelLinearClassifier:
         with all_or_nothing(self):
-            given, self._ballots, self._votes_are = X, None, ""
+            given = X
+            for name in ("_ballots", "_votes_are"):  # of an earlier fit
+                vars(self).pop(name, None)
             annotations = y if isinstance(y, Annotations) else None
             if annotations is not None:
                 y = self._one_label_per_item(X, annotations, sample_weight, unlabeled, trusted)
@@ -530,8 +532,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if not weights.any():
             raise ValueError("sample_weight must not be 0 for all rows: no label would vote.")
         found = relative(weights)
-        self._ballots = None if found is None else Ballots(self.n_rows_, None, found)
-        self._votes_are = "sample_weight"
+        if found is not None:
+            self._ballots, self._votes_are = Ballots(self.n_rows_, None, found), "sample_weight"
 
     def _n_unlabelled(self) -> int:
         if self._ballots is None or self._ballots.row is None:
