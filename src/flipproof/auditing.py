@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError, Parameter
+from flipproof.files import portable_path
 from flipproof.fitting import (
     DataChoice,
     Fitted,
@@ -179,6 +180,8 @@ class Audit:
         `certificates` are about changed labels.
     random_errors : RandomErrors or None
         How likely random errors in the labels are to change predictions, on at most 500 test rows.
+    title : str or None
+        Title of a report.
     """
 
     certificates: Mapping[str, Certificates]
@@ -195,6 +198,7 @@ class Audit:
     flips: tuple[int, ...] | None = None
     against_rows: Certificates | None = None
     random_errors: RandomErrors | None = None
+    title: str | None = None
     _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
     _frames: str = field(default="pandas")
 
@@ -266,6 +270,9 @@ class Audit:
             self.certificates,
             y_true=self.test.labels,
             test_ids=self.test.ids,
+            test_contents=_contents(self.test),
+            train_contents=None if train is None else _contents(train),
+            title=self.title,
             train_ids=None if train is None else train.ids,
             y_train=None if train is None else train.labels,
             attack=self.attacks,
@@ -324,7 +331,7 @@ def audit(
     text: Sequence[str] = (),
     categories: Sequence[str] = (),
     id: str | None = None,
-    scale: str = "standard",
+    scale: str = "auto",
     text_dimensions: int = 200,
     layout: TextLayout | None = None,
     holdout: float | None = None,
@@ -335,6 +342,8 @@ def audit(
     attack: bool = True,
     error_rate: float | None = None,
     flips: Sequence[int] | None = None,
+    title: str | None = None,
+    show: Sequence[str] = (),
     n_jobs: int | None = None,
     client: Any = None,
     verbose: int = 0,
@@ -389,8 +398,8 @@ def audit(
         in the first two, ``*`` matches anything.
     id : str, optional
         Column with row names. Default: row numbers.
-    scale : {"standard", "rank", "none"}, default="standard"
-        Scaling of numbers; "rank" is for heavy tails.
+    scale : {"auto", "standard", "rank", "none"}, default="auto"
+        Scaling of numbers; "auto": by rank for columns with heavy tails, standard for others.
     text_dimensions : int, default=200
         Number of features per text column.
     layout : TextLayout, optional
@@ -416,6 +425,12 @@ def audit(
         blocks: call `random_error_bound` of the model.
     flips : sequence of int, optional
         Numbers of flips in the tables of a report.
+    title : str, optional
+        Title of a report. Default: "Label-flip report" or "Row-poisoning report".
+    show : sequence of str, optional
+        Columns whose contents a report shows, features or not, for the most fragile test rows and for the training rows
+        that take part in attacks; ``*`` matches anything. Default: none, because readers of a report may not be
+        allowed to see the data.
     n_jobs : int, optional
         Number of threads. Results do not depend on it.
     client : distributed.Client, or function that returns one, optional
@@ -479,6 +494,7 @@ def audit(
         annotator=annotator,
         window=window,
         length=length,
+        show=show,
     )
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
     if model.changes_rows and any(one in NOISY_METHODS for one in chosen):
@@ -515,6 +531,7 @@ def audit(
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main),
         random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
+        title=title,
         _row_origins=row_origins,
         _frames=type(train).__module__.partition(".")[0],
     )
@@ -593,6 +610,11 @@ def _has_exact_attack(fitted: Fitted) -> bool:
     return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
 
 
+def _contents(rows: Rows) -> dict[str, Any] | None:
+    """Return the columns whose contents a report shows, by name."""
+    return None if rows.shown is None else dict(zip(rows.shown.column_names, rows.shown.columns, strict=True))
+
+
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
     """Combine all requirements into one entry of a report."""
     if len(judged) < 2:
@@ -609,7 +631,7 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
     from flipproof.report.summary import software
     from flipproof.tables.file_content import digest_of_source
 
-    training, files, digests = source_name(data.train), {}, {}
+    training, files, digests = _source_in_report(data.train), {}, {}
     if fitted.files:
         from flipproof.streaming.sample import fingerprint
 
@@ -618,11 +640,13 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
     elif is_path(data.train):
         digests[training] = digest_of_source(data.train)
     if is_path(data.reference):
-        digests[source_name(data.reference)] = digest_of_source(data.reference)
+        digests[_source_in_report(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
-        digests[source_name(data.test)] = digest_of_source(data.test)
+        digests[_source_in_report(data.test)] = digest_of_source(data.test)
     drawn_from = Path(training).name if is_path(data.train) else training
-    test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    test = (
+        _source_in_report(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    )
     return Provenance(
         training=training,
         test=test,
@@ -635,10 +659,15 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         digests=digests,
         versions=software(),
         seconds=time.perf_counter() - began,
-        reference=None if data.reference is None else source_name(data.reference),
+        reference=None if data.reference is None else _source_in_report(data.reference),
         n_reference=fitted.n_reference,
         **files,
     )
+
+
+def _source_in_report(given: Any) -> str:
+    """Return the name of a source of rows in a report, without folders of this machine that the caller did not name."""
+    return portable_path(source_name(given)) if is_path(given) else source_name(given)
 
 
 def _parameters_of(model: Any) -> dict[str, Any]:

@@ -58,7 +58,9 @@ def render_html(summary: Mapping[str, Any]) -> str:
         annotators=figures.annotator_table(summary),
         annotators_said=figures.annotators_said(summary) if figures.annotator_table(summary) else "",
         methods=figures.method_table(summary),
-        own_assumptions=figures.own_assumptions(summary),
+        assumptions=figures.numbered_assumptions(summary),
+        content_note=figures.content_note(summary),
+        shown=summary["shown"] or {"test": [], "training": []},
         curve=charts.curve_chart(summary),
         histogram=charts.histogram_chart(summary),
         data_facts=facts.data_facts(summary),
@@ -119,5 +121,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, changes=figures.changes_words, change=figures.change_words)
+    environment.filters.update(
+        percent=percent, changes=figures.changes_words, change=figures.change_words, content=figures.content_words
+    )
     return environment
