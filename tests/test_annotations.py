@@ -7,6 +7,7 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 from enumeration import possible_attacks
+from sklearn.naive_bayes import GaussianNB
 
 import flipproof
 from flipproof import (
@@ -30,11 +31,14 @@ LEARNERS = [
     CertifiedNeighborsClassifier(3, classes=[0, 1, 2]),
     CertifiedKernelClassifier(classes=[0, 1, 2]),
     CertifiedForestClassifier(n_estimators=3, classes=[0, 1, 2]),
+    CertifiedRidgeClassifier(
+        classes=[0, 1, 2], prior=GaussianNB().fit([[0, 0], [0, 1], [1, 0], [2, 2], [3, 3], [1, 3]], [0, 0, 1, 2, 2, 1])
+    ),
 ]
 
 
 @pytest.mark.parametrize("weights", ["item", "annotation"])
-@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: f"{type(one).__name__}-{one.clip}")
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: f"{type(one).__name__}-{one.clip}-{one.prior is None}")
 def test_radii_are_exact_under_refits(learner, weights):
     """Annotations, annotators and windows, with trusted labels: every labelling of seven annotations of five items."""
     rng = np.random.default_rng(len(weights))
@@ -94,7 +98,7 @@ def _windows(stamps, length):
 
 def test_one_annotation_per_item_is_the_same_as_plain_labels():
     rng = np.random.default_rng(0)
-    X, y = rng.normal(size=(60, 3)), rng.integers(3, size=60)
+    X, y = rng.normal(size=(60, 2)), rng.integers(3, size=60)
     order = rng.permutation(60)
     votes = Annotations.from_long(order, order, y[order], items=60)
     for learner in LEARNERS:
