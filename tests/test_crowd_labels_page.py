@@ -24,5 +24,7 @@ def test_the_tables_are_the_committed_results():
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     found = json.loads((ROOT / "benchmarks" / "results" / "crowds.json").read_text())
-    assert module.tables(found).split("\n\n") == [block for block in PAGE.strip().split("\n\n") if block.startswith("|")]
+    assert module.tables(found).split("\n\n") == [
+        block for block in PAGE.strip().split("\n\n") if block.startswith("|")
+    ]
     assert f"Certified accuracy on {found['n_test']} test images" in PAGE
