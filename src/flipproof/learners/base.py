@@ -461,7 +461,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         with all_or_nothing(self):
             given = X
             for name in ("_ballots", "_votes_are"):  # of an earlier fit
-                vars(self).pop(name, None)
+                self.__dict__.pop(name, None)
             annotations = y if isinstance(y, Annotations) else None
             if annotations is not None:
                 y = self._one_label_per_item(X, annotations, sample_weight, unlabeled, trusted)
