@@ -10,6 +10,7 @@ from . import smoothing as smoothing
 from . import streaming as streaming
 from . import tables as tables
 from .adversary import Adversary as Adversary
+from .annotations import Annotations as Annotations
 from .assumptions import Assumption as Assumption
 from .auditing import Audit as Audit
 from .auditing import audit as audit
@@ -40,6 +41,7 @@ from .learners.selection import select_on_trusted as select_on_trusted
 from .metrics import certified_accuracy as certified_accuracy
 from .metrics import certified_recall as certified_recall
 from .notebook import notebook_view as notebook_view
+from .report.model_report import Report as Report
 from .smoothing import SmoothedClassifier as SmoothedClassifier
 from .store.model_files import load as load
 from .store.model_files import save as save

@@ -313,7 +313,7 @@ def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
 
 def keeps_rows_in_blocks(learner: Any) -> bool:
     """Whether a learner takes training rows in blocks."""
-    from flipproof.streaming.classifiers import RowsInBlocks
+    from flipproof.streaming.rows_in_blocks import RowsInBlocks
 
     return isinstance(learner, RowsInBlocks)
 
