@@ -10,11 +10,14 @@ from . import smoothing as smoothing
 from . import streaming as streaming
 from . import tables as tables
 from .adversary import Adversary as Adversary
+from .annotations import Annotations as Annotations
 from .assumptions import Assumption as Assumption
 from .auditing import Audit as Audit
 from .auditing import audit as audit
 from .certificates import Certificate as Certificate
 from .certificates import Certificates as Certificates
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare
 from .core.noise import FeatureNoise as FeatureNoise
 from .core.noise import JointNoise as JointNoise
 from .core.noise import LabelFlip as LabelFlip
@@ -38,6 +41,7 @@ from .learners.selection import select_on_trusted as select_on_trusted
 from .metrics import certified_accuracy as certified_accuracy
 from .metrics import certified_recall as certified_recall
 from .notebook import notebook_view as notebook_view
+from .report.model_report import Report as Report
 from .smoothing import SmoothedClassifier as SmoothedClassifier
 from .store.model_files import load as load
 from .store.model_files import save as save

@@ -34,6 +34,7 @@ from flipproof.fitting import (
     source_name,
 )
 from flipproof.metrics import RandomErrors, certified_accuracy, random_errors, worst_class
+from flipproof.origins import frame_library
 from flipproof.parameters import number
 from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement, Requirement, as_requirements
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
 
     from flipproof.attacks.label_audit import LabelAudit
     from flipproof.attacks.result import AttackResult, RowAttackResult
+    from flipproof.explaining import Explanation
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
 
@@ -306,17 +308,27 @@ class Audit:
 
         A proof contains the certificates of the first method, and all that ``flipproof verify`` needs to check them.
         """
-        from flipproof.files import write_whole
-        from flipproof.report.rendering import REPORT_ENDINGS, rendered
+        from flipproof.report.rendering import save_report
 
-        file = Path(path)
-        if file.suffix.lower() == PROOF_ENDING:
-            self.main.save(file, model=self.model, X_test=self.X_test, files=self.provenance.digests)
+        if Path(path).suffix.lower() == PROOF_ENDING:
+            self.main.save(path, model=self.model, X_test=self.X_test, files=self.provenance.digests)
             return
-        if file.suffix.lower() not in REPORT_ENDINGS:
-            endings = ", ".join((*REPORT_ENDINGS, PROOF_ENDING))
-            raise InputError(Parameter("path"), f": {str(file)!r} must end in {endings}.")
-        write_whole(file, rendered(self.summary(), file.suffix.lower()).encode())
+        save_report(self.summary, path)
+
+    def explain(self, row: Any = None, *, columns: Sequence[str] | None = None) -> Explanation:
+        """Explain one prediction: what is guaranteed, and the smallest attack, with the rows that it changes.
+
+        Parameters
+        ----------
+        row : id of a test row, optional
+            As in :meth:`to_frame`. Default: the most fragile row.
+        columns : sequence of str, optional
+            Columns to show. Default: the first 20.
+        """
+        from flipproof.explaining import Shown, explain
+
+        shown = None if self.train is None else Shown(self.test.features, self.train.features, self.train.ids)
+        return explain(self.main, row, columns=columns, shown=shown)
 
 
 def audit(
@@ -516,7 +528,7 @@ def audit(
     if in_blocks and error_rate:
         raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
     fitted = fit_in_blocks(data, model, step, client) if in_blocks else fit(data, model, step)
-    certificates = _certified(fitted, chosen, step)
+    certificates = _certified(fitted, chosen, step, frame_library(train))
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
     attacks, labels_to_audit = None, None
@@ -547,7 +559,9 @@ def audit(
     )
 
 
-def _certified(fitted: Fitted, methods: Sequence[str], step: Callable[[str], None]) -> dict[str, Any]:
+def _certified(
+    fitted: Fitted, methods: Sequence[str], step: Callable[[str], None], library: str | None
+) -> dict[str, Any]:
     """Certify the test rows, once per method; by default the learner's own."""
     from flipproof.learners.pipeline import certify
 
@@ -555,6 +569,8 @@ def _certified(fitted: Fitted, methods: Sequence[str], step: Callable[[str], Non
     for method in methods or (None,):
         step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
         found = certify(fitted.model, fitted.X_test, method, fitted.adversary)
+        if found.origin is not None:
+            found = replace(found, origin=replace(found.origin, names=fitted.test.ids, library=library))
         certificates[found.method] = found
     return certificates
 

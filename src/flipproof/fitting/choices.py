@@ -266,6 +266,8 @@ class Fitted:
         Features of the reference, as input of the model, if the training rows are in memory.
     X_train : array of shape (n, k), optional
         Features of the training rows, as input of the model, if they are in memory and there is a reference.
+    seconds : float
+        Duration of the fit of the learner to rows in memory, or of the choice of one.
     """
 
     model: Any
@@ -278,6 +280,7 @@ class Fitted:
     n_reference: int | None = None
     X_reference: Any = None
     X_train: Any = None
+    seconds: float = 0.0
 
     @property
     def encoding(self) -> tuple[str, ...]:
@@ -310,7 +313,7 @@ def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
 
 def keeps_rows_in_blocks(learner: Any) -> bool:
     """Whether a learner takes training rows in blocks."""
-    from flipproof.streaming.classifiers import RowsInBlocks
+    from flipproof.streaming.rows_in_blocks import RowsInBlocks
 
     return isinstance(learner, RowsInBlocks)
 

@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from flipproof.adversary import Adversary, powers_of, refuse_windows
+from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.contents import row_hashes, rows_found
@@ -39,6 +40,9 @@ from flipproof.origins import joined_names, row_names, strange_columns
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.progress import CountedProgress
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
+
+if TYPE_CHECKING:
+    from flipproof import Report
 
 #: Features are converted to the first type, unless they already have the second.
 FEATURE_TYPES = [np.float64, np.float32]
@@ -110,6 +114,26 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
+
+    def report(self, X: Any, y: Any = None, **options: Any) -> Report:
+        """Certify test rows and return a report: ``model.report(X, y).save("report.html")``.
+
+        Parameters
+        ----------
+        X : array or data frame
+            Test rows. The index of a pandas frame names them in the report.
+        y : array or Series, optional
+            Their true classes.
+        **options
+            As for :meth:`flipproof.Report.from_estimator`: `method`, `adversary`, `attack`, `title` and `flips`.
+
+        Returns
+        -------
+        Report
+        """
+        from flipproof import Report  # defined in a higher layer: imported by its public name
+
+        return Report.from_estimator(self, X, y, **options)
 
     def validate_parameters(self) -> None:
         """Refuse invalid parameters; subclasses also refuse combinations that are invalid."""
@@ -286,8 +310,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found += self._assumptions_about_prior()
         if self.n_reference_ is not None and self.features is not None:
             found.append(Assumption("features-separately", {"step": name_of(self.features)}))
-        if self.n_labels_ < self.n_rows_:
-            n_unlabelled = self.n_rows_ - self.n_labels_
+        n_unlabelled = self._n_unlabelled()
+        if n_unlabelled:
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
         return found
 
@@ -324,6 +348,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _assumptions_about_prior(self) -> list[Assumption]:
         """Return what is assumed about the prior, if there is one."""
         return []
+
+    def _n_unlabelled(self) -> int:
+        """Return how many training rows have no label."""
+        return self.n_rows_ - self.n_labels_
 
     def _shared_with_reference(self) -> list[Assumption]:
         """Return the assumption about training rows that are also in the reference, if there are any."""
@@ -413,6 +441,10 @@ class LabelsInMemory(CertifiedClassifier):
         end of the fit.
         """
         self.validate_parameters()
+        if isinstance(y, Annotations):
+            raise ValueError(
+                f"{type(self).__name__} takes one label per row, not Annotations: use a label-linear learner."
+            )
         check_nothing_masked(X, "X")
         self.row_names_ = row_names(X)
         self.n_reference_, reference_rows = None, None
