@@ -88,17 +88,30 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
     if encoded.assumption is not None:
         refuse_encoded_features(learner)
         learner.also_assume(encoded.assumption)
+    adversary = _adversary(data, choice, rows, learner.classes_)
     return Fitted(
         model,
         rows.test,
         encoded.test,
-        _adversary(data, choice, rows, learner.classes_),
+        adversary,
         encoded.encoder,
         train=rows.train,
         n_reference=None if reference is None else len(reference),
         X_reference=encoded.reference,
         X_train=None if reference is None else encoded.train,
+        trusted_only=_trusted_only(model, adversary, encoded, labels, rows.test),
     )
+
+
+def _trusted_only(
+    model: Any, adversary: Adversary | None, encoded: _Encoded, labels: NDArray[Any], test: Rows
+) -> dict[str, NDArray[Any]]:
+    """Predict the test rows from trusted labels alone, if there are any and the truth is known."""
+    if adversary is None or adversary.trusted is None or test.labels is None:
+        return {}
+    from flipproof.learners.baseline import trusted_only_predictions
+
+    return trusted_only_predictions(model, encoded.train, labels, adversary.trusted, encoded.test)
 
 
 @dataclass(frozen=True)
