@@ -39,6 +39,8 @@ from .metrics import certified_accuracy as certified_accuracy
 from .metrics import certified_recall as certified_recall
 from .notebook import notebook_view as notebook_view
 from .smoothing import SmoothedClassifier as SmoothedClassifier
+from .store.model_files import load as load
+from .store.model_files import save as save
 from .streaming import StreamingKernelClassifier as StreamingKernelClassifier
 from .streaming import StreamingRidgeClassifier as StreamingRidgeClassifier
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import os
 import threading
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 
@@ -22,7 +23,7 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
     OSError
         If a file cannot be written, for example because the disk is full; the message names the file.
     """
-    unfinished = {path: path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part") for path in contents}
+    unfinished = {path: _unfinished(path) for path in contents}
     try:
         for path, content in contents.items():
             try:
@@ -37,6 +38,26 @@ def write_all(contents: Mapping[Path, bytes]) -> None:
     finally:
         for part in unfinished.values():
             part.unlink(missing_ok=True)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Yield a path that other code writes a large file to; at the end it takes its place, or is removed on an error."""
+    part = _unfinished(path)
+    try:
+        part.touch()
+        yield part
+        with part.open("rb+") as file:
+            os.fsync(file.fileno())
+        os.replace(part, path)
+    except OSError as error:
+        raise OSError(f"cannot write {str(path)!r}: {error.strerror or error}.") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
 
 
 def digest_of(content: bytes | str) -> str:

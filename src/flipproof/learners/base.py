@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
@@ -468,6 +469,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         self._placed = self._placed[kept]
         self._held = self.hold(self._placed)
         self._fit_with_labels(self.label_codes_)
+
+    def recount(self) -> None:
+        """Compute again what follows from geometry, rows and labels: for a model that was read from a file."""
+        if self._placed is not None:
+            self._held = self.hold(self._placed)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # the fit has shown them
+            self._fit_with_labels(self.label_codes_)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts lowest.
