@@ -601,7 +601,7 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         digests[source_name(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
         digests[source_name(data.test)] = digest_of_source(data.test)
-    drawn_from = Path(data.train).name if is_path(data.train) else training
+    drawn_from = Path(training).name if is_path(data.train) else training
     test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
     return Provenance(
         training=training,

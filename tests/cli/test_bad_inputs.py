@@ -67,6 +67,16 @@ def stored(columns, write=parquet.write_table):
     return saved(lambda stream: write(pa.table(columns), stream))
 
 
+def damaged_arrow():
+    """Return an Arrow file with a word that ends far behind the last one: to read it would crash the process."""
+    content = stored(
+        {"kind": ["ham", "spam"]}, lambda table, stream: feather.write_feather(table, stream, "uncompressed")
+    )
+    offsets = np.array([0, 3, 7], dtype="<i4").tobytes()
+    assert content.count(offsets) == 1
+    return content.replace(offsets, np.array([0, 3, 2**30], dtype="<i4").tobytes())
+
+
 def lines(*rows):
     """Return JSON lines."""
     return "".join(f"{row if isinstance(row, str) else json.dumps(row)}\n" for row in rows)
@@ -152,6 +162,8 @@ BAD = {
     ),
     "NPZ cut": named("train.npz", "as NPZ", saved(lambda stream: np.savez(stream, **ARRAYS))[:200]),
     "NPY cut": named("train.npy", "as NPY", saved(lambda stream: np.save(stream, ARRAYS["X"]))[:90]),
+    "NPY with a bad header": named("a.npy", "as NPY", b"\x93NUMPY\x01\x00\x10\x00{'descr': '<f8', (\n" + bytes(64)),
+    "Arrow with bad offsets": named("train.arrow", "binary offsets", damaged_arrow()),
     "NPZ of objects": named(
         "train.npz", "allow_pickle=False", saved(lambda s: np.savez(s, X=np.array([{}, 1], dtype=object), kind=[0, 1]))
     ),

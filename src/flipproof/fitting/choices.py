@@ -320,6 +320,8 @@ def keeps_rows_in_blocks(learner: Any) -> bool:
 
 def source_name(given: Any) -> str:
     """Return the name of a source of rows in errors and reports: its path or type."""
+    if is_path(given) and os.fspath(given) == "-":
+        return "standard input"
     if is_path(given):
         return str(Path(given))
     if isinstance(given, tuple):

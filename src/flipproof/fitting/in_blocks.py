@@ -229,7 +229,10 @@ def _fitted_to_sample(encoder: TableEncoder, sample: Sample) -> TableEncoder:
     except ValueError as error:
         if sample.is_everything:
             raise
-        raise ValueError(f"in a sample of {sample.features.num_rows:,} of the training rows, {error}") from error
+        start = f"in a sample of {sample.features.num_rows:,} of the training rows, "
+        if isinstance(error, InputError):
+            raise InputError(start, *error.with_rows(lambda row: f"row {row} of the sample").args) from error
+        raise ValueError(f"{start}{error}") from error
 
 
 def _nothing(table: Any) -> Any:

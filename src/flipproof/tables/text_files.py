@@ -186,7 +186,9 @@ def _read_csv(
         _refuse_ragged_rows(text, separator, layout)
         raise
     columns = {
-        name.strip(): _settled(name.strip(), column, missing, layout, purposes.get(name.strip()), name in as_words)
+        name.strip(): _settled(
+            name.strip(), column, missing, layout, purposes.get(name.strip()), name.strip() in as_words
+        )
         for name, column in zip(table.column_names, table.columns, strict=True)
         if name.strip()
     }
