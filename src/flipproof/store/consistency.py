@@ -89,6 +89,10 @@ def check_labels(model: Any) -> None:
     require(codes.dtype == np.int64 and (codes < len(classes)).all(), "a label is not one of the classes")
     require((codes[~labeled] == 0).all(), "a row without a label has one")
     require(model.n_labels_ == np.count_nonzero(labeled), "the number of labels is wrong")
+    prior = vars(model)["_prior"]
+    if prior is not None:
+        require(prior.classes.tolist() == classes.tolist() and prior.weight >= 0, "the prior is for other classes")
+        require(set(prior.model.classes_.tolist()) <= set(classes.tolist()), "the prior is for other classes")
     if model.n_reference_ is None:
         require(len(codes) >= 2, "there are fewer than two rows")
     else:

@@ -68,6 +68,10 @@ DATACLASSES: dict[str, tuple[dict[str, Kind], Callable[[Any], None] | None]] = {
         },
         consistency.check_whitening,
     ),
+    "learners.prior.Prior": (
+        {"model": CLASSIFIER, "weight": NUMBER, "classes": values("classes"), "owner": TEXT},
+        None,
+    ),
     "learners.kernel.KernelValues": (
         {
             "kernel": one_of("rbf", "laplacian", "poly", "polynomial", "linear", "cosine"),
@@ -114,6 +118,11 @@ LABELS = {
     "n_labels_": whole(0),
     "row_names_": values("rows") | NOTHING,
     "assumptions_": sequence(instance("Assumption"), of=tuple),
+    "is_trusted_": booleans("rows"),
+    "_prior": instance("Prior") | NOTHING,
+    "_label_readers": sequence(TEXT, of=tuple),
+    "_trusted": NOTHING,
+    "_reads_trusted_rows": FLAG,
     "_reference_types": maybe(DTYPE | mapping(ANYTHING, DTYPE) | NOTHING),
     "_reference_width": maybe(whole(1)),
     "_reference_hashes": maybe(integers("reference")),
@@ -141,9 +150,7 @@ SEARCH = instance("ExactSearch") | instance("MeasuredSearch")
 
 def _of_earlier_fits(model: Any) -> tuple[str, ...]:
     """Return what does not belong to this fit; with a reference, rows are held again from where they are placed."""
-    if getattr(model, "n_reference_", None) is None:
-        return OF_REFERENCE
-    return () if model.features_ is not None else ("_reference_types",)
+    return OF_REFERENCE if getattr(model, "n_reference_", None) is None else ()
 
 
 def _held_again(model: Any) -> tuple[str, ...]:
@@ -159,7 +166,13 @@ def _kernel_of_earlier_fits(model: Any) -> tuple[str, ...]:
     )
 
 
+def _with_prior(model: Any) -> None:
+    prior = vars(model)["_prior"]
+    model.prior_ = None if prior is None else prior.model
+
+
 def _recount(model: Any) -> None:
+    _with_prior(model)
     model.recount()
 
 
@@ -171,7 +184,7 @@ def _learner(
     stale: Callable[[Any], tuple[str, ...]] = _held_again,
 ) -> Entry:
     key = f"flipproof.learners.{name}"
-    return Entry(key, {**VOTES, **kinds}, left_out=left_out, stale=stale, check=check, finish=_recount)
+    return Entry(key, {**VOTES, **kinds}, left_out=("prior_", *left_out), stale=stale, check=check, finish=_recount)
 
 
 register(
@@ -234,6 +247,8 @@ register(
         "forest.CertifiedForestClassifier",
         {
             "_levels": floats("width", "levels"),
+            "_lesson": maybe(NOTHING),
+            "_n_examples": maybe(whole(1)),
             "estimators_": sequence(instance("ExtraTreeRegressor"), "trees"),
             "_first_node": integers("ends", low=0),
             "_shares": floats("nodes"),
@@ -270,8 +285,10 @@ register(
             "partition_": integers("rows", low=0),
             "estimators_": sequence(CLASSIFIER | NOTHING, "partitions"),
         },
+        left_out=("prior_",),
         stale=_of_earlier_fits,
         check=consistency.check_partition,
+        finish=_with_prior,
     ),
 )
 
