@@ -1,5 +1,6 @@
 """Attacks on certified and on undefended classifiers, and the labels most worth an audit."""
 
+from flipproof.attacks.audit_plan import AuditPlan, PlannedCheck, plan_audit
 from flipproof.attacks.label_audit import LabelAudit, labels_to_audit
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.attacks.smoothed import SmoothedAttackResult, smoothed_attack
@@ -11,12 +12,15 @@ from flipproof.attacks.worst_rows import worst_rows
 __all__ = [
     "AnyClassifierAttack",
     "AttackResult",
+    "AuditPlan",
     "DistanceAttack",
     "InfluenceAttack",
     "LabelAudit",
+    "PlannedCheck",
     "RowAttackResult",
     "SmoothedAttackResult",
     "labels_to_audit",
+    "plan_audit",
     "smoothed_attack",
     "strongest",
     "undefended_attack",
