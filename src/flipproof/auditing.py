@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError, Parameter
+from flipproof.files import portable_path
 from flipproof.fitting import (
     DataChoice,
     Fitted,
@@ -33,6 +34,7 @@ from flipproof.fitting import (
     source_name,
 )
 from flipproof.metrics import RandomErrors, TrustedOnly, certified_accuracy, random_errors, trusted_only, worst_class
+from flipproof.origins import frame_library
 from flipproof.parameters import number
 from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement, Requirement, as_requirements
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
     from flipproof.attacks.label_audit import LabelAudit
     from flipproof.attacks.result import AttackResult, RowAttackResult
+    from flipproof.explaining import Explanation
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
 
@@ -182,6 +185,8 @@ class Audit:
     trusted_only : TrustedOnly or None
         Accuracy of models that were fitted to the trusted labels alone, if there are any: it holds at any number of
         other changes.
+    title : str or None
+        Title of a report.
     """
 
     certificates: Mapping[str, Certificates]
@@ -199,6 +204,7 @@ class Audit:
     against_rows: Certificates | None = None
     random_errors: RandomErrors | None = None
     trusted_only: TrustedOnly | None = None
+    title: str | None = None
     _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
     _frames: str = field(default="pandas")
 
@@ -273,6 +279,9 @@ class Audit:
             self.certificates,
             y_true=self.test.labels,
             test_ids=self.test.ids,
+            test_contents=_contents(self.test),
+            train_contents=None if train is None else _contents(train),
+            title=self.title,
             train_ids=None if train is None else train.ids,
             y_train=None if train is None else train.labels,
             attack=self.attacks,
@@ -301,13 +310,24 @@ class Audit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a report: .html, .md, or .json (which `flipproof report` converts)."""
-        from flipproof.files import write_whole
-        from flipproof.report.rendering import REPORT_ENDINGS, rendered
+        from flipproof.report.rendering import save_report
 
-        file = Path(path)
-        if file.suffix.lower() not in REPORT_ENDINGS:
-            raise InputError(Parameter("path"), f": {str(file)!r} must end in {', '.join(REPORT_ENDINGS)}.")
-        write_whole(file, rendered(self.summary(), file.suffix.lower()).encode())
+        save_report(self.summary, path)
+
+    def explain(self, row: Any = None, *, columns: Sequence[str] | None = None) -> Explanation:
+        """Explain one prediction: what is guaranteed, and the smallest attack, with the rows that it changes.
+
+        Parameters
+        ----------
+        row : id of a test row, optional
+            As in :meth:`to_frame`. Default: the most fragile row.
+        columns : sequence of str, optional
+            Columns to show. Default: the first 20.
+        """
+        from flipproof.explaining import Shown, explain
+
+        shown = None if self.train is None else Shown(self.test.features, self.train.features, self.train.ids)
+        return explain(self.main, row, columns=columns, shown=shown)
 
 
 def audit(
@@ -332,7 +352,7 @@ def audit(
     text: Sequence[str] = (),
     categories: Sequence[str] = (),
     id: str | None = None,
-    scale: str = "standard",
+    scale: str = "auto",
     text_dimensions: int = 200,
     layout: TextLayout | None = None,
     holdout: float | None = None,
@@ -343,6 +363,8 @@ def audit(
     attack: bool = True,
     error_rate: float | None = None,
     flips: Sequence[int] | None = None,
+    title: str | None = None,
+    show: Sequence[str] = (),
     n_jobs: int | None = None,
     client: Any = None,
     verbose: int = 0,
@@ -397,8 +419,8 @@ def audit(
         in the first two, ``*`` matches anything.
     id : str, optional
         Column with row names. Default: row numbers.
-    scale : {"standard", "rank", "none"}, default="standard"
-        Scaling of numbers; "rank" is for heavy tails.
+    scale : {"auto", "standard", "rank", "none"}, default="auto"
+        Scaling of numbers; "auto": by rank for columns with heavy tails, standard for others.
     text_dimensions : int, default=200
         Number of features per text column.
     layout : TextLayout, optional
@@ -424,6 +446,12 @@ def audit(
         blocks: call `random_error_bound` of the model.
     flips : sequence of int, optional
         Numbers of flips in the tables of a report.
+    title : str, optional
+        Title of a report. Default: "Label-flip report" or "Row-poisoning report".
+    show : sequence of str, optional
+        Columns whose contents a report shows, features or not, for the most fragile test rows and for the training rows
+        that take part in attacks; ``*`` matches anything. Default: none, because readers of a report may not be
+        allowed to see the data.
     n_jobs : int, optional
         Number of threads. Results do not depend on it.
     client : distributed.Client, or function that returns one, optional
@@ -487,6 +515,7 @@ def audit(
         annotator=annotator,
         window=window,
         length=length,
+        show=show,
     )
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
     if model.changes_rows and any(one in NOISY_METHODS for one in chosen):
@@ -498,7 +527,7 @@ def audit(
     if in_blocks and error_rate:
         raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
     fitted = fit_in_blocks(data, model, step, client) if in_blocks else fit(data, model, step)
-    certificates = _certified(fitted, chosen, step)
+    certificates = _certified(fitted, chosen, step, frame_library(train))
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
     attacks, labels_to_audit = None, None
@@ -524,12 +553,15 @@ def audit(
         against_rows=_against_rows(fitted, main),
         random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
         trusted_only=_trusted_only(fitted, main, judged),
+        title=title,
         _row_origins=row_origins,
         _frames=type(train).__module__.partition(".")[0],
     )
 
 
-def _certified(fitted: Fitted, methods: Sequence[str], step: Callable[[str], None]) -> dict[str, Any]:
+def _certified(
+    fitted: Fitted, methods: Sequence[str], step: Callable[[str], None], library: str | None
+) -> dict[str, Any]:
     """Certify the test rows, once per method; by default the learner's own."""
     from flipproof.learners.pipeline import certify
 
@@ -537,6 +569,8 @@ def _certified(fitted: Fitted, methods: Sequence[str], step: Callable[[str], Non
     for method in methods or (None,):
         step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
         found = certify(fitted.model, fitted.X_test, method, fitted.adversary)
+        if found.origin is not None:
+            found = replace(found, origin=replace(found.origin, names=fitted.test.ids, library=library))
         certificates[found.method] = found
     return certificates
 
@@ -611,6 +645,11 @@ def _has_exact_attack(fitted: Fitted) -> bool:
     return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
 
 
+def _contents(rows: Rows) -> dict[str, Any] | None:
+    """Return the columns whose contents a report shows, by name."""
+    return None if rows.shown is None else dict(zip(rows.shown.column_names, rows.shown.columns, strict=True))
+
+
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
     """Combine all requirements into one entry of a report."""
     if len(judged) < 2:
@@ -627,7 +666,7 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
     from flipproof.report.summary import software
     from flipproof.tables.file_content import digest_of_source
 
-    training, files, digests = source_name(data.train), {}, {}
+    training, files, digests = _source_in_report(data.train), {}, {}
     if fitted.files:
         from flipproof.streaming.sample import fingerprint
 
@@ -636,11 +675,13 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
     elif is_path(data.train):
         digests[training] = digest_of_source(data.train)
     if is_path(data.reference):
-        digests[source_name(data.reference)] = digest_of_source(data.reference)
+        digests[_source_in_report(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
-        digests[source_name(data.test)] = digest_of_source(data.test)
+        digests[_source_in_report(data.test)] = digest_of_source(data.test)
     drawn_from = Path(training).name if is_path(data.train) else training
-    test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    test = (
+        _source_in_report(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    )
     return Provenance(
         training=training,
         test=test,
@@ -653,10 +694,15 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         digests=digests,
         versions=software(),
         seconds=time.perf_counter() - began,
-        reference=None if data.reference is None else source_name(data.reference),
+        reference=None if data.reference is None else _source_in_report(data.reference),
         n_reference=fitted.n_reference,
         **files,
     )
+
+
+def _source_in_report(given: Any) -> str:
+    """Return the name of a source of rows in a report, without folders of this machine that the caller did not name."""
+    return portable_path(source_name(given)) if is_path(given) else source_name(given)
 
 
 def _parameters_of(model: Any) -> dict[str, Any]:

@@ -313,6 +313,7 @@ register(
         "flipproof.tables.encoding.TableEncoder",
         {
             "kinds_": mapping(TEXT, one_of("numbers", "booleans", "words", "vectors", "text")),
+            "heavy_tailed_": sequence(TEXT, of=tuple),
             "_steps": mapping(TEXT, instance("Pipeline") | sequence(instance("TextEncoder"))),
             "_scales": mapping(TEXT, positive()),
             "_widths": mapping(TEXT, whole(0)),
