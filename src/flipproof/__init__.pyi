@@ -10,11 +10,14 @@ from . import smoothing as smoothing
 from . import streaming as streaming
 from . import tables as tables
 from .adversary import Adversary as Adversary
+from .annotations import Annotations as Annotations
 from .assumptions import Assumption as Assumption
 from .auditing import Audit as Audit
 from .auditing import audit as audit
 from .certificates import Certificate as Certificate
 from .certificates import Certificates as Certificates
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare
 from .core.noise import FeatureNoise as FeatureNoise
 from .core.noise import JointNoise as JointNoise
 from .core.noise import LabelFlip as LabelFlip

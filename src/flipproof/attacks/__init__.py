@@ -1,5 +1,6 @@
 """Attacks on certified and on undefended classifiers, and the labels most worth an audit."""
 
+from flipproof.attacks.annotator_audit import AnnotatorAudit, annotators_to_check
 from flipproof.attacks.audit_plan import AuditPlan, PlannedCheck, plan_audit
 from flipproof.attacks.label_audit import LabelAudit, labels_to_audit
 from flipproof.attacks.result import AttackResult, RowAttackResult
@@ -10,6 +11,7 @@ from flipproof.attacks.worst import worst_flips
 from flipproof.attacks.worst_rows import worst_rows
 
 __all__ = [
+    "AnnotatorAudit",
     "AnyClassifierAttack",
     "AttackResult",
     "AuditPlan",
@@ -19,6 +21,7 @@ __all__ = [
     "PlannedCheck",
     "RowAttackResult",
     "SmoothedAttackResult",
+    "annotators_to_check",
     "labels_to_audit",
     "plan_audit",
     "smoothed_attack",

@@ -12,7 +12,7 @@ from flipproof.fitting.choices import (
     source_name,
 )
 from flipproof.fitting.in_blocks import fit_in_blocks, training_files
-from flipproof.fitting.memory import fit
+from flipproof.fitting.memory import fit, prepare, select
 
 __all__ = [
     "FIT_STEPS",
@@ -24,6 +24,8 @@ __all__ = [
     "fit",
     "fit_in_blocks",
     "is_path",
+    "prepare",
+    "select",
     "settable_parameters",
     "source_name",
     "training_files",

@@ -268,6 +268,8 @@ class Fitted:
         Features of the training rows, as input of the model, if they are in memory and there is a reference.
     trusted_only : mapping of arrays
         Predictions that depend on trusted labels only, by what was fitted to them; empty if no label is trusted.
+    seconds : float
+        Duration of the fit of the learner to rows in memory, or of the choice of one.
     """
 
     model: Any
@@ -281,6 +283,7 @@ class Fitted:
     X_reference: Any = None
     X_train: Any = None
     trusted_only: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    seconds: float = 0.0
 
     @property
     def encoding(self) -> tuple[str, ...]:
