@@ -129,7 +129,9 @@ def test_no_training_row_changes_the_vote_of_another(name, step):
 def test_no_vote_exceeds_the_limit(name):
     X, y, reference, Z = problem()
     model = (
-        LEARNERS[name].set_params(features=None).fit(np.vstack([X, extreme_rows(Z)]), np.append(y, [0] * 11), reference)
+        LEARNERS[name]
+        .set_params(features=None)
+        .fit(np.vstack([X, extreme_rows(Z)]), np.append(y, [0] * 11), reference=reference)
     )
     source = model.votes_on(model.test_features(Z))
     votes = np.rint(source.unrounded(0, source.n_train))
@@ -325,7 +327,9 @@ def test_certificates_say_what_they_assume():
 
 def test_a_withdrawn_row_that_is_in_the_reference_is_named():
     X, y, reference, _ = problem()
-    model = CertifiedRidgeClassifier(classes=CLASSES).fit(np.vstack([X, reference[:3]]), [*y, 0, 1, 2], reference)
+    model = CertifiedRidgeClassifier(classes=CLASSES).fit(
+        np.vstack([X, reference[:3]]), [*y, 0, 1, 2], reference=reference
+    )
     with pytest.warns(ReferenceWarning, match=r"2 of the 3 withdrawn rows \(60, 62\)"):
         model.forget([62, 0, 60])
     with warnings.catch_warnings():

@@ -16,8 +16,8 @@ from flipproof.determinism import on_one_thread
 TILE_ROWS = 64
 
 
-def row_tiles(X: Any) -> Iterator[tuple[Any, int]]:
-    """Yield rows of arrays, lists and data frames, `TILE_ROWS` at a time, and how many of them are not padding.
+def row_tiles(X: Any, size: int) -> Iterator[tuple[Any, int]]:
+    """Yield rows of arrays, lists and data frames, `size` at a time, and how many of them are not padding.
 
     Data that cannot be split, or that have no rows, are yielded whole.
     """
@@ -27,9 +27,9 @@ def row_tiles(X: Any) -> Iterator[tuple[Any, int]]:
     if n_rows == 0 or not (hasattr(X, "shape") or isinstance(X, (list, tuple))):
         yield X, n_rows
         return
-    for start in range(0, n_rows, TILE_ROWS):
-        numbers = np.minimum(np.arange(start, start + TILE_ROWS), n_rows - 1)
-        yield rows_at(X, numbers), min(TILE_ROWS, n_rows - start)
+    for start in range(0, n_rows, size):
+        numbers = np.minimum(np.arange(start, start + size), n_rows - 1)
+        yield rows_at(X, numbers), min(size, n_rows - start)
 
 
 def rows_at(X: Any, numbers: Integers) -> Any:

@@ -120,6 +120,7 @@ LABELS = {
     "assumptions_": sequence(instance("Assumption"), of=tuple),
     "is_trusted_": booleans("rows"),
     "_prior": instance("Prior") | NOTHING,
+    "_tile_rows": maybe(whole(1)),
     "_label_readers": sequence(TEXT, of=tuple),
     "_trusted": NOTHING,
     "_reads_trusted_rows": FLAG,
