@@ -17,6 +17,7 @@ from flipproof.cli.attack import attack
 from flipproof.cli.certify import certify
 from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
+from flipproof.cli.fit import fit
 from flipproof.cli.options import in_words_of_options
 from flipproof.cli.report import report
 from flipproof.cli.reproduce import reproduce
@@ -60,7 +61,7 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, certify, attack, report, reproduce, completion):
+for _command in (demo, fit, certify, attack, report, reproduce, completion):
     commands.add_command(_command)
 
 

@@ -11,6 +11,7 @@ from flipproof.fitting.choices import (
     settable_parameters,
     source_name,
 )
+from flipproof.fitting.deployed import refuse_beside_model, table_model, with_test_rows
 from flipproof.fitting.in_blocks import fit_in_blocks, training_files
 from flipproof.fitting.memory import fit
 
@@ -24,7 +25,10 @@ __all__ = [
     "fit",
     "fit_in_blocks",
     "is_path",
+    "refuse_beside_model",
     "settable_parameters",
     "source_name",
+    "table_model",
     "training_files",
+    "with_test_rows",
 ]

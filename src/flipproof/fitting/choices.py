@@ -277,6 +277,7 @@ class Fitted:
     files: tuple[Path, ...] = ()
     n_reference: int | None = None
     X_reference: Any = None
+    word_columns: tuple[str, ...] = ()
     X_train: Any = None
 
     @property
