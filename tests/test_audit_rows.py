@@ -302,3 +302,30 @@ def test_clip_is_chosen_on_trusted_rows_like_any_parameter():
     chosen = flipproof.select_on_trusted(CertifiedRidgeClassifier(), grid, X, y, np.arange(90) < 60, flips=9)
     assert [one.error for one in chosen.candidates] == [None] * 3
     assert chosen.model.clip == chosen.best_params["clip"]
+
+
+@pytest.mark.parametrize("options", [{}, {"learner": "neighbors", "clip": None, "changes": "removals"}])
+def test_reports_show_attacks_by_rows_on_the_most_fragile_predictions(options):
+    found = audited(**options)
+    attacks, encoder = found.attacks, TableEncoder(["body"]).fit(REFERENCE)
+    assert attacks.attempted.sum() == attacks.success.sum() == 10
+    assert attacks.is_smallest[attacks.success].all()
+    assert found.main.radius[attacks.attempted].max() <= found.main.radius[~attacks.attempted].min()
+    X, Z, R = (encoder.transform(one.select(FEATURES)) for one in (TRAIN, TEST, REFERENCE))
+    row = int(np.flatnonzero(attacks.success)[0])
+    changed = attacks.changed(X, TRAIN["kind"].to_numpy(zero_copy_only=False), row)
+    model = type(found.model)(**found.model.get_params()).fit(*changed, reference=R)
+    assert model.predict(Z[row : row + 1])[0] != attacks.prediction[row]
+    entries = found.summary()["rows"]["attacks"]
+    assert [one["needed"] for one in entries] == sorted(attacks.changes_needed[attacks.success].tolist())
+    for text in (render_html(found.summary()), render_markdown(found.summary())):
+        assert text.count("Confirmed by a refit") == 10
+        assert "are in the section about rows" in text
+
+
+def test_reports_say_where_no_attack_by_rows_is_known():
+    assert audited(attack=False).attacks is None
+    partitions = audited(learner="partition", clip=None)
+    assert partitions.attacks is None
+    assert "the smallest attack is not known" in render_markdown(partitions.summary())
+    assert "attacks" not in partitions.summary()["rows"]

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from flipproof.attacks.label_audit import LabelAudit
-    from flipproof.attacks.result import AttackResult
+    from flipproof.attacks.result import AttackResult, RowAttackResult
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
 
@@ -66,10 +66,18 @@ WITHOUT_ATTACKS = (
     "training rows in memory."
 )
 
-#: The same for certificates about rows.
+#: The same for certificates about rows: where attacks are shown, and where none is known.
+OTHER_ROW_ATTACKS = (
+    "Attacks on the most fragile predictions are in the section about rows. Labels to check first are in the report of "
+    "an audit against changed labels."
+)
 WITHOUT_ROW_ATTACKS = (
-    "The certificates are about whole rows. A report has no attacks by rows: `flipproof attack --changes rows` finds "
-    "them. Labels to check first are in the report of an audit against changed labels."
+    "The certificates are about whole rows, and there are no attacks here. Labels to check first are in the report of "
+    "an audit against changed labels."
+)
+ONLY_A_BOUND = (
+    "The certificates against changed rows are lower bounds here, and the smallest attack is not known. Labels to "
+    "check first are in the report of an audit against changed labels."
 )
 
 
@@ -161,9 +169,10 @@ class Audit:
         Test rows, with `labels` (None if they have none) and `ids`.
     adversary : Adversary or None
         The adversary of the certificates.
-    attacks : AttackResult or None
-        The smallest attacks on the most fragile test rows; `attempted` is False for all others. None if `attack` was
-        False or no exact attack is known.
+    attacks : AttackResult, RowAttackResult or None
+        The smallest attacks on the most fragile test rows; `attempted` is False for all others. If rows may be changed,
+        the rows to remove and to add, each attack confirmed by a refit. None if `attack` was False or no exact attack
+        is known.
     labels_to_audit : LabelAudit or None
         The training labels that are part of the most of these attacks, as of
         :func:`flipproof.attacks.labels_to_audit`.
@@ -189,13 +198,14 @@ class Audit:
     train: Rows | None
     test: Rows
     adversary: Adversary | None
-    attacks: AttackResult | None
+    attacks: AttackResult | RowAttackResult | None
     labels_to_audit: LabelAudit | None
     provenance: Provenance
     flips: tuple[int, ...] | None = None
     against_rows: Certificates | None = None
     random_errors: RandomErrors | None = None
     deployed: TableModel | None = None
+    _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
     _frames: str = field(default="pandas")
 
     @property
@@ -269,6 +279,7 @@ class Audit:
             train_ids=None if train is None else train.ids,
             y_train=None if train is None else train.labels,
             attack=self.attacks,
+            row_origins=self._row_origins,
             audit=self.labels_to_audit,
             without_attack=self._without_attack,
             against_rows=self.against_rows,
@@ -281,8 +292,13 @@ class Audit:
     @property
     def _without_attack(self) -> str | None:
         """Why there are no attacks, if they would be expected."""
-        if self.main.unit in ROW_UNITS:
-            return WITHOUT_ROW_ATTACKS
+        if self.main.unit in ROW_UNITS and self.train is not None:
+            if self.attacks is not None:
+                return OTHER_ROW_ATTACKS
+            from flipproof.learners.pipeline import learner_in
+
+            is_bound = not hasattr(learner_in(self.model), "rows_vote_separately")
+            return ONLY_A_BOUND if is_bound else WITHOUT_ROW_ATTACKS
         return WITHOUT_ATTACKS if self.train is None else None
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -518,6 +534,7 @@ def audit(
 
         attacks, labels_to_audit = attack_most_fragile(fitted.model, fitted.X_test, certificates=main)
     provenance, deployed = found(main)
+    row_attacks, row_origins = _row_attacks(fitted, main, step) if attack else (None, {})
     return Audit(
         certificates=MappingProxyType(certificates),
         requirements=judged,
@@ -527,13 +544,14 @@ def audit(
         train=fitted.train,
         test=fitted.test,
         adversary=fitted.adversary,
-        attacks=attacks,
+        attacks=attacks if row_attacks is None else row_attacks,
         labels_to_audit=labels_to_audit,
         provenance=provenance,
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main),
         random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
         deployed=deployed,
+        _row_origins=row_origins,
         _frames=type(test if train is None else train).__module__.partition(".")[0],
     )
 
@@ -563,6 +581,26 @@ def _against_rows(fitted: Fitted, main: Certificates) -> Certificates | None:
     if not is_possible or main.unit in ROW_UNITS or (given is not None and given.allowed is not None):
         return None
     return certify(fitted.model, fitted.X_test, main.method, replace(given or Adversary(), changes="rows"))
+
+
+def _row_attacks(
+    fitted: Fitted, main: Certificates, step: Callable[[str], None]
+) -> tuple[RowAttackResult | None, dict[int, str]]:
+    """Attack the most fragile predictions by rows, and name the rows that the added ones are copies of."""
+    from flipproof.attacks.worst_rows import attack_most_fragile_by_rows, has_row_attack
+    from flipproof.fitting.row_origin import RowOrigin
+    from flipproof.learners.pipeline import learner_in
+
+    is_possible = main.unit in ROW_UNITS and fitted.train is not None
+    if not is_possible or not has_row_attack(learner_in(fitted.model), fitted.adversary):
+        return None, {}
+    step("Attacking the most fragile predictions by rows")
+    found = attack_most_fragile_by_rows(
+        fitted.model, fitted.X_test, main, reference=fitted.X_reference, X_train=fitted.X_train
+    )
+    attacked = [row for row in np.flatnonzero(found.success).tolist() if len(found.added_labels[row])]
+    origins = {row: RowOrigin(fitted, row).of(np.asarray(found.added[row])[0]) for row in attacked}
+    return found, {row: name for row, name in origins.items() if name is not None}
 
 
 def _random_errors(fitted: Fitted, rate: float) -> RandomErrors | None:

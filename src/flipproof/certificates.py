@@ -508,9 +508,13 @@ def method_name(certificates: Certificates) -> str:
 
 def flips_name(certificates: Certificates) -> str:
     """Return what the radii of certificates count or measure, for table headings and axis labels."""
-    by_changes = {"insertions": "added rows", "removals": "removed rows"}
-    name = by_changes.get(certificates.changes) if certificates.unit == "rows" else None
-    return name or FLIPS_NAMES[certificates.unit]
+    return name_of_flips(certificates.unit, certificates.changes)
+
+
+def name_of_flips(unit: str, changes: str) -> str:
+    """Return what radii in this unit count or measure, given what the adversary may do."""
+    of_rows = {"insertions": "added rows", "removals": "removed rows"} if unit == "rows" else {}
+    return of_rows.get(changes, FLIPS_NAMES[unit])
 
 
 #: What a radius counts or measures, for table headings and axis labels.

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.adversary import Adversary
-from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
+from flipproof.certificates import COUNTED_UNITS, Certificates, method_name, name_of_flips
 from flipproof.core.rounding import Floats, Integers
 from flipproof.metrics import certified_accuracy, constant_accuracy, histogram, is_unlimited
 
@@ -69,6 +69,8 @@ class CertifiedAccuracyDisplay:
         Number of training labels or rows (or of annotators or sources).
     unit : {"labels", "annotators", "windows", "rows", "sources", "l2", "divergence"}, default="labels"
         What `flips` counts or measures.
+    changes : {"labels", "rows", "insertions", "removals"}, default="labels"
+        What the adversary may do, for the label of the axis.
     name : str, optional
         Name of the curve in the legend.
 
@@ -101,6 +103,7 @@ class CertifiedAccuracyDisplay:
         constant_accuracy: float,
         n_units: int,
         unit: str = "labels",
+        changes: str = "labels",
         name: str | None = None,
     ):
         self.flips = flips
@@ -109,6 +112,7 @@ class CertifiedAccuracyDisplay:
         self.constant_accuracy = constant_accuracy
         self.n_units = n_units
         self.unit = unit
+        self.changes = changes
         self.name = name
 
     @overload
@@ -226,6 +230,7 @@ class CertifiedAccuracyDisplay:
             constant_accuracy=constant_accuracy(y_true),
             n_units=certificates.n_units,
             unit=certificates.unit,
+            changes=certificates.changes,
             name=method_name(certificates) if name is None else name,
         )
 
@@ -257,7 +262,7 @@ class CertifiedAccuracyDisplay:
         colour, behind = self.line_.get_color(), self.line_.get_zorder() - 1
         ax.axhline(self.clean_accuracy, color=colour, linestyle="--", linewidth=1, zorder=behind)
         _draw_constant(ax, self.constant_accuracy)
-        _draw_scales(ax, self.n_units, self.unit)
+        _draw_scales(ax, self.n_units, self.unit, self.changes)
         ax.legend(handles=legend_handles(ax), loc="best", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -325,17 +330,21 @@ def _draw_constant(ax: Axes, accuracy: float) -> None:
         ax.axhline(accuracy, color="black", linestyle=":", linewidth=1.5, zorder=1, gid=CONSTANT_MARK)
 
 
-def _draw_scales(ax: Axes, n_units: int, unit: str) -> None:
+def _draw_scales(ax: Axes, n_units: int, unit: str, changes: str) -> None:
     """Label the axes, once; the top axis is in percent of the training labels or rows, annotators or sources."""
     from matplotlib.ticker import PercentFormatter
 
+    kinds_of_rows = {"insertions": "added", "removals": "removed"} if unit == "rows" else {}
+    of_rows = f"{kinds_of_rows.get(changes, 'changed')} training rows"
     if _percent_axis_mark(ax) is not None:
+        if unit == "rows" and ax.get_xlabel() != of_rows:  # curves of several kinds
+            ax.set_xlabel("changed training rows")
         return
     below, above = {
         "labels": ("changed training labels", "training labels"),
         "annotators": ("malicious annotators", "annotators"),
         "windows": ("poisoned windows of time", "windows that cover all labels"),
-        "rows": ("changed training rows", "training rows"),
+        "rows": (of_rows, "training rows"),
         "sources": ("malicious sources", "sources"),
         "l2": ("change of the training features (l2 norm)", None),
         "divergence": ("divergence of the noise (nats)", None),
@@ -412,6 +421,8 @@ class RadiusHistogramDisplay:
         Predictions that no attack can change; they are in no bin.
     unit : {"labels", "annotators", "windows", "rows", "sources", "l2", "divergence"}
         What a radius counts or measures.
+    changes : {"labels", "rows", "insertions", "removals"}, default="labels"
+        What the adversary may do, for the label of the axis.
 
     Attributes
     ----------
@@ -431,11 +442,20 @@ class RadiusHistogramDisplay:
     ax_: Axes
     figure_: Any
 
-    def __init__(self, *, edges: Any, counts: dict[str, Integers], n_unlimited: int, unit: str = "labels"):
+    def __init__(
+        self,
+        *,
+        edges: Any,
+        counts: dict[str, Integers],
+        n_unlimited: int,
+        unit: str = "labels",
+        changes: str = "labels",
+    ):
         self.edges = edges
         self.counts = counts
         self.n_unlimited = n_unlimited
         self.unit = unit
+        self.changes = changes
 
     @overload
     @classmethod
@@ -493,6 +513,7 @@ class RadiusHistogramDisplay:
             counts={kind: np.asarray(found[kind]["counts"]) for kind in kinds},
             n_unlimited=sum(found[kind]["unlimited"] for kind in kinds),
             unit=certificates.unit,
+            changes=certificates.changes,
         )
         return display.plot(ax=ax, **kwargs)
 
@@ -517,7 +538,7 @@ class RadiusHistogramDisplay:
             style = {"color": COLOURS[position], "edgecolor": "white", "linewidth": 0.5, "label": kind, **kwargs}
             ax.bar(self.edges[:-1], counts, width=np.diff(self.edges), bottom=bottom, align="edge", **style)
             bottom += counts
-        ax.set(xlabel=f"radius ({FLIPS_NAMES[self.unit]})", ylabel="predictions", xlim=(0, None))
+        ax.set(xlabel=f"radius ({name_of_flips(self.unit, self.changes)})", ylabel="predictions", xlim=(0, None))
         ax.spines[["top", "right"]].set_visible(False)
         if self.n_unlimited or len(self.counts) > 1:
             beyond = f"{self.n_unlimited:,} more: no attack can change them" if self.n_unlimited else None
@@ -543,6 +564,8 @@ class AttackDisplay:
         Number of training labels or rows (or of annotators or sources).
     unit : {"labels", "annotators", "windows", "rows", "sources"}, default="labels"
         What `flips` counts.
+    changes : {"labels", "rows", "insertions", "removals"}, default="labels"
+        What the adversary may do, for the label of the axis.
 
     Attributes
     ----------
@@ -567,6 +590,7 @@ class AttackDisplay:
         constant_accuracy: float,
         n_units: int,
         unit: str = "labels",
+        changes: str = "labels",
     ):
         self.flips = flips
         self.certified = certified
@@ -575,6 +599,7 @@ class AttackDisplay:
         self.constant_accuracy = constant_accuracy
         self.n_units = n_units
         self.unit = unit
+        self.changes = changes
 
     @classmethod
     def from_certificates(
@@ -628,6 +653,7 @@ class AttackDisplay:
             constant_accuracy=constant_accuracy(y_true),
             n_units=certificates.n_units,
             unit=certificates.unit,
+            changes=certificates.changes,
         )
         return display.plot(ax=ax, name=name, **kwargs)
 
@@ -657,6 +683,7 @@ class AttackDisplay:
             constant_accuracy=self.constant_accuracy,
             n_units=self.n_units,
             unit=self.unit,
+            changes=self.changes,
             name=f"{prefix}certified",
         ).plot(ax=ax, **kwargs)
         colour, steps = certified.line_.get_color(), certified.line_.get_drawstyle()

@@ -85,7 +85,8 @@ def test_both_tables(rows, groups, names):
     ("adversary", "below", "above"),
     [
         (Adversary(changes="rows"), ("changed training rows", "radius (changed rows)"), "100 training rows"),
-        (Adversary(changes="removals"), ("changed training rows", "radius (changed rows)"), "100 training rows"),
+        (Adversary(changes="insertions"), ("added training rows", "radius (added rows)"), "100 training rows"),
+        (Adversary(changes="removals"), ("removed training rows", "radius (removed rows)"), "100 training rows"),
         (
             Adversary(changes="rows", groups=SOURCES),
             ("malicious sources", "radius (malicious sources)"),

@@ -44,6 +44,9 @@ RANDOM_ROWS = 200
 #: Attacks that add more rows are not confirmed by a refit, and so not reported.
 MOST_ADDED = 1_000_000
 
+#: Number of predictions that an audit attacks by rows; each attack takes a refit.
+MOST_ATTACKED_BY_ROWS = 10
+
 
 class RowLearner(AttackedLearner, Protocol):
     """A learner whose training rows can be changed: the vote of a row does not depend on other training rows."""
@@ -141,6 +144,54 @@ def worst_rows(
         return search.attack(X, learner.certify(X, "exact", adversary) if certificates is None else certificates[rows])
 
     return in_slices(attack, learner.predict, X_test)
+
+
+def has_row_attack(learner: Any, adversary: Adversary | None) -> bool:
+    """Tell whether :func:`worst_rows` attacks this fitted learner: not partitions, nor neighbours by sources."""
+    if getattr(learner, "n_reference_", None) is None or not hasattr(learner, "rows_vote_separately"):
+        return False
+    return bool(learner.rows_vote_separately) or adversary is None or adversary.groups is None
+
+
+def attack_most_fragile_by_rows(
+    model: Any, X_test: Any, certificates: Certificates, *, reference: Any = None, X_train: Any = None
+) -> RowAttackResult:
+    """Attack the most fragile predictions by :func:`worst_rows`; `attempted` is False for all others."""
+    assert certificates.unlimited is not None
+    chosen = most_fragile(certificates)[:MOST_ATTACKED_BY_ROWS]
+    found = worst_rows(
+        model, rows_of(X_test, chosen), certificates=certificates[chosen], reference=reference, X_train=X_train
+    )
+    if not found.attempted.all():
+        raise KeyboardInterrupt  # a partial result would look complete
+    place = np.full(len(certificates), len(chosen))
+    place[chosen] = np.arange(len(chosen))
+
+    def spread(values: NDArray[Any], other: Any) -> NDArray[Any]:
+        return np.asarray(np.append(values, np.array([other], dtype=values.dtype))[place])
+
+    def spread_out(values: tuple[Any, ...], nothing: Any) -> tuple[Any, ...]:
+        return tuple((*values, nothing)[one] for one in place)
+
+    return RowAttackResult(
+        changes_needed=spread(found.changes_needed, NO_ATTACK),
+        removed=spread_out(found.removed, np.zeros(0, dtype=np.int64)),
+        added=spread_out(found.added, rows_of(X_test, slice(0, 0))),
+        added_labels=spread_out(found.added_labels, certificates.classes[:0]),
+        success=spread(found.success, False),
+        is_smallest=spread(found.is_smallest, False),
+        prediction=certificates.prediction.copy(),
+        unit=found.unit,
+        attack=found.attack,
+        n_refits=found.n_refits,
+        attempted=spread(found.attempted, False),
+    )
+
+
+def most_fragile(certificates: Certificates) -> Integers:
+    """Return the predictions in the order of their radii against changed rows, those that nothing overturns last."""
+    assert certificates.unlimited is not None
+    return np.lexsort((certificates.margin, certificates.radius, certificates.unlimited))
 
 
 def _row_learner(learner: Any) -> RowLearner:

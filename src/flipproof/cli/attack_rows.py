@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from flipproof.attacks import RowAttackResult, worst_rows
+from flipproof.attacks.worst_rows import most_fragile
 from flipproof.errors import InputError, Parameter
+from flipproof.fitting.row_origin import RowOrigin
 from flipproof.values import column_of
 
 if TYPE_CHECKING:
@@ -53,8 +53,7 @@ def row_changes_table(
 
     certificates = fitted.model.certify(fitted.X_test, "exact", fitted.adversary)
     if rows is None:
-        assert certificates.unlimited is not None
-        rows = np.lexsort((certificates.margin, certificates.radius, certificates.unlimited))[:top].tolist()
+        rows = most_fragile(certificates)[:top].tolist()
     known = certificates[rows]
     found = worst_rows(
         fitted.model,
@@ -72,7 +71,7 @@ def row_changes_table(
     changes = [
         change
         for place, row in enumerate(rows)
-        for change in _changes(found, place, train, ids[place], _Origin(fitted, row))
+        for change in _changes(found, place, train, ids[place], RowOrigin(fitted, row))
     ]
     names = ("id", "prediction", "change", "train_id", "label", "copies", "copy_of")
     columns = {name: column_of([change[name] for change in changes]) for name in names}
@@ -114,25 +113,7 @@ def _needed(entry: dict[str, Any]) -> str:
     return "none found" if entry["needed"] is None else f"{entry['needed']:,}"
 
 
-class _Origin:
-    """Names the existing row that an added row is a copy of."""
-
-    def __init__(self, fitted: Fitted, row: int) -> None:
-        assert fitted.train is not None
-        self._test_row, self._name = fitted.X_test[row], fitted.test.ids[row]
-        self._others = (("reference row", fitted.X_reference, None), ("training row", fitted.X_train, fitted.train.ids))
-
-    def of(self, row: Any) -> str | None:
-        if np.array_equal(row, self._test_row):
-            return f"test row {self._name}"
-        for kind, rows, names in self._others:
-            same = np.flatnonzero((np.asarray(rows) == row).all(axis=1))
-            if len(same):
-                return f"{kind} {same[0] if names is None else names[int(same[0])]}"
-        return None
-
-
-def _changes(found: RowAttackResult, place: int, train: Rows, name: Any, origin: _Origin) -> list[dict[str, Any]]:
+def _changes(found: RowAttackResult, place: int, train: Rows, name: Any, origin: RowOrigin) -> list[dict[str, Any]]:
     """Return the changes of one attack: one entry per row to remove, and one for all copies of the row to add."""
     common = {"id": name, "prediction": found.prediction[place].item()}
     assert train.labels is not None

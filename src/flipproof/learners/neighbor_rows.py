@@ -257,7 +257,7 @@ class Electorate:
         return counts[0], counts[1]
 
     def _by_long_lists(
-        self, relative: Floats, own_squares: Floats, undecided: Integers, offsets: Integers | None
+        self, relative: Floats, own_squares: Floats, undecided: Integers, offsets: Integers | None = None
     ) -> tuple[Integers, Integers]:
         """Return scores and changes for some test rows; list more rows until they decide that."""
         k, n = self.k, relative.shape[1]

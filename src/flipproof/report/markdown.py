@@ -111,7 +111,8 @@ def _against_rows(summary: Mapping[str, Any]) -> list[str]:
         headline = about["also"]["headline"]
         blocks += [f"**{escaped(headline['text'])}**", *map(escaped, headline.get("sentences", []))]
         blocks.append(_table(figures.accuracy_table(about["also"])))
-    return [*blocks, _bullets(about["sentences"])]
+    attacks = [one["sentence"] for one in about.get("attacks", [])]  # missing in older reports
+    return [*blocks, _bullets(about["sentences"]), *(["Smallest attacks found:", _bullets(attacks)] if attacks else [])]
 
 
 def _random_errors(summary: Mapping[str, Any]) -> list[str]:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from flipproof import metrics
 from flipproof.assumptions import Assumption
 from flipproof.attacks.label_audit import LabelAudit
-from flipproof.attacks.result import AttackResult
+from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips_name, method_name
 from flipproof.files import digest_of
 from flipproof.metrics import certified_accuracy
@@ -71,6 +71,7 @@ VERSION = 3
 #: Largest numbers of entries in lists; each list also gives the total.
 MOST_PREDICTIONS = 1000
 MOST_CHANGES = 20  # labels of one attack
+MOST_REMOVED = 10  # rows of one attack
 MOST_AUDITED = 100
 MOST_CLASSES = 100
 
@@ -88,9 +89,10 @@ def summarize(
     test_ids: Sequence[Any] | None = None,
     train_ids: Sequence[Any] | None = None,
     y_train: ArrayLike | None = None,
-    attack: AttackResult | None = None,
+    attack: AttackResult | RowAttackResult | None = None,
     audit: LabelAudit | None = None,
     without_attack: str | None = None,
+    row_origins: Mapping[int, str] | None = None,
     facts: Mapping[str, Any] | None = None,
     requirement: Mapping[str, Any] | None = None,
     flips: Sequence[int] | None = None,
@@ -111,12 +113,15 @@ def summarize(
         Names of test and training rows. Default: row numbers.
     y_train : array of shape (n,), optional
         Training labels, to show the old label of each change.
-    attack : AttackResult, optional
-        Attacks on the same test rows, from :func:`flipproof.attacks.worst_flips`.
+    attack : AttackResult or RowAttackResult, optional
+        Attacks on the same test rows, from :func:`flipproof.attacks.worst_flips` or
+        :func:`flipproof.attacks.worst_rows`.
     audit : LabelAudit, optional
         Labels to check first, from :func:`flipproof.attacks.labels_to_audit`.
     without_attack : str, optional
         Why there are no attacks, shown in their place.
+    row_origins : mapping of int to str, optional
+        With attacks by rows, for test rows: the name of the existing row that the rows to add are copies of.
     facts : mapping, optional
         Further facts: files, columns, checksums, learner, versions, times. Values that JSON does not have become text.
     requirement : mapping, optional
@@ -145,6 +150,7 @@ def summarize(
     train_names = None if train_ids is None else _one_each(train_ids, "train_ids", main.n_train)
     labels = None if y_train is None else _one_each(y_train, "y_train", main.n_train)
     training = _Training(train_names, labels)
+    row_attack, attack = (attack, None) if isinstance(attack, RowAttackResult) else (None, attack)
     if attack is not None:
         _check_attack(attack, main)
     curve = metrics.curve_flips(each)
@@ -163,7 +169,7 @@ def summarize(
         "flips": curve,
         "table_flips": columns,
         "methods": [_method(name, one, truth, curve, columns) for name, one in certificates.items()],
-        "rows": _rows(main, against_rows, truth),
+        "rows": _rows(main, against_rows, truth, _row_attacks(row_attack, row_origins or {}, main, names, training)),
         "random_errors": None
         if random_errors is None
         else {**plain_value(vars(random_errors)), "sentences": words.random_error_sentences(random_errors)},
@@ -308,13 +314,16 @@ def _method(
     }
 
 
-def _rows(main: Certificates, also: Certificates | None, truth: NDArray[Any] | None) -> dict[str, Any] | None:
+def _rows(
+    main: Certificates, also: Certificates | None, truth: NDArray[Any] | None, attacks: list[dict[str, Any]]
+) -> dict[str, Any] | None:
     """Describe certificates against changed rows; `also` are those beside certificates against labels, if any.
 
     The figures of `also` have the same entries as the summary itself, so that the same tables and charts show them.
     """
     if main.unit in ROW_UNITS:
-        return {"title": words.rows_title(main), "sentences": words.rows_sentences(main), "also": None}
+        said = {"title": words.rows_title(main), "sentences": words.rows_sentences(main), "also": None}
+        return {**said, "attacks": attacks} if attacks else said
     if also is None:
         return None
     if len(also) != len(main) or not np.array_equal(also.prediction, main.prediction) or also.unit not in ROW_UNITS:
@@ -332,6 +341,36 @@ def _rows(main: Certificates, also: Certificates | None, truth: NDArray[Any] | N
         "methods": [_method(also.method, also, truth, curve, columns)],
     }
     return {"title": words.rows_title(also), "sentences": words.rows_sentences(also), "also": figures}
+
+
+def _row_attacks(
+    attack: RowAttackResult | None,
+    origins: Mapping[int, str],
+    main: Certificates,
+    names: NDArray[Any] | None,
+    training: _Training,
+) -> list[dict[str, Any]]:
+    """Describe the attacks by rows, the smallest first: rows to remove, what to add, and a sentence about each."""
+    if attack is None:
+        return []
+    found = np.flatnonzero(attack.success)
+    entries = []
+    for row in found[np.lexsort((found, attack.changes_needed[found]))].tolist():
+        removed, labels = attack.removed[row], attack.added_labels[row]
+        entry = {
+            "id": cut(str(row if names is None else names[row]), LONGEST_NAME),
+            "prediction": plain_value(attack.prediction[row]),
+            "radius": int(main.radius[row]),
+            "needed": int(attack.changes_needed[row]),
+            "n_removed": len(removed),
+            "removed": [training.name(one) for one in removed[:MOST_REMOVED].tolist()],
+            "n_added": len(labels),
+            "added_label": plain_value(labels[0]) if len(labels) else None,
+            "copy_of": None if origins.get(row) is None else cut(origins[row], LONGEST_NAME),
+            "is_smallest": bool(attack.is_smallest[row]),
+        }
+        entries.append({**entry, "sentence": words.row_attack_sentence(entry, attack.unit)})
+    return entries
 
 
 def common_assumptions(certificates: Sequence[Certificates]) -> list[Assumption]:

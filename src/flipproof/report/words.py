@@ -322,6 +322,28 @@ def rows_sentences(certificates: Certificates) -> list[str]:
     return [*said, *(map(str, bound) if bound else [f"A radius is exact: it is {_exactness(certificates)}."])]
 
 
+def row_attack_sentence(entry: Mapping[str, Any], unit: str) -> str:
+    """Say which rows an attack removes and adds, that a refit confirmed it, and whether a smaller one may exist."""
+    steps = []
+    if entry["n_removed"]:
+        named = ", ".join(map(str, entry["removed"])) + (", ..." if entry["n_removed"] > len(entry["removed"]) else "")
+        one = entry["n_removed"] == 1
+        steps.append(
+            f"remove training row {named}" if one else f"remove {entry['n_removed']:,} training rows ({named})"
+        )
+    if entry["n_added"]:
+        what = "a row that is not a copy of an existing one" if entry["copy_of"] is None else entry["copy_of"]
+        copies = f"a copy of {what}" if entry["n_added"] == 1 else f"{entry['n_added']:,} copies of {what}"
+        steps.append(f"add {copies}, labelled {entry['added_label']}")
+    count = f"{entry['needed']:,} changed {unit[:-1] if entry['needed'] == 1 else unit}"
+    smallest = "no smaller attack exists" if entry["is_smallest"] else "it is not known whether a smaller attack exists"
+    verb = "overturns" if entry["needed"] == 1 else "overturn"
+    return (
+        f"Test row {entry['id']}, predicted as {entry['prediction']}: {count} {verb} it. To do so, "
+        f"{' and '.join(steps)}. Confirmed by a refit; {smallest}."
+    )
+
+
 def voids(certificates: Certificates, also_about_rows: bool = False) -> list[str]:
     """Return what would void the certificates, and those against changed rows, if there are some beside them."""
     if also_about_rows:
