@@ -55,6 +55,14 @@ def test_certificates_are_those_of_one_run(options, folder, monkeypatch, capfd):
     assert capfd.readouterr().err == ""
 
 
+def test_attacks_by_rows_without_the_training_rows(folder, monkeypatch):
+    """A model from a file has no rows to copy: the attack adds copies of the test row."""
+    monkeypatch.chdir(folder)
+    options = ["--learner", "neighbors", "--reference", "reference.csv", "--changes", "rows"]
+    assert run(["fit", "--train", "train.csv", *FIT, *options, "--model", "m.flipproof", "-q"]) == 0
+    assert run(["certify", "--model", "m.flipproof", "--test", "test.csv", "--report", "later.json", "-q"]) == 0
+
+
 def test_fit_says_what_it_wrote(folder, monkeypatch, capfd):
     monkeypatch.chdir(folder)
     assert run(["fit", "--train", "train.csv", *FIT, "--model", "m.flipproof", "--json", "-q"]) == 0
