@@ -16,8 +16,8 @@ import numpy as np
 from task_graph import Cluster, Pass, Phase, Simulation, tree
 
 from flipproof.streaming.blocks import NUMBERS_IN_BLOCK
-from flipproof.streaming.classifiers import TALLY_BYTES
 from flipproof.streaming.dask_cluster import FAN_IN
+from flipproof.streaming.rows_in_blocks import TALLY_BYTES
 
 FLOAT_BYTES = 8
 

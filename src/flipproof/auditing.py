@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError, Parameter
+from flipproof.files import portable_path
 from flipproof.fitting import (
     DataChoice,
     Fitted,
@@ -188,6 +189,8 @@ class Audit:
     deployed : TableModel or None
         The fitted learner with its encoder and adversary, for :func:`flipproof.save`; None if the rows were given as
         numbers or in blocks. Then save `model`.
+    title : str or None
+        Title of a report.
     """
 
     certificates: Mapping[str, Certificates]
@@ -205,6 +208,7 @@ class Audit:
     against_rows: Certificates | None = None
     random_errors: RandomErrors | None = None
     deployed: TableModel | None = None
+    title: str | None = None
     _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
     _frames: str = field(default="pandas")
 
@@ -276,6 +280,9 @@ class Audit:
             self.certificates,
             y_true=self.test.labels,
             test_ids=self.test.ids,
+            test_contents=_contents(self.test),
+            train_contents=None if train is None else _contents(train),
+            title=self.title,
             train_ids=None if train is None else train.ids,
             y_train=None if train is None else train.labels,
             attack=self.attacks,
@@ -335,7 +342,7 @@ def audit(
     text: Sequence[str] = (),
     categories: Sequence[str] = (),
     id: str | None = None,
-    scale: str = "standard",
+    scale: str = "auto",
     text_dimensions: int = 200,
     layout: TextLayout | None = None,
     holdout: float | None = None,
@@ -346,6 +353,8 @@ def audit(
     attack: bool = True,
     error_rate: float | None = None,
     flips: Sequence[int] | None = None,
+    title: str | None = None,
+    show: Sequence[str] = (),
     n_jobs: int | None = None,
     client: Any = None,
     verbose: int = 0,
@@ -404,8 +413,8 @@ def audit(
         in the first two, ``*`` matches anything.
     id : str, optional
         Column with row names. Default: row numbers.
-    scale : {"standard", "rank", "none"}, default="standard"
-        Scaling of numbers; "rank" is for heavy tails.
+    scale : {"auto", "standard", "rank", "none"}, default="auto"
+        Scaling of numbers; "auto": by rank for columns with heavy tails, standard for others.
     text_dimensions : int, default=200
         Number of features per text column.
     layout : TextLayout, optional
@@ -431,6 +440,12 @@ def audit(
         blocks: call `random_error_bound` of the model.
     flips : sequence of int, optional
         Numbers of flips in the tables of a report.
+    title : str, optional
+        Title of a report. Default: "Label-flip report" or "Row-poisoning report".
+    show : sequence of str, optional
+        Columns whose contents a report shows, features or not, for the most fragile test rows and for the training rows
+        that take part in attacks; ``*`` matches anything. Default: none, because readers of a report may not be
+        allowed to see the data.
     n_jobs : int, optional
         Number of threads. Results do not depend on it.
     client : distributed.Client, or function that returns one, optional
@@ -479,7 +494,7 @@ def audit(
         )
         step("Reading the model and the test rows")
         before = _ModelBefore.of(model, n_jobs, verbose)
-        fitted = with_test_rows(before.model, test, layout)
+        fitted = with_test_rows(before.model, test, layout, show)
         found = partial(before.described, test, fitted, began)
     elif train is None:
         raise InputError("give training rows, ", Parameter("train"), ", or a ", Parameter("model"), ".")
@@ -513,6 +528,7 @@ def audit(
             annotator=annotator,
             window=window,
             length=length,
+            show=show,
         )
         if choice.changes_rows and any(one in NOISY_METHODS for one in chosen):
             raise InputError(
@@ -551,6 +567,7 @@ def audit(
         against_rows=_against_rows(fitted, main),
         random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
         deployed=deployed,
+        title=title,
         _row_origins=row_origins,
         _frames=type(test if train is None else train).__module__.partition(".")[0],
     )
@@ -629,6 +646,11 @@ def _has_exact_attack(fitted: Fitted) -> bool:
     return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
 
 
+def _contents(rows: Rows) -> dict[str, Any] | None:
+    """Return the columns whose contents a report shows, by name."""
+    return None if rows.shown is None else dict(zip(rows.shown.column_names, rows.shown.columns, strict=True))
+
+
 def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
     """Combine all requirements into one entry of a report."""
     if len(judged) < 2:
@@ -645,7 +667,7 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
     from flipproof.report.summary import software
     from flipproof.tables.file_content import digest_of_source
 
-    training, files, digests = source_name(data.train), {}, {}
+    training, files, digests = _source_in_report(data.train), {}, {}
     if fitted.files:
         from flipproof.streaming.sample import fingerprint
 
@@ -654,11 +676,13 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
     elif is_path(data.train):
         digests[training] = digest_of_source(data.train)
     if is_path(data.reference):
-        digests[source_name(data.reference)] = digest_of_source(data.reference)
+        digests[_source_in_report(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
-        digests[source_name(data.test)] = digest_of_source(data.test)
+        digests[_source_in_report(data.test)] = digest_of_source(data.test)
     drawn_from = Path(training).name if is_path(data.train) else training
-    test = source_name(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    test = (
+        _source_in_report(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
+    )
     return Provenance(
         training=training,
         test=test,
@@ -671,7 +695,7 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         digests=digests,
         versions=software(),
         seconds=time.perf_counter() - began,
-        reference=None if data.reference is None else source_name(data.reference),
+        reference=None if data.reference is None else _source_in_report(data.reference),
         n_reference=fitted.n_reference,
         **files,
     )
@@ -703,7 +727,7 @@ class _ModelBefore:
         learner = model.learner if isinstance(model, TableModel) else learner_in(model)
         if is_path(given):  # a model in memory belongs to the caller
             learner.set_params(n_jobs=n_jobs, verbose=verbose)
-        return cls(model, source_name(given) if is_path(given) else type(learner).__name__, digest)
+        return cls(model, _source_in_report(given) if is_path(given) else type(learner).__name__, digest)
 
     def described(
         self, test: Any, fitted: Fitted, began: float, main: Certificates
@@ -716,12 +740,12 @@ class _ModelBefore:
         source = {} if deployed is None else dict(deployed.source)
         digests = {**source.get("digests", {}), f"model {self.name}": self.digest}
         if is_path(test):
-            digests[source_name(test)] = digest_of_source(test)
+            digests[_source_in_report(test)] = digest_of_source(test)
         learner = type(fitted.model).__name__ if deployed is None else source.get("learner")
         return (
             Provenance(
                 training=source.get("training", "rows of the model"),
-                test=source_name(test),
+                test=_source_in_report(test),
                 n_train=main.n_train,
                 n_test=len(fitted.test),
                 label=None if deployed is None else deployed.roles.label,
@@ -736,6 +760,11 @@ class _ModelBefore:
             ),
             deployed,
         )
+
+
+def _source_in_report(given: Any) -> str:
+    """Return the name of a source of rows in a report, without folders of this machine that the caller did not name."""
+    return portable_path(source_name(given)) if is_path(given) else source_name(given)
 
 
 def _parameters_of(model: Any) -> dict[str, Any]:

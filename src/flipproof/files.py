@@ -60,6 +60,22 @@ def _unfinished(path: Path) -> Path:
     return path.with_name(f".{path.name}.{os.getpid()}-{threading.get_ident()}.part")
 
 
+def portable_path(path: str | os.PathLike[str]) -> str:
+    """Return a path for reports, which others read: relative to the working directory, or to the home folder.
+
+    A shell replaces ``~`` by the name of a folder on this machine. Other paths are returned as given.
+    """
+    given = Path(path)
+    if not given.is_absolute():
+        return str(given)
+    if given.is_relative_to(Path.cwd()):
+        return str(given.relative_to(Path.cwd()))
+    home = Path(os.path.expanduser("~"))
+    if home.is_absolute() and home != Path(home.anchor) and given.is_relative_to(home):
+        return f"~/{given.relative_to(home).as_posix()}"
+    return str(given)
+
+
 def digest_of(content: bytes | str) -> str:
     """Return the SHA-256 of bytes, or of a text in UTF-8, as 64 hexadecimal digits."""
     return digest_of_pieces([content])

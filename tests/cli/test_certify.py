@@ -310,6 +310,59 @@ def test_the_worst_class_and_the_constant_classifier_are_beside_the_headline(fil
         assert text.count("The worst class at") == 1
 
 
+def test_a_report_has_a_title_and_shows_chosen_contents(files, tmp_path, capfd):
+    paths = [tmp_path / f"report.{ending}" for ending in ("json", "html", "md")]
+    for path in paths:
+        assert (
+            run(["certify", *files, "-q", "--report", str(path), "--title", "<Mail> 4", "--show", "country,len*"]) == 0
+        )
+    saved, page, text = json.loads(paths[0].read_text()), paths[1].read_text(), paths[2].read_text()
+    assert saved["title"] == "<Mail> 4"
+    assert "<h1>&lt;Mail&gt; 4</h1>" in page
+    assert text.startswith("# &lt;Mail&gt; 4")
+    assert saved["shown"] == {"test": ["country", "length"], "training": ["country", "length"]}
+    rows = {seed: {row["key"]: row for row in mails(n, seed).to_pylist()} for n, seed in ((N_TRAIN, 1), (N_TEST, 2))}
+    fragile = saved["predictions"]["rows"]
+    changes = [change for row in fragile for change in row["attack"]["changes"]]
+    for seed, name, entries in ((2, "id", fragile), (1, "row", saved["audit"]["rows"]), (1, "row", changes)):
+        for entry in entries:
+            if "content" in entry:
+                country, length = entry["content"]
+                assert country == rows[seed][entry[name]]["country"]
+                assert float(length) == pytest.approx(rows[seed][entry[name]]["length"])
+    assert all(
+        ("content" in one) == (place < 5) for row in fragile for place, one in enumerate(row["attack"]["changes"])
+    )
+    for shown in (page, text):
+        assert f"country: {fragile[0]['content'][0]}; length: {fragile[0]['content'][1]}" in shown.replace("\\-", "-")
+
+
+def test_contents_are_not_shown_by_default(files, tmp_path):
+    for ending in ("json", "html", "md"):
+        assert run(["certify", *files, "-q", "--report", str(tmp_path / f"report.{ending}")]) == 0
+        assert "elsewhere" not in (tmp_path / f"report.{ending}").read_text()
+
+
+def test_reports_have_no_folders_of_this_machine(tmp_path, monkeypatch):
+    (tmp_path / "home" / "data").mkdir(parents=True)
+    (tmp_path / "here").mkdir()
+    inside, at_home = tmp_path / "here" / "train.csv", tmp_path / "home" / "data" / "my test.csv"
+    write(mails(N_TRAIN, 1), inside)
+    write(mails(N_TEST, 2), at_home)
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    arguments = ["certify", f"--train={inside}", "--test", str(at_home), "--label", "kind", "--id", "key", "-q"]
+    for ending in ("json", "html", "md"):
+        given = [*arguments, "--report", str(tmp_path / "here" / f"report.{ending}")]
+        monkeypatch.setattr(sys, "argv", ["flipproof", *given])
+        assert run(given) == 0
+        assert str(tmp_path) not in (tmp_path / "here" / f"report.{ending}").read_text()
+    facts = json.loads((tmp_path / "here" / "report.json").read_text())["facts"]
+    assert (facts["training_file"], facts["test_file"]) == ("train.csv", "~/data/my test.csv")
+    assert list(facts["sha256"]) == ["train.csv", "~/data/my test.csv"]
+    assert "--train=train.csv --test ~/'data/my test.csv' --label kind" in facts["command"]
+
+
 def test_an_unmet_requirement_is_one_line_on_stderr(files, capfd):
     assert run(["certify", *files, "--min-radius", "79", "--quiet"]) == 1
     captured = capfd.readouterr()
@@ -369,7 +422,7 @@ def test_an_interrupt_leaves_no_files_behind(files, tmp_path, capfd, monkeypatch
     def interrupted(*_arguments, **_options):
         raise KeyboardInterrupt
 
-    for place in ("flipproof.attacks.worst_flips", "flipproof.report.summary.summarize", "os.replace"):
+    for place in ("flipproof.attacks.label_audit.useful_changes", "flipproof.report.summary.summarize", "os.replace"):
         with monkeypatch.context() as patched:
             patched.setattr(place, interrupted)
             code = run(["certify", *files, *extra])
@@ -381,7 +434,7 @@ def test_an_interrupt_leaves_no_files_behind(files, tmp_path, capfd, monkeypatch
         assert sorted(tmp_path.iterdir()) == before
 
 
-def test_an_interrupted_attack_is_not_reported_as_complete(files, tmp_path, monkeypatch):
+def test_an_interrupted_attack_is_not_reported_as_complete(files, monkeypatch):
     from dataclasses import replace
 
     from flipproof import attacks
@@ -393,9 +446,7 @@ def test_an_interrupted_attack_is_not_reported_as_complete(files, tmp_path, monk
         return replace(found, attempted=np.arange(len(found)) < 3)
 
     monkeypatch.setattr("flipproof.attacks.worst_flips", cut_short)
-    assert run(["certify", *files, "--report", str(tmp_path / "report.json")]) == 130
     assert run(["attack", *files, "--row", "mail-2-0,mail-2-1,mail-2-2,mail-2-3"]) == 130
-    assert not (tmp_path / "report.json").exists()
 
 
 def test_a_warning_is_one_line_on_stderr_unless_quiet(files, capfd):

@@ -136,7 +136,7 @@ def test_models_from_notebooks(folder):
     again = flipproof.audit(test=test, model=folder / "m.flipproof")
     assert again.main.radius.tolist() == result.main.radius.tolist()
     assert again.attacks.flips_needed.tolist() == result.attacks.flips_needed.tolist()
-    assert again.provenance.digests[f"model {folder / 'm.flipproof'}"] == model_digest(loaded)
+    assert model_digest(loaded) in again.provenance.digests.values()
     again.save(folder / "report.html")
     assert model_digest(loaded) in (folder / "report.html").read_text()
     with pytest.raises(ValueError, match="'label' cannot be combined with 'model'"):

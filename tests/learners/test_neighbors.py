@@ -403,10 +403,10 @@ def test_the_number_of_neighbours_may_be_a_share():
         assert (model.vote_weights(Z)[0].sum(axis=1) == used).all()
 
 
-def test_by_default_up_to_15_rows_vote():
-    X, y, _ = toy()
-    assert CertifiedNeighborsClassifier().fit(X, y).n_neighbors_ == 15
-    assert CertifiedNeighborsClassifier().fit(X[:8], y[:8]).n_neighbors_ == 8
+def test_by_default_one_row_in_twenty_votes_but_not_fewer_than_15():
+    X, y = np.random.default_rng(0).normal(size=(421, 2)), np.arange(421) % 2
+    for n, used in ((8, 8), (15, 15), (300, 15), (301, 16), (400, 20), (421, 22)):
+        assert CertifiedNeighborsClassifier().fit(X[:n], y[:n]).n_neighbors_ == used
 
 
 def test_shares_can_be_tuned_on_small_folds():

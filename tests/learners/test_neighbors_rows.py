@@ -239,6 +239,9 @@ def test_with_a_reference_nothing_depends_on_other_training_rows():
     assert model.n_neighbors_ == 15
     few = CertifiedNeighborsClassifier(classes=range(3)).fit(X[:3], y[:3], reference=X[:20])
     assert few.n_neighbors_ == 15
+    many = np.random.default_rng(0).integers(0, 3, size=(399, X.shape[1]))
+    for n in (0, 3, len(X)):  # the reference alone decides
+        assert CertifiedNeighborsClassifier(classes=range(3)).fit(X[:n], y[:n], reference=many).n_neighbors_ == 20
     np.testing.assert_array_equal(few.vote_weights(Z)[0], 1)
     for n in (0, 1):
         certificates = few.fit(X[:n], y[:n], reference=X[:20]).certify(Z, adversary=Adversary(changes="rows"))

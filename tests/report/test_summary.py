@@ -141,6 +141,9 @@ def test_methods_keep_their_assumptions_and_noise(problem):
     assert list(own) == ["tight (q = 0.1)", "kl (best q per row)"]
     assert own["tight (q = 0.1)"] == [str(Assumption("changes-partly-used", {"method": "tight"}))]
     assert [row[1] for row in facts.method_table(summary).rows] == ["none", "0.1", "0.1 to 0.3"]
+    assert [row[-1] for row in facts.method_table(summary).rows] == ["1, 2", "1, 2, 3", "1, 2, 4"]
+    numbered = facts.numbered_assumptions(summary)
+    assert [one.who for one in numbered] == ["", "", "tight (q = 0.1)", "kl (best q per row)"]
     for rendered in (render_html(summary), render_markdown(summary)):
         assert rendered.count("Only training labels may be changed") == 1
         assert rendered.count("uses this only to leave out labels") == 2
@@ -309,7 +312,7 @@ def test_inconsistent_inputs_are_refused(problem):
     for name, wanted in (("y_true", 60), ("test_ids", 60), ("train_ids", 100), ("y_train", 100)):
         with pytest.raises(ValueError, match=f"The '{name}' parameter of summarize must have {wanted} values"):
             summarize(exact, **{name: [1, 2]})
-    with pytest.raises(ValueError, match="none of the classes"):
+    with pytest.raises(ValueError, match="type of the training labels"):
         summarize(exact, y_true=["a"] * 60)
 
 

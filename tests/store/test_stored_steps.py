@@ -104,6 +104,7 @@ STEPS = [
     (ColumnTransformer([("first", StandardScaler(), np.array([True, False, True]))], remainder="passthrough"), X),
     (make_pipeline(make_pipeline(StandardScaler()), PCA(2)), X),
     *((TableEncoder(["text"], scale=scale, text_dimensions=3), FRAME) for scale in ("standard", "rank", "none")),
+    (TableEncoder(), pa.table({"heavy": np.arange(N_ROWS) ** 12.0, "n": np.arange(N_ROWS) % 5})),
     (TableEncoder(), pa.table({"v": [[1.0, float(i)] for i in range(N_ROWS)], "n": list(range(N_ROWS))})),
     (WordVectors(VECTORS, weighting="idf"), TEXTS),
     (RICA(4, patch_size=3, n_patches=50, n_whitened=5, grid=1, stride=1, max_iter=2), IMAGES),

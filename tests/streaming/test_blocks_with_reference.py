@@ -13,7 +13,7 @@ from same_certificates import assert_same, assert_same_model, cut, some_problem
 
 import flipproof
 from flipproof import Adversary
-from flipproof.streaming import RowBlocks, StreamingKernelClassifier, StreamingRidgeClassifier, classifiers
+from flipproof.streaming import RowBlocks, StreamingKernelClassifier, StreamingRidgeClassifier, rows_in_blocks
 
 N, K = 90, 4
 SIZES = [0, 31, 1, 0, 17, 40, 0]
@@ -141,9 +141,9 @@ def test_several_passes(monkeypatch, with_reference, precision, parameters):
     X, y, Z, reference = problem()
     reference = reference if with_reference else None
     blocks, memory = fitted(X, y, reference, clip=0.7, precision=precision, **parameters)
-    monkeypatch.setattr(classifiers, "TALLY_BYTES", 2**12)
-    monkeypatch.setattr(classifiers, "SCORED_ROWS", 7)
-    monkeypatch.setattr(classifiers, "MEMORY_BUDGET", 2**12)
+    monkeypatch.setattr(rows_in_blocks, "TALLY_BYTES", 2**12)
+    monkeypatch.setattr(rows_in_blocks, "SCORED_ROWS", 7)
+    monkeypatch.setattr(rows_in_blocks, "MEMORY_BUDGET", 2**12)
     adversaries = changed_rows(N)[:9:2] if with_reference else changed_labels(N)
     assert_same_model(blocks, memory, Z, ["exact"], adversaries)
 
@@ -152,8 +152,8 @@ def test_certificates_of_clipped_votes_need_one_pass(monkeypatch):
     """The level follows from the counts of unclipped votes."""
     X, y, Z, _ = problem()
     blocks, _ = fitted(X, y, clip=0.7)
-    passes, work = [], classifiers.RowsInBlocks._count_votes
-    monkeypatch.setattr(classifiers.RowsInBlocks, "_count_votes", lambda *all: passes.append(all) or work(*all))
+    passes, work = [], rows_in_blocks.RowsInBlocks._count_votes
+    monkeypatch.setattr(rows_in_blocks.RowsInBlocks, "_count_votes", lambda *all: passes.append(all) or work(*all))
     blocks.certify(Z)
     assert len(passes) == 1
     blocks.decision_function(Z)

@@ -19,7 +19,7 @@ import flipproof
 from flipproof import Adversary, LabelDependenceWarning
 from flipproof.attacks import labels_to_audit, worst_flips
 from flipproof.core.powers import Scope
-from flipproof.streaming import RowBlocks, StreamingKernelClassifier, StreamingRidgeClassifier, classifiers
+from flipproof.streaming import RowBlocks, StreamingKernelClassifier, StreamingRidgeClassifier, rows_in_blocks
 
 N = 90
 SIZES = [0, 31, 1, 0, 17, 40, 0]
@@ -180,10 +180,10 @@ def test_several_passes_for_many_test_rows(monkeypatch, precision):
     X, y, Z = some_problem(N, 4, 3, m=30)
     blocks, memory = fitted(X, y, precision=precision)
     passes = []
-    work = classifiers.RowsInBlocks._count_votes
-    monkeypatch.setattr(classifiers.RowsInBlocks, "_count_votes", lambda *all: passes.append(all) or work(*all))
-    monkeypatch.setattr(classifiers, "TALLY_BYTES", 2**14)
-    monkeypatch.setattr(classifiers, "SCORED_ROWS", 7)
+    work = rows_in_blocks.RowsInBlocks._count_votes
+    monkeypatch.setattr(rows_in_blocks.RowsInBlocks, "_count_votes", lambda *all: passes.append(all) or work(*all))
+    monkeypatch.setattr(rows_in_blocks, "TALLY_BYTES", 2**14)
+    monkeypatch.setattr(rows_in_blocks, "SCORED_ROWS", 7)
     assert_same_model(blocks, memory, Z, adversaries=some_adversaries(N, [0, 1]))
     assert len(passes) > 50
 

@@ -7,6 +7,44 @@ import pytest
 
 from flipproof import CertifiedRidgeClassifier
 from flipproof.tables import TableEncoder
+from flipproof.tables.encoding import is_heavy_tailed
+
+
+def test_columns_with_heavy_tails_are_mapped_by_rank():
+    rng = np.random.default_rng(0)
+    normal, income = rng.normal(size=500), rng.lognormal(sigma=2, size=500)
+    rare = np.arange(500) == 7  # kurtosis 498, but two values
+    mostly = np.where(np.arange(500) % 20 == 0, income, 0)
+    table = pa.table({"income": income, "size": normal, "rare": rare.astype(float), "gain": [None, *mostly[1:]]})
+    auto = TableEncoder().fit(table)
+    assert auto.heavy_tailed_ == ("income", "gain")
+    standard = TableEncoder(scale="standard").fit_transform(table.select(["size", "rare"]))
+    by_rank = TableEncoder(scale="rank").fit_transform(table.select(["income", "gain"]))
+    np.testing.assert_array_equal(auto.transform(table), np.concatenate([standard, by_rank], axis=1))
+    np.testing.assert_array_equal(auto.fit_transform(table), auto.transform(table))
+    assert auto.describe() == [
+        "2 columns of numbers (size, rare): standardised; missing ones take the median; 2 features",
+        "2 columns of heavy-tailed numbers (income, gain): by rank, as if normally distributed; missing ones take the "
+        "median; 3 features",
+    ]
+    assert TableEncoder(scale="standard").fit(table).heavy_tailed_ == ()
+
+
+@pytest.mark.parametrize("scale", [1e-300, 1.0, 1e308])
+def test_heavy_tails_do_not_depend_on_units(scale):
+    rng = np.random.default_rng(0)
+    for values, heavy in ((rng.normal(size=999), False), (rng.standard_t(2, size=999), True)):
+        scaled = scale * np.append(values / np.abs(values).max(), np.nan)
+        assert is_heavy_tailed(scaled) is heavy
+    assert not is_heavy_tailed(np.full(5, scale))
+    assert not is_heavy_tailed(np.array([np.nan]))
+
+
+def test_test_rows_do_not_decide_on_tails():
+    train = pa.table({"a": np.arange(100.0)})
+    wild = pa.table({"a": [*range(99), 1e9]})
+    encoder = TableEncoder().fit(train)
+    np.testing.assert_array_equal(encoder.transform(wild)[:99], encoder.transform(train)[:99])
 
 
 def test_numbers_are_standardised_and_missing_ones_marked():

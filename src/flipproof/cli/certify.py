@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +15,7 @@ from click.core import ParameterSource
 from flipproof.cli import EXIT_REQUIREMENT
 from flipproof.cli.data import DataOptions, data_or_model_options
 from flipproof.cli.model import ModelOptions, learner_options
-from flipproof.cli.options import MODEL, GroupedCommand, common_options, option
+from flipproof.cli.options import MODEL, GroupedCommand, common_options, option, split_at_commas
 from flipproof.cli.requirement import found_words, requirement_options, taken_requirements
 from flipproof.cli.workers import ClusterChoice, cluster_options
 from flipproof.learners.names import LEARNERS
@@ -41,7 +42,20 @@ Examples:
 #: Options that go with a model; all others were decided when it was fitted.
 WITH_MODEL = frozenset(
     (
-        *("model_file", "test", "methods", "error_rate", "out", "report", "as_json", "quiet", "config", "jobs"),
+        *(
+            "model_file",
+            "test",
+            "methods",
+            "error_rate",
+            "out",
+            "report",
+            "title",
+            "show",
+            "as_json",
+            "quiet",
+            "config",
+            "jobs",
+        ),
         *("no_header", "names", "separator", "no_quotes", "kind", "encoding", "decimal", "na"),
     )
 )
@@ -93,6 +107,15 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     metavar="FILE",
     help="Write a report: .html, .md or .json (which `flipproof report` converts).",
 )
+@option("--title", metavar="TEXT", help="Title of the report.")
+@option(
+    "--show",
+    multiple=True,
+    callback=split_at_commas,
+    metavar="COLS",
+    help="Columns whose contents the report shows, for fragile test rows and attacked training rows; * matches "
+    "anything. Default: none, because readers of the report may not be allowed to see the data.",
+)
 @common_options
 def certify(
     methods: tuple[str, ...],
@@ -100,6 +123,8 @@ def certify(
     error_rate: float | None,
     out: Path | None,
     report: Path | None,
+    title: str | None,
+    show: tuple[str, ...],
     as_json: bool,
     quiet: bool,
     model_file: Path | None,
@@ -131,6 +156,9 @@ def certify(
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     cluster, required = ClusterChoice.taken_from(options), taken_requirements(options)
+    for name, value in (("--title", title), ("--show", show)):
+        if value and report is None and not as_json:
+            raise click.UsageError(f"{name} requires --report or --json.")
     if model_file is not None:
         _check_beside_model(click.get_current_context())
     else:
@@ -162,12 +190,14 @@ def certify(
             methods=chosen,
             requirements=required,
             attack=report is not None,
+            title=title,
+            show=show,
             error_rate=error_rate,
             client=(lambda: opened.enter_context(cluster.client(step))) if cluster.is_given else None,
             verbose=int(not quiet),
             progress=step,
         )
-        summary = result.summary(command=shlex.join(["flipproof", *sys.argv[1:]]))
+        summary = result.summary(command=_command(sys.argv[1:]))
         contents = [
             (out, _table_file(result, out)),
             (report, rendered(summary, report.suffix.lower()).encode() if report else b""),
@@ -203,6 +233,20 @@ def _check_blocks(data: DataOptions, model: ModelOptions, cluster: ClusterChoice
         raise click.UsageError("Training rows in blocks require --test FILE; --holdout requires a single file.")
     if cluster.is_given and model.jobs is not None:
         raise click.UsageError("--jobs cannot be combined with --workers or --scheduler.")
+
+
+def _command(arguments: Sequence[str]) -> str:
+    """Return the command for a report; paths are those that the report shows, without folders of this machine."""
+    from flipproof.files import portable_path
+
+    shown = []
+    for argument in arguments:
+        name, equals, value = argument.partition("=") if argument.startswith("--") else ("", "", argument)
+        path = portable_path(value) if Path(value).is_absolute() else value
+        # a shell replaces ~ only without quotes
+        quoted = f"~/{shlex.quote(path[2:])}" if path.startswith("~/") and path != value else shlex.quote(path)
+        shown.append(f"{name}{equals}{quoted}" if equals else shlex.quote(argument) if name else quoted)
+    return " ".join(["flipproof", *shown])
 
 
 def _table_file(result: Audit, path: Path | None) -> bytes:

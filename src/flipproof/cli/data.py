@@ -69,9 +69,9 @@ _column_options = together(
     option(
         "--scale",
         group=DATA,
-        type=click.Choice(["standard", "rank", "none"]),
-        default="standard",
-        help="Scaling of numbers; use rank for heavy tails. Default: standard",
+        type=click.Choice(["auto", "standard", "rank", "none"]),
+        default="auto",
+        help="Scaling of numbers; auto: by rank for columns with heavy tails, standard for others. Default: auto",
     ),
     option(
         "--text-dimensions",

@@ -65,7 +65,7 @@ class DataChoice:
     holdout: float | None = None
     seed: int = 0
     layout: TextLayout | None = None
-    scale: str = "standard"
+    scale: str = "auto"
     text_dimensions: int = 200
     reference: Any = None
 
@@ -140,7 +140,7 @@ def as_choices(
     holdout: float | None = None,
     seed: int = 0,
     layout: TextLayout | None = None,
-    scale: str = "standard",
+    scale: str = "auto",
     text_dimensions: int = 200,
     **columns: Any,
 ) -> tuple[DataChoice, ModelChoice]:
@@ -235,7 +235,7 @@ def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | 
         raise InputError(Parameter("label"), f": it must name the label column. Got {label!r} instead.")
     from flipproof.tables.roles import Roles
 
-    several = {name: others.get(name, ()) for name in ("features", "drop", "text", "categories")}
+    several = {name: others.get(name, ()) for name in ("features", "drop", "text", "categories", "show")}
     listed = {name: (given,) if isinstance(given, str) else tuple(given) for name, given in several.items()}
     return Roles(label, **{**others, **listed})
 
@@ -311,7 +311,7 @@ def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
 
 def keeps_rows_in_blocks(learner: Any) -> bool:
     """Whether a learner takes training rows in blocks."""
-    from flipproof.streaming.classifiers import RowsInBlocks
+    from flipproof.streaming.rows_in_blocks import RowsInBlocks
 
     return isinstance(learner, RowsInBlocks)
 

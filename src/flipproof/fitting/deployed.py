@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flipproof.errors import InputError, Parameter
@@ -45,7 +46,7 @@ def table_model(
     )
 
 
-def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None) -> Fitted:
+def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None, show: str | Sequence[str] = ()) -> Fitted:
     """Return a fit of before together with new test rows.
 
     Parameters
@@ -56,6 +57,8 @@ def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None) -> F
         Test rows; labels are optional.
     layout : TextLayout, optional
         Layout of a text file.
+    show : sequence of str
+        Columns of the test table whose contents a report shows.
     """
     from flipproof.tables.labels import check_test_labels
 
@@ -66,7 +69,8 @@ def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None) -> F
         rows = array_test_rows(test)
         check_test_labels(rows.labels, learner.classes_, "y")
         return Fitted(model, rows, rows.features, None, None, train=_without_features(learner, range(learner.n_rows_)))
-    learner, roles = model.learner, model.roles
+    learner, shown = model.learner, (show,) if isinstance(show, str) else tuple(show)
+    roles = replace(model.roles, show=shown)
     data = DataChoice(None, test, roles, layout=layout)
     rows = read_test_rows(data, roles, model.columns, model.word_columns, model.classes_)
     with rows.located():

@@ -115,7 +115,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     from flipproof.streaming.sample import draw_sample
     from flipproof.tables.columns import as_labels
     from flipproof.tables.labels import check_classes, check_test_labels
-    from flipproof.tables.roles import refuse_copies_of_the_label
+    from flipproof.tables.roles import refuse_copies_of_the_label, shown_columns
 
     train, roles = Path(data.train), data.roles
     if roles is None:
@@ -132,6 +132,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     typed = next((one for one in types if not pa.types.is_null(one)), pa.null())
     no_labels = as_labels(roles.label, pa.chunked_array([], typed), repr(footers[0].path))
     test = read_test_rows(data, roles, names, word_columns(footers[0].schema, roles), no_labels)
+    shown_columns(roles, [] if test.shown is None else test.shown.column_names, "the test table")  # raises if missing
     model = make_learner(choice, class_set(choice, no_labels), in_blocks=True)
     if reference is None:
         _check_landmarks(model, n_rows)

@@ -47,8 +47,9 @@ from flipproof.parameters import (
     with_methods,
 )
 
-#: Number of neighbours for ``n_neighbors=None``, if there are that many training rows.
-DEFAULT_NEIGHBORS = 15
+#: For ``n_neighbors=None``, one row in this many votes (5 %), but not fewer than the number below.
+ROWS_PER_NEIGHBOR = 20
+FEWEST_NEIGHBORS = 15
 
 #: Description of a valid index.
 INDEX = "a transformer to sparse matrices of distances that can be fitted without labels, as KNeighborsTransformer is"
@@ -86,16 +87,17 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
 
     Choose it for large radii: on spambase, certified accuracy at 172 changed labels, 5 % of all, is 0.69 (cosine, 30 %
     of the rows), where ridge has 0.17. It needs features in which near rows are similar: principal components,
-    embeddings, standardised columns. More neighbours trade accuracy for radius; start with a few per cent of the rows,
-    and choose the number without the labels that are to be protected. If you expect few changed labels and a linear
-    rule fits, ridge is more accurate, and it predicts much faster.
+    embeddings, standardised columns. More neighbours trade accuracy for radius; choose the number without the labels
+    that are to be protected. If you expect few changed labels and a linear rule fits, ridge is more accurate, and it
+    predicts much faster.
 
     Parameters
     ----------
     n_neighbors : int or float, optional
         Number of rows that vote: an integer from 1 to n, or a share of the training rows between 0 and 1, rounded up.
-        Default: 15, or all rows if there are fewer. An integer above n is an error in `fit`; to tune on folds of any
-        size, use shares. With a reference, it must not depend on n: an integer, perhaps above n, or None for 15.
+        Default: 5 % of the rows, rounded up, but at least 15, or all rows if there are fewer. An integer above n is an
+        error in `fit`; to tune on folds of any size, use shares. With a reference, it must not depend on n: an integer,
+        perhaps above n, or None for 5 % of the rows of the reference, at least 15.
     weights : {"uniform", "distance"} or callable, default="uniform"
         Weight of each neighbour. ``"uniform"``: 1. ``"distance"``: one over its distance; if some are at distance 0,
         these have weight 1 and all others 0. A function gets the distances of one test row, shape (1, number of rows
@@ -262,10 +264,15 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         return held.with_more(placed) if isinstance(held, ExactSearch) else self.hold(placed)
 
     def _resolve_n_neighbors(self, n: int) -> int:
-        """Return how many rows vote; with a reference, n is the number of its rows and must not matter."""
+        """Return how many rows vote.
+
+        Soundness: n is the number of training rows, which changed labels leave as it is; or, with a reference, that of
+        its rows, which nobody can change. The number of training rows then does not matter (M13).
+        """
         is_frozen, given = self.n_reference_ is not None, self.n_neighbors
         if given is None:
-            return DEFAULT_NEIGHBORS if is_frozen else min(DEFAULT_NEIGHBORS, n)
+            default = max(-(-n // ROWS_PER_NEIGHBOR), FEWEST_NEIGHBORS)
+            return default if is_frozen else min(default, n)
         if not is_integer(given):
             if is_frozen:
                 wanted, remedy = "an integer where reference=... is given", "a share changes with the number of rows."

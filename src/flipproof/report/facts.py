@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from flipproof.certificates import ROW_UNITS
 from flipproof.readable import percent, share_of
+from flipproof.report.summary import LONGEST_CONTENT, MOST_CONTENTS
 from flipproof.report.text import TextTable
 from flipproof.report.words import flips_words, least_words
 
@@ -107,14 +108,57 @@ def method_table(summary: Mapping[str, Any]) -> TextTable:
     heads = ["method", "noise", "median radius", "not certified", "radius unlimited"]
     if problem["truth_known"]:
         heads.append("clean accuracy")
-    rows = []
-    for method in summary["methods"]:
+    heads.append("assumptions")
+    rows, numbers = [], [one.methods for one in numbered_assumptions(summary)]
+    for place, method in enumerate(summary["methods"]):
         row = [method["name"], noise_words(method), method["median_radius"]]
         row += [f"{method['n_fragile']:,}", f"{method['n_unlimited']:,}"]
         if problem["truth_known"]:
             row.append(percent(method["n_correct"] / total) if total else "none")
+        row.append(", ".join(str(number) for number, methods in enumerate(numbers, 1) if place in methods))
         rows.append(tuple(row))
     return TextTable(tuple(heads), tuple(rows))
+
+
+@dataclass(frozen=True)
+class NumberedAssumption:
+    """An assumption of some methods: its sentence, the positions of these methods, and `who` unless it is all."""
+
+    sentence: str
+    methods: tuple[int, ...]
+    who: str
+
+
+def numbered_assumptions(summary: Mapping[str, Any]) -> list[NumberedAssumption]:
+    """Return the assumptions of all methods, those that all share first; the table of methods refers to their order."""
+    methods, shared = summary["methods"], summary["assumptions"]
+    others = [one for method in methods for one in method["assumptions"] if one not in shared]
+    distinct = [one for place, one in enumerate(others) if one not in others[:place]]
+    found = []
+    for one in (*shared, *distinct):
+        places = tuple(place for place, method in enumerate(methods) if one in method["assumptions"])
+        who = ", ".join(methods[place]["name"] for place in places) if one in distinct else ""
+        found.append(NumberedAssumption(one["sentence"], places, who))
+    return found
+
+
+def content_words(content: Sequence[str], columns: Sequence[str]) -> str:
+    """Return the contents of a row as text; a single column needs no name."""
+    if len(columns) == 1:
+        return content[0]
+    return "; ".join(f"{name}: {value}" for name, value in zip(columns, content, strict=True))
+
+
+def content_note(summary: Mapping[str, Any]) -> str:
+    """Return which contents of rows a report shows; an empty text if none."""
+    if not summary["shown"]:
+        return ""
+    columns = list(dict.fromkeys([*summary["shown"]["test"], *summary["shown"]["training"]]))
+    named = f"column {columns[0]}" if len(columns) == 1 else f"columns {', '.join(columns)}"
+    return (
+        f"Below row names: contents of the {named}, cut to {LONGEST_CONTENT} characters. For each attack, those of the "
+        f"first {MOST_CONTENTS} training rows."
+    )
 
 
 def own_assumptions(summary: Mapping[str, Any]) -> list[tuple[str, list[str]]]:

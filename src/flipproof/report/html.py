@@ -56,7 +56,9 @@ def render_html(summary: Mapping[str, Any]) -> str:
         random_errors=summary.get("random_errors"),  # missing in older reports
         by_class=figures.class_table(summary),
         methods=figures.method_table(summary),
-        own_assumptions=figures.own_assumptions(summary),
+        assumptions=figures.numbered_assumptions(summary),
+        content_note=figures.content_note(summary),
+        shown=summary["shown"] or {"test": [], "training": []},
         curve=charts.curve_chart(summary),
         histogram=charts.histogram_chart(summary),
         data_facts=facts.data_facts(summary),
@@ -117,5 +119,7 @@ def _environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(percent=percent, changes=figures.changes_words, change=figures.change_words)
+    environment.filters.update(
+        percent=percent, changes=figures.changes_words, change=figures.change_words, content=figures.content_words
+    )
     return environment

@@ -65,8 +65,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         _table(figures.method_table(summary)),
         _bullets(method["meaning"] for method in summary["methods"]),
         "## Assumptions",
-        _bullets(assumption["sentence"] for assumption in summary["assumptions"]),
-        *_own_assumptions(summary),
+        _assumptions(summary),
         "What voids the certificates:",
         _bullets(summary["voids"]),
         "## Versions and checksums",
@@ -122,29 +121,53 @@ def _random_errors(summary: Mapping[str, Any]) -> list[str]:
 
 def _predictions(summary: Mapping[str, Any]) -> list[str]:
     problem, listed = summary["problem"], summary["predictions"]
-    heads = ["test row", "prediction", *(["truth"] if problem["truth_known"] else []), "radius", "rival class"]
+    shown = summary["shown"] or {"test": [], "training": []}
+    heads = [
+        "test row",
+        *(["contents"] if shown["test"] else []),
+        "prediction",
+        *(["truth"] if problem["truth_known"] else []),
+        "radius",
+        "rival class",
+    ]
     if summary["attack"]:
         heads.append("smallest attack (training row: old → new label)")
     rows = []
     for row in listed["rows"][:MOST_PREDICTIONS]:
-        cells = [row["id"], f"{row['prediction']}{' (abstained)' if row['abstained'] else ''}"]
+        cells = [row["id"], *_contents(row, shown["test"])]
+        cells.append(f"{row['prediction']}{' (abstained)' if row['abstained'] else ''}")
         if problem["truth_known"]:
             cells.append(row["truth"])
         cells += [row["radius_text"], row["rival"]]
         if summary["attack"]:
             cells.append(_attack_words(row["attack"], problem["unit"]))
         rows.append(tuple(map(str, cells)))
-    shown = f"The {len(rows):,} most fragile of {listed['total']:,} predictions."
-    blocks = [shown, _table(TextTable(tuple(heads), tuple(rows)))]
+    said = f"The {len(rows):,} most fragile of {listed['total']:,} predictions."
+    blocks = [said, _table(TextTable(tuple(heads), tuple(rows)))]
     if summary["attack"]:
         attack = summary["attack"]
         blocks.append(
             f"{attack['n_found']:,} attacks were found on {attack['n_attempted']:,} predictions; "
             f"{attack['n_contradictions']:,} of them contradict a certificate (this must be 0)."
         )
+        blocks += _attacked_rows(listed["rows"][:MOST_PREDICTIONS], shown["training"])
     elif summary.get("without_attack"):  # missing in older reports
         blocks.append(escaped(summary["without_attack"]))
     return blocks
+
+
+def _contents(entry: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
+    return [figures.content_words(entry["content"], columns)] if columns else []
+
+
+def _attacked_rows(predictions: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:
+    """Return a table with the contents of the training rows that take part in attacks on these predictions."""
+    attacks = [row["attack"]["changes"][:MOST_CHANGES] for row in predictions if row["attack"]]
+    changed = {str(one["row"]): one for changes in attacks for one in changes if "content" in one}
+    if not changed:
+        return []
+    rows = tuple((name, str(one["old"]), *_contents(one, columns)) for name, one in changed.items())
+    return ["Training rows of these attacks:", _table(TextTable(("training row", "label", "contents"), rows))]
 
 
 def _attack_words(attack: Mapping[str, Any] | None, unit: str) -> str:
@@ -161,24 +184,26 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
         return []
     if not audit["rows"]:
         return ["## Labels to check first", "No change of labels can overturn any prediction."]
+    columns = (summary["shown"] or {"training": []})["training"]
     rows = tuple(
         (
             str(row["row"]),
             "" if row["label"] is None else str(row["label"]),
             f"{row['n_attacks']:,} of {audit['n_attacked']:,}",
             f"{row['weight']:.2f}",
+            *_contents(row, columns),
         )
         for row in audit["rows"][:MOST_AUDITED]
     )
-    heads = ("training row", "label", "attacks", "weight")
+    heads = ("training row", "label", "attacks", "weight", *(["contents"] if columns else []))
     return ["## Labels to check first", _table(TextTable(heads, rows))]
 
 
-def _own_assumptions(summary: Mapping[str, Any]) -> list[str]:
-    blocks = []
-    for name, sentences in figures.own_assumptions(summary):
-        blocks += [f"Additional assumptions of {escaped(name)}:", _bullets(sentences)]
-    return blocks
+def _assumptions(summary: Mapping[str, Any]) -> str:
+    """Return a numbered list; the table of methods refers to the numbers."""
+    found = figures.numbered_assumptions(summary)
+    said = [f"{one.who} only: {one.sentence}" if one.who else one.sentence for one in found]
+    return "\n".join(f"{number}. {escaped(sentence)}" for number, sentence in enumerate(said, 1))
 
 
 def _facts(tables: Sequence[facts.FactTable]) -> str:

@@ -25,6 +25,7 @@ from flipproof.report import words
 #: Texts from data are cut to these lengths: a cell can hold a whole mail.
 LONGEST_NAME = 80  # characters
 LONGEST_FACT = 2000  # characters
+LONGEST_CONTENT = 200  # characters
 
 
 def plain_label(label: Any) -> Any:
@@ -71,6 +72,7 @@ VERSION = 3
 #: Largest numbers of entries in lists; each list also gives the total.
 MOST_PREDICTIONS = 1000
 MOST_CHANGES = 20  # labels of one attack
+MOST_CONTENTS = 5  # labels of one attack whose training rows are shown
 MOST_REMOVED = 10  # rows of one attack
 MOST_AUDITED = 100
 MOST_CLASSES = 100
@@ -92,6 +94,8 @@ def summarize(
     attack: AttackResult | RowAttackResult | None = None,
     audit: LabelAudit | None = None,
     without_attack: str | None = None,
+    test_contents: Mapping[str, Sequence[Any]] | None = None,
+    train_contents: Mapping[str, Sequence[Any]] | None = None,
     row_origins: Mapping[int, str] | None = None,
     facts: Mapping[str, Any] | None = None,
     requirement: Mapping[str, Any] | None = None,
@@ -120,6 +124,9 @@ def summarize(
         Labels to check first, from :func:`flipproof.attacks.labels_to_audit`.
     without_attack : str, optional
         Why there are no attacks, shown in their place.
+    test_contents, train_contents : mappings of str to sequences of m and n values, optional
+        Columns whose contents are shown: of the most fragile test rows, and of the training rows that take part in
+        attacks. Each value is cut to 200 characters.
     row_origins : mapping of int to str, optional
         With attacks by rows, for test rows: the name of the existing row that the rows to add are copies of.
     facts : mapping, optional
@@ -149,7 +156,7 @@ def summarize(
     names = None if test_ids is None else _one_each(test_ids, "test_ids", len(main))
     train_names = None if train_ids is None else _one_each(train_ids, "train_ids", main.n_train)
     labels = None if y_train is None else _one_each(y_train, "y_train", main.n_train)
-    training = _Training(train_names, labels)
+    tested, training = _Contents(test_contents, len(main)), _Training(train_names, labels, main, train_contents)
     row_attack, attack = (attack, None) if isinstance(attack, RowAttackResult) else (None, attack)
     if attack is not None:
         _check_attack(attack, main)
@@ -175,7 +182,10 @@ def summarize(
         else {**plain_value(vars(random_errors)), "sentences": words.random_error_sentences(random_errors)},
         "by_class": _by_class(main, truth, curve, columns),
         "radii": metrics.histogram(main, correct),
-        "predictions": _predictions(main, truth, names, attack, training),
+        "predictions": _predictions(main, truth, names, attack, training, tested),
+        "shown": None
+        if test_contents is None and train_contents is None
+        else {"test": tested.names, "training": training.contents.names},
         "attack": None if attack is None else _attack(attack, main),
         "audit": None if audit is None else _audit(audit, training),
         "without_attack": None if without_attack is None else cut(without_attack, LONGEST_FACT),
@@ -239,11 +249,42 @@ def check_comparable(certificates: Mapping[str, Certificates]) -> None:
         )
 
 
-class _Training:
-    """Names and labels of the training rows."""
+class _Contents:
+    """Columns whose contents a report shows."""
 
-    def __init__(self, names: NDArray[Any] | None, labels: NDArray[Any] | None):
-        self.names, self.labels = names, labels
+    def __init__(self, columns: Mapping[str, Sequence[Any]] | None, n_rows: int):
+        self._columns = columns or {}
+        for name, column in self._columns.items():
+            if len(column) != n_rows:
+                raise ValueError(
+                    f"Columns whose contents a report shows must have one value per row, {n_rows}. Got {len(column)} "
+                    f"values in {name!r} instead."
+                )
+        self.names = [cut(str(name), LONGEST_NAME) for name in self._columns]
+
+    def of(self, row: Any) -> dict[str, list[str]]:
+        """Return the values of a row as an entry, on one line each; an empty entry if there are no columns."""
+        if not self._columns:
+            return {}
+        return {"content": [_content(column[int(row)]) for column in self._columns.values()]}
+
+
+def _content(value: Any) -> str:
+    plain = value.as_py() if hasattr(value, "as_py") else value
+    return "" if plain is None else cut(" ".join(str(plain).split()), LONGEST_CONTENT)
+
+
+class _Training:
+    """Names, labels and contents of the training rows."""
+
+    def __init__(
+        self,
+        names: NDArray[Any] | None,
+        labels: NDArray[Any] | None,
+        main: Certificates,
+        columns: Mapping[str, Sequence[Any]] | None,
+    ):
+        self.names, self.labels, self.contents = names, labels, _Contents(columns, main.n_train)
 
     def name(self, row: Any) -> Any:
         return int(row) if self.names is None else plain_label(self.names[row])
@@ -421,6 +462,7 @@ def _predictions(
     names: NDArray[Any] | None,
     attack: AttackResult | None,
     training: _Training,
+    tested: _Contents,
 ) -> dict[str, Any]:
     unlimited = metrics.is_unlimited(main)
     order = np.lexsort((np.arange(len(main)), main.margin, main.radius, ~main.abstained))[:MOST_PREDICTIONS]
@@ -433,6 +475,7 @@ def _predictions(
             "radius": plain_value(main.radius[row]),
             "radius_text": words.radius_words(main.radius[row], bool(unlimited[row]), main.unit),
             "abstained": bool(main.abstained[row]),
+            **tested.of(row),
         }
         if truth is not None:
             entry |= {"truth": plain_label(truth[row]), "correct": bool(truth[row] == main.prediction[row])}
@@ -450,8 +493,13 @@ def _attack_on(attack: AttackResult, row: int, training: _Training) -> dict[str,
         return None
     changed, new_labels = attack.rows[row], attack.new_labels[row]
     changes = [
-        {"row": training.name(one), "old": training.label(one), "new": plain_label(new)}
-        for one, new in zip(changed[:MOST_CHANGES], new_labels[:MOST_CHANGES], strict=True)
+        {
+            "row": training.name(one),
+            "old": training.label(one),
+            "new": plain_label(new),
+            **(training.contents.of(one) if place < MOST_CONTENTS else {}),
+        }
+        for place, (one, new) in enumerate(zip(changed[:MOST_CHANGES], new_labels[:MOST_CHANGES], strict=True))
     ]
     return {"needed": int(attack.flips_needed[row]), "n_labels": len(changed), "changes": changes}
 
@@ -474,6 +522,7 @@ def _audit(audit: LabelAudit, training: _Training) -> dict[str, Any]:
             "label": training.label(row),
             "n_attacks": int(n_attacks),
             "weight": float(weight),
+            **training.contents.of(row),
         }
         for row, n_attacks, weight in zip(
             audit.rows[:MOST_AUDITED], audit.n_attacks[:MOST_AUDITED], audit.weight[:MOST_AUDITED], strict=True

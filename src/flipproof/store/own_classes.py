@@ -295,7 +295,7 @@ register(
 # --- learners of tables
 
 ROLES = {name: TEXT | NOTHING for name in ("id", "trusted", "annotator", "window")}
-ROLES |= {name: sequence(TEXT, of=tuple) for name in ("features", "drop", "text", "categories")}
+ROLES |= {name: sequence(TEXT, of=tuple) for name in ("features", "drop", "text", "categories", "show")}
 
 register(
     Entry("flipproof.tables.roles.Roles", {"label": TEXT, **ROLES}),
@@ -347,6 +347,7 @@ register(
         "flipproof.tables.encoding.TableEncoder",
         {
             "kinds_": mapping(TEXT, one_of("numbers", "booleans", "words", "vectors", "text")),
+            "heavy_tailed_": sequence(TEXT, of=tuple),
             "_steps": mapping(TEXT, instance("Pipeline") | sequence(instance("TextEncoder"))),
             "_scales": mapping(TEXT, positive()),
             "_widths": mapping(TEXT, whole(0)),

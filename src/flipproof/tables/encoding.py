@@ -92,7 +92,19 @@ def _present(texts: NDArray[np.object_]) -> list[Any]:
     return ["" if text is None else text for text in texts]
 
 
-SCALES = ("standard", "rank", "none")
+SCALES = ("auto", "standard", "rank", "none")
+
+#: Numbers that ``scale="auto"`` maps by rank.
+HEAVY_TAILED = "heavy-tailed numbers"
+
+#: Kinds of columns, in the order of their features.
+BLOCKS = ("numbers", HEAVY_TAILED, "booleans", "words", "vectors", "text")
+
+#: Columns of a larger kurtosis are heavy-tailed. A normal distribution has 3, an exponential one 9.
+LARGEST_KURTOSIS = 10.0
+
+#: Fewest distinct values of a heavy-tailed column: with two of them, ranks would only change the scale.
+FEWEST_VALUES = 3
 
 #: Number of quantiles for ranks, and largest number of rows from which these are computed.
 RANK_QUANTILES = 1000
@@ -117,9 +129,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Columns that are texts, not categories.
     categories : iterable of str
         Columns that hold categories, even if some or all of them are numbers.
-    scale : {"standard", "rank", "none"}, default="standard"
+    scale : {"auto", "standard", "rank", "none"}, default="auto"
         Scale of columns of numbers. ``"standard"``: mean 0, variance 1. ``"rank"``: ranks mapped to a normal
-        distribution, which tames heavy tails. ``"none"``: numbers, vectors and texts are not scaled.
+        distribution, which tames heavy tails. ``"auto"``: by rank for columns with a kurtosis above 10 and at least
+        three distinct values, standard for others. ``"none"``: numbers, vectors and texts are not scaled.
     text_dimensions : int, default=200
         Number of features of a text.
     max_categories : int, default=100
@@ -129,6 +142,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     kinds_ : dict of str
         The kind of each column: "numbers", "booleans", "words", "vectors" or "text".
+    heavy_tailed_ : tuple of str
+        Columns of numbers that ``"auto"`` maps by rank.
     n_features_out_ : int
         Number of features.
 
@@ -162,7 +177,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         text: Iterable[str] = (),
         *,
-        scale: str = "standard",
+        scale: str = "auto",
         text_dimensions: int = 200,
         max_categories: int = MANY_CATEGORIES,
         categories: Iterable[str] = (),
@@ -185,10 +200,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.kinds_ = {name: self._kind(name, table[name]) for name in table.column_names}
         if not self.kinds_:
             raise ValueError("there are no columns to learn from.")
+        numbers = [name for name, kind in self.kinds_.items() if kind == "numbers"] if self.scale == "auto" else []
+        self.heavy_tailed_ = tuple(name for name in numbers if is_heavy_tailed(as_numbers(name, table[name])))
         self._steps: dict[str, Any] = {}
         self._scales: dict[str, float] = {}
         self._widths: dict[str, int] = {}
-        blocks = [self._fit_block(kind, table) for kind in ("numbers", "booleans", "words", "vectors", "text")]
+        blocks = [self._fit_block(kind, table) for kind in BLOCKS]
         encoded = np.concatenate([block for block in blocks if block is not None], axis=1)
         self.n_features_out_ = encoded.shape[1]
         return encoded
@@ -197,7 +214,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """Encode rows as numbers, as learned from the training rows."""
         table = _without_index(X)
         self.check_columns(table)
-        blocks = [self._transform_block(kind, table) for kind in ("numbers", "booleans", "words", "vectors", "text")]
+        blocks = [self._transform_block(kind, table) for kind in BLOCKS]
         return np.concatenate([block for block in blocks if block is not None], axis=1)
 
     def check_columns(
@@ -228,9 +245,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def describe(self) -> list[str]:
         """Describe how the columns were encoded, one line for each kind."""
         check_is_fitted(self)
-        scaled = {"standard": "standardised", "rank": "by rank, as if normally distributed", "none": "as they are"}
+        by_rank = "by rank, as if normally distributed"
+        scaled = {"auto": "standardised", "standard": "standardised", "rank": by_rank, "none": "as they are"}
         said = {
             "numbers": f"{scaled[self.scale]}; missing ones take the median",
+            HEAVY_TAILED: f"{by_rank}; missing ones take the median",
             "booleans": "0 or 1",
             "words": "a column for each word",
             "vectors": "as they are" if self.scale == "none" else "as they are, up to one common scale each",
@@ -258,7 +277,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return "text"
 
     def _names(self, kind: str) -> list[str]:
-        return [name for name, of_column in self.kinds_.items() if of_column == kind]
+        if kind == HEAVY_TAILED:
+            return list(self.heavy_tailed_)
+        alike = [name for name, of_column in self.kinds_.items() if of_column == kind]
+        return [name for name in alike if name not in self.heavy_tailed_]
 
     def _fit_block(self, kind: str, table: pa.Table) -> NDArray[np.float64] | None:
         names = self._names(kind)
@@ -327,9 +349,25 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             subsample=RANK_ROWS,
             random_state=0,
         )
-        scalers = {"standard": StandardScaler(), "rank": ranks, "none": "passthrough"}
+        scalers = {"auto": StandardScaler(), "standard": StandardScaler(), "rank": ranks, "none": "passthrough"}
+        scaler = ranks if kind == HEAVY_TAILED else scalers[self.scale]
         # scaled first, so that the columns that mark missing values stay 0 and 1
-        return make_pipeline(scalers[self.scale], SimpleImputer(strategy="median", add_indicator=True))
+        return make_pipeline(scaler, SimpleImputer(strategy="median", add_indicator=True))
+
+
+def is_heavy_tailed(values: NDArray[np.float64]) -> bool:
+    """Return whether numbers have heavy tails, by their kurtosis; missing ones are ignored.
+
+    Soundness: no label is read. With a reference, only its rows decide.
+    """
+    present = values[np.isfinite(values)]
+    if len(np.unique(present)) < FEWEST_VALUES:
+        return False
+    # divided first, so that no power overflows
+    scaled = present / np.abs(present).max()
+    centred = scaled - scaled.mean()
+    squares = (centred / (np.abs(centred).max() or 1.0)) ** 2
+    return bool((squares**2).mean() > LARGEST_KURTOSIS * squares.mean() ** 2)
 
 
 def as_arrow(X: Any) -> pa.Table:

@@ -51,6 +51,8 @@ class Roles:
         Column with the annotator of each row.
     window : str, optional
         Column with the timestamp of each label.
+    show : tuple of str
+        Columns whose contents a report shows, or patterns; features or not.
     """
 
     label: str
@@ -62,6 +64,7 @@ class Roles:
     trusted: str | None = None
     annotator: str | None = None
     window: str | None = None
+    show: tuple[str, ...] = ()
 
     @property
     def purposes(self) -> dict[str, str]:
@@ -135,6 +138,8 @@ class Rows:
         Columns about the labels (trust, annotators), which are not features.
     places : RowPlaces, optional
         Where the rows are in their file, for errors.
+    shown : pyarrow.Table, optional
+        Columns whose contents a report shows; None if there are none.
     """
 
     features: Any
@@ -142,6 +147,7 @@ class Rows:
     ids: list[Any]
     others: Mapping[str, pa.ChunkedArray] = field(default_factory=dict)
     places: RowPlaces | None = None
+    shown: pa.Table | None = None
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -218,12 +224,27 @@ def _instead(name: str, columns: Sequence[str]) -> list[str | Parameter]:
 
 
 def _matching(pattern: str, columns: Sequence[str], parameter: str, source: str) -> list[str]:
-    if pattern in columns:
-        return [pattern]
-    found = fnmatch.filter(columns, pattern) if any(sign in pattern for sign in WILDCARDS) else []
+    found = _found(pattern, columns)
     if not found:
         require_column(pattern, columns, parameter, source)
     return found
+
+
+def _found(pattern: str, columns: Sequence[str]) -> list[str]:
+    """Return the columns that a name or a pattern stands for."""
+    if pattern in columns:
+        return [pattern]
+    return fnmatch.filter(columns, pattern) if any(sign in pattern for sign in WILDCARDS) else []
+
+
+def shown_columns(roles: Roles, columns: Sequence[str], source: str) -> list[str]:
+    """Return the columns whose contents a report shows; raise for columns that do not exist."""
+    known = [name for name in columns if name != ROW_NUMBER]
+    return [name for pattern in roles.show for name in _matching(pattern, known, "show", source)]
+
+
+def _shown(table: pa.Table, names: Sequence[str]) -> pa.Table | None:
+    return table.select([name for name in dict.fromkeys(names) if name != ROW_NUMBER]) if names else None
 
 
 def refuse_copies_of_the_label(features: pa.Table, labels: pa.ChunkedArray, label: str) -> None:
@@ -273,7 +294,8 @@ def training_rows(
     places = _places(table, roles, source, file)
     with places.located():
         labels = label_array(table[roles.label], roles.label, source)
-    return Rows(table.select(list(names)), labels, _ids(table, roles), others, places)
+    shown = _shown(table, shown_columns(roles, table.column_names, source))
+    return Rows(table.select(list(names)), labels, _ids(table, roles), others, places, shown)
 
 
 def rows_to_predict(
@@ -298,7 +320,8 @@ def rows_to_predict(
     if roles.label in columns:
         with places.located():
             labels = label_array(table[roles.label], roles.label, source, like=train_labels, optional=True)
-    return Rows(table.select(list(names)), labels, _ids(table, roles), places=places)
+    shown = [name for pattern in roles.show for name in _found(pattern, columns)]
+    return Rows(table.select(list(names)), labels, _ids(table, roles), places=places, shown=_shown(table, shown))
 
 
 def _places(table: pa.Table, roles: Roles, source: str, file: FileRows | None) -> RowPlaces:
