@@ -85,7 +85,7 @@ def test_annotators_and_other_methods(rows):
     X, _ = rows
     model = fitted(rows)
     by_annotators = model.certify(X[:8], adversary=Adversary(groups=np.arange(52) // 4)).explain(100)
-    assert re.search(r"needs \d+ annotators?, who change \d+ labels", by_annotators.note)
+    assert re.search(r"needs \d+ annotators?, and changes \d+ labels", by_annotators.note)
     assert len(model.certify(X[:8], method="kl").explain(100).changes) == model.certify(X[:8]).radius[0] + 1
     nobody = model.certify(X[:8], adversary=Adversary(trusted=np.ones(52, dtype=bool))).explain(100)
     assert nobody.changes == ()

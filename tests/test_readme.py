@@ -65,9 +65,10 @@ def test_the_other_examples_run(tmp_path, monkeypatch):
         "train": pd.DataFrame({"length": X[:80, 0], "links": X[:80, 1], "spam": y[:80] == "spam"}),
         "test": pd.DataFrame({"length": X[80:, 0], "links": X[80:, 1], "spam": y[80:] == "spam"}),
     }
+    names |= {"X_train": X, "y_test": y[:5], "certificates": names["model"].certify(X[:5])}
     monkeypatch.chdir(tmp_path)
     _, *others = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-    assert len(others) == 4
+    assert len(others) == 5
     for code in others:
         exec(compile(code, "README.md", "exec"), names)
     assert names["attack"].success.all()
@@ -99,8 +100,23 @@ def test_the_spam_filter_of_the_documentation_runs():
     assert names["model"].n_rows_ == 218
 
 
+def test_the_page_about_results_prints_its_output(tmp_path, monkeypatch):
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    monkeypatch.chdir(tmp_path)
+    names = {}
+    page = (ROOT / "docs" / "results.md").read_text()
+    for code, output in re.findall(r"```python\n(.*?)```(?:\s+```text\n(.*?)```)?", page, re.DOTALL):
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            exec(compile(code, "results.md", "exec"), names)
+        assert printed.getvalue() == output
+    mpl.pyplot.close("all")
+    assert {"curves.png", "radii.png", "report.html"} <= {file.name for file in tmp_path.iterdir()}
+
+
 def test_the_custom_learner_passes_its_check():
-    (code,) = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "learners.md").read_text(), re.DOTALL)
+    *_, code = re.findall(r"```python\n(.*?)```", (ROOT / "docs" / "learners.md").read_text(), re.DOTALL)
     exec(compile(code, "learners.md", "exec"), {})
 
 

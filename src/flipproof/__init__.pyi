@@ -40,6 +40,7 @@ from .learners.table_model import TableModel as TableModel
 from .metrics import certified_accuracy as certified_accuracy
 from .metrics import certified_recall as certified_recall
 from .notebook import notebook_view as notebook_view
+from .report.model_report import Report as Report
 from .smoothing import SmoothedClassifier as SmoothedClassifier
 from .store.model_files import load as load
 from .store.model_files import save as save

@@ -40,6 +40,7 @@ from flipproof.fitting import (
 )
 from flipproof.learners.table_model import TableModel
 from flipproof.metrics import RandomErrors, certified_accuracy, random_errors, worst_class
+from flipproof.origins import frame_library
 from flipproof.parameters import number
 from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement, Requirement, as_requirements
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
 
     from flipproof.attacks.label_audit import LabelAudit
     from flipproof.attacks.result import AttackResult, RowAttackResult
+    from flipproof.explaining import Explanation
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
 
@@ -310,13 +312,24 @@ class Audit:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a report: .html, .md, or .json (which `flipproof report` converts)."""
-        from flipproof.files import write_whole
-        from flipproof.report.rendering import REPORT_ENDINGS, rendered
+        from flipproof.report.rendering import save_report
 
-        file = Path(path)
-        if file.suffix.lower() not in REPORT_ENDINGS:
-            raise InputError(Parameter("path"), f": {str(file)!r} must end in {', '.join(REPORT_ENDINGS)}.")
-        write_whole(file, rendered(self.summary(), file.suffix.lower()).encode())
+        save_report(self.summary, path)
+
+    def explain(self, row: Any = None, *, columns: Sequence[str] | None = None) -> Explanation:
+        """Explain one prediction: what is guaranteed, and the smallest attack, with the rows that it changes.
+
+        Parameters
+        ----------
+        row : id of a test row, optional
+            As in :meth:`to_frame`. Default: the most fragile row.
+        columns : sequence of str, optional
+            Columns to show. Default: the first 20.
+        """
+        from flipproof.explaining import Shown, explain
+
+        shown = None if self.train is None else Shown(self.test.features, self.train.features, self.train.ids)
+        return explain(self.main, row, columns=columns, shown=shown)
 
 
 def audit(
@@ -540,7 +553,7 @@ def audit(
             raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
         fitted = fit_in_blocks(data, choice, step, client) if in_blocks else fit(data, choice, step)
         found = partial(_described, data, choice, fitted, began)
-    certificates = _certified(fitted, chosen, step)
+    certificates = _certified(fitted, chosen, step, frame_library(test if train is None else train))
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
     attacks, labels_to_audit = None, None
@@ -573,7 +586,9 @@ def audit(
     )
 
 
-def _certified(fitted: Fitted, methods: Sequence[str], step: Callable[[str], None]) -> dict[str, Any]:
+def _certified(
+    fitted: Fitted, methods: Sequence[str], step: Callable[[str], None], library: str | None
+) -> dict[str, Any]:
     """Certify the test rows, once per method; by default the learner's own."""
     from flipproof.learners.pipeline import certify
 
@@ -581,6 +596,8 @@ def _certified(fitted: Fitted, methods: Sequence[str], step: Callable[[str], Non
     for method in methods or (None,):
         step(f"Certifying {len(fitted.test)} predictions" + (f" ({method})" if method else ""))
         found = certify(fitted.model, fitted.X_test, method, fitted.adversary)
+        if found.origin is not None:
+            found = replace(found, origin=replace(found.origin, names=fitted.test.ids, library=library))
         certificates[found.method] = found
     return certificates
 

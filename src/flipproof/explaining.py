@@ -138,6 +138,23 @@ class Explanation:
         return lines
 
 
+@dataclass(frozen=True, eq=False)
+class Shown:
+    """Rows as people know them, where the model gets them encoded.
+
+    Attributes
+    ----------
+    test, train : data frames or arrays
+        Test rows, as many as certificates, and training rows.
+    train_ids : sequence
+        Names of the training rows.
+    """
+
+    test: Any
+    train: Any
+    train_ids: Sequence[Any]
+
+
 def explain(
     certificates: Certificates,
     row: Any = None,
@@ -146,6 +163,7 @@ def explain(
     columns: Sequence[str] | None = None,
     model: Any = None,
     X_test: Any = None,
+    shown: Shown | None = None,
 ) -> Explanation:
     """Explain one certificate: the sentence, the smallest attack, and the rows that it changes.
 
@@ -163,6 +181,8 @@ def explain(
         Columns to show. Default: the first 20.
     model, X_test : optional
         The fitted model and the test rows, for certificates that do not know them because they were pickled.
+    shown : Shown, optional
+        The same rows as people know them, to be shown instead of those that the model gets.
 
     Returns
     -------
@@ -197,7 +217,10 @@ def explain(
     number = np.array([at if origin is None else origin.numbers[0]])
     learner, X_row = learner_in(model), _safe_indexing(X_test, number)
     found = _attack(one, model, learner, X_row, X_train)
-    return _with_contents(found, one[0], X_row, X_train, columns, learner)
+    names = _row_names(learner, X_train)
+    if shown is not None:
+        X_row, X_train, names = _safe_indexing(shown.test, number), shown.train, shown.train_ids
+    return _with_contents(found, one[0], X_row, X_train, columns, getattr(learner, "n_rows_", one.n_train), names)
 
 
 @dataclass(frozen=True)
@@ -260,11 +283,11 @@ def _attack(one: Certificates, model: Any, learner: Any, X_row: Any, X_train: An
         return _Found("No attack by this adversary can change the prediction.")
     labels = learner.classes_[learner.label_codes_[found.rows[0]]]
     n, n_labels = int(found.flips_needed[0]), len(found.rows[0])
-    who = f"{n:,} {_singular('annotators', n)}, who change {n_labels:,} {_singular('labels', n_labels)}"
-    what = who if one.unit == "annotators" else f"{n:,} {_singular('labels', n)}"
-    verb = "needs" if one.unit == "annotators" else "changes"
+    what = f"changes {n:,} {_singular('labels', n)}"
+    if one.unit != "labels":
+        what = f"needs {n:,} {_singular(one.unit, n)}, and changes {n_labels:,} {_singular('labels', n_labels)}"
     becomes = _prediction_after(model, X_row, found)
-    note = f"The smallest attack {verb} {what}; the prediction is then {becomes}."
+    note = f"The smallest attack {what}; the prediction is then {becomes}."
     return _Found(note, becomes, found.rows[0], labels, found.new_labels[0])
 
 
@@ -305,11 +328,16 @@ def _row_attack(known: Certificates, model: Any, learner: Any, X_row: Any, X_tra
 
 
 def _with_contents(
-    found: _Found, certificate: Certificate, X_row: Any, X_train: Any, columns: Sequence[str] | None, learner: Any
+    found: _Found,
+    certificate: Certificate,
+    X_row: Any,
+    X_train: Any,
+    columns: Sequence[str] | None,
+    n_train: int,
+    names: Any,
 ) -> Explanation:
     """Add names and contents of the changed rows."""
     numbers = np.asarray(found.numbers, dtype=np.int64)
-    names = _row_names(learner, X_train)
     changes = [
         Change(found.kind, int(number) if names is None else _plain(names[number]), _plain(label), _plain(new))
         for number, label, new in zip(numbers, found.labels, found.new_labels, strict=True)
@@ -317,9 +345,9 @@ def _with_contents(
     contents: dict[str, list[Any]] = {}
     if X_train is not None:
         n_rows = X_train.shape[0] if hasattr(X_train, "shape") else len(X_train)
-        if n_rows != learner.n_rows_:
+        if n_rows != n_train:
             raise ValueError(
-                f"X_train must be the {learner.n_rows_:,} training rows that were given to fit. Got {n_rows:,} rows."
+                f"X_train must be the {n_train:,} training rows that were given to fit. Got {n_rows:,} rows."
             )
         parts = [contents_of(X_row, np.array([0]), columns), contents_of(X_train, numbers, columns)]
         if found.n_added:

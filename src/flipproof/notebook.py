@@ -21,12 +21,12 @@ from flipproof.readable import significant
 FRAGILE_ROWS = 5
 
 #: Size of a chart and of the margins for its axes, in pixels.
-WIDTH, HEIGHT = 400, 240
+WIDTH, HEIGHT = 380, 240
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 10, 40
 
 #: Colours that differ in hue and lightness, and are visible on white and on black.
 LINE_COLOURS = {"m0": "#3b8bd1", "standing": "#999999", "clean": "#999999"}
-LINE_STYLES = {"standing": "", "clean": "6 4"}
+LINE_STYLES = {"clean": "6 4", "constant": "2 3"}
 BAR_COLOURS = {"all": "#3b8bd1", "right": "#3b8bd1", "wrong": "#e07020"}
 
 
@@ -61,19 +61,23 @@ def notebook_view(certificates: Certificates, y_true: Any = None) -> str:
     parts.append(f"<details><summary>Assumptions ({len(certificates.assumptions)})</summary><ul>{rests}</ul></details>")
     if len(certificates):
         parts.append(_next_calls(certificates))
-    return f'<div style="max-width: 56em">{"".join(parts)}</div>'
+    return f'<div style="max-width: 64em">{"".join(parts)}</div>'
 
 
 def _charts(certificates: Certificates, truth: Any) -> str:
     facts = _facts(certificates, truth)
     name = flips_name(certificates)
     curve, bars = curve_chart(facts), histogram_chart(facts)
-    share = "correct and certified" if truth is not None else "certified predictions"
+    known = truth is not None
+    kinds = {"right": "correct", "wrong": "wrong"} if known else {}
     drawn = (
-        _figure(f"Share of {share}", _lines(curve), curve, name),
-        _figure("Predictions by radius", _bars(bars), bars, f"radius ({name})"),
+        _figure("Correct and certified" if known else "Certified predictions", _lines(curve), curve, name)
+        + _legend([(_line_sample(line.kind), line.name) for line in curve.lines] if known else []),
+        _figure("Predictions by radius", _bars(bars), bars, f"radius ({name})")
+        + _legend([(_bar_sample(kind), says) for kind, says in kinds.items()]),
     )
-    return f'<div style="display: flex; flex-wrap: wrap; gap: 1em">{"".join(drawn)}</div>'
+    boxes = "".join(f"<div>{one}</div>" for one in drawn)
+    return f'<div style="display: flex; flex-wrap: wrap; gap: 1em">{boxes}</div>'
 
 
 def _facts(certificates: Certificates, truth: Any) -> dict[str, Any]:
@@ -133,6 +137,19 @@ def _lines(chart: Chart) -> str:
     )
 
 
+def _legend(entries: list[tuple[str, str]]) -> str:
+    return "".join(f"<div>{sample} <small>{html.escape(says)}</small></div>" for sample, says in entries)
+
+
+def _line_sample(kind: str) -> str:
+    stroke = f'stroke="{LINE_COLOURS.get(kind, "currentColor")}" stroke-dasharray="{LINE_STYLES.get(kind, "")}"'
+    return f'<svg width="30" height="10"><path d="M0,5H30" fill="none" stroke-width="2" {stroke}/></svg>'
+
+
+def _bar_sample(kind: str) -> str:
+    return f'<svg width="30" height="10"><rect width="12" height="10" fill="{BAR_COLOURS[kind]}"/></svg>'
+
+
 def _bars(chart: Chart) -> str:
     return "".join(
         f"<g>{''.join(_rectangle(bar.x, bar.width, *part) for part in bar.parts)}"
@@ -162,7 +179,8 @@ def _fragile_table(certificates: Certificates, truth: Any) -> str:
     lines = zip(*columns, strict=True)
     body = "".join(f"<tr>{_cells(line, 'td')}</tr>" for line in lines)
     caption = '<caption style="text-align: left; font-weight: bold">Most fragile predictions</caption>'
-    return f"<table>{caption}<thead><tr>{_cells(heads, 'th')}</tr></thead><tbody>{body}</tbody></table>"
+    head = f"<thead><tr>{_cells(heads, 'th')}</tr></thead>"
+    return f'<table style="border-spacing: 1em 0.2em">{caption}{head}<tbody>{body}</tbody></table>'
 
 
 def _radius_text(certificates: Certificates, row: int) -> str:

@@ -309,11 +309,15 @@ def test_inconsistent_inputs_are_refused(problem):
         summarize(exact, attack=worst_flips(problem.model, problem.X[::-1]))
     with pytest.raises(ValueError, match="'attack' parameter of summarize must be for the same classifier"):
         summarize({"annotators": annotators}, attack=attack)
-    for name, wanted in (("y_true", 60), ("test_ids", 60), ("train_ids", 100), ("y_train", 100)):
+    with pytest.raises(ValueError, match="y_true must have one label per certificate"):
+        summarize(exact, y_true=[1, 2])
+    for name, wanted in (("test_ids", 60), ("train_ids", 100), ("y_train", 100)):
         with pytest.raises(ValueError, match=f"The '{name}' parameter of summarize must have {wanted} values"):
             summarize(exact, **{name: [1, 2]})
     with pytest.raises(ValueError, match="type of the training labels"):
         summarize(exact, y_true=["a"] * 60)
+    with pytest.raises(ValueError, match="none of the classes"):
+        summarize(exact, y_true=[7] * 60)
 
 
 def _rows(certificates, rows):

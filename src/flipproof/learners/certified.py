@@ -8,7 +8,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,6 +39,9 @@ from flipproof.origins import joined_names, row_names, strange_columns
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.progress import CountedProgress
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
+
+if TYPE_CHECKING:
+    from flipproof import Report
 
 #: Features are converted to the first type, unless they already have the second.
 FEATURE_TYPES = [np.float64, np.float32]
@@ -110,6 +113,26 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     @abstractmethod
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
+
+    def report(self, X: Any, y: Any = None, **options: Any) -> Report:
+        """Certify test rows and return a report: ``model.report(X, y).save("report.html")``.
+
+        Parameters
+        ----------
+        X : array or data frame
+            Test rows. The index of a pandas frame names them in the report.
+        y : array or Series, optional
+            Their true classes.
+        **options
+            As for :meth:`flipproof.Report.from_estimator`: `method`, `adversary`, `attack`, `title` and `flips`.
+
+        Returns
+        -------
+        Report
+        """
+        from flipproof import Report  # defined in a higher layer: imported by its public name
+
+        return Report.from_estimator(self, X, y, **options)
 
     def validate_parameters(self) -> None:
         """Refuse invalid parameters; subclasses also refuse combinations that are invalid."""

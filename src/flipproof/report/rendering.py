@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
+
+from flipproof.errors import InputError, Parameter
+from flipproof.files import write_whole
 
 REPORT_ENDINGS = (".html", ".md", ".json")
 
@@ -29,3 +34,11 @@ def rendered(summary: Mapping[str, Any], ending: str) -> str:
 
         return to_json(summary)
     raise ValueError(f"A report file must end in {', '.join(REPORT_ENDINGS)}. Got {ending!r} instead.")
+
+
+def save_report(summary: Callable[[], Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
+    """Write a report to a file, in the format of its ending; `summary` returns the content."""
+    file = Path(path)
+    if file.suffix.lower() not in REPORT_ENDINGS:
+        raise InputError(Parameter("path"), f": {str(file)!r} must end in {', '.join(REPORT_ENDINGS)}.")
+    write_whole(file, rendered(summary(), file.suffix.lower()).encode())

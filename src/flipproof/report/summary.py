@@ -20,6 +20,7 @@ from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips_name, method_name
 from flipproof.files import digest_of
 from flipproof.metrics import certified_accuracy
+from flipproof.origins import index_of
 from flipproof.report import words
 
 #: Texts from data are cut to these lengths: a cell can hold a whole mail.
@@ -114,7 +115,8 @@ def summarize(
     y_true : array of shape (m,), optional
         True classes of the test rows.
     test_ids, train_ids : sequences of m and n names, optional
-        Names of test and training rows. Default: row numbers.
+        Names of test and training rows. Default: the index of the pandas frame that was certified and of `y_train`,
+        else row numbers.
     y_train : array of shape (n,), optional
         Training labels, to show the old label of each change.
     attack : AttackResult or RowAttackResult, optional
@@ -150,9 +152,13 @@ def summarize(
     check_comparable(certificates)
     each = list(certificates.values())
     main = each[0]
-    truth = None if y_true is None else _one_each(y_true, "y_true", len(main))
+    truth = None if y_true is None else main.true_classes(y_true)
     if truth is not None and len(truth):
         certified_accuracy(truth, main, [0])  # raises if labels and classes differ in type
+    if test_ids is None and main.origin is not None and main.origin.names is not None:
+        test_ids = [str(one) if isinstance(one, tuple) else one for one in main.ids]
+    if train_ids is None:
+        train_ids = index_of(y_train)
     names = None if test_ids is None else _one_each(test_ids, "test_ids", len(main))
     train_names = None if train_ids is None else _one_each(train_ids, "train_ids", main.n_train)
     labels = None if y_train is None else _one_each(y_train, "y_train", main.n_train)

@@ -234,6 +234,7 @@ class SmoothedClassifier(LabelsInMemory):
         X, labels = self._read_features(X, label_values(y))
         self.classes_, self.label_codes_ = encode_labels(labels, self.classes)
         self.is_labeled_ = np.ones(len(self.label_codes_), dtype=bool)
+        self.is_trusted_ = np.zeros(len(self.label_codes_), dtype=bool)
         # copies: later changes of the data, the noise or the learner must not change the draws
         self.noise_ = deepcopy(resolved_noise(self.noise, len(self.classes_), type(self).__name__))
         resolved_guarantee(self.method, self.noise_, type(self).__name__)
