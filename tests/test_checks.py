@@ -496,7 +496,7 @@ class CannotLoseRows(Frozen):
     def fit(self, X, y, reference=None):
         if reference is not None and len(X) < 2:
             raise ValueError("too few rows")
-        return super().fit(X, y, reference)
+        return super().fit(X, y, reference=reference)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ from . import store as store
 from . import streaming as streaming
 from . import tables as tables
 from .adversary import Adversary as Adversary
+from .annotations import Annotations as Annotations
 from .assumptions import Assumption as Assumption
 from .auditing import Audit as Audit
 from .auditing import audit as audit

@@ -374,6 +374,15 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "noise-on-all-labels": (
         "The noise is on all labels: the certificate holds against any changed labels, and so against this adversary."
     ),
+    # weights of labels, and several labels per item
+    "sample-weights": (
+        "The labels have weights (sample_weight). They are assumed to have been chosen without labels: weights that "
+        "balance classes or measure agreement would change with the labels."
+    ),
+    "annotations": (
+        "{n_labels:,} labels were given to {n_labelled:,} items, and each of them is a vote. Who labelled which items "
+        "is as given: only the labels may be changed."
+    ),
     # what was read from the training data
     "classes-read": (
         "The class set ({n_classes} classes) was read from the training labels and is assumed to be fixed; set the "

@@ -1,5 +1,6 @@
 """Attacks on certified and on undefended classifiers, and the labels most worth an audit."""
 
+from flipproof.attacks.annotator_audit import AnnotatorAudit, annotators_to_check
 from flipproof.attacks.label_audit import LabelAudit, labels_to_audit
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.attacks.smoothed import SmoothedAttackResult, smoothed_attack
@@ -9,6 +10,7 @@ from flipproof.attacks.worst import worst_flips
 from flipproof.attacks.worst_rows import worst_rows
 
 __all__ = [
+    "AnnotatorAudit",
     "AnyClassifierAttack",
     "AttackResult",
     "DistanceAttack",
@@ -16,6 +18,7 @@ __all__ = [
     "LabelAudit",
     "RowAttackResult",
     "SmoothedAttackResult",
+    "annotators_to_check",
     "labels_to_audit",
     "smoothed_attack",
     "strongest",

@@ -10,7 +10,14 @@ from sklearn.utils import _safe_indexing
 
 from flipproof.adversary import Adversary
 from flipproof.attacks.result import NO_ATTACK, AttackResult
-from flipproof.attacks.worst import check_certificates, flips_needed, label_linear_part, refuse_rows, useful_changes
+from flipproof.attacks.worst import (
+    check_certificates,
+    flips_needed,
+    label_linear_part,
+    owners_of,
+    refuse_rows,
+    useful_changes,
+)
 from flipproof.certificates import Certificates
 from flipproof.core.rounding import Floats, Integers
 from flipproof.parameters import check_parameter, integer
@@ -155,6 +162,7 @@ def attack_most_fragile(
         unit=certificates.unit,
         attack="worst flips",
         attempted=attempted,
+        annotators=owners_of(certificates, rows),
     )
     order = np.lexsort((np.arange(n_train), -weight, -n_attacks))[:top]
     order = order[n_attacks[order] > 0]

@@ -40,6 +40,8 @@ class AttackResult:
         Number of models fitted to find and to confirm the attacks.
     attempted : booleans of shape (m,)
         False for test rows that the attack did not reach before it was interrupted or its budget was spent.
+    annotators : tuple of m arrays, or None
+        The annotator of each changed label, if annotators are counted; :meth:`who` lists them.
     """
 
     flips_needed: Integers
@@ -51,6 +53,7 @@ class AttackResult:
     attack: str
     n_refits: int = 0
     attempted: NDArray[np.bool_] = None  # type: ignore[assignment]  # None: all rows
+    annotators: tuple[NDArray[Any], ...] | None = None
 
     def __post_init__(self) -> None:
         if self.attempted is None:
@@ -68,6 +71,15 @@ class AttackResult:
         found = self.flips_needed[self.success]
         middle = f", median {int(np.median(found))} {self.unit}" if found.size else ""
         return f"<AttackResult: {self.attack}, {found.size} of {len(self)} predictions overturned{middle}>"
+
+    def who(self, row: int) -> dict[Any, int]:
+        """Return who takes part in the attack on one test row, in its order, and how many labels each changes."""
+        if self.annotators is None:
+            raise ValueError("This attack does not count annotators: give Adversary(groups=...) to the attack.")
+        found: dict[Any, int] = {}
+        for name in self.annotators[row].tolist():
+            found[name] = found.get(name, 0) + 1
+        return found
 
     def poisoned(self, y: ArrayLike, row: int) -> NDArray[Any]:
         """Return the training labels after the attack on one test row."""

@@ -5,7 +5,7 @@ Test rows are attacked a slice at a time, so that an interrupt loses only the cu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import fields
 from typing import Any, Protocol, TypeVar
 
@@ -216,7 +216,16 @@ def _worst_flips(learner: AttackedLearner, X: Any, certificates: Certificates, m
         prediction=certificates.prediction.copy(),
         unit=certificates.unit,
         attack="worst flips",
+        annotators=owners_of(certificates, [one.rows for one in changes]),
     )
+
+
+def owners_of(certificates: Certificates, rows: Sequence[Integers]) -> tuple[NDArray[Any], ...] | None:
+    """Return the annotators of the changed labels of each attack; None if annotators are not counted."""
+    if certificates.unit != "annotators" or certificates.adversary is None:
+        return None
+    groups = certificates.adversary.groups
+    return tuple(groups[one] for one in rows)
 
 
 def flips_needed(certificates: Certificates) -> Integers:

@@ -80,8 +80,8 @@ def attack(
 
     With --row: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
 
-    Without --row: the labels that are part of the most attacks on the 1,000 most fragile predictions. Check these
-    first; a report has the same list.
+    Without --row: the labels that are part of the most attacks on the 1,000 most fragile predictions, or with
+    --annotator, the annotators. Check these first; a report has the same lists.
 
     With --reference and --changes rows: the fewest rows to add, remove or replace, for the predictions of --row or the
     most fragile ones. Every attack is confirmed by a refit; -o writes the rows.
@@ -112,6 +112,9 @@ def attack(
         elif chosen is not None:
             step(f"Attacking {len(chosen)} predictions")
             table, about = flips_table(fitted, chosen, max_flips)
+        elif model.annotator:
+            step("Ranking annotators by attacks on the most fragile predictions")
+            table, about = annotator_table(fitted, top)
         else:
             step("Ranking labels by attacks on the most fragile predictions")
             table, about = audit_table(fitted, top)
@@ -142,19 +145,28 @@ def flips_table(fitted: Fitted, rows: list[int], max_flips: int | None) -> tuple
     import pyarrow as pa
 
     from flipproof.attacks import worst_flips
-    from flipproof.values import column_of
+    from flipproof.values import column_of, distinct
 
     found = worst_flips(fitted.model, fitted.X_test[rows], fitted.adversary, max_flips)
     if not found.attempted.all():
         raise KeyboardInterrupt  # a partial result would look complete
     train, sentences = _training_rows(fitted), []
+    who = ("annotator",) if found.annotators is not None else ()
     columns: dict[str, list[Any]] = {
-        name: [] for name in ("id", "prediction", "order", "train_id", "old_label", "new_label")
+        name: [] for name in ("id", "prediction", "order", *who, "train_id", "old_label", "new_label")
     }
     for place, row in enumerate(rows):
         name, prediction = fitted.test.ids[row], found.prediction[place].item()
         needed, changed = int(found.flips_needed[place]), found.rows[place].tolist()
-        sentences.append(_sentence(name, prediction, needed, len(changed), found.unit, max_flips))
+        sentence = _sentence(name, prediction, needed, len(changed), found.unit, max_flips)
+        if found.annotators is not None and needed > 0:
+            n_all = len(distinct(fitted.adversary.groups)[0])  # type: ignore[union-attr]
+            sentence = sentence.replace(_counted(needed, "annotator"), f"{needed:,} of {n_all:,} annotators")
+            named = [f"{one} ({n_labels:,})" for one, n_labels in found.who(place).items()]
+            sentence += f" In the order of the attack, with their numbers of labels: {', '.join(named)}."
+        sentences.append(sentence)
+        if found.annotators is not None:
+            columns["annotator"] += found.annotators[place].tolist()
         columns["id"] += [name] * len(changed)
         columns["prediction"] += [prediction] * len(changed)
         columns["order"] += range(1, len(changed) + 1)
@@ -189,6 +201,31 @@ def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
         f"{audit.n_attacked:,} most fragile predictions."
         if len(audit.rows)
         else f"No change of labels can overturn any of the {audit.n_attacked:,} most fragile predictions."
+    )
+    return table, {"sentences": [sentence], "n_attacked": audit.n_attacked}
+
+
+def annotator_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
+    """Return the annotators who take part in the most attacks, and a sentence about them."""
+    import pyarrow as pa
+
+    from flipproof.attacks import annotators_to_check
+    from flipproof.values import column_of
+
+    audit = annotators_to_check(fitted.model, fitted.X_test, fitted.adversary, top)
+    table = pa.table(
+        {
+            "annotator": column_of(audit.names.tolist()),
+            "n_labels": audit.n_labels,
+            "n_attacks": audit.n_attacks,
+            "n_alone": audit.n_alone,
+        }
+    )
+    sentence = (
+        f"Check these annotators first: of {audit.n_annotators:,}, they take part in the most attacks on the "
+        f"{audit.n_attacked:,} most fragile predictions."
+        if len(audit)
+        else f"No annotators can overturn any of the {audit.n_attacked:,} most fragile predictions."
     )
     return table, {"sentences": [sentence], "n_attacked": audit.n_attacked}
 

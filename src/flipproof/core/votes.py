@@ -59,8 +59,10 @@ class ProductVotes:
 
     `basis` holds integers that fit into float32, and `coefficients` integers times a power of two, of few enough bits
     that every dot product is exact in float64: the votes do not depend on the order of summation, hence not on threads,
-    blocks or partitions. Votes beyond the `limit` of a test row, if there is one, are clipped to it. `prior` are the
-    offsets of a prior, if there is one, in grid units (M15).
+    blocks or partitions. Votes beyond the `limit` of a test row, if there is one, are clipped to it. With `members` and
+    `weights`, the vote of label i is ``weights[i]`` times the product of row ``members[i]``, rounded
+    (:mod:`flipproof.core.ballots`). `prior` are the offsets of a prior, if there is
+    one, in grid units (M15).
     """
 
     coefficients: Floats
@@ -68,18 +70,25 @@ class ProductVotes:
     exponent: Integers
     limit: Integers | None = None
     prior: Floats | None = None
+    members: Integers | None = None
+    weights: Floats | None = None
 
     def __post_init__(self) -> None:
         check_finite(self.coefficients)
 
     @property
     def n_train(self) -> int:
-        """Number of training rows."""
-        return len(self.basis)
+        """Number of training labels: one for each row, unless there are `members`."""
+        return len(self.basis if self.members is None else self.members)
+
+    def _basis(self, start: int, stop: int) -> NDArray[np.float32]:
+        return self.basis[start:stop] if self.members is None else self.basis[self.members[start:stop]]
 
     def unrounded(self, start: int, stop: int) -> Floats:
-        """Return the products for training rows start to stop, one line per test row."""
-        votes = np.asarray(self.coefficients @ self.basis[start:stop].astype(np.float64).T)
+        """Return the products for training labels start to stop, one line per test row."""
+        votes = np.asarray(self.coefficients @ self._basis(start, stop).astype(np.float64).T)
+        if self.weights is not None:
+            votes *= self.weights[start:stop]
         return votes if self.limit is None else _clip(votes, self.limit)
 
     def in_tiles(self, size: int, at_a_time: int) -> Iterator[Tile]:
@@ -88,10 +97,12 @@ class ProductVotes:
         tile, products = np.empty((size, self.basis.shape[1])), np.empty(min(at_a_time, n_rows) * size)
         for start, stop in tiles(self.n_train, size):
             some = tile[: stop - start]
-            some[:] = self.basis[start:stop]
+            some[:] = self._basis(start, stop)
             for first, last in tiles(n_rows, at_a_time):
                 out = products[: (last - first) * len(some)].reshape(last - first, len(some))
                 votes = np.matmul(self.coefficients[first:last], some.T, out=out)
+                if self.weights is not None:
+                    votes *= self.weights[start:stop]
                 if self.limit is not None:
                     _clip(votes, self.limit[first:last])
                 yield slice(first, last), slice(start, stop), votes
@@ -100,7 +111,9 @@ class ProductVotes:
         """Return the votes on some of the test rows."""
         limit = None if self.limit is None else self.limit[rows]
         prior = None if self.prior is None else self.prior[rows]
-        return ProductVotes(self.coefficients[rows], self.basis, self.exponent[rows], limit, prior)
+        return replace(
+            self, coefficients=self.coefficients[rows], exponent=self.exponent[rows], limit=limit, prior=prior
+        )
 
     def of(self, basis: NDArray[np.float32]) -> ProductVotes:
         """Return the votes of other training rows."""

@@ -10,10 +10,13 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import _check_sample_weight
 
 from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import METHODS, Certificates, check_method
+from flipproof.core.ballots import Ballots, cast, relative
 from flipproof.core.engine import (
     CertifiedBlock,
     certify_counted,
@@ -67,6 +70,7 @@ from flipproof.parameters import (
     share,
 )
 from flipproof.progress import RowProgress
+from flipproof.values import encode_labels
 
 Result = TypeVar("Result")
 
@@ -191,6 +195,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     covers_windows = True
 
+    _ballots: Ballots | None = None  # of labels with weights, or of several labels per row
+    _votes_are = ""
+
     #: Whether `fit_without_labels` gets a copy of the rows. Needed by learners that keep the rows: later changes to the
     #: original array must not change any vote.
     _gets_a_copy = True
@@ -268,8 +275,12 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         """
         features = features_in(Z)
         source = self.label_free_votes(features, self._held)
+        if self._ballots is not None and self.n_reference_ is None:
+            source = cast(source, self._ballots, self.precision_)
         limit = self._vote_limits(features, source)
         source = source if limit is None else clipped(source, limit)
+        if self._ballots is not None and self.n_reference_ is not None:  # limits are in units of the reference's votes
+            source = cast(source, self._ballots, self.precision_)
         if self._prior is None:
             return source
         if not isinstance(Z, RowsWithPrior):
@@ -390,7 +401,13 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         return ()
 
     def fit(
-        self, X: Any, y: Any, reference: Any = None, reference_labels: Any = None, trusted: Any = None
+        self,
+        X: Any,
+        y: Any,
+        sample_weight: Any = None,
+        reference: Any = None,
+        reference_labels: Any = None,
+        trusted: Any = None,
     ) -> LabelLinearClassifier:
         """Fit to training features and labels; labels that are not trusted enter only as votes.
 
@@ -398,8 +415,12 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         ----------
         X : array or data frame of shape (n, k)
             Training features, or the input of `features`.
-        y : array of shape (n,)
-            Training labels: numbers, strings or booleans.
+        y : array of shape (n,), or Annotations
+            Training labels: numbers, strings or booleans. :class:`flipproof.Annotations`: several labels per row.
+        sample_weight : array of shape (n,), optional
+            Weights of the labels, finite and not negative: a label has the vote of its row times its weight, rounded
+            to the grid. Only the ratios of weights matter. They must have been chosen without labels; the geometry
+            does not depend on them. Not against changed rows.
         reference : array or data frame of shape (r, k), optional
             Rows that nobody may have changed; their labels are not needed. If given, everything but the votes is
             learned from them, the `features` step included, and nothing from the training rows: certificates against
@@ -417,13 +438,21 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         -------
         self
         """
-        return self._fit(X, y, reference=reference, reference_labels=reference_labels, trusted=trusted)
+        return self._fit(
+            X,
+            y,
+            sample_weight=sample_weight,
+            reference=reference,
+            reference_labels=reference_labels,
+            trusted=trusted,
+        )
 
     def _fit(
         self,
         X: Any,
         y: Any,
         *,
+        sample_weight: Any = None,
         unlabeled: Any = None,
         reference: Any = None,
         reference_labels: Any = None,
@@ -431,7 +460,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     ) -> LabelLinearClassifier:
         with all_or_nothing(self):
             given = X
+            for name in ("_ballots", "_votes_are"):  # of an earlier fit
+                self.__dict__.pop(name, None)
+            annotations = y if isinstance(y, Annotations) else None
+            if annotations is not None:
+                y = self._one_label_per_item(X, annotations, sample_weight, unlabeled, trusted)
             X, reference = self._read_training_rows(X, y, unlabeled, reference, reference_labels, trusted)
+            if annotations is None and sample_weight is not None:
+                self._weigh_labels(X, sample_weight)
             self._learn_from_trusted(X, reference)
             self._prior = self._prepare_prior(given)
             self.precision_, self._clip = int(self.precision), self.clip
@@ -445,9 +481,83 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             self._held: Any = None if placed is None else self.hold(placed)
             self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
             self._fit_with_labels(self.label_codes_)
-            self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
+            if annotations is not None:
+                self._keep_annotations(annotations)
+            if self._ballots is not None and self._ballots.weight is not None:
+                self.precision_ = max(self.precision_, int(self.precision))  # votes of uniform learners have fewer bits
+            if self._ballots is not None and self.rule_depends_on_noise():
+                raise ValueError(
+                    f"{type(self).__name__} without an intercept adds up the votes of all rows, so {self._votes_are} "
+                    "would move its threshold. Set fit_intercept=True."
+                )
+            own = map(as_assumption, self.learner_assumptions())
+            self.assumptions_ = (*self.common_assumptions(), *self._ballot_assumptions(), *own)
             self._forget_trusted_part()
         return self
+
+    def _one_label_per_item(
+        self, X: Any, annotations: Annotations, sample_weight: Any, unlabeled: Any, trusted: Any
+    ) -> NDArray[Any]:
+        """Return placeholders with the class set of all annotations, one per item; refuse what does not fit them."""
+        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
+        if n_rows != annotations.n_items:
+            raise ValueError(f"Annotations of {annotations.n_items} items need as many rows in X. Got {n_rows} rows.")
+        for name, given in (("sample_weight", sample_weight), ("unlabeled", unlabeled), ("trusted", trusted)):
+            if given is not None:
+                raise ValueError(
+                    f"fit(X, annotations) cannot be combined with {name}=...: annotations have their own weights, and "
+                    "Adversary(trusted=...) has an entry per annotation."
+                )
+        if getattr(self, "regularization", None) == "paper":
+            raise ValueError("regularization='paper' reads one label per row: use another value with Annotations.")
+        classes, _ = encode_labels(annotations.label, self.classes)
+        if len(classes) > n_rows and self.classes is None:
+            raise ValueError("There are fewer items than classes: give classes=... to the learner.")
+        return np.asarray(classes[np.arange(n_rows) % len(classes)])
+
+    def _keep_annotations(self, annotations: Annotations) -> None:
+        """Let annotations vote instead of rows; rows are items."""
+        _, codes = encode_labels(annotations.label, self.classes_)
+        n_items, names = self.n_rows_, self.row_names_
+        self._keep_labels(codes, np.ones(len(codes), dtype=bool), np.zeros(len(codes), dtype=bool))
+        self.n_rows_ = n_items
+        self._ballots = Ballots(n_items, annotations.item.copy(), relative(annotations.weight))
+        self._votes_are = "Annotations"
+        items = annotations.item if names is None else names[annotations.item]
+        who = annotations.annotator
+        self.row_names_ = np.array([f"{item} by {name}" for item, name in zip(items, who, strict=True)], dtype=object)
+
+    def _weigh_labels(self, X: Floats, sample_weight: Any) -> None:
+        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+        if not weights.any():
+            raise ValueError("sample_weight must not be 0 for all rows: no label would vote.")
+        found = relative(weights)
+        if found is not None:
+            self._ballots, self._votes_are = Ballots(self.n_rows_, None, found), "sample_weight"
+
+    def _n_unlabelled(self) -> int:
+        if self._ballots is None or self._ballots.row is None:
+            return super()._n_unlabelled()
+        return self.n_rows_ - len(np.unique(self._ballots.row))
+
+    def _ballot_assumptions(self) -> list[Assumption]:
+        if self._ballots is None:
+            return []
+        if self._ballots.row is None:
+            return [Assumption("sample-weights")]
+        n_labelled = len(np.unique(self._ballots.row))
+        return [Assumption("annotations", {"n_labels": self.n_labels_, "n_labelled": n_labelled})]
+
+    @property
+    def covers_rows(self) -> bool:
+        """Whether this fit can be certified against changed rows; not with weights or several labels per row."""
+        return super().covers_rows and self._ballots is None
+
+    def _refuse_ballots(self, what: str) -> None:
+        if self._ballots is not None:
+            raise ValueError(
+                f"{what} cannot be combined with {self._votes_are}: fit with one label of weight 1 per row."
+            )
 
     def _learn_from_trusted(self, X: Floats, reference: Floats | None) -> None:
         """Let the learner read trusted labels, if there are any: those of the reference, or of training rows."""
@@ -460,12 +570,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         self._label_readers = (*self._label_readers, *self.learn_from_trusted(rows.copy(), codes))
 
     def _vote_too(self, rows: Floats) -> None:
+        self._refuse_ballots("partial_fit")
         n_before = len(self._placed)
         self._placed = np.concatenate([self._placed, self.place(rows)])
         self._held = self.hold_more(self._held, self._placed, n_before)
         self._fit_with_more_labels(self.label_codes_, n_before)
 
     def _vote_only(self, kept: Integers) -> None:
+        self._refuse_ballots("forget")
         self._placed = self._placed[kept]
         self._held = self.hold(self._placed)
         self._fit_with_labels(self.label_codes_)
@@ -504,6 +616,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         all votes either, which a prior needs.
         """
         if self._clip is not None or self.n_reference_ is not None or self._prior is not None:
+            return None
+        if self._ballots is not None:  # the estimate knows one label of weight 1 per row
             return None
         estimate = self._estimated_scores(Z)
         if estimate is None or self.noise_ is None:
@@ -631,6 +745,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def _check_row_changes(self, method: str, powers: Powers) -> None:
         """Refuse what has no certificate against changed rows."""
         refuse_noise_against_rows(method)
+        self._refuse_ballots("Certificates against changed rows")
 
     def _assumptions_against(self, scope: Scope, blocks: Sequence[CertifiedBlock]) -> tuple[Assumption, ...]:
         """Return the assumptions of certificates against these changes; those of the fit are about labels."""
@@ -694,14 +809,17 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
         check_parameters(self, "block_size")
-        n_classes, held = len(self.classes_), self._numbers_per_row()
+        n_classes, held, n_votes = len(self.classes_), self._numbers_per_row(), self._votes_per_row()
+        if self._ballots is not None:
+            n_votes = self._ballots.most_votes(n_votes)
+            held += 3 * n_votes
         if powers is not None and not powers.changeable.all():
             n_classes *= 2  # votes that cannot be changed are counted separately
         if powers is not None and powers.groups is not None:
             n_groups = powers.scope.n_touchable if powers.window_ends is None else len(powers.window_ends)
             held += 8 * min(self.n_rows_, n_groups * len(self.classes_))
         budget = MEMORY_BUDGET // n_jobs
-        size = self.block_size or block_rows(self._votes_per_row(), n_classes, self.precision_, budget, held)
+        size = self.block_size or block_rows(n_votes, n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, min(start + size, n_rows))
 

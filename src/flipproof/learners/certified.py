@@ -18,6 +18,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from flipproof.adversary import Adversary, powers_of, refuse_windows
+from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.contents import row_hashes, rows_found
@@ -309,8 +310,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         found += self._assumptions_about_prior()
         if self.n_reference_ is not None and self.features is not None:
             found.append(Assumption("features-separately", {"step": name_of(self.features)}))
-        if self.n_labels_ < self.n_rows_:
-            n_unlabelled = self.n_rows_ - self.n_labels_
+        n_unlabelled = self._n_unlabelled()
+        if n_unlabelled:
             found.append(Assumption("unlabelled-rows", {"n_unlabelled": n_unlabelled, "n_rows": self.n_rows_}))
         return found
 
@@ -347,6 +348,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _assumptions_about_prior(self) -> list[Assumption]:
         """Return what is assumed about the prior, if there is one."""
         return []
+
+    def _n_unlabelled(self) -> int:
+        """Return how many training rows have no label."""
+        return self.n_rows_ - self.n_labels_
 
     def _shared_with_reference(self) -> list[Assumption]:
         """Return the assumption about training rows that are also in the reference, if there are any."""
@@ -436,6 +441,10 @@ class LabelsInMemory(CertifiedClassifier):
         end of the fit.
         """
         self.validate_parameters()
+        if isinstance(y, Annotations):
+            raise ValueError(
+                f"{type(self).__name__} takes one label per row, not Annotations: use a label-linear learner."
+            )
         check_nothing_masked(X, "X")
         self.row_names_ = row_names(X)
         self.n_reference_, reference_rows = None, None

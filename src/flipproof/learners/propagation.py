@@ -182,7 +182,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self.rule = rule
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any, unlabeled: Any = None, trusted: Any = None
+        self, X: Any, y: Any, unlabeled: Any = None, trusted: Any = None, sample_weight: Any = None
     ) -> CertifiedPropagationClassifier:
         """Fit to training features, and to the labels of the labelled rows.
 
@@ -197,12 +197,14 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         trusted : booleans of shape (n,), optional
             True for rows whose labels nobody can change: they are trusted in every certificate of this model. A
             `features` step that needs labels and an unfitted `prior` are fitted to these rows and labels.
+        sample_weight : array of shape (n,), optional
+            Weights of the labels, chosen without labels; see :meth:`flipproof.LabelLinearClassifier.fit`.
 
         Returns
         -------
         self
         """
-        self._fit(X, y, unlabeled=unlabeled, trusted=trusted)
+        self._fit(X, y, sample_weight=sample_weight, unlabeled=unlabeled, trusted=trusted)
         return self
 
     _gets_a_copy = False

@@ -14,6 +14,9 @@ from flipproof.report.text import TextTable
 from flipproof.report.words import flips_words, least_words
 
 #: Methods whose proofs need no noise.
+#: Number of annotators that are named beside an attack.
+MOST_PEOPLE = 4
+
 NOISELESS = ("exact", "gap")
 
 
@@ -188,8 +191,36 @@ def changes_words(attack: Mapping[str, Any], unit: str) -> str:
         return "not attacked"
     labels = f"{attack['n_labels']:,} label{'' if attack['n_labels'] == 1 else 's'}"
     if unit in ("annotators", "windows"):
-        return f"{attack['needed']:,} {unit[:-1]}{'' if attack['needed'] == 1 else 's'}, {labels}"
+        counted = f"{attack['needed']:,} {unit[:-1]}{'' if attack['needed'] == 1 else 's'}"
+        who = attack.get("who")  # missing in older reports
+        return f"{counted}{f' ({people_words(who)})' if who else ''}, {labels}"
     return labels
+
+
+def people_words(who: Sequence[Mapping[str, Any]]) -> str:
+    """Return the names of annotators as text, each with the number of labels, the first few of them."""
+    named = [f"{one['name']}: {one['n_labels']:,}" for one in who[:MOST_PEOPLE]]
+    return ", ".join(named) + (", ..." if len(who) > MOST_PEOPLE else "")
+
+
+def annotator_table(summary: Mapping[str, Any]) -> TextTable | None:
+    """Return the annotators to check first; None if there are none."""
+    found = (summary.get("audit") or {}).get("annotators")  # missing in older reports
+    if not found or not found["rows"]:
+        return None
+    keys = ("n_labels", "n_attacks", "n_alone")
+    rows = [(str(one["name"]), *(f"{one[key]:,}" for key in keys)) for one in found["rows"]]
+    return TextTable(("annotator", "labels", "attacks they take part in", "overturned alone"), tuple(rows))
+
+
+def annotators_said(summary: Mapping[str, Any]) -> str:
+    """Say what the list of annotators is."""
+    found = summary["audit"]["annotators"]
+    return (
+        f"Of {found['n_annotators']:,} annotators, those who take part in the most attacks, counting the attack by the "
+        f"fewest annotators on each of the {found['n_attacked']:,} most fragile predictions. An annotator on this list "
+        "is influential, not necessarily wrong."
+    )
 
 
 def change_words(change: Mapping[str, Any]) -> str:

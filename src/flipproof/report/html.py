@@ -55,6 +55,8 @@ def render_html(summary: Mapping[str, Any]) -> str:
         against_rows=_against_rows(summary),
         random_errors=summary.get("random_errors"),  # missing in older reports
         by_class=figures.class_table(summary),
+        annotators=figures.annotator_table(summary),
+        annotators_said=figures.annotators_said(summary) if figures.annotator_table(summary) else "",
         methods=figures.method_table(summary),
         assumptions=figures.numbered_assumptions(summary),
         content_note=figures.content_note(summary),

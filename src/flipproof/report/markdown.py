@@ -60,6 +60,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         _table(figures.class_table(summary)),
         "## Most fragile predictions",
         *_predictions(summary),
+        *_annotators(summary),
         *_audit(summary),
         "## Methods",
         _table(figures.method_table(summary)),
@@ -176,6 +177,14 @@ def _attack_words(attack: Mapping[str, Any] | None, unit: str) -> str:
     changes = [figures.change_words(change) for change in attack["changes"][:MOST_CHANGES]]
     more = ["…"] if attack["n_labels"] > len(changes) else []
     return figures.changes_words(attack, unit) + (f": {', '.join(changes + more)}" if changes else "")
+
+
+def _annotators(summary: Mapping[str, Any]) -> list[str]:
+    table = figures.annotator_table(summary)
+    if table is None:
+        return []
+    few = TextTable(table.header, table.rows[:MOST_AUDITED])
+    return ["## Annotators to check first", figures.annotators_said(summary), _table(few)]
 
 
 def _audit(summary: Mapping[str, Any]) -> list[str]:

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof import metrics
 from flipproof.assumptions import Assumption
+from flipproof.attacks.annotator_audit import rank_annotators
 from flipproof.attacks.label_audit import LabelAudit
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips_name, method_name
@@ -193,7 +194,7 @@ def summarize(
         if test_contents is None and train_contents is None
         else {"test": tested.names, "training": training.contents.names},
         "attack": None if attack is None else _attack(attack, main),
-        "audit": None if audit is None else _audit(audit, training),
+        "audit": None if audit is None else _audit(audit, training) | {"annotators": _annotators(attack, main)},
         "without_attack": None if without_attack is None else cut(without_attack, LONGEST_FACT),
         "assumptions": [_assumption(one) for one in common_assumptions(each)],
         "voids": words.voids(main, against_rows is not None),
@@ -507,7 +508,11 @@ def _attack_on(attack: AttackResult, row: int, training: _Training) -> dict[str,
         }
         for place, (one, new) in enumerate(zip(changed[:MOST_CHANGES], new_labels[:MOST_CHANGES], strict=True))
     ]
-    return {"needed": int(attack.flips_needed[row]), "n_labels": len(changed), "changes": changes}
+    found = {"needed": int(attack.flips_needed[row]), "n_labels": len(changed), "changes": changes}
+    if attack.annotators is not None:
+        who = list(attack.who(row).items())[:MOST_CHANGES]
+        found["who"] = [{"name": plain_label(name), "n_labels": n_labels} for name, n_labels in who]
+    return found
 
 
 def _attack(attack: AttackResult, main: Certificates) -> dict[str, Any]:
@@ -519,6 +524,20 @@ def _attack(attack: AttackResult, main: Certificates) -> dict[str, Any]:
         "n_found": int(np.count_nonzero(attack.success)),
         "n_contradictions": int(np.count_nonzero(contradicted)),
     }
+
+
+def _annotators(attack: AttackResult | None, main: Certificates) -> dict[str, Any] | None:
+    """List the annotators who take part in the most attacks, if annotators are counted."""
+    if attack is None or attack.annotators is None or main.adversary is None:
+        return None
+    audit = rank_annotators(attack, main.adversary.groups, MOST_AUDITED)
+    rows = [
+        {"name": plain_label(name), "n_attacks": int(n_attacks), "n_alone": int(n_alone), "n_labels": int(n_labels)}
+        for name, n_attacks, n_alone, n_labels in zip(
+            audit.names, audit.n_attacks, audit.n_alone, audit.n_labels, strict=True
+        )
+    ]
+    return {"n_attacked": audit.n_attacked, "n_annotators": audit.n_annotators, "rows": rows}
 
 
 def _audit(audit: LabelAudit, training: _Training) -> dict[str, Any]:
