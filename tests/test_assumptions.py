@@ -55,6 +55,7 @@ EXAMPLES = [
     *(Assumption("pipeline-steps", {"steps": [("a", "PCA")], "remedy": remedy}) for remedy in STEP_REMEDIES),
     Assumption("chosen-by-search", {"search": "GridSearchCV", "parameters": [("k", "3")]}),
     Assumption("chosen-on-trusted", {"parameters": [("k", "3")], "n_trusted": 7}),
+    Assumption("learner-chosen-on-trusted", {"learner": "forest", "parameters": [("k", "3")], "n_trusted": 7}),
     *(Assumption("confidence", {"confidence": 0.9, "over": over}) for over in ("prediction", "batch")),
     Assumption("solver-claim", {"most_changed": 3}),
     *(Assumption("solver-stopped", {"n_changed": 3, "ran_out_of_time": late}) for late in (True, False)),

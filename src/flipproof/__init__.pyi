@@ -17,6 +17,8 @@ from .auditing import Audit as Audit
 from .auditing import audit as audit
 from .certificates import Certificate as Certificate
 from .certificates import Certificates as Certificates
+from .comparison import Comparison as Comparison
+from .comparison import compare as compare
 from .core.noise import FeatureNoise as FeatureNoise
 from .core.noise import JointNoise as JointNoise
 from .core.noise import LabelFlip as LabelFlip

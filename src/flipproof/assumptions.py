@@ -246,10 +246,18 @@ def _chosen_by_search(search: str, parameters: tuple[tuple[str, str], ...]) -> s
 
 
 def _chosen_on_trusted(parameters: tuple[tuple[str, str], ...], n_trusted: int) -> str:
+    return _were_chosen(f"The parameters ({_assignments(parameters)})", n_trusted)
+
+
+def _learner_chosen_on_trusted(learner: str, parameters: tuple[tuple[str, str], ...], n_trusted: int) -> str:
+    found = f" ({_assignments(parameters)})" if parameters else ""
+    return _were_chosen(f"The learner {learner!r} and its parameters{found}", n_trusted)
+
+
+def _were_chosen(what: str, n_trusted: int) -> str:
     return (
-        f"The parameters ({_assignments(parameters)}) were chosen on the labels of {n_trusted:,} trusted rows only, "
-        "which are assumed to be unchanged: certify against Adversary(trusted=...) with these rows, as "
-        "TrustedSelection.certify does."
+        f"{what} were chosen on the labels of {n_trusted:,} trusted rows only, which are assumed to be unchanged: "
+        "certify against Adversary(trusted=...) with these rows, as TrustedSelection.certify does."
     )
 
 
@@ -446,6 +454,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "pipeline-steps": _pipeline_steps,
     "chosen-by-search": _chosen_by_search,
     "chosen-on-trusted": _chosen_on_trusted,
+    "learner-chosen-on-trusted": _learner_chosen_on_trusted,
     # features
     "auxiliary-labels": (
         "CNNFeatures learned from the auxiliary labels y_aux. They are assumed to belong to other rows and to be "

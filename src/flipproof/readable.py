@@ -6,7 +6,9 @@ rows: 0.29 as a float is slightly below 29 of 100, but is shown as 29 %, since i
 
 from __future__ import annotations
 
+import html
 import math
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 
@@ -66,3 +68,22 @@ def _parts_within(share: float, parts: int) -> int:
     """Return how many of `parts` equal parts a share contains; one more if the share is the float of that fraction."""
     count = math.floor(Fraction(share) * parts)
     return count + 1 if (count + 1) / parts == share else count
+
+
+def text_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Align cells in columns of plain text: the first column to the left, all others to the right."""
+    lines = [list(header), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]).rstrip() for line in lines
+    )
+
+
+def html_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Return cells as a table in HTML."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
+
+    body = "".join(line(cells, "td") for cells in rows)
+    return f"<table><thead>{line(header, 'th')}</thead><tbody>{body}</tbody></table>"

@@ -11,7 +11,14 @@ from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from flipproof import Adversary, Assumption, CertifiedRidgeClassifier, LabelLinearClassifier, certified_accuracy
+from flipproof import (
+    Adversary,
+    Assumption,
+    CertifiedNeighborsClassifier,
+    CertifiedRidgeClassifier,
+    LabelLinearClassifier,
+    certified_accuracy,
+)
 from flipproof.learners.selection import select_on_trusted
 
 LAMBDAS = {"regularization": [1.0, 30.0, 1e3, 1e6]}
@@ -226,7 +233,7 @@ BAD = {
     "no grids": ({"grid": []}, r"'grid' parameter of .* Got \[\] instead: it has no parameters"),
     "no values": ({"grid": {"regularization": []}}, "'grid' .* must be a dict of parameter names and lists"),
     "no list": ({"grid": {"regularization": 3}}, "'grid' .* must be a dict of parameter names and lists"),
-    "unknown name": ({"grid": {"alpha": [1]}}, r"'grid' parameter of .* regularization. Got \['alpha'\]"),
+    "unknown name": ({"grid": {"alpha": [1]}}, r"'grid' parameter of .* regularization, verbose. Got \['alpha'\]"),
     "unknown method": ({"method": "best"}, "None of the 4 candidates .* must be one of 'exact', 'tight', 'kl'"),
     "bad values": ({"grid": {"precision": [99]}}, "None of the 1 candidates .*integer from 2 to 24"),
     "foreign estimator": ({"estimator": Ridge()}, r"'estimator' .* flipproof learner or .*Pipeline .* Got Ridge\(\)"),
@@ -263,3 +270,98 @@ def test_the_chosen_lambda_beats_the_worst_on_real_data(data_dir):
     chosen = accuracy[selection.best_params["regularization"]]
     assert chosen > min(accuracy.values()) + 0.3
     assert chosen > max(accuracy.values()) - 0.05
+
+
+SEVERAL = {"ridge": CertifiedRidgeClassifier(), "neighbors": CertifiedNeighborsClassifier()}
+GRIDS = {"ridge": {"regularization": [1.0, 1e3]}, "neighbors": {"n_neighbors": [0.1, 0.3]}}
+
+
+def test_several_learners_are_judged_like_each_alone():
+    X, y, trusted = blobs()
+    together = select_on_trusted(SEVERAL, GRIDS, X, y, trusted, flips=6)
+    alone = {name: select_on_trusted(SEVERAL[name], GRIDS[name], X, y, trusted, flips=6) for name in SEVERAL}
+    assert [one.learner for one in together.candidates] == ["ridge", "ridge", "neighbors", "neighbors"]
+    assert scores(together) == scores(alone["ridge"]) + scores(alone["neighbors"])
+    best = max(alone, key=lambda name: alone[name].best_score)
+    assert (together.best_learner, together.best_params) == (best, alone[best].best_params)
+    np.testing.assert_array_equal(together.model.predict(X), alone[best].model.predict(X))
+    [said] = [one for one in together.certify(X).assumptions if one.code == "learner-chosen-on-trusted"]
+    assert said.values["learner"] == best
+    assert f"The learner {best!r} and its parameters (" in str(said)
+
+
+def test_the_choice_among_learners_survives_every_attack_on_the_other_labels():
+    rng = np.random.default_rng(1)
+    X, y = rng.normal(size=(13, 1)).round(1), rng.integers(2, size=13)
+    y[:2] = 0, 1
+    trusted = np.arange(13) < 10
+    Z = np.linspace(-2, 2, 9)[:, None]
+    learners = {
+        "ridge": CertifiedRidgeClassifier(classes=[0, 1]),
+        "neighbors": CertifiedNeighborsClassifier(3, classes=[0, 1]),
+    }
+    grids = {"ridge": {"regularization": [0.0, 100.0]}}
+
+    def chosen(labels):
+        return select_on_trusted(learners, grids, X, labels, trusted, flips=2, cv=2)
+
+    first = chosen(y)
+    certificates = first.certify(Z)
+    assert certificates.radius.max() >= 1
+    for bits in range(8):
+        attack = np.zeros(13, dtype=int)
+        attack[10:] = [bits >> j & 1 for j in range(3)]
+        again = chosen(y ^ attack)
+        assert (again.best_learner, again.best_params) == (first.best_learner, first.best_params)
+        within = certificates.radius >= attack.sum()
+        np.testing.assert_array_equal(again.model.predict(Z)[within], certificates.prediction[within])
+
+
+def test_the_result_prints_as_a_table_with_the_best_first():
+    X, y, trusted = blobs()
+    grids = {**GRIDS, "neighbors": {"n_neighbors": [0.1, 10_000]}}
+    selection = select_on_trusted(SEVERAL, grids, X, y, trusted, flips=6)
+    lines = repr(selection).splitlines()
+    assert lines[0].startswith("4 learners and parameters, by certified accuracy at 6 changed labels, within 60")
+    assert lines[1].split() == ["learner", "regularization", "n_neighbors", "score"]
+    assert lines[2].split()[0] == selection.best_learner
+    assert lines[-1].split() == ["neighbors", "10000", "failed"]
+    assert "<table>" in selection._repr_html_()
+    ranked = [one.score for one in selection.ranking]
+    assert ranked[:3] == sorted(ranked[:3], reverse=True)
+    assert np.isnan(ranked[3])
+    frame = selection.to_frame()
+    assert frame["learner"].tolist() == [one.learner for one in selection.ranking]
+    assert frame["score"][0] == selection.best_score
+    assert "n_neighbors" in frame["error"][3]
+
+
+def test_one_learner_has_no_column_for_its_name():
+    X, y, trusted = blobs()
+    selection = select_on_trusted(
+        CertifiedRidgeClassifier(), {"regularization": ["label-free", 1e3]}, X, y, trusted, flips=6
+    )
+    assert selection.best_learner is None
+    assert list(selection.to_frame().columns) == ["regularization", "score"]
+    assert repr(selection).splitlines()[1].split() == ["regularization", "score"]
+
+
+def test_a_learner_without_a_grid_is_tried_as_it_is():
+    X, y, trusted = blobs()
+    selection = select_on_trusted(SEVERAL, None, X, y, trusted, flips=6)
+    assert [one.params for one in selection.candidates] == [{}, {}]
+
+
+@pytest.mark.parametrize(
+    ("learners", "grids", "wanted"),
+    [
+        ({}, {}, "'estimator' parameter of select_on_trusted"),
+        ({"a": 3}, {}, "'estimator' parameter of select_on_trusted"),
+        (SEVERAL, {"forest": {}}, "there is no learner 'forest'"),
+        (SEVERAL, [1], "'grid' parameter of select_on_trusted must be a dict of the grids"),
+    ],
+)
+def test_bad_collections_of_learners(learners, grids, wanted):
+    X, y, trusted = blobs()
+    with pytest.raises(ValueError, match=wanted):
+        select_on_trusted(learners, grids, X, y, trusted, flips=6)

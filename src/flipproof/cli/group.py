@@ -15,6 +15,7 @@ from flipproof import __version__
 from flipproof.cli import EXIT_BROKEN_PIPE, EXIT_BUG, EXIT_INTERRUPTED, EXIT_USAGE
 from flipproof.cli.attack import attack
 from flipproof.cli.certify import certify
+from flipproof.cli.compare import compare
 from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
 from flipproof.cli.fit import fit
@@ -61,7 +62,7 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, fit, certify, attack, report, reproduce, completion):
+for _command in (demo, fit, certify, compare, attack, report, reproduce, completion):
     commands.add_command(_command)
 
 

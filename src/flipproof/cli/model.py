@@ -29,23 +29,28 @@ def read_clip(_context: click.Context, _parameter: click.Parameter, text: str | 
     return share
 
 
-def learner_options(names: Sequence[str]) -> Callable[[Command], Command]:
-    """Return the options of learner and adversary, with these learners as choices."""
+def learner_options(names: Sequence[str], several: bool = False) -> Callable[[Command], Command]:
+    """Return the options of learner and adversary, with these learners as choices; `several` may be given if so."""
     return together(
         option(
             "--learner",
+            "learners" if several else "learner",
             group=MODEL,
             type=click.Choice(names),
-            default="ridge",
-            help="Type of classifier. Default: ridge",
+            multiple=several,
+            default=None if several else "ridge",
+            help="Type of classifier. Repeatable. Default: all" if several else "Type of classifier. Default: ridge",
         ),
         option(
             "--set",
             "settings",
             group=MODEL,
             multiple=True,
-            metavar="NAME=VALUE",
-            help="Set a parameter of the learner, for example n_neighbors=50. Repeatable.",
+            metavar="[LEARNER:]NAME=VALUE" if several else "NAME=VALUE",
+            help="Set a parameter of one learner, for example forest:n_estimators=50, or of all. Repeatable. With "
+            "--select, a JSON list of values to try: ridge:regularization=[1,100]."
+            if several
+            else "Set a parameter of the learner, for example n_neighbors=50. Repeatable.",
         ),
         option(
             "--clip",

@@ -54,7 +54,17 @@ class GroupedOption(click.Option):
 
 
 class GroupedCommand(click.Command):
-    """A command whose help shows its options in groups."""
+    """A command whose help shows its options in groups, and that takes a value for an option only once."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Refuse options that are given twice, but take one value: the last one would win in silence."""
+        given = self.make_parser(ctx).parse_args(args=list(args))[2] if not ctx.resilient_parsing else []
+        for parameter in dict.fromkeys(given):
+            takes_one = isinstance(parameter, click.Option) and not (parameter.multiple or parameter.is_flag)
+            if takes_one and given.count(parameter) > 1:
+                learners = " To compare learners, use 'flipproof compare'." if parameter.name == "learner" else ""
+                raise click.UsageError(f"{parameter.opts[0]} is given twice, but takes one value.{learners}", ctx)
+        return super().parse_args(ctx, args)
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """Write the options, one section per group."""

@@ -13,7 +13,7 @@ from flipproof.fitting.choices import (
 )
 from flipproof.fitting.deployed import refuse_beside_model, table_model, with_test_rows
 from flipproof.fitting.in_blocks import fit_in_blocks, training_files
-from flipproof.fitting.memory import fit
+from flipproof.fitting.memory import fit, prepare, select
 
 __all__ = [
     "FIT_STEPS",
@@ -25,7 +25,9 @@ __all__ = [
     "fit",
     "fit_in_blocks",
     "is_path",
+    "prepare",
     "refuse_beside_model",
+    "select",
     "settable_parameters",
     "source_name",
     "table_model",

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -46,6 +47,7 @@ from flipproof.values import as_values, column_of
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flipproof.learners.selection import TrustedSelection
     from flipproof.tables import TableEncoder
     from flipproof.tables.reading import FileRows
     from flipproof.tables.roles import Roles, Rows
@@ -61,46 +63,143 @@ def fit(data: DataChoice, choice: ModelChoice, step: Step, needs_test: bool = Tr
     ValueError, OSError
         If any input is invalid. The message is one line.
     """
+    return prepare(data, [choice], step, needs_test).fit(choice, step)
+
+
+def prepare(data: DataChoice, choices: Sequence[ModelChoice], step: Step, needs_test: bool = True) -> Prepared:
+    """Read the rows and encode their columns without labels, once for one or several learners.
+
+    The choices differ in learner and parameters only.
+    """
     step(f"Reading {Path(data.train).name if is_path(data.train) else source_name(data.train)}")
     reference = read_reference(data)
-    rows = _read(data, choice, reference, needs_test)
-    labels = rows.train.labels
-    label = ARRAY_LABEL if data.roles is None else data.roles.label
-    if labels is None:
-        raise ValueError(f"column {label!r} has no labels.")
-    from flipproof.tables.labels import check_classes, check_test_labels
+    rows = _read(data, choices[0], reference, needs_test)
+    prepared = Prepared(data, rows, _Encoded(None, None), reference)
+    from flipproof.tables.labels import check_classes
 
-    check_classes(labels, label, choice.classes)
-    model = make_learner(choice, class_set(choice, labels))
-    if reference is not None:
-        check_takes_reference(choice, model)
+    check_classes(prepared.labels, prepared.label, choices[0].classes)
+    for choice in choices:  # before the columns are encoded, which may take long
+        prepared.learner(choice)
     if data.roles is not None:
         step("Encoding the columns")
     encoded = _encoded(data, rows, reference)
     _warn_about_repeats(data, rows, encoded)
-    step(f"Fitting {choice.name} to {len(rows.train)} rows")
-    if reference is None:
-        model.fit(encoded.train, labels)
-    else:
-        if encoded.encoder is None:
-            check_array_reference(reference, model, encoded.train)
-        model.fit(encoded.train, labels, reference=encoded.reference)
-    learner = learner_inside(model)
-    check_test_labels(rows.test.labels, learner.classes_, label)
-    if encoded.assumption is not None:
-        refuse_encoded_features(learner)
-        learner.also_assume(encoded.assumption)
-    return Fitted(
-        model,
-        rows.test,
-        encoded.test,
-        _adversary(data, choice, rows, learner.classes_),
-        encoded.encoder,
-        train=rows.train,
-        n_reference=None if reference is None else len(reference),
-        X_reference=encoded.reference,
-        X_train=None if reference is None else encoded.train,
+    return replace(prepared, encoded=encoded)
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """Rows that were read and encoded, to which learners can be fitted.
+
+    Attributes
+    ----------
+    data : DataChoice
+        Where they come from.
+    rows, encoded
+        The rows as given, and as numbers.
+    reference : Reference, optional
+        The reference as given.
+    """
+
+    data: DataChoice
+    rows: _ReadRows
+    encoded: _Encoded
+    reference: Reference | None = None
+
+    @property
+    def label(self) -> str:
+        """Name of the labels in errors."""
+        return ARRAY_LABEL if self.data.roles is None else self.data.roles.label
+
+    @property
+    def labels(self) -> NDArray[Any]:
+        """Labels of the training rows."""
+        if self.rows.train.labels is None:
+            raise ValueError(f"column {self.label!r} has no labels.")
+        return self.rows.train.labels
+
+    def learner(self, choice: ModelChoice) -> Any:
+        """Return the chosen learner, unfitted."""
+        model = make_learner(choice, class_set(choice, self.labels))
+        if self.reference is not None:
+            check_takes_reference(choice, model)
+        return model
+
+    def fit(self, choice: ModelChoice, step: Step) -> Fitted:
+        """Fit the chosen learner to the training rows."""
+        model, encoded = self.learner(choice), self.encoded
+        step(f"Fitting {choice.name} to {len(self.rows.train)} rows")
+        began = time.perf_counter()
+        if self.reference is None:
+            model.fit(encoded.train, self.labels)
+        else:
+            if encoded.encoder is None:
+                check_array_reference(self.reference, model, encoded.train)
+            model.fit(encoded.train, self.labels, reference=encoded.reference)
+        return self.fitted(model, choice, time.perf_counter() - began)
+
+    def fitted(self, model: Any, choice: ModelChoice, seconds: float) -> Fitted:
+        """Return a model that was fitted to these training rows, with the test rows and the adversary."""
+        from flipproof.tables.labels import check_test_labels
+
+        encoded, learner = self.encoded, learner_inside(model)
+        check_test_labels(self.rows.test.labels, learner.classes_, self.label)
+        if encoded.assumption is not None:
+            refuse_encoded_features(learner)
+            learner.also_assume(encoded.assumption)
+        return Fitted(
+            model,
+            self.rows.test,
+            encoded.test,
+            _adversary(self.data, choice, self.rows, learner.classes_),
+            encoded.encoder,
+            train=self.rows.train,
+            n_reference=None if self.reference is None else len(self.reference),
+            X_reference=encoded.reference,
+            X_train=None if self.reference is None else encoded.train,
+            seconds=seconds,
+            word_columns=self.rows.word_columns,
+        )
+
+
+def select(data: DataChoice, choices: Sequence[ModelChoice], flips: int, step: Step) -> tuple[TrustedSelection, Fitted]:
+    """Choose learner and parameters on trusted rows only, and fit the choice to all training rows.
+
+    Parameters
+    ----------
+    data : DataChoice
+        The rows, with a column of trusted labels.
+    choices : sequence of ModelChoice
+        Learners; a parameter with a list of values is tried with each of them.
+    flips : int
+        Number of changed labels at which candidates are scored.
+    step
+        Called with the name of each step.
+    """
+    from flipproof.learners.selection import select_on_trusted
+
+    if data.roles is None or not data.roles.trusted:
+        raise InputError(Parameter("select"), " requires ", Parameter("trusted"), ": a column of trusted labels.")
+    if data.reference is not None:
+        raise InputError(Parameter("select"), " cannot be combined with ", Parameter("reference"), ".")
+    grids = {one.name: _lists_among(one.parameters, True) for one in choices}
+    single = [replace(one, parameters=_lists_among(one.parameters, False)) for one in choices]
+    prepared = prepare(data, single, step)
+    adversary = _adversary(data, single[0], prepared.rows, np.unique(prepared.labels))
+    assert adversary is not None
+    learners = {one.name: prepared.learner(replace(one, verbose=0)) for one in single}
+    step(f"Choosing one of {', '.join(learners)} on {np.count_nonzero(adversary.trusted)} trusted rows")
+    began = time.perf_counter()
+    selection = select_on_trusted(
+        learners, grids, prepared.encoded.train, prepared.labels, adversary.trusted, flips=flips
     )
+    chosen = next(one for one in single if one.name == selection.best_learner)
+    return selection, prepared.fitted(selection.model, chosen, time.perf_counter() - began)
+
+
+def _lists_among(parameters: Mapping[str, Any], wanted: bool) -> dict[str, Any]:
+    """Return the parameters that have a list of values, or those that have one value."""
+    return {name: value for name, value in parameters.items() if isinstance(value, list) == wanted}
 
 
 @dataclass(frozen=True)

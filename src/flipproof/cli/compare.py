@@ -1,0 +1,258 @@
+"""`flipproof compare`: several learners on the same rows, and the choice of one on trusted labels."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from flipproof.cli.data import DataOptions, data_options
+from flipproof.cli.model import ModelOptions, learner_options
+from flipproof.cli.options import MODEL, GroupedCommand, common_options, option
+from flipproof.learners.names import LEARNERS
+
+if TYPE_CHECKING:
+    from flipproof.comparison import Comparison
+    from flipproof.fitting import Fitted
+    from flipproof.learners.selection import TrustedSelection
+
+PLOT_ENDINGS = (".png", ".svg", ".pdf")
+
+EXAMPLES = """\b
+Examples:
+  flipproof compare --train train.csv --test test.csv --label spam \\
+      --learner ridge --learner forest --flips 0,10,100
+  flipproof compare --train train.csv --test test.csv --label spam \\
+      --learner neighbors --learner forest \\
+      --set neighbors:n_neighbors=0.05 --plot curves.png -o table.csv
+  flipproof compare --train train.csv --test test.csv --label spam \\
+      --trusted checked --select 20 --learner ridge --learner forest \\
+      --set 'ridge:regularization=[1,100,10000]'
+"""
+
+
+def read_flips(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[int, ...] | None:
+    """Parse numbers of flips, separated by commas."""
+    if text is None:
+        return None
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    if not parts or not all(part.isascii() and part.isdigit() for part in parts):
+        raise click.BadParameter(f"{text!r} must be numbers of changed labels, for example 0,10,100.")
+    return tuple(map(int, parts))
+
+
+@click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Compare learners on the same rows, or choose one.")
+@data_options
+@learner_options(tuple(LEARNERS), several=True)
+@option(
+    "--flips",
+    group=MODEL,
+    callback=read_flips,
+    metavar="N,N,...",
+    help="Numbers of changed labels in the table. Default: a few up to the largest radius.",
+)
+@option(
+    "--select",
+    group=MODEL,
+    type=click.IntRange(min=0),
+    metavar="FLIPS",
+    help="Choose learner and parameters by certified accuracy at FLIPS, within the rows of --trusted only, so that "
+    "certificates remain valid. The table then has the chosen one.",
+)
+@option(
+    "--out",
+    "-o",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the table, one line per learner: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+)
+@option(
+    "--plot",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Draw certified accuracy, one curve per learner: .png, .svg or .pdf.",
+)
+@common_options
+def compare(
+    learners: tuple[str, ...],
+    flips: tuple[int, ...] | None,
+    select: int | None,
+    out: Path | None,
+    plot: Path | None,
+    as_json: bool,
+    quiet: bool,
+    **options: Any,
+) -> None:
+    """Fit several learners to the same rows and compare their certified accuracy.
+
+    The rows are read and encoded once. Prints certified accuracy at several numbers of changed labels, and below it the
+    certified recall of the worst class. The test rows need labels.
+
+    With --select, learner and parameters are chosen by cross-validation within the trusted rows: no other label is
+    read, so an attacker cannot change the choice.
+    """
+    from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
+    from flipproof.cli.talk import print_data, progress, warnings_in_a_line
+    from flipproof.comparison import comparison_of
+    from flipproof.files import write_whole
+    from flipproof.fitting import as_choices, comes_in_blocks, prepare
+    from flipproof.fitting import select as select_learner
+    from flipproof.learners.pipeline import certify
+
+    names = tuple(dict.fromkeys(learners)) or tuple(LEARNERS)
+    data = DataOptions.taken_from(options)
+    each = _model_options(names, options)
+    if comes_in_blocks(data.train):
+        raise ValueError(
+            f"--train: {str(data.train)!r} must be a file: compare needs all training rows in memory, but folders and "
+            "patterns are read in blocks."
+        )
+    data.check_test_rows()
+    check_file(out, TABLE_ENDINGS, data.files)
+    check_file(plot, PLOT_ENDINGS, (*data.files, out))
+    if plot is not None:
+        from flipproof.displays import require_matplotlib
+
+        require_matplotlib()
+    if select is None:
+        _refuse_lists(each)
+    with progress(5 if select is not None else 2 + 2 * len(names), quiet) as step, warnings_in_a_line(quiet):
+        pairs = [as_choices(**data.arguments(), **one.arguments(), verbose=int(not quiet)) for one in each]
+        rows, choices = pairs[0][0], [choice for _, choice in pairs]
+        selection, entries = None, []
+
+        def certified(fitted: Fitted, name: str) -> None:
+            step(f"Certifying {len(fitted.test)} predictions of {name}")
+            began = time.perf_counter()
+            found = certify(fitted.model, fitted.X_test, None, fitted.adversary)
+            entries.append((name, found, time.perf_counter() - began, fitted.seconds))
+
+        if select is not None:
+            selection, fitted = select_learner(rows, choices, select, step)
+            truth = _labels(fitted)
+            certified(fitted, str(selection.best_learner))
+        else:
+            prepared = prepare(rows, choices, step)
+            for choice in choices:
+                fitted = prepared.fit(choice, step)
+                truth = _labels(fitted)
+                certified(fitted, choice.name)
+        result = comparison_of(entries, truth, flips)
+        about = _about(result, selection)
+        contents = [
+            (out, table_content(_table(result), out.suffix.lower(), about) if out else b""),
+            (plot, _picture(result, plot.suffix.lower()) if plot else b""),
+        ]
+    for path, content in contents:
+        if path is not None:
+            write_whole(path, content)
+    if as_json:
+        print_data(json.dumps({**about, "models": _table(result).to_pylist()}, indent=1, default=str))
+        return
+    _print(result, selection, [path for path in (out, plot) if path])
+
+
+def _model_options(names: Sequence[str], options: dict[str, Any]) -> list[ModelOptions]:
+    """Return the options of each learner; settings with a prefix are those of one learner."""
+    common = ModelOptions.taken_from({**options, "learner": ""})
+    for name in ModelOptions.__dataclass_fields__:
+        options.pop(name, None)
+    own: dict[str, list[str]] = {name: [] for name in names}
+    for setting in common.settings:
+        prefix, colon, rest = setting.partition(":")
+        if colon and "=" not in prefix:
+            if prefix not in own:
+                raise ValueError(f"--set: {setting!r} must begin with one of the learners, {', '.join(own)}.")
+            own[prefix].append(rest)
+        else:
+            for settings in own.values():
+                settings.append(setting)
+    return [replace(common, learner=name, settings=tuple(own[name])) for name in names]
+
+
+def _refuse_lists(each: Sequence[ModelOptions]) -> None:
+    for one in each:
+        for name, value in one.parameters().items():
+            if isinstance(value, list):
+                raise ValueError(f"--set: {one.learner}:{name} has several values, which requires --select FLIPS.")
+
+
+def _labels(fitted: Fitted) -> Any:
+    if fitted.test.labels is None:
+        raise ValueError("compare needs test rows with labels: without them, there is no accuracy to compare.")
+    return fitted.test.labels
+
+
+def _about(result: Comparison, selection: TrustedSelection | None) -> dict[str, Any]:
+    """Return what a table of models does not contain, in JSON types."""
+    own = {name: [one.to_dict() for one in some] for name, some in result.own_assumptions.items()}
+    about: dict[str, Any] = {
+        "unit": result.unit,
+        "flips": list(result.flips),
+        "test_rows": len(result.y_true),
+        "assumptions": [one.to_dict() for one in result.assumptions],
+        "own_assumptions": own,
+    }
+    if selection is not None:
+        about["selection"] = {
+            "flips": selection.flips,
+            "learner": selection.best_learner,
+            "parameters": selection.best_params,
+            "score": selection.best_score,
+            "candidates": [
+                {
+                    "learner": one.learner,
+                    "parameters": one.params,
+                    "score": None if one.error else one.score,
+                    "error": one.error,
+                }
+                for one in selection.ranking
+            ],
+        }
+    return about
+
+
+def _table(result: Comparison) -> Any:
+    import pyarrow as pa
+
+    return pa.table(result.columns())
+
+
+def _picture(result: Comparison, ending: str) -> bytes:
+    """Return the plot as the content of a file; needs no screen."""
+    from io import BytesIO
+
+    from matplotlib.figure import Figure
+
+    figure, stream = Figure(figsize=(6.4, 4.8), layout="constrained"), BytesIO()
+    result.plot(ax=figure.subplots())
+    figure.savefig(stream, format=ending.removeprefix("."), dpi=150)
+    return stream.getvalue()
+
+
+def _print(result: Comparison, selection: TrustedSelection | None, files: Sequence[Path]) -> None:
+    from flipproof.cli.talk import data_console, print_paragraph
+
+    console = data_console()
+    if selection is not None:
+        console.print(repr(selection), soft_wrap=True)
+        chosen = ", ".join(f"{name}={value}" for name, value in selection.best_params.items())
+        console.print()
+        print_paragraph(console, f"Chosen: {selection.best_learner}" + f" ({chosen})" * bool(chosen), "", style="bold")
+        console.print()
+    headline, lines = result.headline, repr(result).splitlines()[1 : -len(result.notes)]
+    print_paragraph(console, headline, indent="", style="bold")
+    console.print("\n".join(lines), soft_wrap=True)
+    console.print()
+    for note in result.notes:
+        print_paragraph(console, note, indent="  - ")
+    console.print("Assumptions:" if len(result.models) == 1 else "Assumptions of all:")
+    for assumption in result.assumptions:
+        print_paragraph(console, str(assumption), indent="  - ")
+    for path in files:
+        console.print(f"Written: {path}", soft_wrap=True)

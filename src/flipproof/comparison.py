@@ -1,0 +1,367 @@
+"""`flipproof.compare`: several models on the same test rows, as one table and one plot.
+
+The module is not called `compare`: importing it would replace the function `flipproof.compare` by the module.
+"""
+
+from __future__ import annotations
+
+import html
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+
+from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption
+from flipproof.certificates import COUNTED_UNITS, Certificates, flips_name, method_name
+from flipproof.displays import CertifiedAccuracyDisplay
+from flipproof.learners.pipeline import certify, learner_in
+from flipproof.metrics import certified_accuracy, constant_accuracy, table_flips, worst_class
+from flipproof.origins import frame_library, make_frame
+from flipproof.parameters import parameter_error
+from flipproof.readable import html_table, percent, significant, text_table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+#: Default number of columns with flips, so that a table fits on a terminal of 80 columns.
+MOST_FLIPS = 5
+
+MODELS = "a dict of names and models, for example {'ridge': model}"
+
+
+@dataclass(frozen=True)
+class ComparedModel:
+    """One line of a comparison.
+
+    Attributes
+    ----------
+    name : str
+        Name of the model.
+    certificates : Certificates
+        Its certificates for the test rows.
+    accuracy : float
+        Share of test rows predicted correctly if nothing is changed.
+    certified : tuple of float
+        Certified accuracy at each number of flips.
+    worst_recall : tuple of float
+        Lowest certified recall of any class, at each number of flips.
+    median_radius : float
+        Half of the predictions have at least this radius; abstentions have none.
+    seconds : float
+        Time to certify the test rows.
+    fit_seconds : float or None
+        Time to fit the model; None if it was fitted before.
+    """
+
+    name: str
+    certificates: Certificates
+    accuracy: float
+    certified: tuple[float, ...]
+    worst_recall: tuple[float, ...]
+    median_radius: float
+    seconds: float
+    fit_seconds: float | None = None
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Comparison:
+    """Result of :func:`flipproof.compare`.
+
+    Attributes
+    ----------
+    models : tuple of ComparedModel
+        The figures of each model, in the order given.
+    flips : tuple of int, or of float
+        Numbers of changed labels, or other units, at which models are compared.
+    y_true : array of shape (m,)
+        The true classes of the test rows.
+    """
+
+    models: tuple[ComparedModel, ...]
+    flips: tuple[float, ...]
+    y_true: NDArray[Any]
+    _frames: str | None = field(default=None)
+
+    @property
+    def certificates(self) -> Mapping[str, Certificates]:
+        """The certificates of each model."""
+        return MappingProxyType({one.name: one.certificates for one in self.models})
+
+    @property
+    def assumptions(self) -> tuple[Assumption, ...]:
+        """The assumptions that the certificates of all models share."""
+        first, *others = (one.certificates.assumptions for one in self.models)
+        return tuple(one for one in first if all(one in other for other in others))
+
+    @property
+    def own_assumptions(self) -> Mapping[str, tuple[Assumption, ...]]:
+        """For each model, the assumptions of its certificates that not all models share."""
+        shared = self.assumptions
+        return MappingProxyType(
+            {one.name: tuple(own for own in one.certificates.assumptions if own not in shared) for one in self.models}
+        )
+
+    @property
+    def unit(self) -> str:
+        """What the flips count or measure: the same for all models."""
+        return self.models[0].certificates.unit
+
+    def table(self) -> tuple[list[str], list[list[str]]]:
+        """Return the header and the lines of the comparison as text, with numbers rounded down.
+
+        Every model has two lines: certified accuracy, and the certified recall of its worst class.
+        """
+        has_fits = any(one.fit_seconds is not None for one in self.models)
+        header = ["", *map(self._number, self.flips), "med. radius", *["fit s"] * has_fits, "certify s"]
+        lines = []
+        for one in self.models:
+            fit = "" if one.fit_seconds is None else f"{one.fit_seconds:.1f}"
+            more = [self._number(one.median_radius), *[fit] * has_fits, f"{one.seconds:.1f}"]
+            lines.append([one.name, *map(percent, one.certified), *more])
+            lines.append(["  worst class", *map(percent, one.worst_recall), *[""] * len(more)])
+        return header, lines
+
+    @property
+    def headline(self) -> str:
+        """What the columns of the table show."""
+        first = self.models[0].certificates
+        totals = {one.certificates.n_units for one in self.models}
+        of = f" of {totals.pop():,}" if len(totals) == 1 and self.unit in COUNTED_UNITS else ""
+        return f"Certified accuracy of {len(first):,} test rows, by {flips_name(first)}{of}:"
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Sentences about the table: the constant classifier, and what differs between models."""
+        found = [f"A constant classifier has an accuracy of {percent(constant_accuracy(self.y_true))}."]
+        methods = {one.name: method_name(one.certificates) for one in self.models}
+        if len(set(methods.values())) > 1:
+            found.append(f"Methods differ: {', '.join(f'{name} by {how}' for name, how in methods.items())}.")
+        totals = {one.name: one.certificates.n_units for one in self.models}
+        if len(set(totals.values())) > 1:
+            found.append(
+                f"Training sets differ: {', '.join(f'{name} has {n:,} {self.unit}' for name, n in totals.items())}."
+            )
+        if any(one.fit_seconds is None for one in self.models):
+            found.append("The seconds of models that were fitted before do not include the fit.")
+        for name, own in self.own_assumptions.items():
+            found += [f"Only {name} assumes: {one}" for one in own]
+        return tuple(found)
+
+    def __repr__(self) -> str:
+        return "\n".join([self.headline, text_table(*self.table()), *self.notes])
+
+    def _repr_html_(self) -> str:
+        """Return the HTML for a notebook: the table, and what differs between models."""
+        notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
+        return f"<p>{html.escape(self.headline)}</p>{html_table(*self.table())}<ul>{notes}</ul>"
+
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the figures by column, one line per model, in plain types."""
+        found: dict[str, list[Any]] = {
+            "model": [one.name for one in self.models],
+            "method": [one.certificates.method for one in self.models],
+            "unit": [self.unit for _ in self.models],
+            "n_units": [one.certificates.n_units for one in self.models],
+            "accuracy": [one.accuracy for one in self.models],
+        }
+        for place, flips in enumerate(self.flips):
+            found[f"certified_accuracy_{flips:g}"] = [one.certified[place] for one in self.models]
+        for place, flips in enumerate(self.flips):
+            found[f"worst_recall_{flips:g}"] = [one.worst_recall[place] for one in self.models]
+        found["median_radius"] = [one.median_radius for one in self.models]
+        if any(one.fit_seconds is not None for one in self.models):
+            found["fit_seconds"] = [one.fit_seconds for one in self.models]
+        found["certify_seconds"] = [one.seconds for one in self.models]
+        return found
+
+    def to_frame(self) -> Any:
+        """Return the figures as a data frame, one line per model.
+
+        Returns
+        -------
+        data frame
+            Of the same library as the test rows; for arrays, pandas, or another that is installed. Columns:
+            ``model``, ``method``, ``unit``, ``n_units``, ``accuracy``; ``certified_accuracy_F`` and ``worst_recall_F``
+            for each number of flips F; ``median_radius``; ``fit_seconds`` if a model was fitted here, and
+            ``certify_seconds``.
+        """
+        return make_frame(self.columns(), self._frames)
+
+    def plot(self, ax: Axes | None = None, **kwargs: Any) -> Any:
+        """Draw certified accuracy against the number of flips, one curve per model.
+
+        Parameters
+        ----------
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        **kwargs
+            Passed to matplotlib's `plot`.
+
+        Returns
+        -------
+        dict of CertifiedAccuracyDisplay
+            By model, with the attributes `ax_` and `figure_`.
+        """
+        return CertifiedAccuracyDisplay.from_certificates(self.certificates, self.y_true, ax=ax, **kwargs)
+
+    def _number(self, value: float) -> str:
+        return f"{int(value):,}" if self.unit in COUNTED_UNITS else significant(value)
+
+
+def compare(
+    models: Mapping[str, Any],
+    X: Any,
+    y: ArrayLike,
+    flips: Sequence[float] | None = None,
+    *,
+    method: str | None = None,
+    adversary: Adversary | None = None,
+    train: tuple[Any, Any] | None = None,
+) -> Comparison:
+    """Certify the same test rows by several models, and compare their certified accuracy.
+
+    Parameters
+    ----------
+    models : dict of str to learner, Pipeline or search
+        Names and models. Fitted models are used as they are. Models that are not fitted are cloned and fitted to
+        `train`.
+    X : array or data frame of shape (m, k)
+        Test rows.
+    y : array of shape (m,)
+        Their true classes.
+    flips : sequence of int, optional
+        Numbers of changed labels, or of the unit of the adversary. Default: a few up to the largest radius.
+    method : {"exact", "tight", "kl"}, optional
+        Default: the `method` of each learner.
+    adversary : Adversary, optional
+        What an attacker can do, the same for all models. Default: change any label to any class.
+    train : pair (X_train, y_train), optional
+        Training rows and labels for the models that are not fitted yet.
+
+    Returns
+    -------
+    Comparison
+        It prints as a table; :meth:`~Comparison.to_frame` returns the table, and :meth:`~Comparison.plot` draws it.
+        Seconds are those of `certify`; those of `fit` are in a column of their own, for models that were fitted here.
+
+    Raises
+    ------
+    ValueError
+        If radii of models count different things, for example labels and a norm of features: these cannot be compared.
+
+    Notes
+    -----
+    Choosing a model by this table uses the labels `y`. If these are some of the labels that may be changed, the choice
+    may change with them, which no certificate covers: use test rows that you trust, or :func:`select_on_trusted`.
+
+    Examples
+    --------
+    >>> import flipproof
+    >>> from sklearn.datasets import load_digits
+    >>> X, y = load_digits(return_X_y=True)
+    >>> ridge = flipproof.CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], y[:1000])
+    >>> forest = flipproof.CertifiedForestClassifier(classes=range(10)).fit(X[:1000], y[:1000])
+    >>> result = flipproof.compare({"ridge": ridge, "forest": forest}, X[1000:], y[1000:], flips=[0, 5, 20])
+    >>> result.to_frame()["certified_accuracy_5"].round(3).tolist()
+    [0.755, 0.762]
+    """
+    _check(models)
+    entries = []
+    for name, model in models.items():
+        model, fit_seconds = _fitted(str(name), model, train)
+        began = time.perf_counter()
+        certificates = certify(model, X, method, adversary)
+        entries.append((str(name), certificates, time.perf_counter() - began, fit_seconds))
+    return comparison_of(entries, y, flips, frame_library(X))
+
+
+def comparison_of(
+    entries: Sequence[tuple[str, Certificates, float, float | None]],
+    y_true: Any,
+    flips: Sequence[float] | None,
+    frames: str | None = None,
+) -> Comparison:
+    """Compare certificates of the same test rows.
+
+    Parameters
+    ----------
+    entries : sequence
+        For each model its name, certificates, seconds to certify, and seconds to fit or None.
+    y_true : array of shape (m,)
+        The true classes.
+    flips : sequence of float, optional
+        As in :func:`compare`.
+    frames : str, optional
+        Library of the data frames that `to_frame` returns.
+    """
+    (first, reference, _, _), *others = entries
+    for name, one, _, _ in others:
+        if (one.unit, one.changes) != (reference.unit, reference.changes):
+            raise ValueError(
+                f"Radii of {first!r} are in {flips_name(reference)}, but those of {name!r} in {flips_name(one)}: these "
+                "cannot be compared in one table. Compare them separately."
+            )
+    truth = reference.true_classes(y_true)
+    every = [one for _, one, _, _ in entries]
+    chosen = _few(table_flips(every)) if flips is None else np.atleast_1d(flips).tolist()
+    models = tuple(
+        ComparedModel(
+            name=name,
+            certificates=one,
+            accuracy=float(certified_accuracy(truth, one, [0])[0]),
+            certified=tuple(certified_accuracy(truth, one, chosen).tolist()),
+            worst_recall=tuple(worst_class(truth, one, number).recall for number in chosen),
+            median_radius=_median_radius(one),
+            seconds=seconds,
+            fit_seconds=fit_seconds,
+        )
+        for name, one, seconds, fit_seconds in entries
+    )
+    return Comparison(models, tuple(chosen), truth, frames)
+
+
+def _few(flips: Sequence[float]) -> list[float]:
+    """Return at most `MOST_FLIPS` of the numbers, including the first and the last."""
+    places = np.unique(np.linspace(0, len(flips) - 1, MOST_FLIPS).round().astype(int))
+    return [flips[place] for place in places]
+
+
+def _check(models: Any) -> None:
+    if not isinstance(models, Mapping):
+        raise parameter_error("compare", "models", MODELS, type(models).__name__)
+    if not models:
+        raise parameter_error("compare", "models", MODELS, models)
+
+
+def _fitted(name: str, model: Any, train: tuple[Any, Any] | None) -> tuple[Any, float | None]:
+    """Return a fitted model, and how long its fit took if it was fitted here."""
+    try:
+        check_is_fitted(learner_in(model) if hasattr(model, "steps") else model)
+    except NotFittedError:
+        if train is None:
+            raise ValueError(
+                f"The model {name!r} of compare is not fitted: fit it first, or give train=(X_train, y_train)."
+            ) from None
+    else:
+        return model, None
+    if not (isinstance(train, tuple) and len(train) == 2):
+        raise parameter_error("compare", "train", "a pair (X_train, y_train)", type(train).__name__)
+    model = clone(model)
+    began = time.perf_counter()
+    model.fit(*train)
+    return model, time.perf_counter() - began
+
+
+def _median_radius(certificates: Certificates) -> float:
+    """Return the largest radius that at least half of the predictions reach; abstentions reach none."""
+    radii = np.where(certificates.abstained, 0, certificates.radius)
+    middle = np.sort(radii)[(len(radii) - 1) // 2]
+    return int(middle) if certificates.unit in COUNTED_UNITS else float(middle)
