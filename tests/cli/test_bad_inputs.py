@@ -486,3 +486,58 @@ def test_a_full_standard_output(tmp_path, monkeypatch, capfd):
         monkeypatch.setattr(sys, "stdout", full)
         assert run(["certify", *HOLDOUT]) == 2
     assert "cannot write to stdout: No space left on device." in capfd.readouterr().err
+
+
+PIECES = [
+    b"\0",
+    b'"',
+    b"\n",
+    b"\r",
+    b",",
+    b";",
+    b"\xff",
+    b"\xef\xbb\xbf",
+    b"inf",
+    b"1e999",
+    b"{",
+    b"[",
+    b"true",
+    b"9" * 30,
+]
+
+
+def damaged(content, rng):
+    """Return a content with some bytes inserted, removed, replaced or repeated."""
+    found = bytearray(content)
+    for _ in range(rng.integers(1, 5)):
+        place, other = rng.integers(0, len(found) + 1, 2)
+        kind = rng.integers(4)
+        if kind == 0:
+            found[place:place] = PIECES[rng.integers(len(PIECES))]
+        elif kind == 1:
+            del found[place : place + rng.integers(1, 9)]
+        elif kind == 2:
+            found[place : place + 1] = bytes([rng.integers(256)])
+        else:
+            found[place:place] = found[other : other + rng.integers(1, 30)]
+    return bytes(found)
+
+
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow", "npz", "npy"])
+def test_damaged_files_are_read_or_refused(ending, tmp_path, monkeypatch, capfd):
+    columns = {"length": [one / 7 for one in range(14)], "v": [[1.0, 2.0]] * 14, "kind": ["ham"] * 7 + ["spam"] * 7}
+    whole = {
+        "csv": GOOD.encode(),
+        "jsonl": lines(*pa.table(columns).to_pylist()).encode(),
+        "parquet": stored(columns, lambda table, stream: parquet.write_table(table, stream, compression="none")),
+        "arrow": stored(columns, lambda table, stream: feather.write_feather(table, stream, "uncompressed")),
+        "npz": saved(lambda stream: np.savez(stream, X=np.arange(28.0).reshape(14, 2), kind=np.arange(14) % 2)),
+        "npy": saved(lambda stream: np.save(stream, np.arange(28.0).reshape(14, 2))),
+    }
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    for _ in range(15):
+        (tmp_path / f"a.{ending}").write_bytes(damaged(whole[ending], rng))
+        code = run(["certify", "--quiet", "--train", f"a.{ending}", "--holdout", "0.4", "--label", "kind"])
+        said = capfd.readouterr().err
+        assert (code, said.count("\n")) in ((0, 0), (2, 1)), said

@@ -106,6 +106,11 @@ def test_separators_are_found_in_csv_files(tmp_path, separator):
     assert read_table(path).to_pydict() == {"x": [1], "y, z": [2]}
 
 
+@pytest.mark.parametrize("name", ["BZhello", "RDX_score", "GIF8", "PAR1", "BM", "PK", "Obj"])
+def test_names_of_columns_that_begin_like_other_formats(tmp_path, name):
+    assert read_table(written(tmp_path, "a.csv", f"{name},y\n1,2\n")).to_pydict() == {name: [1], "y": [2]}
+
+
 def test_content_counts_more_than_the_ending(tmp_path):
     table = pa.table({"x": [1, 2]})
     parquet.write_table(table, tmp_path / "a.csv")

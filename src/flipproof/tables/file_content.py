@@ -27,7 +27,7 @@ STANDARD_INPUT = "-"
 COMPRESSED: dict[bytes, Callable[[bytes], bytes]] = {
     b"\x1f\x8b": gzip.decompress,
     b"\xfd7zXZ\x00": lzma.decompress,
-    b"BZh": bz2.decompress,
+    **{b"BZh%d1AY&SY" % level: bz2.decompress for level in range(1, 10)},
     b"\x28\xb5\x2f\xfd": lambda content: bytes(pa.CompressedInputStream(pa.BufferReader(content), "zstd").read()),
 }
 
@@ -68,7 +68,8 @@ FOREIGN: tuple[tuple[bytes, str, str], ...] = (
     (b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1", "an Excel workbook (.xls) or another old Office document", _EXCEL),
     (b"\x89PNG\r\n\x1a\n", "a PNG image", _IMAGE),
     (b"\xff\xd8\xff", "a JPEG image", _IMAGE),
-    (b"GIF8", "a GIF image", _IMAGE),
+    (b"GIF87a", "a GIF image", _IMAGE),
+    (b"GIF89a", "a GIF image", _IMAGE),
     (b"II*\x00", "a TIFF image", _IMAGE),
     (b"MM\x00*", "a TIFF image", _IMAGE),
     (b"%PDF-", "a PDF document", _EXPORT),
@@ -77,7 +78,8 @@ FOREIGN: tuple[tuple[bytes, str, str], ...] = (
     (b"MATLAB 5.0 MAT-file", "a MATLAB file", _EXPORT),
     (b"<stata_dta>", "a Stata file", _EXPORT),
     (b"$FL2", "an SPSS file", _EXPORT),
-    (b"RDX", "an R data file", _EXPORT),
+    (b"RDX2\n", "an R data file", _EXPORT),
+    (b"RDX3\n", "an R data file", _EXPORT),
     (b"Obj\x01", "an Avro file", _EXPORT),
     (b"Rar!\x1a\x07", "a RAR archive", _UNPACK),
     (b"7z\xbc\xaf\x27\x1c", "a 7-Zip archive", _UNPACK),
@@ -195,7 +197,7 @@ def kind_of_file(path: Path, content: bytes) -> str:
     by_ending = ENDINGS.get(inner.suffix.lower())
     if by_ending is not None:
         return by_ending
-    line = first_line(content)
+    line = first_line(content).removeprefix(codecs.BOM_UTF8)
     if line.lstrip().startswith((b"{", b"[{")):
         return "jsonl"
     return "tsv" if b"\t" in line else "csv"
