@@ -39,7 +39,7 @@ from flipproof.fitting import (
     with_test_rows,
 )
 from flipproof.learners.table_model import TableModel
-from flipproof.metrics import RandomErrors, certified_accuracy, random_errors, worst_class
+from flipproof.metrics import RandomErrors, TrustedOnly, certified_accuracy, random_errors, trusted_only, worst_class
 from flipproof.origins import frame_library
 from flipproof.parameters import number
 from flipproof.readable import four_decimals
@@ -191,6 +191,9 @@ class Audit:
     deployed : TableModel or None
         The fitted learner with its encoder and adversary, for :func:`flipproof.save`; None if the rows were given as
         numbers or in blocks. Then save `model`.
+    trusted_only : TrustedOnly or None
+        Accuracy of models that were fitted to the trusted labels alone, if there are any: it holds at any number of
+        other changes.
     title : str or None
         Title of a report.
     """
@@ -210,6 +213,7 @@ class Audit:
     against_rows: Certificates | None = None
     random_errors: RandomErrors | None = None
     deployed: TableModel | None = None
+    trusted_only: TrustedOnly | None = None
     title: str | None = None
     _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
     _frames: str = field(default="pandas")
@@ -234,6 +238,9 @@ class Audit:
             accuracy, worst = certified_accuracy(self.test.labels, main, [0])[0], worst_class(self.test.labels, main, 0)
             of_worst = f"recall of the worst class, {worst.label}, {four_decimals(worst.recall)}"
             lines.insert(1, f"  accuracy {four_decimals(accuracy)}, {of_worst}")
+        if self.trusted_only is not None:
+            of_trusted = f"  trusted labels only: accuracy {four_decimals(self.trusted_only.best)} at any number of"
+            lines.insert(1 if self.trusted_only.required else 2, f"{of_trusted} other changes")
         for one in self.requirements:
             met = "met" if one.passed else "NOT MET"
             of_class = "" if one.label is None else f" (class {one.label})"
@@ -293,6 +300,7 @@ class Audit:
             without_attack=self._without_attack,
             against_rows=self.against_rows,
             random_errors=self.random_errors,
+            trusted_only=self.trusted_only,
             facts=self.provenance.facts(**facts),
             requirement=_all_requirements(self.requirements),
             flips=self.flips,
@@ -580,6 +588,7 @@ def audit(
         against_rows=_against_rows(fitted, main),
         random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
         deployed=deployed,
+        trusted_only=_trusted_only(fitted, main, judged),
         title=title,
         _row_origins=row_origins,
         _frames=type(test if train is None else train).__module__.partition(".")[0],
@@ -653,6 +662,15 @@ def _random_errors(fitted: Fitted, rate: float) -> RandomErrors | None:
     )
     n_labels = learner.powers(None if trusted is None else Adversary(trusted=trusted)).scope.n_changeable
     return random_errors(rate, n_labels, n_labels < learner.n_labels_, uniform, worst)
+
+
+def _trusted_only(fitted: Fitted, main: Certificates, judged: Sequence[Judgement]) -> TrustedOnly | None:
+    """Compare the certificates with models that were fitted to the trusted labels alone."""
+    if fitted.test.labels is None or fitted.adversary is None or not fitted.trusted_only:
+        return None
+    found = [(one.text, one.found) for one in judged if one.requirement.measure == "accuracy"]
+    n_trusted = int(np.count_nonzero(fitted.adversary.trusted))
+    return trusted_only(n_trusted, dict(fitted.trusted_only), fitted.test.labels, main, found)
 
 
 def _has_exact_attack(fitted: Fitted) -> bool:

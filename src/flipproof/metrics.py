@@ -242,6 +242,65 @@ def last_above(certificates: Certificates, among: Booleans, count: int) -> float
 
 
 @dataclass(frozen=True)
+class TrustedOnly:
+    """Accuracy that depends on trusted labels only, so that it holds at any number of other changes (M15).
+
+    Attributes
+    ----------
+    n_trusted : int
+        Number of trusted labels.
+    names : tuple of str
+        What was fitted to them.
+    accuracy : tuple of float
+        The accuracy of each.
+    better_from : int or None
+        The least number of changes at which the best of these exceeds the certified accuracy; None if at no number.
+    required : tuple of (str, float)
+        Requirements on accuracy that the best of these exceeds by more than the certified accuracy does, as written,
+        and the certified accuracy that was found.
+    """
+
+    n_trusted: int
+    names: tuple[str, ...]
+    accuracy: tuple[float, ...]
+    better_from: int | None
+    required: tuple[tuple[str, float], ...] = ()
+
+    @property
+    def best(self) -> float:
+        """The highest accuracy."""
+        return max(self.accuracy)
+
+
+def trusted_only(
+    n_trusted: int,
+    predictions: dict[str, NDArray[Any]],
+    y_true: ArrayLike,
+    certificates: Certificates,
+    found: list[tuple[str, float]],
+) -> TrustedOnly | None:
+    """Compare predictions from trusted labels alone with certificates; None if there are no such predictions.
+
+    `found` are the requirements on certified accuracy, as written, and what was found for each.
+    """
+    if not predictions:
+        return None
+    truth = np.asarray(y_true)
+    accuracy = tuple(float(np.mean(one == truth)) for one in predictions.values())
+    best, correct = max(accuracy), np.sort(reach(certificates)[truth == certificates.prediction])
+    # the share of rows that are correct with a radius of at least r falls with r
+    n_best = int(np.rint(best * len(truth)))
+    better_from = None
+    if certificates.unit in COUNTED_UNITS:
+        if n_best > len(correct):
+            better_from = 0
+        elif n_best > 0 and np.isfinite(correct[len(correct) - n_best]):
+            better_from = int(correct[len(correct) - n_best]) + 1
+    required = tuple((text, share) for text, share in found if best > share)
+    return TrustedOnly(n_trusted, tuple(predictions), accuracy, better_from, required)
+
+
+@dataclass(frozen=True)
 class RandomErrors:
     """How likely random errors in the labels are to change predictions (M17): upper bounds, over some test rows.
 

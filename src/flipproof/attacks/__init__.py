@@ -1,6 +1,7 @@
 """Attacks on certified and on undefended classifiers, and the labels most worth an audit."""
 
 from flipproof.attacks.annotator_audit import AnnotatorAudit, annotators_to_check
+from flipproof.attacks.audit_plan import AuditPlan, PlannedCheck, plan_audit
 from flipproof.attacks.label_audit import LabelAudit, labels_to_audit
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.attacks.smoothed import SmoothedAttackResult, smoothed_attack
@@ -13,13 +14,16 @@ __all__ = [
     "AnnotatorAudit",
     "AnyClassifierAttack",
     "AttackResult",
+    "AuditPlan",
     "DistanceAttack",
     "InfluenceAttack",
     "LabelAudit",
+    "PlannedCheck",
     "RowAttackResult",
     "SmoothedAttackResult",
     "annotators_to_check",
     "labels_to_audit",
+    "plan_audit",
     "smoothed_attack",
     "strongest",
     "undefended_attack",

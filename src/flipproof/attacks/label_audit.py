@@ -28,7 +28,7 @@ MOST_ATTACKED = 1000
 
 @dataclass(frozen=True, repr=False, eq=False)
 class LabelAudit:
-    """Training rows whose labels are worth an audit, the most dangerous first.
+    """Training rows whose labels the smallest attacks change, those that most of them change first.
 
     Attributes
     ----------
@@ -77,7 +77,8 @@ def labels_to_audit(
     """Rank training rows by the number of attacks that they are part of.
 
     The 1,000 most fragile predictions are attacked, each with the fewest label changes. `flipproof attack`, reports and
-    :func:`flipproof.audit` show the same list.
+    :func:`flipproof.audit` show the same list. Trusting these labels takes them from attackers, who then use others: it
+    often buys no more than trusting random labels. :func:`plan_audit` says what checking them buys.
 
     Parameters
     ----------

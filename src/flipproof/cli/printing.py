@@ -25,6 +25,7 @@ MOST_CLASSES = 5
 def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Sequence[Path]) -> None:
     """Print the summary of an audit."""
     console, facts, problem = data_console(), summary["facts"], summary["problem"]
+    _print_trusted_only(summary, console, is_first=True)
     _print_headline(summary["headline"], console)
     reference = (
         [f"{facts['reference_rows']:,} reference rows: {facts['reference_file']}"] if "reference_rows" in facts else []
@@ -41,6 +42,7 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     console.print()
     print_table(console, standing_table(summary))
     console.print()
+    _print_trusted_only(summary, console, is_first=False)
     _print_against_rows(summary, console)
     if summary["random_errors"] is not None:
         print_paragraph(console, summary["random_errors"]["sentences"][0], indent="")
@@ -61,6 +63,16 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
             print_paragraph(console, sentence, indent="  - ")
     for path in files:
         console.print(f"Written: {path}", soft_wrap=True)
+
+
+def _print_trusted_only(summary: Mapping[str, Any], console: Any, is_first: bool) -> None:
+    """Print how accurate the trusted labels alone are: first of all if they are better at a requirement."""
+    baseline = summary["trusted_only"]
+    if baseline is None or bool(baseline["required"]) != is_first:
+        return
+    for sentence in baseline["sentences"]:
+        print_paragraph(console, sentence, indent="")
+    console.print()
 
 
 def standing_table(summary: Mapping[str, Any]) -> TextTable:

@@ -266,6 +266,8 @@ class Fitted:
         Features of the reference, as input of the model, if the training rows are in memory.
     X_train : array of shape (n, k), optional
         Features of the training rows, as input of the model, if they are in memory and there is a reference.
+    trusted_only : mapping of arrays
+        Predictions that depend on trusted labels only, by what was fitted to them; empty if no label is trusted.
     seconds : float
         Duration of the fit of the learner to rows in memory, or of the choice of one.
     """
@@ -281,6 +283,7 @@ class Fitted:
     X_reference: Any = None
     word_columns: tuple[str, ...] = ()
     X_train: Any = None
+    trusted_only: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

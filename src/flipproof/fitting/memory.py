@@ -147,16 +147,18 @@ class Prepared:
         if encoded.assumption is not None:
             refuse_encoded_features(learner)
             learner.also_assume(encoded.assumption)
+        adversary = _adversary(self.data, choice, self.rows, learner.classes_)
         return Fitted(
             model,
             self.rows.test,
             encoded.test,
-            _adversary(self.data, choice, self.rows, learner.classes_),
+            adversary,
             encoded.encoder,
             train=self.rows.train,
             n_reference=None if self.reference is None else len(self.reference),
             X_reference=encoded.reference,
             X_train=None if self.reference is None else encoded.train,
+            trusted_only=_trusted_only(model, adversary, encoded, self.labels, self.rows.test),
             seconds=seconds,
             word_columns=self.rows.word_columns,
         )
@@ -200,6 +202,17 @@ def select(data: DataChoice, choices: Sequence[ModelChoice], flips: int, step: S
 def _lists_among(parameters: Mapping[str, Any], wanted: bool) -> dict[str, Any]:
     """Return the parameters that have a list of values, or those that have one value."""
     return {name: value for name, value in parameters.items() if isinstance(value, list) == wanted}
+
+
+def _trusted_only(
+    model: Any, adversary: Adversary | None, encoded: _Encoded, labels: NDArray[Any], test: Rows
+) -> dict[str, NDArray[Any]]:
+    """Predict the test rows from trusted labels alone, if there are any and the truth is known."""
+    if adversary is None or adversary.trusted is None or test.labels is None:
+        return {}
+    from flipproof.learners.baseline import trusted_only_predictions
+
+    return trusted_only_predictions(model, encoded.train, labels, adversary.trusted, encoded.test)
 
 
 @dataclass(frozen=True)

@@ -53,6 +53,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
         accuracy=figures.accuracy_table(summary),
         training_name=figures.training_name(summary["problem"]),
         against_rows=_against_rows(summary),
+        trusted_only=summary.get("trusted_only"),  # missing in older reports
         random_errors=summary.get("random_errors"),  # missing in older reports
         by_class=figures.class_table(summary),
         annotators=figures.annotator_table(summary),

@@ -53,6 +53,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         _table(figures.accuracy_table(summary)),
         "Shares of all test rows, rounded down.",
         *_against_rows(summary),
+        *_trusted_only(summary),
         *_random_errors(summary),
         "## By class",
         f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
@@ -113,6 +114,11 @@ def _against_rows(summary: Mapping[str, Any]) -> list[str]:
         blocks.append(_table(figures.accuracy_table(about["also"])))
     attacks = [one["sentence"] for one in about.get("attacks", [])]  # missing in older reports
     return [*blocks, _bullets(about["sentences"]), *(["Smallest attacks found:", _bullets(attacks)] if attacks else [])]
+
+
+def _trusted_only(summary: Mapping[str, Any]) -> list[str]:
+    baseline = summary.get("trusted_only")  # missing in older reports
+    return [] if baseline is None else ["## Trusted labels only", _bullets(baseline["sentences"])]
 
 
 def _random_errors(summary: Mapping[str, Any]) -> list[str]:

@@ -104,6 +104,7 @@ def summarize(
     flips: Sequence[int] | None = None,
     against_rows: Certificates | None = None,
     random_errors: metrics.RandomErrors | None = None,
+    trusted_only: metrics.TrustedOnly | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
     """Summarize the certificates of one test set for a report.
@@ -142,6 +143,8 @@ def summarize(
         Certificates of the same predictions against changed rows, if `certificates` are against changed labels.
     random_errors : RandomErrors, optional
         How likely random errors in the labels are to change predictions.
+    trusted_only : TrustedOnly, optional
+        Accuracy of models that were fitted to trusted labels alone.
     title : str, optional
         Title of the report. Default: "Label-flip report" or "Row-poisoning report".
 
@@ -187,6 +190,7 @@ def summarize(
         "random_errors": None
         if random_errors is None
         else {**plain_value(vars(random_errors)), "sentences": words.random_error_sentences(random_errors)},
+        "trusted_only": None if trusted_only is None else _trusted_only(trusted_only),
         "by_class": _by_class(main, truth, curve, columns),
         "radii": metrics.histogram(main, correct),
         "predictions": _predictions(main, truth, names, attack, training, tested),
@@ -389,6 +393,11 @@ def _rows(
         "methods": [_method(also.method, also, truth, curve, columns)],
     }
     return {"title": words.rows_title(also), "sentences": words.rows_sentences(also), "also": figures}
+
+
+def _trusted_only(baseline: metrics.TrustedOnly) -> dict[str, Any]:
+    facts = plain_value({**vars(baseline), "best": baseline.best})
+    return {**facts, "sentences": words.trusted_only_sentences(baseline)}
 
 
 def _row_attacks(

@@ -10,7 +10,7 @@ import numpy as np
 
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, DONE_BY_SOURCES, ROW_UNITS, Certificates
-from flipproof.metrics import RandomErrors, least_change, n_certified, reach
+from flipproof.metrics import RandomErrors, TrustedOnly, least_change, n_certified, reach
 from flipproof.readable import percent, probability_above, share_of, significant
 
 #: Shares of predictions for the headline: the first with a positive radius is used.
@@ -384,6 +384,25 @@ def random_error_sentences(errors: RandomErrors) -> list[str]:
         f"{rate} of the labels are wrong, and do not cover errors that depend on each other, such as the habits of an "
         "annotator: for these, count annotators.",
     ]
+
+
+def trusted_only_sentences(baseline: TrustedOnly) -> list[str]:
+    """Say how accurate models are that were fitted to trusted labels alone, and where they are the better choice."""
+    said = [
+        f"{name[0].upper()}{name[1:]}: accuracy {percent(accuracy)}, at any number of changes of the others."
+        for name, accuracy in zip(baseline.names, baseline.accuracy, strict=True)
+    ]
+    best = percent(baseline.best)
+    for text, found in baseline.required:
+        said.insert(
+            0,
+            f"For the requirement {text}, the {baseline.n_trusted:,} trusted labels alone are better: accuracy {best} "
+            f"at any number of changes of the others, against a certified accuracy of {percent(found)}.",
+        )
+    if baseline.better_from is not None:
+        at = "at any number of changes" if baseline.better_from == 0 else f"from {baseline.better_from:,} changes on"
+        said.append(f"This is more than the certified accuracy {at}.")
+    return said
 
 
 def _lower(sentence: str) -> str:

@@ -1,0 +1,70 @@
+"""The baseline of trusted labels: what a model predicts that was fitted to trusted rows and labels alone.
+
+No change of other labels or rows changes these predictions, so their accuracy holds at any number of changes (M15).
+"""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import clone
+from sklearn.utils import _safe_indexing as rows_of
+
+from flipproof.learners.pipeline import learner_and_features, learner_in
+from flipproof.values import label_values
+
+
+def fitted_to_trusted(model: Any, X: Any, y: Any, trusted: NDArray[np.bool_]) -> Any:
+    """Return a clone of a fitted learner, without its prior, that is fitted to the trusted rows and labels alone.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be fitted to so few rows.
+    """
+    learner, numbers = learner_in(model), np.flatnonzero(trusted)
+    own = clone(learner).set_params(classes=learner.classes_)
+    if "prior" in own.get_params(deep=False):
+        own.set_params(prior=None)
+    everything = {}
+    if "trusted" in inspect.signature(own.fit).parameters:
+        everything["trusted"] = np.ones(len(numbers), dtype=bool)
+    return own.fit(rows_of(X, numbers), np.asarray(label_values(y))[numbers], **everything)
+
+
+def trusted_only_predictions(
+    model: Any, X: Any, y: Any, trusted: NDArray[np.bool_], X_test: Any
+) -> dict[str, NDArray[Any]]:
+    """Return the predictions that depend on trusted labels only: of the same kind of learner, and of the prior.
+
+    Parameters
+    ----------
+    model : learner
+        Fitted to the training rows.
+    X, y : array of shape (n, k), and (n,)
+        The training rows and labels.
+    trusted : booleans of shape (n,)
+        Which labels are trusted.
+    X_test : array of shape (m, k)
+        Test rows.
+
+    Returns
+    -------
+    dict of arrays
+        By name; a learner that cannot be fitted to so few rows is left out.
+    """
+    learner, rows = learner_and_features(model, X_test)
+    found = {}
+    if np.any(trusted):
+        try:
+            alone = fitted_to_trusted(learner, X if model is learner else learner_and_features(model, X)[1], y, trusted)
+            found[f"{type(learner).__name__} fitted to the trusted labels alone"] = alone.predict(rows)
+        except ValueError:  # for instance fewer rows than neighbours or partitions
+            pass
+    prior = getattr(learner, "_prior", None)
+    if prior is not None:
+        found[f"the prior ({type(learner.prior_).__name__}) alone"] = prior.classes[prior.shares(rows).argmax(axis=1)]
+    return found
