@@ -370,6 +370,17 @@ def test_a_prior_of_great_weight_decides_alone():
             np.testing.assert_array_equal(found.radius, 21)
 
 
+@pytest.mark.parametrize("name", ["ridge", "neighbors", "forest"])
+def test_a_prior_keeps_its_share_of_the_votes_with_sample_weights(name):
+    rng = np.random.default_rng(4)
+    X, y, Z = rng.normal(size=(30, 2)), np.arange(30) % 2, rng.normal(size=(6, 2))
+    for given in ({}, {"reference": X[:15]}):
+        learner = clone(LEARNERS[name]).set_params(classes=[0, 1], prior=DecisionTreeClassifier(), prior_weight=1.5)
+        model = learner.fit(X, y, sample_weight=rng.random(30), trusted=np.arange(30) < 9, **given)
+        np.testing.assert_array_equal(model.predict(Z), model.prior_.predict(Z))
+        np.testing.assert_array_equal(model.certify(Z).radius, 21)
+
+
 class _Strange(GaussianNB):
     answer = None
 
