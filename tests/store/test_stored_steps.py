@@ -150,6 +150,7 @@ def test_base_learners_of_partitions(base, tmp_path):
     assert np.array_equal(model.decision_function(X), loaded.decision_function(X))
 
 
+@pytest.mark.slow
 def test_every_class_of_the_registry_is_stored_by_some_test(tmp_path):
     """A new entry needs a line here; an entry without a test may lose what its class needs."""
     with warnings.catch_warnings():
