@@ -112,6 +112,7 @@ SOME = pytest.param((0, 7), id="some")
 ALL = pytest.param(range(16), id="all", marks=pytest.mark.slow)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scikit-learn, for equal rows
 @pytest.mark.parametrize("kinds", [SOME, ALL])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_exact_radius_is_the_truth_under_refits_with_trust_prior_groups_and_allowed_changes(name, kinds):
@@ -144,6 +145,7 @@ def test_exact_radius_is_the_truth_under_refits_with_trust_prior_groups_and_allo
 ROW_LEARNERS = ("ridge", "clipped", "landmarks", "neighbors", "cluster", "forest", "supervised", "partition", "custom")
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scikit-learn, for equal rows
 @pytest.mark.parametrize("trusts", ["labels of the reference", pytest.param("training rows", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ROW_LEARNERS)
