@@ -7,6 +7,7 @@ from . import datasets as datasets
 from . import experiments as experiments
 from . import features as features
 from . import smoothing as smoothing
+from . import store as store
 from . import streaming as streaming
 from . import tables as tables
 from .adversary import Adversary as Adversary
@@ -38,6 +39,7 @@ from .learners.propagation import CertifiedPropagationClassifier as CertifiedPro
 from .learners.ridge import CertifiedRidgeClassifier as CertifiedRidgeClassifier
 from .learners.ridge import LabelDependenceWarning as LabelDependenceWarning
 from .learners.selection import select_on_trusted as select_on_trusted
+from .learners.table_model import TableModel as TableModel
 from .metrics import certified_accuracy as certified_accuracy
 from .metrics import certified_recall as certified_recall
 from .notebook import notebook_view as notebook_view

@@ -10,7 +10,9 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from importlib.util import find_spec
+from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
@@ -31,8 +33,12 @@ from flipproof.fitting import (
     fit,
     fit_in_blocks,
     is_path,
+    refuse_beside_model,
     source_name,
+    table_model,
+    with_test_rows,
 )
+from flipproof.learners.table_model import TableModel
 from flipproof.metrics import RandomErrors, TrustedOnly, certified_accuracy, random_errors, trusted_only, worst_class
 from flipproof.origins import frame_library
 from flipproof.parameters import number
@@ -185,6 +191,9 @@ class Audit:
         `certificates` are about changed labels.
     random_errors : RandomErrors or None
         How likely random errors in the labels are to change predictions, on at most 500 test rows.
+    deployed : TableModel or None
+        The fitted learner with its encoder and adversary, for :func:`flipproof.save`; None if the rows were given as
+        numbers or in blocks. Then save `model`.
     trusted_only : TrustedOnly or None
         Accuracy of models that were fitted to the trusted labels alone, if there are any: it holds at any number of
         other changes.
@@ -206,6 +215,7 @@ class Audit:
     flips: tuple[int, ...] | None = None
     against_rows: Certificates | None = None
     random_errors: RandomErrors | None = None
+    deployed: TableModel | None = None
     trusted_only: TrustedOnly | None = None
     title: str | None = None
     _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
@@ -340,9 +350,10 @@ class Audit:
 
 
 def audit(
-    train: Any,
+    train: Any = None,
     test: Any = None,
     *,
+    model: Any = None,
     label: str | None = None,
     learner: Any = "ridge",
     parameters: Mapping[str, Any] | None = None,
@@ -392,6 +403,10 @@ def audit(
         :class:`~flipproof.tables.TableEncoder`; arrays and :class:`~flipproof.streaming.RowBlocks` are used unchanged.
     test : path, data frame, array, or pair (X, y), optional
         Test rows. Labels are optional.
+    model : path, TableModel, learner or Pipeline, optional
+        Instead of `train` and all that concerns the fit: a model that was fitted before, or the file that
+        ``flipproof fit`` or :func:`flipproof.save` wrote. The report then names its digest. Models that were fitted to
+        arrays take arrays as `test`.
     label : str
         Label column. Not for pairs of arrays and RowBlocks.
     learner : str or estimator, default="ridge"
@@ -495,48 +510,67 @@ def audit(
     wanted = as_requirements(requirements)
     if error_rate is not None and not PROBABILITY.allows(error_rate):
         raise InputError(Parameter("error_rate"), f" must be {PROBABILITY.description}. Got {error_rate!r} instead.")
-    data, model = as_choices(
-        train,
-        test,
-        label=label,
-        learner=learner,
-        parameters=parameters,
-        classes=classes,
-        noise=noise,
-        n_jobs=n_jobs,
-        adversary=adversary,
-        allowed=allowed,
-        changes=changes,
-        verbose=verbose,
-        clip=clip,
-        reference=reference,
-        holdout=holdout,
-        seed=seed,
-        layout=layout,
-        scale=scale,
-        text_dimensions=text_dimensions,
-        features=features,
-        drop=drop,
-        text=text,
-        categories=categories,
-        id=id,
-        trusted=trusted,
-        annotator=annotator,
-        window=window,
-        length=length,
-        show=show,
-    )
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
-    if model.changes_rows and any(one in NOISY_METHODS for one in chosen):
-        raise InputError(
-            Parameter("methods"),
-            ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
+    in_blocks = False
+    found: Callable[[Certificates], tuple[Provenance, TableModel | None]]
+    if model is not None:
+        refuse_beside_model(
+            {"train": train, "label": label, "learner": learner, "parameters": parameters, "classes": classes}
+            | {"adversary": adversary, "changes": changes, "reference": reference, "clip": clip, "trusted": trusted}
+            | {"annotator": annotator, "window": window, "length": length, "allowed": allowed, "noise": noise}
+            | {"features": features, "drop": drop, "text": text, "categories": categories, "id": id, "scale": scale}
+            | {"text_dimensions": text_dimensions, "holdout": holdout, "seed": seed, "client": client},
+            {name: one.default for name, one in signature(audit).parameters.items()},
         )
-    in_blocks = comes_in_blocks(train, client is not None)
-    if in_blocks and error_rate:
-        raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
-    fitted = fit_in_blocks(data, model, step, client) if in_blocks else fit(data, model, step)
-    certificates = _certified(fitted, chosen, step, frame_library(train))
+        step("Reading the model and the test rows")
+        before = _ModelBefore.of(model, n_jobs, verbose)
+        fitted = with_test_rows(before.model, test, layout, show)
+        found = partial(before.described, test, fitted, began)
+    elif train is None:
+        raise InputError("give training rows, ", Parameter("train"), ", or a ", Parameter("model"), ".")
+    else:
+        data, choice = as_choices(
+            train,
+            test,
+            label=label,
+            learner=learner,
+            parameters=parameters,
+            classes=classes,
+            noise=noise,
+            n_jobs=n_jobs,
+            adversary=adversary,
+            allowed=allowed,
+            changes=changes,
+            verbose=verbose,
+            clip=clip,
+            reference=reference,
+            holdout=holdout,
+            seed=seed,
+            layout=layout,
+            scale=scale,
+            text_dimensions=text_dimensions,
+            features=features,
+            drop=drop,
+            text=text,
+            categories=categories,
+            id=id,
+            trusted=trusted,
+            annotator=annotator,
+            window=window,
+            length=length,
+            show=show,
+        )
+        if choice.changes_rows and any(one in NOISY_METHODS for one in chosen):
+            raise InputError(
+                Parameter("methods"),
+                ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
+            )
+        in_blocks = comes_in_blocks(train, client is not None)
+        if in_blocks and error_rate:
+            raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
+        fitted = fit_in_blocks(data, choice, step, client) if in_blocks else fit(data, choice, step)
+        found = partial(_described, data, choice, fitted, began)
+    certificates = _certified(fitted, chosen, step, frame_library(test if train is None else train))
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
     attacks, labels_to_audit = None, None
@@ -545,6 +579,7 @@ def audit(
         from flipproof.attacks.label_audit import attack_most_fragile
 
         attacks, labels_to_audit = attack_most_fragile(fitted.model, fitted.X_test, certificates=main)
+    provenance, deployed = found(main)
     row_attacks, row_origins = _row_attacks(fitted, main, step) if attack else (None, {})
     return Audit(
         certificates=MappingProxyType(certificates),
@@ -557,14 +592,15 @@ def audit(
         adversary=fitted.adversary,
         attacks=attacks if row_attacks is None else row_attacks,
         labels_to_audit=labels_to_audit,
-        provenance=_provenance(data, model, fitted, main, began),
+        provenance=provenance,
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main),
         random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
+        deployed=deployed,
         trusted_only=_trusted_only(fitted, main, judged),
         title=title,
         _row_origins=row_origins,
-        _frames=type(train).__module__.partition(".")[0],
+        _frames=type(test if train is None else train).__module__.partition(".")[0],
     )
 
 
@@ -707,6 +743,67 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         n_reference=fitted.n_reference,
         **files,
     )
+
+
+def _described(
+    data: DataChoice, choice: ModelChoice, fitted: Fitted, began: float, main: Certificates
+) -> tuple[Provenance, TableModel | None]:
+    provenance = _provenance(data, choice, fitted, main, began)
+    return provenance, table_model(data, choice, fitted, provenance.digests)
+
+
+@dataclass(frozen=True)
+class _ModelBefore:
+    """A model that was fitted before, its name in reports, and its digest."""
+
+    model: Any
+    name: str
+    digest: str
+
+    @classmethod
+    def of(cls, given: Any, n_jobs: int | None, verbose: int) -> _ModelBefore:
+        """Load a model from a file, or take a fitted one."""
+        from flipproof.learners.pipeline import learner_in
+        from flipproof.store import load, model_digest
+
+        model = load(given) if is_path(given) else given
+        digest = model_digest(given)
+        learner = model.learner if isinstance(model, TableModel) else learner_in(model)
+        if is_path(given):  # a model in memory belongs to the caller
+            learner.set_params(n_jobs=n_jobs, verbose=verbose)
+        return cls(model, _source_in_report(given) if is_path(given) else type(learner).__name__, digest)
+
+    def described(
+        self, test: Any, fitted: Fitted, began: float, main: Certificates
+    ) -> tuple[Provenance, TableModel | None]:
+        """Return where the model and the test rows came from, and the model itself if it reads tables."""
+        from flipproof.report.summary import software
+        from flipproof.tables.file_content import digest_of_source
+
+        deployed = self.model if isinstance(self.model, TableModel) else None
+        source = {} if deployed is None else dict(deployed.source)
+        digests = {**source.get("digests", {}), f"model {self.name}": self.digest}
+        if is_path(test):
+            digests[_source_in_report(test)] = digest_of_source(test)
+        learner = type(fitted.model).__name__ if deployed is None else source.get("learner")
+        return (
+            Provenance(
+                training=source.get("training", "rows of the model"),
+                test=_source_in_report(test),
+                n_train=main.n_train,
+                n_test=len(fitted.test),
+                label=None if deployed is None else deployed.roles.label,
+                columns=fitted.columns,
+                encoding=fitted.encoding,
+                learner={"name": learner, **_parameters_of(fitted.model)},
+                digests=digests,
+                versions=software(),
+                seconds=time.perf_counter() - began,
+                reference=source.get("reference"),
+                n_reference=fitted.n_reference,
+            ),
+            deployed,
+        )
 
 
 def _source_in_report(given: Any) -> str:

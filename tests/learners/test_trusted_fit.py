@@ -112,6 +112,7 @@ SOME = pytest.param((0, 7), id="some")
 ALL = pytest.param(range(16), id="all", marks=pytest.mark.slow)
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scikit-learn, for equal rows
 @pytest.mark.parametrize("kinds", [SOME, ALL])
 @pytest.mark.parametrize("name", LEARNERS)
 def test_exact_radius_is_the_truth_under_refits_with_trust_prior_groups_and_allowed_changes(name, kinds):
@@ -144,6 +145,7 @@ def test_exact_radius_is_the_truth_under_refits_with_trust_prior_groups_and_allo
 ROW_LEARNERS = ("ridge", "clipped", "landmarks", "neighbors", "cluster", "forest", "supervised", "partition", "custom")
 
 
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scikit-learn, for equal rows
 @pytest.mark.parametrize("trusts", ["labels of the reference", pytest.param("training rows", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", ROW_LEARNERS)
@@ -368,6 +370,17 @@ def test_a_prior_of_great_weight_decides_alone():
         if name != "paper":  # whose offset may be larger
             np.testing.assert_array_equal(found.prediction, model.prior_.predict(Z))
             np.testing.assert_array_equal(found.radius, 21)
+
+
+@pytest.mark.parametrize("name", ["ridge", "neighbors", "forest"])
+def test_a_prior_keeps_its_share_of_the_votes_with_sample_weights(name):
+    rng = np.random.default_rng(4)
+    X, y, Z = rng.normal(size=(30, 2)), np.arange(30) % 2, rng.normal(size=(6, 2))
+    for given in ({}, {"reference": X[:15]}):
+        learner = clone(LEARNERS[name]).set_params(classes=[0, 1], prior=DecisionTreeClassifier(), prior_weight=1.5)
+        model = learner.fit(X, y, sample_weight=rng.random(30), trusted=np.arange(30) < 9, **given)
+        np.testing.assert_array_equal(model.predict(Z), model.prior_.predict(Z))
+        np.testing.assert_array_equal(model.certify(Z).radius, 21)
 
 
 class _Strange(GaussianNB):

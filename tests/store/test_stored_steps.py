@@ -150,13 +150,15 @@ def test_base_learners_of_partitions(base, tmp_path):
     assert np.array_equal(model.decision_function(X), loaded.decision_function(X))
 
 
+@pytest.mark.slow
 def test_every_class_of_the_registry_is_stored_by_some_test(tmp_path):
     """A new entry needs a line here; an entry without a test may lose what its class needs."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         of_steps = [neighbors(5, features=step).fit(rows, Y) for step, rows in STEPS]
         of_bases = [partition(base, 3).fit(X, Y) for base in BASE_LEARNERS]
-        stored = [*models().values(), *of_steps, *of_bases]
+        of_tables = flipproof.audit(FRAME.assign(y=Y), holdout=0.2, label="y", text=["text"], annotator="n").deployed
+        stored = [*models().values(), *of_steps, *of_bases, of_tables]
     found = set()
     for model in stored:
         flipproof.save(model, tmp_path / "m.flipproof")

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.core import ParameterSource
 
 from flipproof.cli import EXIT_REQUIREMENT
-from flipproof.cli.data import DataOptions, data_options
+from flipproof.cli.data import DataOptions, data_or_model_options
 from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import MODEL, GroupedCommand, common_options, option, split_at_commas
 from flipproof.cli.requirement import found_words, requirement_options, taken_requirements
@@ -35,7 +36,29 @@ Examples:
   flipproof certify --train folder/ --test test.parquet --label y --workers 4
   flipproof certify --train reported.csv --test test.csv --label spam \\
       --reference checked.csv --changes rows --clip 0.9
+  flipproof certify --model spam.flipproof --test new.csv
 """
+
+#: Options that go with a model; all others were decided when it was fitted.
+WITH_MODEL = frozenset(
+    (
+        *(
+            "model_file",
+            "test",
+            "methods",
+            "error_rate",
+            "out",
+            "report",
+            "title",
+            "show",
+            "as_json",
+            "quiet",
+            "config",
+            "jobs",
+        ),
+        *("no_header", "names", "separator", "no_quotes", "kind", "encoding", "decimal", "na"),
+    )
+)
 
 
 def read_noise(_context: click.Context, _parameter: click.Parameter, text: str | None) -> float | str | None:
@@ -49,7 +72,7 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
 
 
 @click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Predict and certify the rows of a table.")
-@data_options
+@data_or_model_options
 @learner_options(tuple(LEARNERS))
 @option(
     "--method",
@@ -111,6 +134,7 @@ def certify(
     show: tuple[str, ...],
     as_json: bool,
     quiet: bool,
+    model_file: Path | None,
     **options: Any,
 ) -> int:
     """Predict the rows of a table and certify every prediction.
@@ -126,6 +150,8 @@ def certify(
     Parquet files in a folder are read block by block and need not fit in memory. With --workers or --scheduler, Dask
     processes read them in parallel.
 
+    With --model, the model is the one that `flipproof fit` wrote, and the certificates are the same.
+
     Exit codes: 0 success; 1 a requirement is not met; 2 wrong usage or input.
     """
     from flipproof.auditing import PROOF_ENDING, audit
@@ -137,15 +163,22 @@ def certify(
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     cluster, required = ClusterChoice.taken_from(options), taken_requirements(options)
-    for name, given in (("--title", title), ("--show", show)):
-        if given and report is None and not as_json:
+    for name, value in (("--title", title), ("--show", show)):
+        if value and report is None and not as_json:
             raise click.UsageError(f"{name} requires --report or --json.")
-    in_blocks = comes_in_blocks(data.train, cluster.is_given)
-    if in_blocks:
+    if model_file is not None:
+        _check_beside_model(click.get_current_context())
+    else:
+        data.check_training_rows()
+    in_blocks = model_file is None and comes_in_blocks(data.train, cluster.is_given)
+    if model_file is not None:
+        if data.test is None:
+            raise click.UsageError("--model requires --test FILE.")
+    elif in_blocks:
         _check_blocks(data, model, cluster)
     else:
         data.check_test_rows()
-    inputs = (*training_files(data.train, data.test), *data.files[1:]) if in_blocks else data.files
+    inputs = (*training_files(data.train, data.test), *data.files[1:]) if in_blocks else (*data.files, model_file)
     check_file(out, TABLE_ENDINGS, inputs)
     check_file(report, REPORT_ENDINGS, (*inputs, out))
     check_file(proof, (PROOF_ENDING,), (*inputs, out, report))
@@ -158,11 +191,13 @@ def certify(
             step = (lambda text: None) if quiet else say
         else:
             step = opened.enter_context(progress(FIT_STEPS + max(len(chosen), 1) + bool(report), quiet))
+        if model_file is None:
+            given = {**data.arguments(), **model.arguments(in_blocks), "noise": noise}
+        else:
+            given = {"model": model_file, "test": data.test, "layout": data.layout, "n_jobs": model.jobs}
         result = audit(
-            **data.arguments(),
-            **model.arguments(in_blocks),
+            **given,
             methods=chosen,
-            noise=noise,
             requirements=required,
             attack=report is not None,
             title=title,
@@ -190,6 +225,18 @@ def certify(
         if not judged.passed:
             print(f"flipproof: not met: {found_words(judged.facts)}.", file=sys.stderr)
     return 0 if result.passed else EXIT_REQUIREMENT
+
+
+def _check_beside_model(context: click.Context) -> None:
+    """Raise UsageError for options that were decided when a model was fitted."""
+    requirements = tuple(name for name in context.params if name.startswith("min_"))
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        is_given = context.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
+        if is_given and name not in (*WITH_MODEL, *requirements):
+            raise click.UsageError(
+                f"{parameter.opts[0]} cannot be combined with --model: it is an option of `flipproof fit`."
+            )
 
 
 def _check_blocks(data: DataOptions, model: ModelOptions, cluster: ClusterChoice) -> None:

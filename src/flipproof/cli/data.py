@@ -23,17 +23,24 @@ def _columns_option(name: str, text: str, **settings: Any) -> Any:
     return option(name, group=DATA, multiple=True, callback=split_at_commas, metavar="COLS", help=text, **settings)
 
 
-data_options = together(
-    option(
+def _train_option(is_required: bool) -> Any:
+    return option(
         "--train",
         group=DATA,
         type=FILE,
-        required=True,
+        required=is_required,
         metavar="FILE",
         help="Training rows: CSV, TSV, JSON lines, Parquet, Arrow, Feather, NPZ or NPY, also compressed (.gz, .xz, "
         ".bz2, .zst); - reads standard input. For certify, also a folder or pattern of Parquet files, which may be "
         "larger than memory.",
-    ),
+    )
+
+
+def _label_option(is_required: bool) -> Any:
+    return option("--label", group=DATA, required=is_required, metavar="COL", help="Column with the labels.")
+
+
+_test_options = together(
     option("--test", group=DATA, type=FILE, metavar="FILE", help="Rows to predict, with or without labels."),
     option(
         "--holdout",
@@ -42,15 +49,18 @@ data_options = together(
         metavar="SHARE",
         help="Instead of --test: hold out this share of the training rows, drawn at random.",
     ),
-    option(
-        "--reference",
-        group=DATA,
-        type=FILE,
-        metavar="FILE",
-        help="Rows that nobody may have changed; labels are not needed. Everything except the votes is then learned "
-        "from them, so that certificates can cover whole rows (--changes).",
-    ),
-    option("--label", group=DATA, required=True, metavar="COL", help="Column with the labels."),
+)
+
+_reference_option = option(
+    "--reference",
+    group=DATA,
+    type=FILE,
+    metavar="FILE",
+    help="Rows that nobody may have changed; labels are not needed. Everything except the votes is then learned "
+    "from them, so that certificates can cover whole rows (--changes).",
+)
+
+_column_options = together(
     _columns_option("--features", "Columns to learn from; * matches anything. Default: all other columns."),
     _columns_option("--drop", "Columns to leave out; * matches anything."),
     _columns_option("--text", "Columns to treat as text, not as categories."),
@@ -102,15 +112,37 @@ data_options = together(
         metavar="VALUE",
         help="Value that means a missing value in text files, besides NA and the like. Repeatable.",
     ),
+)
+
+_seed_option = option(
+    "--seed",
+    group=DATA,
+    type=int,
+    callback=check_seed,
+    default=0,
+    metavar="N",
+    help="Random seed for --holdout. Default: 0",
+)
+
+#: Training and test rows.
+data_options = together(
+    *(_train_option(True), _test_options, _reference_option, _label_option(True), _column_options, _seed_option)
+)
+
+#: Training rows alone.
+training_options = together(_train_option(True), _reference_option, _label_option(True), _column_options)
+
+#: Training and test rows, or a model and test rows.
+data_or_model_options = together(
     option(
-        "--seed",
+        "--model",
+        "model_file",
         group=DATA,
-        type=int,
-        callback=check_seed,
-        default=0,
-        metavar="N",
-        help="Random seed for --holdout. Default: 0",
+        type=FILE,
+        metavar="FILE",
+        help="Instead of --train and all that concerns the fit: a model that `flipproof fit` wrote.",
     ),
+    *(_train_option(False), _test_options, _reference_option, _label_option(False), _column_options, _seed_option),
 )
 
 
@@ -143,7 +175,8 @@ class DataOptions:
     @classmethod
     def taken_from(cls, options: dict[str, Any]) -> DataOptions:
         """Remove these options from a command's options and return them."""
-        return cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
+        absent = {"test": None, "holdout": None, "seed": 0}  # in commands that only fit
+        return cls(**{name: options.pop(name, absent.get(name)) for name in cls.__dataclass_fields__})
 
     @property
     def files(self) -> tuple[Path | None, ...]:
@@ -165,6 +198,12 @@ class DataOptions:
             decimal=self.decimal,
             na=self.na,
         )
+
+    def check_training_rows(self) -> None:
+        """Raise UsageError unless training rows and the label column are given, as click does for required options."""
+        for name, value in (("--train", self.train), ("--label", self.label)):
+            if value is None:
+                raise click.UsageError(f"Missing option '{name}'.")
 
     def check_test_rows(self) -> None:
         """Raise UsageError unless exactly one of --test and --holdout is given."""

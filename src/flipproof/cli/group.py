@@ -18,6 +18,7 @@ from flipproof.cli.certify import certify
 from flipproof.cli.compare import compare
 from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
+from flipproof.cli.fit import fit
 from flipproof.cli.options import in_words_of_options
 from flipproof.cli.report import report
 from flipproof.cli.reproduce import reproduce
@@ -62,7 +63,7 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, certify, compare, attack, report, verify, reproduce, completion):
+for _command in (demo, fit, certify, compare, attack, report, verify, reproduce, completion):
     commands.add_command(_command)
 
 

@@ -11,6 +11,7 @@ from flipproof.fitting.choices import (
     settable_parameters,
     source_name,
 )
+from flipproof.fitting.deployed import refuse_beside_model, table_model, with_test_rows
 from flipproof.fitting.in_blocks import fit_in_blocks, training_files
 from flipproof.fitting.memory import fit, prepare, select
 
@@ -25,8 +26,11 @@ __all__ = [
     "fit_in_blocks",
     "is_path",
     "prepare",
+    "refuse_beside_model",
     "select",
     "settable_parameters",
     "source_name",
+    "table_model",
     "training_files",
+    "with_test_rows",
 ]

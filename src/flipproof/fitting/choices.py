@@ -281,6 +281,7 @@ class Fitted:
     files: tuple[Path, ...] = ()
     n_reference: int | None = None
     X_reference: Any = None
+    word_columns: tuple[str, ...] = ()
     X_train: Any = None
     trusted_only: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     seconds: float = 0.0

@@ -23,7 +23,7 @@ from flipproof.fitting.choices import (
     restricted,
     table_encoder,
 )
-from flipproof.fitting.memory import array_test_rows, read_test_rows
+from flipproof.fitting.memory import array_test_rows, read_test_rows, word_columns
 from flipproof.fitting.reference import (
     Reference,
     check_array_reference,
@@ -131,7 +131,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     types = [footer.type_of(roles.label) for footer in footers]
     typed = next((one for one in types if not pa.types.is_null(one)), pa.null())
     no_labels = as_labels(roles.label, pa.chunked_array([], typed), repr(footers[0].path))
-    test = read_test_rows(data, roles, names, footers[0].schema, no_labels)
+    test = read_test_rows(data, roles, names, word_columns(footers[0].schema, roles), no_labels)
     shown_columns(roles, [] if test.shown is None else test.shown.column_names, "the test table")  # raises if missing
     model = make_learner(choice, class_set(choice, no_labels), in_blocks=True)
     if reference is None:

@@ -53,25 +53,27 @@ if TYPE_CHECKING:
     from flipproof.tables.roles import Roles, Rows
 
 
-def fit(data: DataChoice, choice: ModelChoice, step: Step) -> Fitted:
+def fit(data: DataChoice, choice: ModelChoice, step: Step, needs_test: bool = True) -> Fitted:
     """Read the rows, encode their columns without labels, and fit the learner.
+
+    Unless `needs_test`, there are no test rows.
 
     Raises
     ------
     ValueError, OSError
         If any input is invalid. The message is one line.
     """
-    return prepare(data, [choice], step).fit(choice, step)
+    return prepare(data, [choice], step, needs_test).fit(choice, step)
 
 
-def prepare(data: DataChoice, choices: Sequence[ModelChoice], step: Step) -> Prepared:
+def prepare(data: DataChoice, choices: Sequence[ModelChoice], step: Step, needs_test: bool = True) -> Prepared:
     """Read the rows and encode their columns without labels, once for one or several learners.
 
     The choices differ in learner and parameters only.
     """
     step(f"Reading {Path(data.train).name if is_path(data.train) else source_name(data.train)}")
     reference = read_reference(data)
-    rows = _read(data, choices[0], reference)
+    rows = _read(data, choices[0], reference, needs_test)
     prepared = Prepared(data, rows, _Encoded(None, None), reference)
     from flipproof.tables.labels import check_classes
 
@@ -158,6 +160,7 @@ class Prepared:
             X_train=None if self.reference is None else encoded.train,
             trusted_only=_trusted_only(model, adversary, encoded, self.labels, self.rows.test),
             seconds=seconds,
+            word_columns=self.rows.word_columns,
         )
 
 
@@ -234,12 +237,13 @@ def _encoded(data: DataChoice, rows: _ReadRows, reference: Reference | None) -> 
             X_train, n_rows = encoder.fit_transform(train), len(rows.train)
         assumption = Assumption("columns-encoded", {"n_encoded": n_rows, "n_rows": n_rows})
         with rows.test.located():
-            return _Encoded(X_train, encoder.transform(test), None, encoder, assumption)
+            return _Encoded(X_train, encoder.transform(test) if len(rows.test) else None, None, encoder, assumption)
     encoder = fitted_encoder(data, roles, reference, train.column_names)
     with rows.train.located():
         X_train, X_reference = encoded_training_rows(encoder, train), encoder.transform(reference.rows)
     with rows.test.located():
-        return _Encoded(X_train, encoder.transform(test), X_reference, encoder, encoded_by_reference(reference))
+        X_test = encoder.transform(test) if len(rows.test) else None
+    return _Encoded(X_train, X_test, X_reference, encoder, encoded_by_reference(reference))
 
 
 def _warn_about_repeats(data: DataChoice, rows: _ReadRows, encoded: _Encoded) -> None:
@@ -247,7 +251,7 @@ def _warn_about_repeats(data: DataChoice, rows: _ReadRows, encoded: _Encoded) ->
     if data.roles is not None and data.roles.id:
         for part, source in ((rows.train, "the training rows"), (rows.test, "the test rows")):
             warn_about_ids(part.ids, data.roles.id, source)
-    if data.holdout is None:
+    if data.test is not None:
         labels = (rows.train.labels, rows.test.labels)
         warn_about_training_rows(encoded.train, encoded.test, labels, (data.train, data.test))
 
@@ -260,10 +264,11 @@ class _ReadRows:
     test: Rows
     n_given: int
     kept: NDArray[np.int64] | None = None
+    word_columns: tuple[str, ...] = ()
 
 
-def _read(data: DataChoice, choice: ModelChoice, reference: Reference | None) -> _ReadRows:
-    if (data.test is None) == (data.holdout is None):
+def _read(data: DataChoice, choice: ModelChoice, reference: Reference | None, needs_test: bool) -> _ReadRows:
+    if needs_test and (data.test is None) == (data.holdout is None):
         raise InputError("give either ", Parameter("test"), " or ", Parameter("holdout"), ".")
     return _read_arrays(data) if data.roles is None else _read_tables(data, data.roles, choice, reference)
 
@@ -329,13 +334,24 @@ def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference:
     if reference is None:
         refuse_words_among_numbers(table.select(names), roles, source, file)
     if data.holdout is None:
-        train = training_rows(table, roles, names, source, file)
-        return _ReadRows(train, read_test_rows(data, roles, names, table.schema, train.labels), table.num_rows)
+        train, words = training_rows(table, roles, names, source, file), word_columns(table.schema, roles)
+        if data.test is None:
+            no_rows = rows_to_predict(table.slice(0, 0), replace(roles, id=None), names, source)
+            return _ReadRows(train, no_rows, table.num_rows, word_columns=words)
+        test = read_test_rows(data, roles, names, words, train.labels)
+        return _ReadRows(train, test, table.num_rows, word_columns=words)
     kept, others = held_out(table.num_rows, data.holdout, data.seed)
     drawn = numbered(table)
     train = training_rows(drawn.take(kept), roles, names, source, file)
     test = rows_to_predict(drawn.take(others), roles, names, source, file=file)
-    return _ReadRows(train, test, table.num_rows, kept)
+    return _ReadRows(train, test, table.num_rows, kept, word_columns(table.schema, roles))
+
+
+def word_columns(schema: pa.Schema, roles: Roles) -> tuple[str, ...]:
+    """Return the columns that hold words in the training rows, or categories: test files are read accordingly."""
+    from flipproof.tables.columns import is_words
+
+    return tuple(field.name for field in schema if is_words(field.type) or field.name in roles.categories)
 
 
 def _training_table(
@@ -356,20 +372,17 @@ def _training_table(
     return found.table, repr(str(path)), found.rows
 
 
-def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], schema: pa.Schema, train_labels: Any) -> Rows:
-    """Read test rows; features, schema and label type must match the training rows."""
-    from flipproof.tables.columns import is_words
+def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], words: Sequence[str], like: Any) -> Rows:
+    """Read test rows with the features `names`; `words` are read as words, and labels in the type of `like`."""
     from flipproof.tables.reading import read_file
     from flipproof.tables.roles import rows_to_predict
 
     if not is_path(data.test):
-        table, source = _frame_table(data.test, roles, "test"), "the test table"
-        return rows_to_predict(table, roles, names, source, train_labels)
+        return rows_to_predict(_frame_table(data.test, roles, "test"), roles, names, "the test table", like)
     path = Path(data.test)
-    written = [field.name for field in schema if is_words(field.type) or field.name in roles.categories]
-    purposes = {name: purpose for name, purpose in roles.test_purposes.items() if name not in written}
-    found = read_file(path, data.layout, part="test", as_words=written, purposes=purposes)
-    return rows_to_predict(found.table, roles, names, repr(str(path)), train_labels, found.rows)
+    purposes = {name: purpose for name, purpose in roles.test_purposes.items() if name not in words}
+    found = read_file(path, data.layout, part="test", as_words=list(words), purposes=purposes)
+    return rows_to_predict(found.table, roles, names, repr(str(path)), like, found.rows)
 
 
 def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:

@@ -30,6 +30,8 @@ class RowOrigin:
         if np.array_equal(row, self._test_row):
             return f"test row {self._name}"
         for kind, rows, names in self._others:
+            if rows is None:  # a model from a file does not hold them
+                continue
             same = np.flatnonzero((np.asarray(rows) == row).all(axis=1))
             if len(same):
                 return f"{kind} {same[0] if names is None else names[int(same[0])]}"

@@ -293,7 +293,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         Soundness: these are the training rows if only labels can be changed, else the rows of the reference. So the sum
         depends on nothing that an adversary can change, and is an integer that is exact in any order of summation.
         """
-        if self.n_reference_ is None:
+        if self.n_reference_ is None or self._ballots is not None:  # with weights, rows cannot be changed
             return vote_totals(source)
         of_reference = self.label_free_votes(Z, self._reference_held)
         return vote_totals(of_reference if source.limit is None else clipped(of_reference, source.limit))

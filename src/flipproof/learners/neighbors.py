@@ -330,7 +330,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
 
         With other weights there are no certificates against changed rows, so the sum may depend on training rows.
         """
-        if self._weights == "uniform":
+        if self._weights == "uniform" and self._ballots is None:
             return np.full(len(Z), self.n_neighbors_, dtype=np.int64)
         return vote_totals(source)
 

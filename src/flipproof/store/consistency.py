@@ -16,6 +16,7 @@ from scipy.sparse import csr_array
 from flipproof.core.contents import partition_numbers, row_hashes
 from flipproof.core.linalg import FEATURE_BITS, HALF_BITS
 from flipproof.core.rounding import EXACT_BITS, bits_left, grid_exponent
+from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.forest import SHARE_BITS
 from flipproof.learners.neighbor_search import FLOAT32_BITS, search_on_grid
 from flipproof.learners.neighbors import EXACT_METRICS
@@ -348,3 +349,18 @@ def check_partition(model: Any) -> None:
         require(len(rows) == model.n_rows_ and rows.shape[1] == own["_reference_width"], "the rows are others")
         require(np.array_equal(row_hashes(rows), own["_row_hashes"]), "the rows are others than their hashes")
         require(np.array_equal(partition_numbers(own["_row_hashes"], n_partitions), partition), "a row moved")
+
+
+def check_table_model(deployed: Any) -> None:
+    """The encoder makes the columns of the learner, and the adversary is about its rows."""
+    learner, encoder = deployed.learner, deployed.encoder
+    require(isinstance(learner, CertifiedClassifier) and hasattr(learner, "assumptions_"), "the learner is missing")
+    require(hasattr(encoder, "kinds_") and set(encoder.kinds_) <= set(deployed.columns), "columns are missing")
+    first = deployed.model.steps[0][1] if hasattr(deployed.model, "steps") else learner
+    n_features = getattr(first, "n_features_in_", encoder.n_features_out_)
+    require(n_features == encoder.n_features_out_, "the encoder makes other columns")
+    require(len(deployed.ids) == learner.n_rows_, "there is not one name for each row")
+    try:
+        learner.powers(deployed.adversary)
+    except ValueError as error:
+        raise ModelFileError(f"its adversary does not fit its rows ({error})") from None

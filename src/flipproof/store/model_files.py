@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.pipeline import learner_in
+from flipproof.learners.table_model import TableModel
 from flipproof.store.archive import Archive, ModelFileError, read
 from flipproof.store.nodes import Packer, Unpacker
 
@@ -39,8 +40,9 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
 
     Parameters
     ----------
-    model : learner or Pipeline
-        A fitted learner of flipproof, or a Pipeline that ends in one.
+    model : learner, Pipeline or TableModel
+        A fitted learner of flipproof, a Pipeline that ends in one, or a learner with the encoder of its columns:
+        ``flipproof.audit(...).deployed``.
     path : path
         The file, usually named ``*.flipproof``. It is written whole, or not at all.
 
@@ -83,7 +85,8 @@ def load(path: str | os.PathLike[str]) -> Any:
 
     Returns
     -------
-    learner or Pipeline
+    learner, Pipeline or TableModel
+        As it was saved; a TableModel if `flipproof fit` wrote the file.
 
     Raises
     ------
@@ -98,9 +101,9 @@ def load(path: str | os.PathLike[str]) -> Any:
     try:
         model = unpacker.value(archive.document["model"], "")
         unpacker.check_all_used()
-        if not isinstance(learner_in(model), CertifiedClassifier):
+        if not isinstance(_learner(model), CertifiedClassifier):
             raise ModelFileError(f"it contains a {type(model).__name__}, which is no learner of flipproof")
-        check_is_fitted(learner_in(model))
+        check_is_fitted(_learner(model))
     except ModelFileError as error:
         raise ModelFileError(f"cannot load {str(file)!r}: {error}.{_versions_differ(archive)}") from None
     if any(key.startswith("sklearn.") for key in unpacker.classes):
@@ -118,14 +121,18 @@ def model_digest(model: Any) -> str:
     return _archive_of(model).digest
 
 
+def _learner(model: Any) -> Any:
+    return model.learner if isinstance(model, TableModel) else learner_in(model)
+
+
 def _archive_of(model: Any) -> Archive:
-    learner = learner_in(model)
+    learner = _learner(model)
     name = type(learner).__name__
     if name in NOT_STORED:
         raise ModelFileError(f"{name} cannot be stored: {NOT_STORED[name]}.")
     if not isinstance(learner, CertifiedClassifier):
         raise ModelFileError(
-            "model must be a fitted learner of flipproof, or a Pipeline that ends in one. Got "
+            "model must be a fitted learner of flipproof, a Pipeline that ends in one, or a TableModel. Got "
             f"{type(model).__name__} instead."
         )
     check_is_fitted(learner)

@@ -38,6 +38,9 @@ BUILTINS = {"float": float, "int": int, "bool": bool, "str": str, "object": obje
 #: Types of columns of pandas and polars.
 FRAME_TYPES = (*(f"{sign}nt{bits}" for sign in ("I", "UI") for bits in (8, 16, 32, 64)), "Float32", "Float64")
 
+#: Types of timestamps.
+TIMES = tuple(f"datetime64[{unit}]" for unit in ("D", "h", "m", "s", "ms", "us", "ns"))
+
 #: Lists with more items than this become tensors.
 FEW = 16
 
@@ -110,6 +113,9 @@ class Packer:
             if in_order.ndim > 1 and not in_order.flags.c_contiguous and in_order.flags.f_contiguous:
                 return {"tensor": self._tensor(in_order.T, where), "order": "F", **settings}
             return {"tensor": self._tensor(in_order, where), **settings}
+        if type(array) is np.ndarray and array.dtype.kind == "M" and array.dtype.name in TIMES:
+            times = np.ascontiguousarray(array).view(np.int64)
+            return {"times": self._tensor(times, where), "type": array.dtype.name, **settings}
         if type(array) is np.ndarray and array.dtype.kind == "S" and array.ndim == 1 and array.dtype.itemsize:
             letters = np.ascontiguousarray(array).view(np.uint8).reshape(len(array), array.dtype.itemsize)
             return {"letters": self._tensor(letters, where), **settings}
@@ -214,6 +220,7 @@ class Unpacker:
             "tensor": self._array,
             "words": self._words,
             "letters": self._letters,
+            "times": self._times,
             "objects": self._objects,
             "numbers": self._numbers,
             "number": self._number,
@@ -294,6 +301,12 @@ class Unpacker:
             raise ModelFileError(f"the texts of {where} do not fit their width")
         array = np.array(texts, dtype=f"<U{width}").reshape(_shape(shape, len(texts), where))
         return _fixed(array, settings.pop("fixed", False))
+
+    def _times(self, where: str, depth: int, given: Any, type: Any, fixed: Any = False) -> NDArray[Any]:
+        times = self._taken(given, "i", 1)
+        if times.dtype != np.int64 or type not in TIMES:
+            raise ModelFileError(f"{where} does not hold timestamps")
+        return _fixed(times.view(type), fixed)
 
     def _letters(self, where: str, depth: int, given: Any, fixed: Any = False) -> NDArray[Any]:
         letters = self._taken(given, "u", 2)

@@ -293,6 +293,40 @@ register(
     ),
 )
 
+# --- learners of tables
+
+ROLES = {name: TEXT | NOTHING for name in ("id", "trusted", "annotator", "window")}
+ROLES |= {name: sequence(TEXT, of=tuple) for name in ("features", "drop", "text", "categories", "show")}
+
+register(
+    Entry("flipproof.tables.roles.Roles", {"label": TEXT, **ROLES}),
+    Entry(
+        "flipproof.adversary.Adversary",
+        {
+            "changes": TEXT,
+            "trusted": booleans("rows") | NOTHING,
+            "groups": values("rows") | NOTHING,
+            "allowed": sequence(sequence(ANYTHING, of=tuple), of=tuple) | NOTHING,
+            "window": values("rows") | NOTHING,
+            "length": TEXT | NUMBER | NOTHING,
+        },
+    ),
+    Entry(
+        "flipproof.learners.table_model.TableModel",
+        {
+            "model": part("predict"),
+            "encoder": instance("TableEncoder"),
+            "roles": instance("Roles"),
+            "columns": sequence(TEXT, of=tuple),
+            "word_columns": sequence(TEXT, of=tuple),
+            "adversary": instance("Adversary") | NOTHING,
+            "ids": sequence(ANYTHING, "rows"),
+            "source": mapping(TEXT, ANYTHING),
+        },
+        check=consistency.check_table_model,
+    ),
+)
+
 # --- features of flipproof
 
 

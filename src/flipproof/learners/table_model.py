@@ -1,0 +1,96 @@
+"""A fitted learner with the columns of a table that it reads: it predicts and certifies rows of data frames."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.adversary import Adversary
+from flipproof.certificates import Certificates
+from flipproof.learners.pipeline import certify, learner_in
+
+if TYPE_CHECKING:
+    from flipproof.tables import TableEncoder
+    from flipproof.tables.roles import Roles
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TableModel:
+    """A fitted learner, the encoder of its columns, and the adversary of its certificates.
+
+    `flipproof fit` stores one, and :func:`flipproof.load` returns it; ``flipproof.audit(...).deployed`` is another.
+
+    Attributes
+    ----------
+    model : learner or Pipeline
+        Its input is the output of `encoder`.
+    encoder : TableEncoder
+        Fitted encoder of the feature columns.
+    roles : Roles
+        Roles of the columns: label, ids, and so on.
+    columns : tuple of str
+        The feature columns.
+    word_columns : tuple of str
+        Columns of words in the training rows, which are read as words from test files too.
+    adversary : Adversary or None
+        The adversary that certificates hold against, for the training rows: trusted labels, annotators, changes.
+    ids : sequence
+        Names of the training rows, in order.
+    source : mapping of str
+        Where the training rows came from: "learner", "training", "reference" and digests of files.
+    """
+
+    model: Any
+    encoder: TableEncoder
+    roles: Roles
+    columns: tuple[str, ...]
+    word_columns: tuple[str, ...]
+    adversary: Adversary | None
+    ids: Sequence[Any]
+    source: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def learner(self) -> Any:
+        """The learner that predicts."""
+        return learner_in(self.model)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The classes."""
+        return np.asarray(self.learner.classes_)
+
+    @property
+    def training_labels(self) -> NDArray[Any]:
+        """The labels of the training rows."""
+        return np.asarray(self.classes_[self.learner.label_codes_])
+
+    def __repr__(self) -> str:
+        learner = self.learner
+        return f"<TableModel: {type(learner).__name__}, {len(self.columns)} columns, {learner.n_rows_:,} training rows>"
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the predicted classes of the rows of a data frame."""
+        return np.asarray(self.model.predict(self.encoder.transform(X)))
+
+    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+        """Predict the rows of a data frame, and certify every prediction.
+
+        Parameters
+        ----------
+        X : data frame
+            Test rows, with the feature columns.
+        method : {"exact", "tight", "kl"}, optional
+            Default: the learner's `method`.
+        adversary : Adversary, optional
+            Default: `self.adversary`.
+
+        Returns
+        -------
+        Certificates
+        """
+        given = self.adversary if adversary is None else adversary
+        return certify(self.model, self.encoder.transform(X), method, given)
