@@ -9,7 +9,7 @@ import numpy as np
 from flint import arb
 
 from flipproof_verify.balls import Noise, ball, divergence_budget, holds, is_infinite, log_half, precise
-from flipproof_verify.claims import Claims
+from flipproof_verify.claimed import Claims
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 from flipproof_verify.votes_rule import Floats, Integers, Training, vote_blocks

@@ -21,7 +21,7 @@ from flipproof_verify.balls import (
     log_half,
     precise,
 )
-from flipproof_verify.claims import Claims
+from flipproof_verify.claimed import Claims
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 from flipproof_verify.votes_rule import Integers, Training

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof_verify.claims import Claims
+from flipproof_verify.claimed import Claims
 from flipproof_verify.container import ProofFile, UnreadableFileError, read
 from flipproof_verify.noise_rule import check_noise
 from flipproof_verify.other_rules import check_neighbors, check_partitions, check_samples

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof_verify.claims import Claims
+from flipproof_verify.claimed import Claims
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 

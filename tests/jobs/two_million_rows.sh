@@ -1,0 +1,1 @@
+flipproof certify --train "$OUT/rows" --test "$OUT/test.parquet" --label label -o "$OUT/certificates.parquet"
