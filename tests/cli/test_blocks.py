@@ -29,6 +29,10 @@ pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 N_TRAIN, N_TEST = 240, 30
 ROWS = ["--reference", "reference.parquet", "--changes", "rows", "--clip", "0.9"]
 WORDS = np.array(["free", "money", "prize", "win", "click", "offer", "lunch", "today", "team", "project", "talk"])
+#: Options that can be repeated, and options that cannot.
+MANY = ("--text", "--drop")
+ONCE = ("--reference", "--changes", "--clip", "--scale")
+
 EVERYTHING = ["--label", "kind", "--id", "key", "--text", "body", "--trusted", "sure", "--drop", "who"]
 
 
@@ -73,6 +77,15 @@ def data(tmp_path_factory):
     return folder
 
 
+def unless_given(defaults, options):
+    """Return the default options that are not among the given ones, followed by the given ones; the last counts."""
+    given = [str(one) for one in options]
+    pairs = [*zip(defaults[::2], defaults[1::2], strict=True)]
+    kept = [one for pair in pairs if pair[0] not in given or pair[0] in MANY for one in pair]
+    last = [place for place, one in enumerate(given) if one in ONCE and one in given[place + 1 :]]
+    return kept + [one for place, one in enumerate(given) if place not in last and place - 1 not in last]
+
+
 @pytest.fixture
 def certify(data, tmp_path, capfd, monkeypatch):
     """Return a function that runs the command in the folder, and returns its output, summary and messages."""
@@ -80,7 +93,7 @@ def certify(data, tmp_path, capfd, monkeypatch):
 
     def check(train, *options, columns=EVERYTHING):
         out = tmp_path / "certificates.csv"
-        arguments = ["--train", train, "--test", "test.parquet", *columns, *map(str, options)]
+        arguments = ["--train", train, *unless_given(["--test", "test.parquet", *columns], options)]
         assert run(["certify", *arguments, "-o", str(out), "--json"]) == 0
         captured = capfd.readouterr()
         return out.read_text(), json.loads(captured.out), captured.err
@@ -94,7 +107,8 @@ def refused(data, tmp_path, capfd, monkeypatch):
     monkeypatch.chdir(data)
 
     def check(train, *options, columns=EVERYTHING, command="certify"):
-        arguments = ["--train", str(train), "--test", "test.parquet", *columns, *map(str, options), "--quiet"]
+        defaults = ["--test", "test.parquet", *columns]
+        arguments = ["--train", str(train), *unless_given(defaults, options), "--quiet"]
         assert run([command, *arguments]) == 2
         captured = capfd.readouterr()
         assert captured.out == ""
