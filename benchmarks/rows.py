@@ -195,11 +195,11 @@ def fitted(learner, data, one_in, classes):
     in_reference = np.arange(len(y)) % one_in == 0
     model, multiple = learner if isinstance(learner, tuple) else (learner, 1)
     model = clone(model).set_params(classes=classes)
-    fit = X[~in_reference], y[~in_reference], X[in_reference]
+    X, y, reference = X[~in_reference], y[~in_reference], X[in_reference]
     if multiple != 1:  # the default lambda depends on the reference alone
-        default = clone(model).fit(*(part[:2] for part in fit[:2]), fit[2]).regularization_
+        default = clone(model).fit(X[:2], y[:2], reference=reference).regularization_
         model.set_params(regularization=multiple * default)
-    return model.fit(*fit)
+    return model.fit(X, y, reference=reference)
 
 
 def lines(name, data_dir, rows=slice(None), learners=None):
@@ -276,7 +276,7 @@ def cost(names=("A", "B"), sizes=(1000, 2000, 4000, 8000)):
         in_reference = np.arange(len(problem.X)) % 5 == 0
         fit = problem.X[~in_reference], problem.y[~in_reference], problem.X[in_reference]
         for title, learner in cost_models(problem).items():
-            model = clone(learner).fit(*fit)
+            model = clone(learner).fit(*fit[:2], reference=fit[2])
             tasks = {one: partial(model.certify, problem.Z, adversary=Adversary(changes=one)) for one in CHANGES}
             best = best_times(tasks, COST_REPEATS)
             ratios = [f"{best[one] / best['labels']:.2f}" for one in CHANGES]
@@ -287,7 +287,7 @@ def cost(names=("A", "B"), sizes=(1000, 2000, 4000, 8000)):
     )
     for title, learner in cost_models(problem).items():
         for n in (len(fit[0]) // 2, len(fit[0])):
-            begun = clone(learner).fit(fit[0][:n], fit[1][:n], fit[2])
+            begun = clone(learner).fit(fit[0][:n], fit[1][:n], reference=fit[2])
             begun.certify(problem.Z[:1])  # what is computed when it is first needed
             tasks = {size: partial(join, begun, fit[0][:size], fit[1][:size]) for size in sizes}
             best = best_times(tasks, COST_REPEATS)
