@@ -180,7 +180,9 @@ class _Rows:
             for row in range(len(found)):
                 for attack in self.loud_attacks(model, adversary, int(found.radius[row]), row):
                     self.check_attack(found, adversary, attack, attack.price(adversary))
-            if adversary.changes == "removals" and self.trial.is_label_linear and found.method == "exact":
+            is_bound = any(one.code == "rows-lower-bound" for one in found.assumptions)
+            is_exact = self.trial.is_label_linear and found.method == "exact" and not is_bound
+            if adversary.changes == "removals" and is_exact:
                 self.check_exact(found, adversary, [one for one in attacks if not one.added])
 
     def check_attack(self, found: Any, adversary: Adversary, attack: Attack, price: float) -> None:
