@@ -19,6 +19,7 @@ from flipproof.core.votes import class_scores
 from flipproof.learners.clones import parts_of
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.origins import contents_of, frame_library, index_of, make_frame
+from flipproof.readable import text_table
 
 #: Number of columns that are shown by default, and of changed rows that are printed.
 MOST_COLUMNS = 20
@@ -100,7 +101,8 @@ class Explanation:
     def __str__(self) -> str:
         lines = [str(self.certificate), self.note]
         if self.changes:
-            lines += ["", *_aligned(self._table())]
+            header, *rows = self._table()
+            lines += ["", text_table(header, rows)]
             if len(self.changes) > MOST_PRINTED:
                 lines.append(f"... and {len(self.changes) - MOST_PRINTED:,} more: see .changes and .to_frame()")
             if not self.contents:
@@ -408,13 +410,3 @@ def _text(value: Any) -> str:
 def _cut(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= LONGEST_CELL else text[: LONGEST_CELL - 1] + "…"
-
-
-def _aligned(lines: list[list[str]]) -> list[str]:
-    """Return lines of text with aligned columns: the first to the left, all others to the right."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    first, *others = widths
-    return [
-        "  ".join([line[0].ljust(first), *(text.rjust(width) for text, width in zip(line[1:], others, strict=True))])
-        for line in lines
-    ]

@@ -26,7 +26,7 @@ from flipproof.core.powers import Powers
 from flipproof.core.provider import provides_votes
 from flipproof.core.rounding import Integers, scale
 from flipproof.core.votes import ProductVotes, SparseVotes, VoteSource, all_votes, class_scores
-from flipproof.files import digest_of
+from flipproof.files import digest_of, whole_file
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.partition import CertifiedPartitionClassifier
 from flipproof.learners.pipeline import learner_and_features
@@ -256,17 +256,10 @@ class _Tensors:
         metadata = {"flipproof": text, "flipproof_sha256": digest_of(text)}
         header = json.dumps({"__metadata__": metadata, **self._header}, ensure_ascii=False).encode()
         header += b" " * (-len(header) % 8)
-        whole = path.with_name(f".{path.name}.{os.getpid()}.part")
-        try:
-            with whole.open("wb") as file:
-                file.write(len(header).to_bytes(8, "little") + header)
-                self._file.seek(0)
-                shutil.copyfileobj(self._file, file, 2**22)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(whole, path)
-        finally:
-            whole.unlink(missing_ok=True)
+        with whole_file(path) as unfinished, unfinished.open("wb") as file:
+            file.write(len(header).to_bytes(8, "little") + header)
+            self._file.seek(0)
+            shutil.copyfileobj(self._file, file, 2**22)
 
 
 def _document(certificates: Certificates, learner: Any, files: dict[str, str]) -> dict[str, Any]:
