@@ -21,12 +21,13 @@ import numpy as np
 from flipproof import (
     Adversary,
     Annotations,
+    Certificates,
     CertifiedRidgeClassifier,
     certified_accuracy,
 )
 from flipproof.attacks import annotators_to_check
 
-N_TEST = 100
+N_TEST = 300
 N_WITH_ERRORS = 20
 N_PEOPLE = 83  # per column of labels
 TASK = 10  # images
@@ -43,6 +44,11 @@ def people(n_items: int, column: int, rng: np.random.Generator) -> np.ndarray:
     return np.array([f"{'abc'[column]}{one:02d}" for one in of_task])[np.arange(n_items) // TASK]
 
 
+def is_bound(certificates: Certificates) -> bool:
+    """Tell whether some radii are lower bounds."""
+    return any(one.code == "majority-lower-bound" for one in certificates.assumptions)
+
+
 def tables(found: dict) -> str:
     """Return the results as the tables of docs/crowd-labels.md."""
     blocks = []
@@ -54,7 +60,7 @@ def tables(found: dict) -> str:
         lines.append(["---"] * len(lines[0]))
         for row in found["rows"]:
             if key in row:
-                least = "at least " if row["way"] == "majority first" else ""
+                least = "at least " if row.get("is_bound", {}).get(key) else ""
                 shares = [f"{least if k else ''}{one:.3f}" for k, one in enumerate(row[key])]
                 lines.append([row["learner"], row["way"], *shares])
         blocks.append("\n".join(f"| {' | '.join(line)} |" for line in lines))
@@ -76,18 +82,19 @@ def main() -> None:
     X, Z = features["X_train"].astype(np.float32), features["X_test"][:N_TEST].astype(np.float32)
     truth = features["y_test"][:N_TEST].astype(np.int64)
     columns = [human[f"random_label{one}"].astype(np.int64) for one in (1, 2, 3)]
-    majority = human["aggre_label"].astype(np.int64)
     rng, n = np.random.default_rng(0), len(X)
     who = [people(n, column, rng) for column in range(3)]
     every = np.arange(n)
-    three = Annotations.from_long(np.tile(every, 3), np.concatenate(who), np.concatenate(columns), items=n)
+    long = np.tile(every, 3), np.concatenate(who), np.concatenate(columns)
+    three = Annotations.from_long(*long, items=n)
+    majority = Annotations.from_long(*long, items=n, aggregate="majority")
     rows: list[dict[str, object]] = []
     learners = {"ridge": CertifiedRidgeClassifier(classes=range(10))}
     for name, learner in learners.items():
         for way, labels, groups in (
             ("one label", columns[0], who[0]),
             ("three labels", three, three.annotator),
-            ("majority first", majority, None),
+            ("majority first", majority, majority.annotator),
         ):
             start = time.perf_counter()
             learner.fit(X, labels)
@@ -98,16 +105,16 @@ def main() -> None:
                 "n_labels": int(by_label.n_train),
                 "by_annotation": certified_accuracy(truth, by_label, ANNOTATIONS).round(4).tolist(),
             }
-            if groups is not None:
-                adversary = Adversary(groups=groups)
-                by_person = learner.certify(Z, adversary=adversary)
+            by_person = learner.certify(Z, adversary=Adversary(groups=groups))
+            row |= {
+                "by_person": certified_accuracy(truth, by_person, PEOPLE).round(4).tolist(),
+                "n_people": int(by_person.n_touchable),
+                "median_people": int(np.median(by_person.radius)),
+                "is_bound": {"by_annotation": is_bound(by_label), "by_person": is_bound(by_person)},
+            }
+            if way != "majority first":
                 audit = annotators_to_check(learner, Z, certificates=by_person, top=3)
-                row |= {
-                    "by_person": certified_accuracy(truth, by_person, PEOPLE).round(4).tolist(),
-                    "n_people": int(by_person.n_touchable),
-                    "median_people": int(np.median(by_person.radius)),
-                    "first_to_check": [[str(a), int(b)] for a, b in zip(audit.names, audit.n_attacks, strict=True)],
-                }
+                row["first_to_check"] = [[str(a), int(b)] for a, b in zip(audit.names, audit.n_attacks, strict=True)]
             if way == "one label":
                 for direction in ("uniform", "worst"):
                     bound = learner.random_error_bound(Z[:N_WITH_ERRORS], RATES, direction=direction)

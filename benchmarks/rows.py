@@ -294,6 +294,22 @@ def cost(names=("A", "B"), sizes=(1000, 2000, 4000, 8000)):
             print(f"| {title} | {n:,} | {' | '.join(f'{best[size]:.4f}' for size in sizes)} |", flush=True)
 
 
+def growth(copies=(1, 4, 16, 64), n_new=1000):
+    """Print the time of partial_fit for as many new rows, by the number of rows before: what copying costs."""
+    problem = make(SIZES["A"])
+    reference, X, y = problem.X[::5], problem.X, problem.y
+    print(f"\nSeconds of partial_fit for {n_new:,} new rows, by rows before\n")
+    print(f"| learner | {' | '.join(f'{len(X) * n:,}' for n in copies)} |\n|---{'|---' * len(copies)}|")
+    models = cost_models(problem)
+    for title in [one for one in models if "clip" not in one and not one.endswith("2600")]:
+        begun = {n: clone(models[title]).fit(np.tile(X, (n, 1)), np.tile(y, n), reference=reference) for n in copies}
+        for model in begun.values():
+            model.certify(problem.Z[:1])
+        tasks = {n: partial(join, model, X[:n_new], y[:n_new]) for n, model in begun.items()}
+        best = best_times(tasks, COST_REPEATS)
+        print(f"| {title} | {' | '.join(f'{best[n]:.4f}' for n in copies)} |", flush=True)
+
+
 def join(begun, X, y):
     """Let more rows vote in a copy of a model; a shallow one, as updates replace attributes."""
     copy(begun).partial_fit(X, y)
@@ -308,6 +324,7 @@ def main():
     arguments = parser.parse_args()
     if arguments.cost:
         cost([arguments.only] if arguments.only else ("A", "B"))
+        growth()
         return
     if not arguments.tables and arguments.data_dir is None:
         parser.error("give --data-dir to certify, or --tables to print what was certified")

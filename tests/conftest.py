@@ -1,7 +1,8 @@
 """Shared by all tests: two tiers, location of the real data, fuzzing time, report of skipped tests.
 
 `pytest` runs the first tier, which needs nothing but ``pip install -e '.[test]'``; `pytest --all` runs everything.
-Tests of the second tier are marked: `data` (real data), `deep` (PyTorch or UMAP), `browser` (Chromium) or `slow`.
+Tests of the second tier are marked: `data` (real data), `deep` (PyTorch or UMAP), `browser` (Chromium) or `slow`. The
+first tier runs n of the parameter sets of a test that is marked `few(n)`.
 """
 
 import json
@@ -71,14 +72,15 @@ def data_dir():
 
 def pytest_addoption(parser):
     parser.addoption("--all", action="store_true", help="run all tests: also those marked data, deep, browser or slow")
+    parser.addoption("--rest", action="store_true", help="run only the tests that `pytest` leaves out")
     parser.addoption(
         "--fuzz-minutes", type=float, default=0, help="judge fresh random problems for this long (tests/fuzz)"
     )
 
 
 def _first_tier_alone(config):
-    """Return whether to leave out the second tier: neither --all nor markers (-m) were given."""
-    return not config.getoption("--all") and not config.getoption("markexpr")
+    """Return whether to leave out the second tier: neither --all, --rest nor markers (-m) were given."""
+    return not any(config.getoption(name) for name in ("--all", "--rest", "markexpr"))
 
 
 def pytest_ignore_collect(collection_path, config):
@@ -96,16 +98,38 @@ def pytest_itemcollected(item):
 
 def pytest_collection_modifyitems(config, items):
     """Leave out the second tier, and tests on fresh random problems (they may fail by chance), unless asked for."""
-    left_out = []
-    for item in items:
-        is_fresh = "fuzz_minutes" in getattr(item, "fixturenames", ()) and config.getoption("--fuzz-minutes") <= 0
-        is_second = _first_tier_alone(config) and any(item.get_closest_marker(name) for name in SECOND_TIER)
-        if is_fresh or is_second:
-            left_out.append(item)
+    fresh = {item for item in items if _judges_fresh_problems(item) and config.getoption("--fuzz-minutes") <= 0}
+    second = {item for item in items if _is_second(item)} | _not_among_few(items)
+    left_out = set(fresh)
+    if _first_tier_alone(config):
+        left_out |= second
+    elif config.getoption("--rest"):
+        left_out |= set(items) - second
     if left_out:
-        gone = set(left_out)
-        items[:] = [item for item in items if item not in gone]
-        config.hook.pytest_deselected(items=left_out)
+        config.hook.pytest_deselected(items=[item for item in items if item in left_out])
+        items[:] = [item for item in items if item not in left_out]
+
+
+def _judges_fresh_problems(item):
+    return "fuzz_minutes" in getattr(item, "fixturenames", ())
+
+
+def _is_second(item):
+    return any(item.get_closest_marker(name) for name in SECOND_TIER)
+
+
+def _not_among_few(items):
+    """Return the tests marked `few(n)` that the first tier leaves out: it keeps n parameter sets, evenly spaced."""
+    by_function = {}
+    for item in items:
+        if item.get_closest_marker("few") and not _is_second(item):
+            by_function.setdefault((item.path, item.parent.nodeid, item.originalname), []).append(item)
+    left_out = set()
+    for sets in by_function.values():
+        n = sets[0].get_closest_marker("few").args[0]
+        kept = {place * len(sets) // n for place in range(n)}
+        left_out.update(item for place, item in enumerate(sets) if place not in kept)
+    return left_out
 
 
 def pytest_runtest_setup(item):

@@ -34,6 +34,7 @@ class GivenVotes(LabelLinearClassifier):
         return np.asarray(self.votes, dtype=float)[row : row + 1], np.asarray(self.offsets, dtype=float)[row : row + 1]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", mostly_slow(range(8), fast=range(3)))
 def test_radii_are_sound_and_exact_is_attained_on_random_votes(seed):
     rng = np.random.default_rng(seed)
@@ -69,6 +70,7 @@ def test_radii_are_sound_and_exact_is_attained_on_random_votes(seed):
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_slow(range(4), fast=(0,)))
 def test_no_possible_attack_within_the_radius_changes_a_refitted_ridge(seed):
     rng = np.random.default_rng(seed)
@@ -150,6 +152,7 @@ def test_trusted_labels_get_no_noise_but_still_vote():
                 assert certificates.radius[i] < least_cost(cost, predictions != certificates.prediction[i])
 
 
+@pytest.mark.slow
 def test_a_class_removed_by_an_attack_is_still_a_class():
     """A class without labels has score 0, and wins where all others are negative: a refit must know it."""
     rng = np.random.default_rng(6)
@@ -182,6 +185,7 @@ def test_one_annotator_per_label_is_the_same_as_no_annotators():
         np.testing.assert_array_equal(by_label.rival, by_group.rival)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", METHODS)
 def test_results_are_independent_of_blocks_and_threads(method):
     rng = np.random.default_rng(2)

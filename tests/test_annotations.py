@@ -37,6 +37,7 @@ LEARNERS = [
 ]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("weights", ["item", "annotation"])
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: f"{type(one).__name__}-{one.clip}-{one.prior is None}")
 def test_radii_are_exact_under_refits(learner, weights):

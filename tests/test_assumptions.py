@@ -39,6 +39,11 @@ EXAMPLES = [
     Assumption("changes-allowed", {"changes": [("ham", "spam")], "n_changes": 3}),
     *(Assumption("changes-partly-used", {"method": method}) for method in ("kl", "tight", "gap")),
     Assumption("annotators", {"n_annotators": 3}),
+    *(Assumption(code) for code in ("targets-only", "target-range-read")),
+    Assumption("trusted-targets", {"n_trusted": 2, "n_targets": 5}),
+    Assumption("target-annotators", {"n_annotators": 3}),
+    Assumption("targets-moved", {"max_change": 0.5}),
+    Assumption("target-range", {"low": 0.0, "high": 1e6, "step": 1.0}),
     Assumption("windows", {"length": "7d", "n_windows": 4}),
     Assumption("annotations", {"n_labels": 30, "n_labelled": 12}),
     Assumption("sample-weights"),
@@ -73,6 +78,8 @@ EXAMPLES = [
     Assumption("reference-shared", {"n_shared": 5, "n_rows": 72}),
     Assumption("features-separately", {"step": "PCA"}),
     Assumption("rows-lower-bound"),
+    Assumption("majority-first", {"n_labels": 30, "n_labelled": 10, "n_tied": 2}),
+    Assumption("majority-lower-bound"),
     Assumption("sources-bounded"),
     Assumption("trusted-rows", {"n_trusted": 6, "n_rows": 73, "can_add": False}),
     Assumption("trusted-rows", {"n_trusted": 6, "n_rows": 73, "can_add": True}),
@@ -201,6 +208,7 @@ def learners():
     ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("learner", learners(), ids=lambda one: type(one).__name__)
 def test_every_learner_and_adversary_has_assumptions_that_survive_a_file(learner):
     given = {"trusted": np.arange(60) < 10, "groups": np.arange(60) % 9, "allowed": [(0, 1), (1, 0), (2, 0)]}

@@ -86,6 +86,7 @@ def wanted():
     return flipproof.audit(TRAIN, TEST, label="kind", id="key")
 
 
+@pytest.mark.slow
 def test_the_function_is_not_hidden_by_a_module():
     code = (
         "import flipproof.auditing, flipproof; assert callable(flipproof.audit); "

@@ -180,6 +180,7 @@ def test_a_single_training_row_in_a_file_may_vote(tmp_path):
     assert in_blocks.main.radius.tolist() == in_memory.main.radius.tolist()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     ("learner", "parameters", "is_covered"),
     [

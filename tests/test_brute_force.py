@@ -27,6 +27,7 @@ def random_problem(rng, largest_n):
     return model, X, y, Z, K
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", mostly_slow(range(10), fast=range(5)))
 def test_no_attack_within_the_radius_changes_the_argmax(seed):
     rng = np.random.default_rng(seed)

@@ -56,6 +56,7 @@ class WithOffsets(Parzen):
         return super().label_free_weights(Z), 0.3 * np.arange(len(self.classes_))[None, ::-1] * np.abs(Z[:, :1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "estimator",
     mostly_slow(
@@ -218,6 +219,7 @@ FAULTY = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("learner", FAULTY)
 def test_the_error_names_the_fault(learner):
     with pytest.raises(AssertionError, match=FAULTY[learner]) as finding:
@@ -249,6 +251,7 @@ class Overstates(Parzen):
         return replace(certificates, radius=np.maximum(certificates.radius + self.by, 0))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("of", ["exact", "tight", "kl"])
 @pytest.mark.parametrize("against", ["", "trusted", "groups", "allowed", "trusted groups allowed"])
 def test_an_attack_refutes_a_radius_that_is_too_large(of, against):
@@ -293,6 +296,7 @@ def test_smoothing_certificates_have_positive_radii(method):
     assert largest >= 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("noise", "expected"), [(0.2, {0.2, 1e-6}), (LabelFlip(0.2), {LabelFlip(0.2)})])
 def test_half_of_the_problems_have_a_small_noise(noise, expected):
     seen = set()
@@ -376,6 +380,7 @@ def test_a_learner_without_weights_is_checked_by_refitting():
     check_certifier(Majority(generous=1, abstains=True), n_rows=6, n_problems=2)
 
 
+@pytest.mark.slow
 def test_given_rows_are_used():
     X = pd.DataFrame({"a": [0.0, 0.1, 1.0, 1.1], "b": [1.0, 2.0, 1.0, 2.0]})
     y = ["ham", "ham", "spam", "spam"]
@@ -499,6 +504,7 @@ class CannotLoseRows(Frozen):
         return super().fit(X, y, reference=reference)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "estimator",
     mostly_slow(
@@ -520,6 +526,7 @@ def test_sound_learners_with_a_reference_pass(estimator):
     assert check_certifier(estimator, n_rows=3, n_problems=2) is None
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("estimator", "message"),
     [

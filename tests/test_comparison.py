@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -157,3 +158,30 @@ def test_models_come_with_names(models):
 
 def test_it_is_public():
     assert {"compare", "Comparison"} <= set(dir(flipproof))
+
+
+def test_trusted_labels_alone_stand_beside_the_models_and_are_named_first_where_better():
+    rng = np.random.default_rng(0)
+    X, Z = rng.normal(size=(120, 3)), rng.normal(size=(60, 3))
+    y, truth = (np.where(rows[:, 0] > 0, "a", "b") for rows in (X, Z))
+    trusted = np.arange(120) < 40
+    prior = DecisionTreeClassifier(max_depth=1, random_state=0)
+    models = {"plain": CertifiedRidgeClassifier(), "prior": CertifiedRidgeClassifier(prior=prior, prior_weight=0.2)}
+    adversary = Adversary(trusted=trusted)
+    found = flipproof.compare(models, Z, truth, [0, 60], adversary=adversary, train=(X, y))
+    assert [one.name for one in found.trusted_only] == ["plain: trusted labels only", "prior: prior alone"]
+    alone = CertifiedRidgeClassifier().fit(X[trusted], y[trusted]).score(Z, truth)
+    of_prior = clone(prior).fit(X[trusted], y[trusted]).score(Z, truth)
+    assert [one.accuracy for one in found.trusted_only] == pytest.approx([alone, of_prior])
+    assert found.trusted_only_is_best_from in (0, 60)
+    assert "trusted labels alone are better" in found.notes[0]
+    frame = found.to_frame()
+    assert frame["model"].tolist() == ["plain", "prior", "plain: trusted labels only", "prior: prior alone"]
+    assert frame["certified_accuracy_60"].tolist()[2:] == pytest.approx([alone, of_prior])
+    legend = found.plot()["plain"].ax_.get_legend().get_texts()
+    assert "prior: prior alone" in [one.get_text() for one in legend]
+    without = flipproof.compare({"plain": CertifiedRidgeClassifier()}, Z, truth, [0, 60], train=(X, y))
+    assert without.trusted_only == ()
+    fitted = CertifiedRidgeClassifier(prior=prior, classes=["a", "b"]).fit(X, y, trusted=trusted)
+    by_fit = flipproof.compare({"fitted": fitted}, Z, truth, [0])
+    assert [one.name for one in by_fit.trusted_only] == ["fitted: prior alone"]  # needs no training rows

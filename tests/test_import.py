@@ -11,6 +11,7 @@ import pytest
 import flipproof
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("statement", "foreign"),
     [

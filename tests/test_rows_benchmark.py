@@ -10,6 +10,7 @@ from rows import CASES, CHANGES, committed, lines, table
 PAGE = (Path(__file__).parents[1] / "docs" / "poisoned-rows.md").read_text()
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_the_documentation_shows_the_committed_results(name):
     assert f"**{CASES[name].title}**\n\n{table(name)}\n" in PAGE
@@ -20,6 +21,7 @@ def certified(name, learner, changes, flips):
     return np.mean([line["label"] == line["prediction"] and int(line[changes]) >= flips for line in found])
 
 
+@pytest.mark.slow
 def test_the_results_reach_their_goals():
     """Certified accuracy against changed rows, with one in five training rows as the reference."""
     clipped = "ridge, clip 0.9, 10 lambda"
@@ -29,6 +31,7 @@ def test_the_results_reach_their_goals():
         assert certified("cifar10", "ridge, clip 0.9", "rows", flips) >= least
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", CASES)
 def test_radii_against_more_powerful_adversaries_are_not_larger(name):
     for line in committed(name):

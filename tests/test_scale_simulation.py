@@ -155,6 +155,7 @@ def test_the_parts_of_the_time_sum_to_the_total(n_workers, batches_at_once):
         assert phase.seconds >= phase.work / n_workers
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n_workers", [1, 5, 30, 64])
 @pytest.mark.parametrize("workers_first", [False, True])
 def test_more_bandwidth_is_never_slower(n_workers, workers_first):

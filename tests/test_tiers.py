@@ -3,6 +3,7 @@
 import ast
 from pathlib import Path
 
+import pytest
 from tiers import mostly_slow
 
 TESTS = Path(__file__).parent
@@ -38,3 +39,15 @@ def test_mostly_slow_marks_all_but_the_fast_values():
     assert first == "a"
     assert (second.values, third.values) == (("b", 1), ("c",))
     assert [mark.name for one in (second, third) for mark in one.marks] == ["slow", "slow"]
+
+
+@pytest.mark.few(2)
+@pytest.mark.parametrize("value", range(5))
+def test_a_few_parameter_sets_are_spread_over_all(value, request):
+    options = request.config.option
+    with_all = options.all or options.markexpr
+    name = request.function.__name__
+    chosen = [item.callspec.params["value"] for item in request.session.items if item.name.startswith(f"{name}[")]
+    assert value in chosen
+    if len(chosen) > 1:  # else a single one was named on the command line
+        assert chosen == ([0, 1, 2, 3, 4] if with_all else [1, 3, 4] if options.rest else [0, 2])

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from trust import CASES, FLIPS, committed, table
+from trust import CASES, FLIPS, committed, draws_table, table
 
 PAGE = (Path(__file__).parents[1] / "docs" / "trusted-labels.md").read_text()
 
@@ -22,3 +22,7 @@ def test_certified_accuracy_falls_and_a_prior_raises_it_at_many_flips(name):
             assert np.all(np.diff(accuracy) <= 0)
         at = FLIPS.index(170)
         assert lines["forest, prior of weight 2"][at] > lines["forest, prior of weight 1"][at] > lines["forest"][at]
+
+
+def test_the_documentation_shows_the_range_over_draws():
+    assert f"\n\n{draws_table()}\n" in PAGE

@@ -13,7 +13,7 @@ from . import tables as tables
 from .adversary import Adversary as Adversary
 from .annotations import Annotations as Annotations
 from .assumptions import Assumption as Assumption
-from .auditing import Audit as Audit
+from .audit_result import Audit as Audit
 from .auditing import audit as audit
 from .certificates import Certificate as Certificate
 from .certificates import Certificates as Certificates
@@ -27,6 +27,8 @@ from .displays import CertifiedAccuracyDisplay as CertifiedAccuracyDisplay
 from .displays import RadiusHistogramDisplay as RadiusHistogramDisplay
 from .explaining import Explanation as Explanation
 from .explaining import explain as explain
+from .intervals import CertifiedIntervals as CertifiedIntervals
+from .intervals import WorstChanges as WorstChanges
 from .learners.base import LabelLinearClassifier as LabelLinearClassifier
 from .learners.cluster import CertifiedClusterClassifier as CertifiedClusterClassifier
 from .learners.collective_certificates import collective_certify as collective_certify
@@ -36,6 +38,10 @@ from .learners.neighbors import CertifiedNeighborsClassifier as CertifiedNeighbo
 from .learners.partition import CertifiedPartitionClassifier as CertifiedPartitionClassifier
 from .learners.pipeline import certify as certify
 from .learners.propagation import CertifiedPropagationClassifier as CertifiedPropagationClassifier
+from .learners.regressors import CertifiedForestRegressor as CertifiedForestRegressor
+from .learners.regressors import CertifiedKernelRegressor as CertifiedKernelRegressor
+from .learners.regressors import CertifiedNeighborsRegressor as CertifiedNeighborsRegressor
+from .learners.regressors import CertifiedRidgeRegressor as CertifiedRidgeRegressor
 from .learners.ridge import CertifiedRidgeClassifier as CertifiedRidgeClassifier
 from .learners.ridge import LabelDependenceWarning as LabelDependenceWarning
 from .learners.selection import select_on_trusted as select_on_trusted

@@ -13,7 +13,7 @@ from flipproof.assumptions import MOST_CHANGES, Assumption, change_values, chang
 from flipproof.core.powers import CHANGES, Powers, Rights, Scope
 from flipproof.core.rounding import Integers
 from flipproof.core.windows import window_ends
-from flipproof.parameters import check_parameter, one_of
+from flipproof.parameters import NONE, check_parameter, number, one_of
 from flipproof.timestamps import as_length, as_stamps, whole_numbers
 from flipproof.values import as_mask, as_names, as_values, distinct, positions
 
@@ -54,6 +54,8 @@ class Adversary:
     length : number, timedelta or str, optional
         Length of a window: a number if timestamps are numbers; a timedelta, or a text such as ``"7d"``, ``"12h"`` or
         ``"30min"``, if they are dates or times.
+    max_change : float, optional
+        Only for regressors: how far each training target may be moved, up or down, within the target range.
 
     Examples
     --------
@@ -73,6 +75,7 @@ class Adversary:
     allowed: Any = None
     window: Any = None
     length: Any = None
+    max_change: Any = None
 
     def __post_init__(self) -> None:
         checks = {"trusted": _trusted_mask, "groups": _group_names, "allowed": _class_pairs, "window": _stamps}
@@ -87,6 +90,12 @@ class Adversary:
             )
         if self.groups is not None:
             refuse_insertions_by_groups(self.changes)
+        check_parameter("Adversary", "max_change", self.max_change, NONE | number(0, closed="low"))
+        if self.max_change is not None and (self.changes_rows or self.allowed is not None):
+            raise ValueError(
+                "Adversary(max_change=...) limits changes of numeric targets: it cannot be combined with changes of "
+                "rows, nor with allowed=..., which is about classes."
+            )
         self._check_window()
 
     def _check_window(self) -> None:
@@ -122,6 +131,8 @@ class Adversary:
             parts.append(f"labels of windows of {self.length}")
         if self.allowed is not None:
             parts.append(f"changes {changes_in_words(self.allowed[:MOST_CHANGES], len(self.allowed))} only")
+        if self.max_change is not None:
+            parts.append(f"targets moved by at most {self.max_change:g}")
         return f"<Adversary: {', '.join(parts) or 'may change any label to any class'}>"
 
 
@@ -205,6 +216,8 @@ def powers_of(
 
 def rights_of(adversary: Adversary | None, classes: NDArray[Any]) -> Rights:
     """Translate the changes that an adversary may make into class codes; by default any class to any other."""
+    if adversary is not None and adversary.max_change is not None:
+        raise ValueError("Adversary(max_change=...) is about numeric targets: omit it for a classifier.")
     if adversary is None or adversary.allowed is None:
         return Rights(~np.eye(len(classes), dtype=bool), "labels" if adversary is None else adversary.changes)
     return Rights(possible_changes(adversary.allowed, classes))

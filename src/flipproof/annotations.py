@@ -18,7 +18,10 @@ WEIGHTS = ("item", "annotation")
 #: What to do if one annotator labelled an item more than once.
 REPEATED = ("error", "keep", "last")
 
-CONSTRAINTS = {"weights": one_of(*WEIGHTS), "repeated": one_of(*REPEATED)}
+#: What votes: every annotation, or the majority label of each item.
+AGGREGATES = ("votes", "majority")
+
+CONSTRAINTS = {"weights": one_of(*WEIGHTS), "repeated": one_of(*REPEATED), "aggregate": one_of(*AGGREGATES)}
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,8 +29,9 @@ class Annotations:
     """Several labels per item, as ``y`` of ``fit(X, y)``: X has a row per item, and each annotation is a vote.
 
     Features are not repeated. The geometry is that of the items; an annotation has the vote of its item times its
-    weight. Radii count annotations, or annotators with ``Adversary(groups=annotations.annotator)``; masks and groups of
-    an adversary have an entry per annotation. Make one by :meth:`from_long` or :meth:`from_wide`.
+    weight. With ``aggregate="majority"``, each item votes once, for the label that most of its annotations name; tied
+    items do not vote. Radii count annotations, or annotators with ``Adversary(groups=annotations.annotator)``; masks
+    and groups of an adversary have an entry per annotation. Make one by :meth:`from_long` or :meth:`from_wide`.
 
     Attributes
     ----------
@@ -41,6 +45,8 @@ class Annotations:
         Weight of each annotation.
     n_items : int
         Number of items, with or without annotations.
+    aggregate : {"votes", "majority"}
+        Whether each annotation votes, or the majority of each item.
 
     Examples
     --------
@@ -60,6 +66,7 @@ class Annotations:
     annotator: NDArray[Any]
     weight: Floats
     n_items: int
+    aggregate: str = "votes"
 
     def __post_init__(self) -> None:
         for array in (self.item, self.label, self.annotator, self.weight):
@@ -72,7 +79,9 @@ class Annotations:
         without = self.n_items - len(np.unique(self.item))
         unlabelled = f", {without:,} items without labels" if without else ""
         people = len(distinct(self.annotator)[0])
-        return f"<Annotations: {len(self):,} labels of {self.n_items:,} items by {people:,} annotators{unlabelled}>"
+        first = ", majority first" if self.aggregate == "majority" else ""
+        counted = f"{len(self):,} labels of {self.n_items:,} items by {people:,} annotators"
+        return f"<Annotations: {counted}{unlabelled}{first}>"
 
     @classmethod
     def from_long(
@@ -84,6 +93,7 @@ class Annotations:
         items: Any,
         weights: str = "item",
         repeated: str = "error",
+        aggregate: str = "votes",
     ) -> Annotations:
         """Make annotations from three columns with a line per annotation.
 
@@ -100,12 +110,16 @@ class Annotations:
         repeated : {"error", "keep", "last"}, default="error"
             What to do if one annotator labelled an item more than once: refuse, keep all of these labels as separate
             annotations, or keep the last.
+        aggregate : {"votes", "majority"}, default="votes"
+            ``"votes"``: each annotation votes. ``"majority"``: each item votes once, for the label that more of its
+            annotations name than any other; tied items stay in the geometry and do not vote. `weights` then have no
+            effect.
 
         Returns
         -------
         Annotations
         """
-        check_arguments("Annotations.from_long", CONSTRAINTS, weights=weights, repeated=repeated)
+        check_arguments("Annotations.from_long", CONSTRAINTS, weights=weights, repeated=repeated, aggregate=aggregate)
         given = as_names(item, "item", "name the item of each annotation.")
         who = as_names(annotator, "annotator")
         labels = np.asarray(label_values(label))
@@ -121,10 +135,10 @@ class Annotations:
         row, who, labels = row[kept], who[kept], labels[kept]
         each = np.bincount(row, minlength=n_items)
         weight = 1.0 / each[row] if weights == "item" else np.ones(len(row))
-        return cls(row, labels, who, weight, n_items)
+        return cls(row, labels, who, weight, n_items, aggregate)
 
     @classmethod
-    def from_wide(cls, table: Any, *, weights: str = "item") -> Annotations:
+    def from_wide(cls, table: Any, *, weights: str = "item", aggregate: str = "votes") -> Annotations:
         """Make annotations from a table with a row per item and a column per annotator; blanks are no annotations.
 
         Parameters
@@ -132,6 +146,8 @@ class Annotations:
         table : array or data frame of shape (n_items, annotators)
             The labels. None, NaN and empty strings are blanks. Names of columns are names of annotators.
         weights : {"item", "annotation"}, default="item"
+            As for :meth:`from_long`.
+        aggregate : {"votes", "majority"}, default="votes"
             As for :meth:`from_long`.
 
         Returns
@@ -146,7 +162,8 @@ class Annotations:
             raise ValueError(f"A table of labels must have two dimensions. Got shape {cells.shape} instead.")
         row, column = np.nonzero(~_blank(cells))
         who = np.asarray([str(name) for name in names])[column] if names else column
-        return cls.from_long(row, who, cells[row, column].tolist(), items=len(cells), weights=weights)
+        labels = cells[row, column].tolist()
+        return cls.from_long(row, who, labels, items=len(cells), weights=weights, aggregate=aggregate)
 
     def of_items(self, items: Any) -> Annotations:
         """Return the annotations of some items, given by row numbers or a mask, which become rows 0, 1, ..."""
@@ -154,9 +171,8 @@ class Annotations:
         place = np.full(self.n_items, -1)
         place[chosen] = np.arange(len(chosen))
         kept = place[self.item] >= 0
-        return Annotations(
-            place[self.item[kept]], self.label[kept], self.annotator[kept], self.weight[kept], len(chosen)
-        )
+        rows, who = place[self.item[kept]], self.annotator[kept]
+        return Annotations(rows, self.label[kept], who, self.weight[kept], len(chosen), self.aggregate)
 
     def majority(self) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return the most frequent label of each item, and True for items without one: tied, or without annotations.
@@ -205,8 +221,8 @@ def _without_repeats(given: NDArray[Any], row: Integers, who: NDArray[Any], repe
     if len(kept) < len(pair) and repeated == "error":
         again = np.setdiff1d(np.arange(len(pair)), kept)
         raise ValueError(
-            f"{len(again)} annotations are of an item that the same annotator labelled again, the first by "
-            f"{who[again[0]].item()!r} of {given[again[0]].item()!r}: give repeated='last' or repeated='keep'."
+            f"{len(again)} of {len(pair)} annotations are of an item that the same annotator labelled again, the first "
+            f"by {who[again[0]].item()!r} of {given[again[0]].item()!r}: give repeated='last' or repeated='keep'."
         )
     return kept
 

@@ -139,7 +139,7 @@ def parameter_values(parameters: Any) -> tuple[tuple[str, str], ...]:
 
 def change_values(allowed: Iterable[tuple[Any, Any]]) -> dict[str, Value]:
     """Return the values that describe the possible label changes, (old, new): their number and the first few."""
-    pairs = tuple(allowed)
+    pairs = tuple(dict.fromkeys(allowed))
     return {
         "changes": tuple((_class_value(old), _class_value(new)) for old, new in pairs[:MOST_CHANGES]),
         "n_changes": len(pairs),
@@ -339,6 +339,9 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "labels-only": (
         "Only training labels may be changed: training features, the number of rows and the test row are as given."
     ),
+    "targets-only": (
+        "Only training targets may be changed: training features, the number of rows and the test row are as given."
+    ),
     "features-only": (
         "Only training features may be changed: labels, the number of rows and the test row are as given."
     ),
@@ -358,6 +361,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "rows-lower-bound": ("The radius is a lower bound: it is not known whether an attack with one more change exists."),
     # what the adversary cannot do
     "trusted-labels": "{n_trusted:,} of the {n_labels:,} training labels are trusted: nobody can change them.",
+    "trusted-targets": "{n_trusted:,} of the {n_targets:,} training targets are trusted: nobody can change them.",
     "trusted-rows": _trusted_rows,
     "trusted-at-fit": _trusted_at_fit,
     "sources": _sources,
@@ -367,6 +371,11 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "The radius counts annotators, of whom {n_annotators:,} have labels to change. A malicious annotator may "
         "change all of their own labels, and no others."
     ),
+    "target-annotators": (
+        "Changes are counted in annotators, of whom {n_annotators:,} have targets to change. A malicious annotator may "
+        "change all of their own targets, and no others."
+    ),
+    "targets-moved": "Each target can be moved by at most {max_change:g}, up or down, within the target range.",
     "windows": (
         "The radius counts windows of time of length {length}, both ends included. An attacker may change all labels "
         "whose timestamps are in them; {n_windows:,} windows cover all labels that can be changed. The timestamps are "
@@ -391,10 +400,27 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "{n_labels:,} labels were given to {n_labelled:,} items, and each of them is a vote. Who labelled which items "
         "is as given: only the labels may be changed."
     ),
+    "majority-first": (
+        "{n_labels:,} labels were given to {n_labelled:,} items. Each item votes once, for the label that most of its "
+        "annotations name; {n_tied:,} tied items do not vote. The radius counts changed annotations, or annotators. "
+        "Who labelled which items is as given: only the labels may be changed."
+    ),
+    "majority-lower-bound": (
+        "Some radii are lower bounds: no attack with one more change was found for them among the few that were tried. "
+        "The true radius may be larger, never smaller."
+    ),
     # what was read from the training data
     "classes-read": (
         "The class set ({n_classes} classes) was read from the training labels and is assumed to be fixed; set the "
         "classes explicitly to remove this assumption."
+    ),
+    "target-range": (
+        "Training targets, changed or not, are from {low:g} to {high:g}, and are rounded to a grid with steps of "
+        "{step:g}, which only this range decides on."
+    ),
+    "target-range-read": (
+        "The target range was read from the training targets and is assumed to be fixed; set target_range to remove "
+        "this assumption."
     ),
     "unlabelled-rows": ("{n_unlabelled:,} of the {n_rows:,} training rows have no label, and cannot be given one."),
     "equal-rows-by-order": (

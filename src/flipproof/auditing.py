@@ -6,10 +6,9 @@ The module is not called `audit`: importing it would replace the function `flipp
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from importlib.util import find_spec
 from inspect import signature
@@ -18,12 +17,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
+from flipproof.audit_result import Audit, Provenance
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError, Parameter
-from flipproof.files import portable_path
+from flipproof.files import digest_of_file, portable_path
 from flipproof.fitting import (
     DataChoice,
     Fitted,
@@ -38,21 +37,16 @@ from flipproof.fitting import (
     table_model,
     with_test_rows,
 )
+from flipproof.fitting.crowd import CrowdChoice
 from flipproof.learners.table_model import TableModel
-from flipproof.metrics import RandomErrors, TrustedOnly, certified_accuracy, random_errors, trusted_only, worst_class
+from flipproof.metrics import RandomErrors, TrustedOnly, random_errors, trusted_only
 from flipproof.origins import frame_library
 from flipproof.parameters import number
-from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement, Requirement, as_requirements
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
-    from flipproof.attacks.label_audit import LabelAudit
-    from flipproof.attacks.result import AttackResult, RowAttackResult
-    from flipproof.explaining import Explanation
-    from flipproof.tables import TableEncoder, TextLayout
-    from flipproof.tables.roles import Rows
+    from flipproof.attacks.result import RowAttackResult
+    from flipproof.tables import TextLayout
 
 #: Number of test rows, evenly spaced, on which the effect of random errors is bounded.
 MOST_WITH_ERRORS = 500
@@ -60,293 +54,8 @@ MOST_WITH_ERRORS = 500
 #: Methods that put noise on labels, which says nothing about rows.
 NOISY_METHODS = ("tight", "kl")
 
-#: Ending of the names of files with certificates and their proof.
-PROOF_ENDING = ".flipproof"
-
 #: Allowed probabilities of a random error.
 PROBABILITY = number(0, 1, closed="both")
-
-#: Shown in a report in place of attacks.
-WITHOUT_ATTACKS = (
-    "The training rows were read in blocks. Attacks and labels to check first are not available: they need all "
-    "training rows in memory."
-)
-
-#: The same for certificates about rows: where attacks are shown, and where none is known.
-OTHER_ROW_ATTACKS = (
-    "Attacks on the most fragile predictions are in the section about rows. Labels to check first are in the report of "
-    "an audit against changed labels."
-)
-WITHOUT_ROW_ATTACKS = (
-    "The certificates are about whole rows, and there are no attacks here. Labels to check first are in the report of "
-    "an audit against changed labels."
-)
-ONLY_A_BOUND = (
-    "The certificates against changed rows are lower bounds here, and the smallest attack is not known. Labels to "
-    "check first are in the report of an audit against changed labels."
-)
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Data, learner, checksums and versions of an audit.
-
-    Attributes
-    ----------
-    training, test : str
-        Paths, or types of the objects given.
-    n_train, n_test : int
-        Numbers of rows.
-    label : str or None
-        Label column.
-    columns, encoding : tuple of str
-        Feature columns, and descriptions of their encoding.
-    learner : mapping
-        Its name and parameters.
-    digests : mapping of str
-        SHA-256 of the files.
-    versions : mapping of str
-        Versions of Python and of the libraries that affect the results.
-    seconds : float
-        Duration of the audit.
-    n_files, n_bytes : int, optional
-        Number and total size of the training files, if there are several.
-    reference : str, optional
-        Path of the reference, or type of the object given.
-    n_reference : int, optional
-        Number of its rows.
-    """
-
-    training: str
-    test: str
-    n_train: int
-    n_test: int
-    label: str | None
-    columns: tuple[str, ...]
-    encoding: tuple[str, ...]
-    learner: Mapping[str, Any]
-    digests: Mapping[str, str]
-    versions: Mapping[str, str]
-    seconds: float
-    n_files: int | None = None
-    n_bytes: int | None = None
-    reference: str | None = None
-    n_reference: int | None = None
-
-    def facts(self, **more: Any) -> dict[str, Any]:
-        """Return the facts for a report, together with `more`."""
-        files = {} if self.n_files is None else {"training_files": self.n_files, "training_bytes": self.n_bytes}
-        reference = {"reference_file": self.reference, "reference_rows": self.n_reference}
-        columns = {"label_column": self.label, "columns_used": list(self.columns), "encoding": list(self.encoding)}
-        return {
-            "training_file": self.training,
-            **files,
-            "training_rows": self.n_train,
-            **({} if self.reference is None else reference),
-            "test_file": self.test,
-            "test_rows": self.n_test,
-            **({} if self.label is None else columns),  # arrays have no columns
-            "learner": dict(self.learner),
-            "sha256": dict(self.digests),
-            **more,
-            "seconds": round(self.seconds, 1),
-        }
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class Audit:
-    """Result of :func:`flipproof.audit`.
-
-    Attributes
-    ----------
-    certificates : mapping of str to Certificates
-        Certificates by method. Requirements and most tables of a report use the first.
-    requirements : tuple of Judgement
-        For each requirement, the share found and whether it `passed`.
-    model : estimator
-        The fitted learner. Its input is the output of `encoder`.
-    encoder : TableEncoder or None
-        Encoder of the columns; None if the rows were given as numbers.
-    X_test : array of shape (m, k)
-        Features of the test rows, as input of `model`.
-    train : Rows or None
-        Training rows, with `labels` and `ids`; None if they were read in blocks.
-    test : Rows
-        Test rows, with `labels` (None if they have none) and `ids`.
-    adversary : Adversary or None
-        The adversary of the certificates.
-    attacks : AttackResult, RowAttackResult or None
-        The smallest attacks on the most fragile test rows; `attempted` is False for all others. If rows may be changed,
-        the rows to remove and to add, each attack confirmed by a refit. None if `attack` was False or no exact attack
-        is known.
-    labels_to_audit : LabelAudit or None
-        The training labels that are part of the most of these attacks, as of
-        :func:`flipproof.attacks.labels_to_audit`.
-    provenance : Provenance
-        Data, learner, checksums and versions.
-    flips : tuple of int or None
-        Numbers of flips in the tables of a report.
-    against_rows : Certificates or None
-        Certificates of the same predictions against added, removed and replaced rows, if a `reference` was given and
-        `certificates` are about changed labels.
-    random_errors : RandomErrors or None
-        How likely random errors in the labels are to change predictions, on at most 500 test rows.
-    deployed : TableModel or None
-        The fitted learner with its encoder and adversary, for :func:`flipproof.save`; None if the rows were given as
-        numbers or in blocks. Then save `model`.
-    trusted_only : TrustedOnly or None
-        Accuracy of models that were fitted to the trusted labels alone, if there are any: it holds at any number of
-        other changes.
-    title : str or None
-        Title of a report.
-    """
-
-    certificates: Mapping[str, Certificates]
-    requirements: tuple[Judgement, ...]
-    model: Any
-    encoder: TableEncoder | None
-    X_test: NDArray[Any]
-    train: Rows | None
-    test: Rows
-    adversary: Adversary | None
-    attacks: AttackResult | RowAttackResult | None
-    labels_to_audit: LabelAudit | None
-    provenance: Provenance
-    flips: tuple[int, ...] | None = None
-    against_rows: Certificates | None = None
-    random_errors: RandomErrors | None = None
-    deployed: TableModel | None = None
-    trusted_only: TrustedOnly | None = None
-    title: str | None = None
-    _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
-    _frames: str = field(default="pandas")
-
-    @property
-    def passed(self) -> bool:
-        """Whether all requirements are met; True if there are none."""
-        return all(one.passed for one in self.requirements)
-
-    @property
-    def main(self) -> Certificates:
-        """The certificates of the first method."""
-        return next(iter(self.certificates.values()))
-
-    def __repr__(self) -> str:
-        main, source = self.main, self.provenance
-        lines = [
-            f"<Audit: {source.learner['name']}, {source.n_train:,} training rows, {source.n_test:,} test rows",
-            *(f"  {one!r}" for one in self.certificates.values()),
-        ]
-        if self.test.labels is not None:
-            accuracy, worst = certified_accuracy(self.test.labels, main, [0])[0], worst_class(self.test.labels, main, 0)
-            of_worst = f"recall of the worst class, {worst.label}, {four_decimals(worst.recall)}"
-            lines.insert(1, f"  accuracy {four_decimals(accuracy)}, {of_worst}")
-        if self.trusted_only is not None:
-            of_trusted = f"  trusted labels only: accuracy {four_decimals(self.trusted_only.best)} at any number of"
-            lines.insert(1 if self.trusted_only.required else 2, f"{of_trusted} other changes")
-        for one in self.requirements:
-            met = "met" if one.passed else "NOT MET"
-            of_class = "" if one.label is None else f" (class {one.label})"
-            lines.append(f"  {met}: {one.text}, found {four_decimals(one.found)}{of_class}")
-        if self.attacks is not None:
-            lines.append(f"  {self.attacks!r}")
-        return "\n".join(lines) + ">"
-
-    def to_arrow(self) -> pa.Table:
-        """Return a table with one line per test row and method."""
-        import pyarrow as pa
-
-        ids, labels = self.test.ids, self.test.labels
-        each = [one.to_arrow(ids=ids, y_true=labels, details=False) for one in self.certificates.values()]
-        return pa.concat_tables(each)
-
-    def to_frame(self) -> Any:
-        """Return a data frame with one line per test row and method.
-
-        Returns
-        -------
-        data frame
-            Of the same library as the training rows; for files and arrays, pandas, or pyarrow if pandas is missing.
-        """
-        table = self.to_arrow()
-        if self._frames == "polars":
-            import polars  # type: ignore[import-not-found, unused-ignore]
-
-            return polars.from_arrow(table)
-        if self._frames == "pyarrow" or find_spec("pandas") is None:
-            return table
-        return table.to_pandas()
-
-    def summary(self, **facts: Any) -> dict[str, Any]:
-        """Return the content of a report, in JSON types only.
-
-        Parameters
-        ----------
-        **facts
-            Further facts, for example ``command="make audit"``.
-        """
-        from flipproof.report import summary
-
-        train = self.train
-        return summary.summarize(
-            self.certificates,
-            y_true=self.test.labels,
-            test_ids=self.test.ids,
-            test_contents=_contents(self.test),
-            train_contents=None if train is None else _contents(train),
-            title=self.title,
-            train_ids=None if train is None else train.ids,
-            y_train=None if train is None else train.labels,
-            attack=self.attacks,
-            row_origins=self._row_origins,
-            audit=self.labels_to_audit,
-            without_attack=self._without_attack,
-            against_rows=self.against_rows,
-            random_errors=self.random_errors,
-            trusted_only=self.trusted_only,
-            facts=self.provenance.facts(**facts),
-            requirement=_all_requirements(self.requirements),
-            flips=self.flips,
-        )
-
-    @property
-    def _without_attack(self) -> str | None:
-        """Why there are no attacks, if they would be expected."""
-        if self.main.unit in ROW_UNITS and self.train is not None:
-            if self.attacks is not None:
-                return OTHER_ROW_ATTACKS
-            from flipproof.learners.pipeline import learner_in
-
-            is_bound = not hasattr(learner_in(self.model), "rows_vote_separately")
-            return ONLY_A_BOUND if is_bound else WITHOUT_ROW_ATTACKS
-        return WITHOUT_ATTACKS if self.train is None else None
-
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a report: .html, .md, or .json (which `flipproof report` converts); or a proof, .flipproof.
-
-        A proof contains the certificates of the first method, and all that ``flipproof verify`` needs to check them.
-        """
-        from flipproof.report.rendering import save_report
-
-        if Path(path).suffix.lower() == PROOF_ENDING:
-            self.main.save(path, model=self.model, X_test=self.X_test, files=self.provenance.digests)
-            return
-        save_report(self.summary, path)
-
-    def explain(self, row: Any = None, *, columns: Sequence[str] | None = None) -> Explanation:
-        """Explain one prediction: what is guaranteed, and the smallest attack, with the rows that it changes.
-
-        Parameters
-        ----------
-        row : id of a test row, optional
-            As in :meth:`to_frame`. Default: the most fragile row.
-        columns : sequence of str, optional
-            Columns to show. Default: the first 20.
-        """
-        from flipproof.explaining import Shown, explain
-
-        shown = None if self.train is None else Shown(self.test.features, self.train.features, self.train.ids)
-        return explain(self.main, row, columns=columns, shown=shown)
 
 
 def audit(
@@ -361,12 +70,20 @@ def audit(
     adversary: Adversary | None = None,
     changes: str = "labels",
     reference: Any = None,
+    reference_labels: bool = False,
     clip: str | float | None = None,
+    prior: Any = None,
+    prior_weight: float | None = None,
     trusted: str | None = None,
     annotator: str | None = None,
     window: str | None = None,
     length: Any = None,
     allowed: Sequence[Any] = (),
+    labels: Any = None,
+    item: str | None = None,
+    annotators: Sequence[str] = (),
+    aggregate: str | None = None,
+    count: str | None = None,
     features: Sequence[str] = (),
     drop: Sequence[str] = (),
     text: Sequence[str] = (),
@@ -381,7 +98,7 @@ def audit(
     noise: Any = None,
     requirements: Iterable[str | Requirement] = (),
     attack: bool = True,
-    error_rate: float | None = None,
+    error_rate: float | Sequence[float] | None = None,
     flips: Sequence[int] | None = None,
     title: str | None = None,
     show: Sequence[str] = (),
@@ -426,8 +143,18 @@ def audit(
         given, everything except the votes is learned from them: types, categories, scales and words of the columns,
         and the geometry of the learner. It may be the training rows themselves, if nobody may have changed those.
         Certificates against changed labels are then accompanied by those against changed rows, `against_rows`.
+    reference_labels : bool, default=False
+        Whether the labels of the reference are trusted, too: its column `label`, or y if the reference is a pair of
+        arrays (X, y). A `prior`, trees with ``grow="supervised"`` and a features step that needs labels are then
+        fitted to them.
     clip : float or "sign", optional
         Limit for the votes of single rows, a parameter of ridge, kernel and forest; 0.9 is a good choice against rows.
+    prior : {"forest", "logistic", "ridge"} or classifier, optional
+        Classifier that votes beside the training labels, a parameter of all learners. It is fitted to the trusted
+        labels alone: those of the column `trusted`, or of the reference if `reference_labels`. It gets rows as numbers,
+        encoded as for the learner. "forest" is a random forest of 200 trees.
+    prior_weight : float, optional
+        Its weight. Default: 1, as much as the votes of all rows that the geometry was learned from.
     trusted, annotator : str, optional
         Column that is true for labels that cannot be changed, or rows that cannot be removed or replaced; and column
         with the annotator, or source, of each row. With `annotator`, radii count annotators, or sources of rows.
@@ -438,6 +165,19 @@ def audit(
         Length of a window, for example "7d"; both ends belong to it.
     allowed : sequence, optional
         Allowed label changes: pairs (old, new), or strings "OLD:NEW". Default: all changes.
+    labels : path or data frame, optional
+        Several labels per item: a line per annotation, with the columns `item`, `label` and, if known, `annotator`
+        (`trusted` and `window` are columns of it, too). `train` is then the table of items, whose column `id`, by
+        default also called `item`, names them; a column `label` of it serves as the truth of items that are held out,
+        otherwise that is the majority of their annotations. Arrays: give a pair (X, Annotations) as `train`.
+    item : str, optional
+        Column of `labels` that names the item of each label.
+    annotators : sequence of str, optional
+        Instead of `labels`: columns of `train`, with the labels of one annotator each; blanks are no annotations.
+    aggregate : {"votes", "majority"}, optional
+        What votes: each annotation (default), or the majority of each item.
+    count : {"annotators", "annotations"}, optional
+        What radii count. Default: annotators if they are named, otherwise annotations.
     features, drop, text, categories : sequences of str, optional
         Columns to learn from, to leave out, to treat as text, and to treat as categories even if they hold numbers;
         in the first two, ``*`` matches anything.
@@ -465,9 +205,10 @@ def audit(
     attack : bool, default=True
         Whether to attack the most fragile predictions, at most 1,000, and to rank the labels to audit. This requires
         a label-linear learner, training rows in memory and the method "exact".
-    error_rate : float, optional
-        Probability of a random error per label, for `random_errors`; 0 to omit them. Default: 0.05. Not for rows in
-        blocks: call `random_error_bound` of the model.
+    error_rate : float, or sequence of float, optional
+        Probability of a random error per label, for `random_errors`; 0 to omit them. With several, most figures are of
+        the first, and averages are given for each. Default: 0.05. Not for rows in blocks: call `random_error_bound` of
+        the model.
     flips : sequence of int, optional
         Numbers of flips in the tables of a report.
     title : str, optional
@@ -508,8 +249,11 @@ def audit(
     began = time.perf_counter()
     step = progress or (lambda text: None)
     wanted = as_requirements(requirements)
-    if error_rate is not None and not PROBABILITY.allows(error_rate):
-        raise InputError(Parameter("error_rate"), f" must be {PROBABILITY.description}. Got {error_rate!r} instead.")
+    rates = [] if error_rate is None else np.atleast_1d(np.asarray(error_rate)).tolist()
+    if not all(PROBABILITY.allows(one) for one in rates) or (error_rate is not None and not rates):
+        described = f"{PROBABILITY.description}, or several"
+        raise InputError(Parameter("error_rate"), f" must be {described}. Got {error_rate!r} instead.")
+    rate = 0.05 if error_rate is None else rates[0] if len(rates) == 1 else rates
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
     in_blocks = False
     found: Callable[[Certificates], tuple[Provenance, TableModel | None]]
@@ -517,8 +261,10 @@ def audit(
         refuse_beside_model(
             {"train": train, "label": label, "learner": learner, "parameters": parameters, "classes": classes}
             | {"adversary": adversary, "changes": changes, "reference": reference, "clip": clip, "trusted": trusted}
+            | {"reference_labels": reference_labels, "prior": prior, "prior_weight": prior_weight}
             | {"annotator": annotator, "window": window, "length": length, "allowed": allowed, "noise": noise}
             | {"features": features, "drop": drop, "text": text, "categories": categories, "id": id, "scale": scale}
+            | {"labels": labels, "item": item, "annotators": annotators, "aggregate": aggregate, "count": count}
             | {"text_dimensions": text_dimensions, "holdout": holdout, "seed": seed, "client": client},
             {name: one.default for name, one in signature(audit).parameters.items()},
         )
@@ -543,7 +289,10 @@ def audit(
             changes=changes,
             verbose=verbose,
             clip=clip,
+            prior=prior,
+            prior_weight=prior_weight,
             reference=reference,
+            reference_labels=reference_labels,
             holdout=holdout,
             seed=seed,
             layout=layout,
@@ -558,6 +307,11 @@ def audit(
             annotator=annotator,
             window=window,
             length=length,
+            labels=labels,
+            item=item,
+            annotators=annotators,
+            aggregate=aggregate,
+            count=count,
             show=show,
         )
         if choice.changes_rows and any(one in NOISY_METHODS for one in chosen):
@@ -566,7 +320,13 @@ def audit(
                 ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
             )
         in_blocks = comes_in_blocks(train, client is not None)
-        if in_blocks and error_rate:
+        if in_blocks:
+            for name, value in (("prior", prior), ("reference_labels", reference_labels or None)):
+                if value is not None:
+                    raise InputError(Parameter(name), " needs training rows in memory, but they are read in blocks.")
+        if in_blocks and data.crowd is not None:
+            raise InputError(Parameter("labels"), " needs items in memory, but they are read in blocks: give a file.")
+        if in_blocks and any(rates):
             raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
         fitted = fit_in_blocks(data, choice, step, client) if in_blocks else fit(data, choice, step)
         found = partial(_described, data, choice, fitted, began)
@@ -595,7 +355,7 @@ def audit(
         provenance=provenance,
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main),
-        random_errors=None if in_blocks else _random_errors(fitted, 0.05 if error_rate is None else error_rate),
+        random_errors=None if in_blocks else _random_errors(fitted, rate),
         deployed=deployed,
         trusted_only=_trusted_only(fitted, main, judged),
         title=title,
@@ -655,15 +415,15 @@ def _row_attacks(
     return found, {row: name for row, name in origins.items() if name is not None}
 
 
-def _random_errors(fitted: Fitted, rate: float) -> RandomErrors | None:
+def _random_errors(fitted: Fitted, rate: float | Sequence[float]) -> RandomErrors | None:
     """Bound the effect of random errors on some of the predictions; None if the learner has no such bound."""
     from flipproof.learners.pipeline import learner_and_features
 
-    if rate == 0 or not len(fitted.X_test):
+    if not np.any(rate) or not len(fitted.X_test):
         return None
     chosen = np.unique(np.linspace(0, len(fitted.X_test) - 1, MOST_WITH_ERRORS).astype(np.int64))
     learner, X = learner_and_features(fitted.model, fitted.X_test[chosen])
-    if not hasattr(learner, "random_error_bound"):
+    if not hasattr(learner, "random_error_bound") or getattr(learner, "majority_first", False):
         return None
     trusted = None if fitted.adversary is None else fitted.adversary.trusted
     uniform, worst = (
@@ -675,50 +435,34 @@ def _random_errors(fitted: Fitted, rate: float) -> RandomErrors | None:
 
 def _trusted_only(fitted: Fitted, main: Certificates, judged: Sequence[Judgement]) -> TrustedOnly | None:
     """Compare the certificates with models that were fitted to the trusted labels alone."""
-    if fitted.test.labels is None or fitted.adversary is None or not fitted.trusted_only:
+    if fitted.test.labels is None or not fitted.trusted_only:
         return None
     found = [(one.text, one.found) for one in judged if one.requirement.measure == "accuracy"]
-    n_trusted = int(np.count_nonzero(fitted.adversary.trusted))
-    return trusted_only(n_trusted, dict(fitted.trusted_only), fitted.test.labels, main, found)
+    return trusted_only(fitted.n_trusted, dict(fitted.trusted_only), fitted.test.labels, main, found)
 
 
 def _has_exact_attack(fitted: Fitted) -> bool:
-    from flipproof.core.provider import provides_votes
+    from flipproof.core.provider import can_be_attacked
     from flipproof.learners.pipeline import learner_in
 
-    learner = learner_in(fitted.model)
-    return fitted.train is not None and provides_votes(learner) and getattr(learner, "holds_training_rows", True)
-
-
-def _contents(rows: Rows) -> dict[str, Any] | None:
-    """Return the columns whose contents a report shows, by name."""
-    return None if rows.shown is None else dict(zip(rows.shown.column_names, rows.shown.columns, strict=True))
-
-
-def _all_requirements(judged: Sequence[Judgement]) -> dict[str, Any] | None:
-    """Combine all requirements into one entry of a report."""
-    if len(judged) < 2:
-        return judged[0].facts if judged else None
-    return {
-        "text": " and ".join(one.text for one in judged),
-        "met": all(one.passed for one in judged),
-        "found": None,
-        "parts": [one.facts for one in judged],
-    }
+    return fitted.train is not None and can_be_attacked(learner_in(fitted.model))
 
 
 def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Certificates, began: float) -> Provenance:
     from flipproof.report.summary import software
     from flipproof.tables.file_content import digest_of_source
 
-    training, files, digests = _source_in_report(data.train), {}, {}
+    training, digests = _source_in_report(data.train), {}
+    n_files, n_bytes = None, None
     if fitted.files:
         from flipproof.streaming.sample import fingerprint
 
-        files = {"n_files": len(fitted.files), "n_bytes": sum(file.stat().st_size for file in fitted.files)}
+        n_files, n_bytes = len(fitted.files), sum(file.stat().st_size for file in fitted.files)
         digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
     elif is_path(data.train):
         digests[training] = digest_of_source(data.train)
+    if data.crowd is not None and is_path(data.crowd.labels):
+        digests[_source_in_report(data.crowd.labels)] = digest_of_source(data.crowd.labels)
     if is_path(data.reference):
         digests[_source_in_report(data.reference)] = digest_of_source(data.reference)
     if is_path(data.test):
@@ -741,8 +485,22 @@ def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Cer
         seconds=time.perf_counter() - began,
         reference=None if data.reference is None else _source_in_report(data.reference),
         n_reference=fitted.n_reference,
-        **files,
+        n_files=n_files,
+        n_bytes=n_bytes,
+        **_about_crowd(fitted, data.crowd),
     )
+
+
+def _about_crowd(fitted: Fitted, crowd: CrowdChoice | None = None) -> dict[str, Any]:
+    """Return what is known about several labels per item, if there are any."""
+    from flipproof.learners.pipeline import learner_in
+
+    learner = learner_in(fitted.model)
+    if fitted.train is None or len(fitted.train) == learner.n_rows_:
+        return {}
+    aggregate = "majority" if getattr(learner, "majority_first", False) else "votes"
+    labels = None if crowd is None or crowd.labels is None else _source_in_report(crowd.labels)
+    return {"n_items": learner.n_rows_, "aggregate": aggregate, "labels": labels}
 
 
 def _described(
@@ -759,6 +517,7 @@ class _ModelBefore:
     model: Any
     name: str
     digest: str
+    file_digest: str | None = None
 
     @classmethod
     def of(cls, given: Any, n_jobs: int | None, verbose: int) -> _ModelBefore:
@@ -771,7 +530,9 @@ class _ModelBefore:
         learner = model.learner if isinstance(model, TableModel) else learner_in(model)
         if is_path(given):  # a model in memory belongs to the caller
             learner.set_params(n_jobs=n_jobs, verbose=verbose)
-        return cls(model, _source_in_report(given) if is_path(given) else type(learner).__name__, digest)
+        if not is_path(given):
+            return cls(model, type(learner).__name__, digest)
+        return cls(model, _source_in_report(given), digest, digest_of_file(Path(given)))
 
     def described(
         self, test: Any, fitted: Fitted, began: float, main: Certificates
@@ -801,6 +562,9 @@ class _ModelBefore:
                 seconds=time.perf_counter() - began,
                 reference=source.get("reference"),
                 n_reference=fitted.n_reference,
+                model=None if self.file_digest is None else self.name,
+                model_sha256=self.file_digest,
+                **_about_crowd(fitted),
             ),
             deployed,
         )

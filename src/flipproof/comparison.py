@@ -22,6 +22,7 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, Certificates, flips_name, method_name
 from flipproof.displays import CertifiedAccuracyDisplay
+from flipproof.learners.baseline import fit_with_trusted, trusted_only_predictions
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.metrics import certified_accuracy, constant_accuracy, table_flips, worst_class
 from flipproof.origins import frame_library, make_frame
@@ -33,6 +34,12 @@ if TYPE_CHECKING:
 
 #: Default number of columns with flips, so that a table fits on a terminal of 80 columns.
 MOST_FLIPS = 5
+
+#: How the lines of trusted labels alone are drawn, in turn.
+TRUSTED_STYLES = ("--", ":", "-.")
+
+#: The method of lines of trusted labels alone.
+TRUSTED_ONLY = "trusted only"
 
 MODELS = "a dict of names and models, for example {'ridge': model}"
 
@@ -71,6 +78,25 @@ class ComparedModel:
     fit_seconds: float | None = None
 
 
+@dataclass(frozen=True)
+class TrustedBaseline:
+    """Predictions that depend on trusted labels alone: their accuracy is the same at any number of other changes (M15).
+
+    Attributes
+    ----------
+    name : str
+        The model beside which it stands, and what was fitted to the trusted labels.
+    accuracy : float
+        Share of test rows that it predicts correctly.
+    worst_recall : float
+        Lowest recall of any class.
+    """
+
+    name: str
+    accuracy: float
+    worst_recall: float
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Comparison:
     """Result of :func:`flipproof.compare`.
@@ -83,11 +109,14 @@ class Comparison:
         Numbers of changed labels, or other units, at which models are compared.
     y_true : array of shape (m,)
         The true classes of the test rows.
+    trusted_only : tuple of TrustedBaseline
+        What the trusted labels alone achieve, if there are any: the same kinds of learners, and priors.
     """
 
     models: tuple[ComparedModel, ...]
     flips: tuple[float, ...]
     y_true: NDArray[Any]
+    trusted_only: tuple[TrustedBaseline, ...] = ()
     _frames: str | None = field(default=None)
 
     @property
@@ -117,7 +146,8 @@ class Comparison:
     def table(self) -> tuple[list[str], list[list[str]]]:
         """Return the header and the lines of the comparison as text, with numbers rounded down.
 
-        Every model has two lines: certified accuracy, and the certified recall of its worst class.
+        Every model has two lines: certified accuracy, and the certified recall of its worst class. What trusted labels
+        alone achieve comes last.
         """
         has_fits = any(one.fit_seconds is not None for one in self.models)
         header = ["", *map(self._number, self.flips), "med. radius", *["fit s"] * has_fits, "certify s"]
@@ -127,6 +157,11 @@ class Comparison:
             more = [self._number(one.median_radius), *[fit] * has_fits, f"{one.seconds:.1f}"]
             lines.append([one.name, *map(percent, one.certified), *more])
             lines.append(["  worst class", *map(percent, one.worst_recall), *[""] * len(more)])
+        for baseline in self.trusted_only:
+            more = ["any", *[""] * (len(header) - 2 - len(self.flips))]
+            lines.append([baseline.name, *[percent(baseline.accuracy)] * len(self.flips), *more])
+            worst = [percent(baseline.worst_recall)] * len(self.flips)
+            lines.append(["  worst class", *worst, *[""] * len(more)])
         return header, lines
 
     @property
@@ -139,8 +174,11 @@ class Comparison:
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """Sentences about the table: the constant classifier, and what differs between models."""
-        found = [f"A constant classifier has an accuracy of {percent(constant_accuracy(self.y_true))}."]
+        """Sentences about the table: the trusted labels, the constant classifier, and what differs between models."""
+        found = [
+            *self._about_trusted_only(),
+            f"A constant classifier has an accuracy of {percent(constant_accuracy(self.y_true))}.",
+        ]
         methods = {one.name: method_name(one.certificates) for one in self.models}
         if len(set(methods.values())) > 1:
             found.append(f"Methods differ: {', '.join(f'{name} by {how}' for name, how in methods.items())}.")
@@ -155,6 +193,24 @@ class Comparison:
             found += [f"Only {name} assumes: {one}" for one in own]
         return tuple(found)
 
+    @property
+    def trusted_only_is_best_from(self) -> float | None:
+        """The least of `flips` at which trusted labels alone exceed the certified accuracy of every model, or None."""
+        most = max((one.accuracy for one in self.trusted_only), default=0.0)
+        better = (at for place, at in enumerate(self.flips) if most > max(one.certified[place] for one in self.models))
+        return next(better, None) if self.trusted_only else None
+
+    def _about_trusted_only(self) -> list[str]:
+        """Return where trusted labels alone are the better choice; nothing if no labels are trusted."""
+        at, changed = self.trusted_only_is_best_from, flips_name(self.models[0].certificates)
+        if at is None:
+            return []
+        best = max(self.trusted_only, key=lambda one: one.accuracy)
+        return [
+            f"From {self._number(at)} {changed} on, trusted labels alone are better than all certified models: "
+            f"{best.name}, accuracy {percent(best.accuracy)} at any number of changes of the others."
+        ]
+
     def __repr__(self) -> str:
         return "\n".join([self.headline, text_table(*self.table()), *self.notes])
 
@@ -164,7 +220,7 @@ class Comparison:
         return f"<p>{html.escape(self.headline)}</p>{html_table(*self.table())}<ul>{notes}</ul>"
 
     def columns(self) -> dict[str, list[Any]]:
-        """Return the figures by column, one line per model, in plain types."""
+        """Return the figures by column, one line per model, in plain types; then one line per baseline."""
         found: dict[str, list[Any]] = {
             "model": [one.name for one in self.models],
             "method": [one.certificates.method for one in self.models],
@@ -180,6 +236,13 @@ class Comparison:
         if any(one.fit_seconds is not None for one in self.models):
             found["fit_seconds"] = [one.fit_seconds for one in self.models]
         found["certify_seconds"] = [one.seconds for one in self.models]
+        for one in self.trusted_only:
+            own: dict[str, Any] = {"model": one.name, "method": TRUSTED_ONLY, "unit": self.unit}
+            own |= {"accuracy": one.accuracy}
+            own |= {name: one.accuracy for name in found if name.startswith("certified_accuracy_")}
+            own |= {name: one.worst_recall for name in found if name.startswith("worst_recall_")}
+            for name, values in found.items():
+                values.append(own.get(name))
         return found
 
     def to_frame(self) -> Any:
@@ -191,12 +254,12 @@ class Comparison:
             Of the same library as the test rows; for arrays, pandas, or another that is installed. Columns:
             ``model``, ``method``, ``unit``, ``n_units``, ``accuracy``; ``certified_accuracy_F`` and ``worst_recall_F``
             for each number of flips F; ``median_radius``; ``fit_seconds`` if a model was fitted here, and
-            ``certify_seconds``.
+            ``certify_seconds``. Lines of trusted labels alone have the method "trusted only".
         """
         return make_frame(self.columns(), self._frames)
 
     def plot(self, ax: Axes | None = None, **kwargs: Any) -> Any:
-        """Draw certified accuracy against the number of flips, one curve per model.
+        """Draw certified accuracy against the number of flips, one curve per model; trusted labels alone as lines.
 
         Parameters
         ----------
@@ -210,7 +273,14 @@ class Comparison:
         dict of CertifiedAccuracyDisplay
             By model, with the attributes `ax_` and `figure_`.
         """
-        return CertifiedAccuracyDisplay.from_certificates(self.certificates, self.y_true, ax=ax, **kwargs)
+        shown = CertifiedAccuracyDisplay.from_certificates(self.certificates, self.y_true, ax=ax, **kwargs)
+        if self.trusted_only:
+            drawn = next(iter(shown.values())).ax_
+            for place, one in enumerate(self.trusted_only):
+                style = TRUSTED_STYLES[place % len(TRUSTED_STYLES)]
+                drawn.axhline(one.accuracy, color="grey", linewidth=1, linestyle=style, label=one.name)
+            drawn.legend(fontsize="small")
+        return shown
 
     def _number(self, value: float) -> str:
         return f"{int(value):,}" if self.unit in COUNTED_UNITS else significant(value)
@@ -244,7 +314,8 @@ def compare(
     adversary : Adversary, optional
         What an attacker can do, the same for all models. Default: change any label to any class.
     train : pair (X_train, y_train), optional
-        Training rows and labels for the models that are not fitted yet.
+        Training rows and labels for the models that are not fitted yet. If labels are trusted, by the adversary or in
+        the fit of a model, the same kinds of learners are also fitted to the trusted ones alone, as a baseline.
 
     Returns
     -------
@@ -274,13 +345,14 @@ def compare(
     [0.755, 0.762]
     """
     _check(models)
-    entries = []
+    entries, alone = [], {}
     for name, model in models.items():
-        model, fit_seconds = _fitted(str(name), model, train)
+        model, fit_seconds = _fitted(str(name), model, train, None if adversary is None else adversary.trusted)
         began = time.perf_counter()
         certificates = certify(model, X, method, adversary)
         entries.append((str(name), certificates, time.perf_counter() - began, fit_seconds))
-    return comparison_of(entries, y, flips, frame_library(X))
+        alone[str(name)] = _from_trusted(model, train, adversary, X)
+    return comparison_of(entries, y, flips, frame_library(X), alone)
 
 
 def comparison_of(
@@ -288,6 +360,7 @@ def comparison_of(
     y_true: Any,
     flips: Sequence[float] | None,
     frames: str | None = None,
+    trusted_only: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
 ) -> Comparison:
     """Compare certificates of the same test rows.
 
@@ -301,6 +374,8 @@ def comparison_of(
         As in :func:`compare`.
     frames : str, optional
         Library of the data frames that `to_frame` returns.
+    trusted_only : mapping, optional
+        For each model, predictions from trusted labels alone, by what was fitted to them.
     """
     (first, reference, _, _), *others = entries
     for name, one, _, _ in others:
@@ -325,7 +400,37 @@ def comparison_of(
         )
         for name, one, seconds, fit_seconds in entries
     )
-    return Comparison(models, tuple(chosen), truth, frames)
+    return Comparison(models, tuple(chosen), truth, _baselines(trusted_only or {}, truth), frames)
+
+
+def _baselines(
+    predictions: Mapping[str, Mapping[str, NDArray[Any]]], truth: NDArray[Any]
+) -> tuple[TrustedBaseline, ...]:
+    """Return the figures of trusted labels alone; those with the same predictions are shown once."""
+    found: dict[tuple[Any, ...], TrustedBaseline] = {}
+    classes, codes = np.unique(truth, return_inverse=True)
+    for model, by_name in predictions.items():
+        for name, predicted in by_name.items():
+            correct = np.asarray(predicted == truth)
+            recall = np.bincount(codes, correct, len(classes)) / np.bincount(codes, minlength=len(classes))
+            what = "prior alone" if name.startswith("the prior") else "trusted labels only"
+            one = TrustedBaseline(f"{model}: {what}", float(correct.mean()), float(recall.min()))
+            found.setdefault((what, *np.asarray(predicted).tolist()), one)
+    return tuple(found.values())
+
+
+def _from_trusted(
+    model: Any, train: tuple[Any, Any] | None, adversary: Adversary | None, X: Any
+) -> dict[str, NDArray[Any]]:
+    """Return predictions from trusted labels alone; without the training rows, those of a prior."""
+    learner = learner_in(model)
+    mask = getattr(learner, "is_trusted_", None)
+    if adversary is not None and adversary.trusted is not None:
+        mask = adversary.trusted if mask is None or len(mask) != len(adversary.trusted) else mask | adversary.trusted
+    is_possible = train is not None and mask is not None and np.any(mask) and len(train[1]) == len(mask)
+    rows, labels = train if train is not None and is_possible else (X, np.zeros(0))
+    trusted = np.asarray(mask) if is_possible and mask is not None else np.zeros(0, dtype=bool)
+    return trusted_only_predictions(model, rows, labels, trusted, X)
 
 
 def _few(flips: Sequence[float]) -> list[float]:
@@ -341,7 +446,9 @@ def _check(models: Any) -> None:
         raise parameter_error("compare", "models", MODELS, models)
 
 
-def _fitted(name: str, model: Any, train: tuple[Any, Any] | None) -> tuple[Any, float | None]:
+def _fitted(
+    name: str, model: Any, train: tuple[Any, Any] | None, trusted: NDArray[np.bool_] | None
+) -> tuple[Any, float | None]:
     """Return a fitted model, and how long its fit took if it was fitted here."""
     try:
         check_is_fitted(learner_in(model) if hasattr(model, "steps") else model)
@@ -356,7 +463,7 @@ def _fitted(name: str, model: Any, train: tuple[Any, Any] | None) -> tuple[Any, 
         raise parameter_error("compare", "train", "a pair (X_train, y_train)", type(train).__name__)
     model = clone(model)
     began = time.perf_counter()
-    model.fit(*train)
+    fit_with_trusted(model, *train, trusted)
     return model, time.perf_counter() - began
 
 

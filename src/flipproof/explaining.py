@@ -15,6 +15,7 @@ from flipproof.attacks.worst import label_linear_part, worst_flips
 from flipproof.attacks.worst_rows import worst_rows
 from flipproof.certificates import ROW_UNITS, Certificate, Certificates
 from flipproof.core.provider import provides_votes
+from flipproof.core.rounding import Integers
 from flipproof.core.votes import class_scores
 from flipproof.learners.clones import parts_of
 from flipproof.learners.pipeline import certify, learner_in
@@ -219,10 +220,12 @@ def explain(
     number = np.array([at if origin is None else origin.numbers[0]])
     learner, X_row = learner_in(model), _safe_indexing(X_test, number)
     found = _attack(one, model, learner, X_row, X_train)
-    names = _row_names(learner, X_train)
-    if shown is not None:
+    names, n_train = _row_names(learner, X_train), getattr(learner, "n_rows_", one.n_train)
+    rows_of_labels = getattr(learner, "rows_of_labels", None)
+    if shown is not None:  # a row per label
         X_row, X_train, names = _safe_indexing(shown.test, number), shown.train, shown.train_ids
-    return _with_contents(found, one[0], X_row, X_train, columns, getattr(learner, "n_rows_", one.n_train), names)
+        rows_of_labels, n_train = None, n_train if rows_of_labels is None else len(names)
+    return _with_contents(found, one[0], X_row, X_train, columns, n_train, names, rows_of_labels)
 
 
 @dataclass(frozen=True)
@@ -267,6 +270,8 @@ def _attack(one: Certificates, model: Any, learner: Any, X_row: Any, X_train: An
     name = type(learner).__name__
     if not provides_votes(learner):
         return _Found(f"The smallest attack is not known: {name} certifies a lower bound.")
+    if getattr(learner, "majority_first", False):
+        return _Found("The smallest attack is not known: the majority of each item's annotations votes.")
     if not getattr(learner, "holds_training_rows", True):
         return _Found(f"The smallest attack is not known: {name} does not hold its training rows in memory.")
     features = getattr(learner, "features_", None)
@@ -337,6 +342,7 @@ def _with_contents(
     columns: Sequence[str] | None,
     n_train: int,
     names: Any,
+    rows_of_labels: Integers | None = None,
 ) -> Explanation:
     """Add names and contents of the changed rows."""
     numbers = np.asarray(found.numbers, dtype=np.int64)
@@ -345,6 +351,8 @@ def _with_contents(
         for number, label, new in zip(numbers, found.labels, found.new_labels, strict=True)
     ]
     contents: dict[str, list[Any]] = {}
+    if rows_of_labels is not None:
+        numbers = rows_of_labels[numbers]
     if X_train is not None:
         n_rows = X_train.shape[0] if hasattr(X_train, "shape") else len(X_train)
         if n_rows != n_train:
@@ -370,7 +378,7 @@ def _with_contents(
 
 
 def _row_names(learner: Any, X_train: Any) -> Any:
-    index = index_of(X_train)
+    index = index_of(X_train) if getattr(learner, "rows_of_labels", None) is None else None
     return getattr(learner, "row_names_", None) if index is None else index
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -319,6 +320,8 @@ class RandomErrors:
         of predictions that change.
     worst_mean, worst_median : float
         The same for errors of any direction, each with a probability of at most `rate`.
+    by_rate : tuple of (float, float, float)
+        If several rates were given: each rate with its `uniform_mean` and `worst_mean`.
     """
 
     rate: float
@@ -329,13 +332,27 @@ class RandomErrors:
     uniform_median: float
     worst_mean: float
     worst_median: float
+    by_rate: tuple[tuple[float, float, float], ...] = ()
 
 
-def random_errors(rate: float, n_labels: int, some_trusted: bool, uniform: Floats, worst: Floats) -> RandomErrors:
-    """Summarize bounds of `random_error_bound` on the same test rows; means and medians are rounded up."""
+def random_errors(
+    rate: float | Sequence[float], n_labels: int, some_trusted: bool, uniform: Floats, worst: Floats
+) -> RandomErrors:
+    """Summarize bounds of `random_error_bound` on the same test rows; means and medians are rounded up.
+
+    With several rates, bounds have a column for each; most figures are those of the first.
+    """
     n_test = len(uniform)
+    by_rate: tuple[tuple[float, float, float], ...] = ()
+    if np.ndim(rate):
+        each = zip(np.asarray(rate).tolist(), uniform.T, worst.T, strict=True)
+        by_rate = tuple(
+            (float(one), _mean_above(of_uniform), _mean_above(of_worst)) for one, of_uniform, of_worst in each
+        )
+        rate, uniform, worst = by_rate[0][0], uniform[:, 0], worst[:, 0]
+        by_rate = by_rate if len(by_rate) > 1 else ()
     return RandomErrors(
-        rate=float(rate),
+        rate=float(np.asarray(rate)),
         n_labels=n_labels,
         some_trusted=some_trusted,
         n_test=n_test,
@@ -343,6 +360,7 @@ def random_errors(rate: float, n_labels: int, some_trusted: bool, uniform: Float
         uniform_median=float(np.sort(uniform)[n_test // 2]),
         worst_mean=_mean_above(worst),
         worst_median=float(np.sort(worst)[n_test // 2]),
+        by_rate=by_rate,
     )
 
 

@@ -185,7 +185,7 @@ def contents_of(X: Any, numbers: Integers, columns: Sequence[str] | None = None)
         found = {"row": [X[number] for number in numbers]}
     else:
         rows = X[numbers].toarray() if hasattr(X, "tocsr") else np.asarray(X)[numbers]
-        rows = rows.reshape(len(rows), -1)
+        rows = rows.reshape(len(rows), int(np.prod(rows.shape[1:])))
         found = {str(column): rows[:, column].tolist() for column in range(rows.shape[1])}
     if columns is None:
         return found

@@ -13,6 +13,12 @@ from flipproof_verify.verdicts import Findings
 
 Integers = NDArray[np.int64]
 
+#: More than the exponent of any weight in float64.
+LARGEST_EXPONENT = 4096
+
+#: Offsets of this size or more are refused: sums of votes and offsets would not fit into 64 bits.
+LARGEST_OFFSET = 2**60
+
 
 class Attack(Protocol):
     """What an adversary can do to the prediction of one test row."""
@@ -32,12 +38,15 @@ class Claims:
     abstained: NDArray[np.bool_]
     margin: NDArray[np.float64]
     n_classes: int
+    is_measured: bool
+    can_add: bool
 
     @classmethod
     def of(cls, file: ProofFile) -> Claims:
         """Read and check the tensors of the claims."""
         m, n_classes = file.document["n_test"], len(file.document["classes"])
-        radius = file.tensor("claim.radius", "f" if file.document["unit"] in ("l2", "divergence") else "i", (m,))
+        is_measured = file.document["unit"] in ("l2", "divergence")
+        radius = file.tensor("claim.radius", "f" if is_measured else "i", (m,))
         claims = cls(
             prediction=file.codes("claim.prediction", (m,), n_classes),
             rival=file.codes("claim.rival", (m,), n_classes),
@@ -46,17 +55,25 @@ class Claims:
             abstained=file.flags("claim.abstained", (m,)),
             margin=np.asarray(file.tensor("claim.margin", "f", (m,))),
             n_classes=n_classes,
+            is_measured=is_measured,
+            can_add=file.document["changes"] in ("rows", "insertions") and file.document["unit"] == "rows",
         )
-        if not (claims.radius >= 0).all():
+        if not ((claims.radius >= 0) & np.isfinite(claims.radius)).all():
             raise UnreadableFileError("tensor-values", "A radius is negative, or not a number.")
         if (claims.rival == claims.prediction).any():
             raise UnreadableFileError("tensor-values", "A rival class is the predicted class.")
         return claims
 
-    def check_reach(self, n_touchable: int, can_add: bool, found: Findings) -> None:
-        """Check that no radius exceeds what can be changed."""
-        if not can_add:
-            found.refute(found.rows[self.radius[found.rows] > n_touchable], "radius")
+    def check_flags(self, n_touchable: int, found: Findings) -> None:
+        """Check what needs no votes: no radius exceeds what can be changed, and abstained rows claim nothing."""
+        radius, rows = self.radius[found.rows], found.rows
+        if not self.is_measured and not self.can_add:
+            found.refute(rows[radius > n_touchable], "radius")
+        found.refute(rows[self.abstained[rows] & ((radius != 0) | self.unlimited[rows])], "abstained")
+        if self.is_measured:
+            found.refute(rows[self.unlimited[rows]], "unlimited")
+        elif not self.can_add:
+            found.refute(rows[self.unlimited[rows] & (radius != n_touchable)], "unlimited")
 
     def check_scores(
         self, rows: Integers, scores: Integers, found: Findings, exponents: Integers | None = None
@@ -66,6 +83,8 @@ class Claims:
         found.refute(rows[np.argmax(scores, axis=1) != winner], "prediction")
         margin = (scores[at, winner] - scores[at, rival]).astype(np.float64)
         if exponents is not None:
+            if np.abs(exponents).max(initial=0) > LARGEST_EXPONENT:
+                raise UnreadableFileError("exponent", "An exponent is beyond the range of float64.")
             margin = scaled(margin, -np.asarray(exponents))
         found.refute(rows[margin != self.margin[rows]], "margin")
         sorts_after = np.arange(self.n_classes) > winner[:, None]
@@ -102,6 +121,17 @@ class Claims:
                 low, high = (low, middle) if attack.wins(rival, middle) else (middle, high)
             fewest = low
         found.expect(row, not any(attack.wins(one, fewest) for one in others), "rival")
+
+
+def read_offsets(file: ProofFile, n_classes: int, optional: bool = False) -> Integers:
+    """Return the offsets of all test rows; 0 if they are optional and there are none."""
+    m = file.document["n_test"]
+    if optional and "test.offset" not in file.tensors:
+        return np.zeros((m, n_classes), dtype=np.int64)
+    offsets = np.asarray(file.tensor("test.offset", "i", (m, n_classes)), dtype=np.int64)
+    if int(offsets.min()) <= -LARGEST_OFFSET or int(offsets.max()) >= LARGEST_OFFSET:
+        raise UnreadableFileError("offset", "An offset has 2**60 units or more.")
+    return offsets
 
 
 def scaled(x: NDArray[np.float64], exponent: Integers) -> NDArray[np.float64]:

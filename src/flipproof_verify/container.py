@@ -8,7 +8,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
 import numpy as np
@@ -26,6 +26,9 @@ TYPES: dict[str, np.dtype[Any]] = {
     "I64": np.dtype("<i8"),
     "F64": np.dtype("<f8"),
 }
+
+#: No dimension of a tensor may be as large.
+LARGEST_SIZE = 2**48
 
 #: Bytes that are read at a time to compute a digest.
 AT_A_TIME = 2**24
@@ -45,12 +48,14 @@ class ProofFile:
 
     document: Mapping[str, Any]
     tensors: Mapping[str, NDArray[Any]]
+    _used: set[str] = field(default_factory=set)
 
     def tensor(self, name: str, kinds: str, shape: tuple[int | None, ...]) -> NDArray[Any]:
         """Return a tensor; refuse one of another kind (letters b, i, f) or shape (None: any length)."""
         if name not in self.tensors:
             raise UnreadableFileError("missing-tensor", f"The tensor {name!r} is missing.")
         found = self.tensors[name]
+        self._used.add(_without_block(name))
         if found.dtype.kind.replace("u", "b") not in kinds:
             raise UnreadableFileError("tensor-type", f"The tensor {name!r} has a wrong type: {found.dtype}.")
         fits = len(found.shape) == len(shape) and all(w in (None, s) for w, s in zip(shape, found.shape, strict=True))
@@ -72,6 +77,16 @@ class ProofFile:
             raise UnreadableFileError("tensor-values", f"The tensor {name!r} must contain integers from 0 to {n - 1}.")
         return np.asarray(stored, dtype=np.int64)
 
+    def refuse_unused(self) -> None:
+        """Refuse tensors that no check has read: they would be claims that nobody checks."""
+        unused = sorted(name for name in self.tensors if _without_block(name) not in self._used)
+        if unused:
+            raise UnreadableFileError("unused-tensor", f"This rule has no tensor {unused[0]!r}.")
+
+
+def _without_block(name: str) -> str:
+    return re.sub(r"\.[0-9]+$", "", name)
+
 
 def read(path: str | os.PathLike[str]) -> ProofFile:
     """Read a file and check its digests."""
@@ -87,7 +102,10 @@ def read(path: str | os.PathLike[str]) -> ProofFile:
     metadata = header.pop("__metadata__", None)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("flipproof"), str):
         raise UnreadableFileError("not-certificates", "The file has no document: it is not a certificate file.")
-    text = metadata["flipproof"].encode()
+    try:
+        text = metadata["flipproof"].encode()
+    except UnicodeEncodeError as error:
+        raise UnreadableFileError("json", "The document is not valid Unicode.") from error
     if metadata.get("flipproof_sha256") != hashlib.sha256(text).hexdigest():
         raise UnreadableFileError("document-digest", "The document does not match its digest.")
     document = _parsed(text, "document")
@@ -96,8 +114,9 @@ def read(path: str | os.PathLike[str]) -> ProofFile:
     places = _places(header, size - 8 - length)
     digests = document.get("digests")
     expected = digests.get("tensors") if isinstance(digests, dict) else None
-    if not isinstance(expected, dict) or set(expected) != set(places):
+    if not isinstance(digests, dict) or not isinstance(expected, dict) or set(expected) != set(places):
         raise UnreadableFileError("tensor-digest", "The digests do not name the tensors of the file.")
+    _check_digests(digests)
     tensors = {}
     for name, (kind, shape, begin, end) in places.items():
         if _digest(path, 8 + length + begin, end - begin) != expected[name]:
@@ -121,7 +140,9 @@ def _parsed(text: bytes, what: str) -> dict[str, Any]:
         raise ValueError(f"{name} is not a number")
 
     try:
-        found = json.loads(text.decode("utf-8"), object_pairs_hook=once, parse_constant=refuse, parse_int=_integer)
+        found = json.loads(
+            text.decode("utf-8"), object_pairs_hook=once, parse_constant=refuse, parse_int=_integer, parse_float=_float
+        )
     except (ValueError, RecursionError) as error:
         raise UnreadableFileError("json", f"The {what} is not valid JSON: {error}.") from error
     if not isinstance(found, dict):
@@ -135,14 +156,32 @@ def _integer(digits: str) -> int:
     return int(digits)
 
 
+def _float(digits: str) -> float:
+    if not math.isfinite(float(digits)):
+        raise ValueError("a number is beyond the range of float64")
+    return float(digits)
+
+
+def _check_digests(digests: dict[str, Any]) -> None:
+    """Refuse digests of model, data files and outputs that are not SHA-256 digests."""
+    found = [digests.get("model")] if digests.get("model") is not None else []
+    for kind in ("files", "outputs"):
+        named = digests.get(kind, {})
+        if not isinstance(named, dict):
+            raise UnreadableFileError("file-digest", f"The digests of {kind} must be listed by name.")
+        found += named.values()
+    if not all(isinstance(one, str) and re.fullmatch(r"[0-9a-f]{64}", one) for one in found):
+        raise UnreadableFileError("file-digest", "A digest of the model, a data file or an output is not SHA-256.")
+
+
 def _places(header: dict[str, Any], n_bytes: int) -> dict[str, tuple[np.dtype[Any], tuple[int, ...], int, int]]:
     """Return type, shape and place of each tensor; refuse gaps, overlaps and sizes that do not match."""
     found: dict[str, tuple[np.dtype[Any], tuple[int, ...], int, int]] = {}
     for name, entry in header.items():
         if not re.fullmatch(r"[a-z_.0-9]{1,80}", name) or not isinstance(entry, dict):
             raise UnreadableFileError("tensor-name", "The name of a tensor may contain only a-z, 0-9, _ and '.'.")
-        kind, shape, ends = TYPES.get(entry.get("dtype", "")), entry.get("shape"), entry.get("data_offsets")
-        if kind is None or not _are_sizes(shape) or not _are_sizes(ends) or len(ends) != 2:
+        kind, shape, ends = TYPES.get(str(entry.get("dtype"))), entry.get("shape"), entry.get("data_offsets")
+        if kind is None or not _are_sizes(shape) or not _are_sizes(ends) or len(ends) != 2 or len(shape) > 2:
             raise UnreadableFileError("tensor-type", f"The tensor {name!r} has an unknown type, shape or place.")
         if ends[1] - ends[0] != math.prod(shape) * kind.itemsize:
             raise UnreadableFileError("tensor-size", f"The tensor {name!r} does not have the size of its shape.")
@@ -158,7 +197,7 @@ def _places(header: dict[str, Any], n_bytes: int) -> dict[str, tuple[np.dtype[An
 
 
 def _are_sizes(given: Any) -> TypeGuard[list[int]]:
-    return isinstance(given, list) and all(type(one) is int and one >= 0 for one in given)
+    return isinstance(given, list) and all(type(one) is int and 0 <= one < LARGEST_SIZE for one in given)
 
 
 def _digest(path: str | os.PathLike[str], start: int, length: int) -> str:

@@ -9,10 +9,10 @@ import numpy as np
 from flint import arb
 
 from flipproof_verify.balls import Noise, ball, divergence_budget, holds, is_infinite, log_half, precise
-from flipproof_verify.claimed import Claims
+from flipproof_verify.claimed import Claims, read_offsets
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
-from flipproof_verify.votes_rule import Floats, Integers, Training, vote_blocks
+from flipproof_verify.votes_rule import Floats, Integers, Training, class_sums, vote_blocks
 
 #: How much larger another class's bound may be than that of the rival class, relative to its size.
 RIVAL_TOLERANCE = 1e-6
@@ -23,7 +23,7 @@ def check_noise(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
     training, m, n_classes = Training.of(file), file.document["n_test"], claims.n_classes
     if training.changes != "labels":
         raise UnreadableFileError("changes", "Certificates by noise cover changed labels only.")
-    offsets = file.tensor("test.offset", "i", (m, n_classes))
+    offsets = read_offsets(file, n_classes)
     exponents = file.tensor("test.exponent", "i", (m,))
     q, witness = file.tensor("proof.q", "f", (m,)), file.tensor("proof.witness", "f", (m, n_classes))
     log_failure = file.tensor("claim.log_failure", "f", (m,))
@@ -31,13 +31,11 @@ def check_noise(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
         raise UnreadableFileError("noise", "The noise q must be above 0 and below (K - 1) / K.")
     if np.isnan(log_failure).any():
         raise UnreadableFileError("tensor-values", "A failure probability is not a number.")
-    belongs = (training.label[:, None] == np.arange(n_classes)).astype(np.float64)
-    free = training.changeable
-    claims.check_reach(training.n_touchable, False, found)
+    free, fixed_label = training.changeable, np.where(training.changeable, n_classes, training.label)
     for rows, votes in vote_blocks(file, found.rows):
-        scores = (votes @ belongs).astype(np.int64) + offsets[rows]
+        scores = class_sums(votes, training.label, n_classes) + offsets[rows]
         claims.check_scores(rows, scores, found, exponents[rows])
-        fixed = offsets[rows] + (votes[:, ~free] @ belongs[~free]).astype(np.int64)
+        fixed = offsets[rows] + class_sums(votes, fixed_label, n_classes)
         for row, of_row, offset in zip(rows, votes[:, free], fixed, strict=True):
             with precise():
                 winner = int(claims.prediction[row])
@@ -97,7 +95,7 @@ def _check_row(
     is_largest = of_rival >= largest - RIVAL_TOLERANCE * (1 + abs(largest)) if math.isfinite(largest) else True
     found.expect(row, is_largest, "rival")
     n_labels = training.most_in_groups(int(claims.radius[row]))
-    if n_labels and not infinite:
+    if n_labels and not infinite and not found.is_refuted(row):
         found.expect(row, certified(n_labels, limit, bounds.noise, file.document["method"]), "radius")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -21,22 +22,24 @@ from flipproof_verify.balls import (
     log_half,
     precise,
 )
-from flipproof_verify.claimed import Claims
+from flipproof_verify.claimed import Claims, read_offsets
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 from flipproof_verify.votes_rule import Integers, Training
 
 Flags = NDArray[np.bool_]
 
+#: Counts of votes are smaller.
+LARGEST_COUNT = 2**24
+
 
 def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterator[int]:
     """Check certificates of nearest neighbours against changed rows; yield the number of rows done."""
     training, k, n = Training.of(file), file.document.get("k"), file.document["n_rows"]
-    if training.changes == "labels" or type(k) is not int or k < 1:
+    if training.changes == "labels" or type(k) is not int or not 1 <= k < 2**31:
         raise UnreadableFileError("k", "Nearest neighbours need changes of rows and a number k of rows that vote.")
     is_hit = file.flags("test.is_hit", (file.document["n_test"],))
-    offsets = _offsets(file, claims.n_classes)
-    claims.check_reach(training.n_touchable, training.can_add, found)
+    offsets = read_offsets(file, claims.n_classes, optional=True)
     begin = 0
     for number, end in enumerate(file.document["blocks"]):
         rows = found.rows[(found.rows >= begin) & (found.rows < end)]
@@ -46,6 +49,8 @@ def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterato
             order, ends = listed[row - begin], ends_pile[row - begin]
             if len(np.unique(order)) < len(order) or (len(order) == n and n and not ends[-1]):
                 raise UnreadableFileError("near", "A training row is listed twice, or the last pile does not end.")
+            if not ends[min(k, n) - 1 :].any() and n:
+                raise UnreadableFileError("near", "No pile ends after the rows that vote.")
             winner = int(claims.prediction[row])
             attack = _OnNeighbors(training, order, ends, bool(is_hit[row]), k, winner, n, offsets[row])
             scores = offsets[row] + np.bincount(training.label[order[: attack.n_voting]], minlength=claims.n_classes)
@@ -89,7 +94,7 @@ class _OnNeighbors:
     def wins(self, rival: int, n_changes: int | None) -> bool | None:
         """Tell whether the rival wins; beyond some number, more changes are as good as any."""
         enough = self._n + 2 * self._k + int(np.ptp(self._offset))
-        r = enough if n_changes is None else self.per_change(n_changes)
+        r = enough if n_changes is None else min(self.per_change(n_changes), enough)
         added = 0 if self._changes == "removals" else r
         most = 0 if self._changes == "insertions" else r
         is_winner, is_rival = self._labels == self._winner, self._labels == rival
@@ -110,14 +115,6 @@ class _OnNeighbors:
         return None if len(self._labels) < self._n and r > self._decided and self._changes != "insertions" else False
 
 
-def _offsets(file: ProofFile, n_classes: int) -> Integers:
-    """Return the offsets of all test rows; 0 if there are none."""
-    m = file.document["n_test"]
-    if "test.offset" not in file.tensors:
-        return np.zeros((m, n_classes), dtype=np.int64)
-    return np.asarray(file.tensor("test.offset", "i", (m, n_classes)), dtype=np.int64)
-
-
 def _summed(counted: NDArray[np.generic]) -> Integers:
     return np.concatenate([[0], np.cumsum(counted, dtype=np.int64)])
 
@@ -130,10 +127,9 @@ def check_partitions(file: ProofFile, claims: Claims, found: Findings) -> Iterat
         raise UnreadableFileError("partitions", "The number of partitions must be an integer of at least 1.")
     training = Training.of(file)
     part_of = file.codes("train.partition", (document["n_rows"],), n_parts)
-    offsets = _offsets(file, n_classes)
+    offsets = read_offsets(file, n_classes, optional=True)
     votes = file.tensor("votes.partition", "i", (document["n_test"], n_parts))
     touchable = np.isin(np.arange(n_parts), part_of[training.changeable])
-    claims.check_reach(training.n_touchable, training.can_add, found)
     for row in found.rows:
         own = np.asarray(votes[row], dtype=np.int64)
         if own.min() < 0 or own.max() > n_classes:
@@ -194,21 +190,18 @@ class _OnPartitions:
 def check_samples(file: ProofFile, claims: Claims, found: Findings) -> Iterator[int]:
     """Check certificates by votes of models that were fitted to noisy data; yield the number of rows done."""
     document, n_classes = file.document, claims.n_classes
-    sampling, m = document.get("sampling"), document["n_test"]
-    if not isinstance(sampling, dict) or not isinstance(sampling.get("alpha"), float) or not 0 < sampling["alpha"] < 1:
-        raise UnreadableFileError("sampling", "The level alpha must be a number between 0 and 1.")
+    m, training = document["n_test"], None if claims.is_measured else Training.of(file)
+    sampling = _sampling(document, n_classes)
     selection = file.tensor("votes.selection", "i", (m, n_classes))
     estimation = file.tensor("votes.estimation", "i", (m, n_classes))
-    if (selection < 0).any() or (estimation < 0).any():
-        raise UnreadableFileError("tensor-values", "A number of votes is negative.")
+    for counts in (selection, estimation):
+        if int(counts.min()) < 0 or int(counts.max()) >= LARGEST_COUNT:
+            raise UnreadableFileError("tensor-values", "A number of votes is negative, or 2**24 or more.")
     log_failure = file.tensor("claim.log_failure", "f", (m,))
     log_rival = file.tensor("claim.log_rival", "f", (m,))
     if np.isnan(log_failure).any() or np.isnan(log_rival).any():
         raise UnreadableFileError("tensor-values", "A failure probability is not a number.")
     split = file.flags("proof.split", (m,))
-    training = Training.of(file) if document["unit"] in ("labels", "annotators") else None
-    if training is not None:
-        claims.check_reach(training.n_touchable, False, found)
     for row in found.rows:
         row = int(row)
         c, votes = int(claims.prediction[row]), np.asarray(estimation[row], dtype=np.int64)
@@ -228,12 +221,27 @@ def check_samples(file: ProofFile, claims: Claims, found: Findings) -> Iterator[
                 found.expect(row, also, "log_failure")
             else:
                 found.expect(row, bool(log_rival[row] >= log_failure[row]), "log_failure")
-            if claims.abstained[row]:
-                found.expect(row, claims.radius[row] == 0, "abstained")
-            else:
+            if not claims.abstained[row] and not found.is_refuted(row):
                 bounds = float(log_failure[row]), min(float(log_rival[row]), float(log_failure[row]))
                 _check_sampled_row(row, bounds, sampling, claims, training, document, found)
         yield 1
+
+
+def _sampling(document: Mapping[str, Any], n_classes: int) -> Mapping[str, Any]:
+    """Return the levels of the bounds and of the noise; refuse a confidence that the bounds do not have."""
+    found, m = document.get("sampling"), document["n_test"]
+    keys = ("alpha", "confidence") if document["unit"] == "divergence" else ("alpha", "confidence", "level")
+    if not isinstance(found, dict) or not all(isinstance(found.get(key), float) and found[key] > 0 for key in keys):
+        raise UnreadableFileError("sampling", "Level, confidence and noise of the sampling must be positive numbers.")
+    if document["unit"] in ("labels", "annotators") and not found["level"] * n_classes < n_classes - 1:
+        raise UnreadableFileError("noise", "The noise q must be above 0 and below (K - 1) / K.")
+    n_statements = {"prediction": 1, "batch": m}.get(str(found.get("confidence_over")), 0)
+    if not n_statements or not Fraction(found["alpha"]) * n_statements <= 1 - Fraction(found["confidence"]):
+        raise UnreadableFileError("confidence", "The level of the bounds is too high for the stated confidence.")
+    stated = {"confidence": found["confidence"], "over": found["confidence_over"]}
+    if [one.get("values") for one in document["assumptions"] if one["code"] == "confidence"] != [stated]:
+        raise UnreadableFileError("assumptions", "The assumptions do not state the confidence of the sampling.")
+    return found
 
 
 def _covers(log_bound: float, count: int, n: int, level: arb) -> bool | None:
@@ -258,8 +266,6 @@ def _check_sampled_row(
     if radius == 0 or is_infinite(bounds[0]):
         return
     level = sampling["level"]
-    if not isinstance(level, float) or not level > 0:
-        raise UnreadableFileError("sampling", "The noise level must be a number above 0.")
     if training is not None:
         r, noise = training.most_in_groups(int(radius)), Noise(level, claims.n_classes)
         if method == "kl":

@@ -38,6 +38,10 @@ class Findings:
             if self._reasons.get(int(row), (INCONCLUSIVE,))[0] != REFUTED:
                 self._reasons[int(row)] = REFUTED, reason
 
+    def is_refuted(self, row: int) -> bool:
+        """Tell whether a claim about this row is known to be false."""
+        return self._reasons.get(row, (VERIFIED,))[0] == REFUTED
+
     def doubt(self, rows: Iterable[Any], reason: str) -> None:
         """Say that the claims about some rows could not be decided."""
         for row in rows:
@@ -82,6 +86,13 @@ class Verification:
         """The verdict on the whole file."""
         found = {verdict for verdict, _ in self.reasons.values()}
         return REFUTED if REFUTED in found else INCONCLUSIVE if found else VERIFIED
+
+    @property
+    def digests(self) -> set[str]:
+        """The digests of the model, data files and outputs that the certificates are about."""
+        listed = self.document["digests"]
+        found = {*listed.get("files", {}).values(), *listed.get("outputs", {}).values()}
+        return found | ({listed["model"]} if listed.get("model") else set())
 
     def __str__(self) -> str:
         checked = f"{self.n_checked:,} of {self.n_rows:,} rows checked"

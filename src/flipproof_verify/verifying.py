@@ -14,7 +14,7 @@ from flipproof_verify.container import ProofFile, UnreadableFileError, read
 from flipproof_verify.noise_rule import check_noise
 from flipproof_verify.other_rules import check_neighbors, check_partitions, check_samples
 from flipproof_verify.verdicts import Findings, Verification
-from flipproof_verify.votes_rule import check_exact
+from flipproof_verify.votes_rule import Training, check_exact
 
 Check = Callable[[ProofFile, Claims, Findings], Iterator[int]]
 
@@ -30,17 +30,35 @@ CHECKS: dict[tuple[str, str], Check] = {
     ("samples", "gaussian"): check_samples,
 }
 
-CHANGES = ("labels", "rows", "insertions", "removals")
-UNITS = ("labels", "annotators", "windows", "rows", "sources", "l2", "divergence")
+#: What radii may count or measure, for each rule and kind of changes.
+OF_LABELS, OF_ROWS = ("labels", "annotators"), ("rows", "sources")
+UNITS: dict[tuple[str, str], tuple[str, ...]] = {
+    ("votes", "labels"): (*OF_LABELS, "windows"),
+    ("partitions", "labels"): OF_LABELS,
+    ("samples", "labels"): (*OF_LABELS, "l2", "divergence"),
+    **{(rule, changes): OF_ROWS for rule in ("votes", "neighbors", "partitions") for changes in ("rows", "removals")},
+    **{(rule, "insertions"): ("rows",) for rule in ("votes", "neighbors", "partitions")},
+}
+
+#: Methods that certify windows, distances of features, and divergences.
+METHODS_OF_UNITS = {"windows": ("exact",), "l2": ("kl", "gaussian"), "divergence": ("kl",)}
 
 #: Units of groups of labels or rows; the assumption of the same name says so.
 GROUPED_UNITS = ("annotators", "windows", "sources")
 
-#: Assumptions that explain why some labels or rows cannot be changed.
-LIMITS = {"trusted-labels", "trusted-rows", "trusted-at-fit", "unlabelled-rows", "changes-allowed"}
+#: Assumptions that explain why some labels or rows cannot be changed, and the value that says how many.
+FIXED = {
+    "trusted-labels": "n_trusted",
+    "trusted-rows": "n_trusted",
+    "trusted-at-fit": "n_trusted",
+    "unlabelled-rows": "n_unlabelled",
+}
 
 #: What may be changed: exactly one of these is assumed.
 SCOPES = {"labels-only", "features-only", "divergence-only", "rows-changed"}
+
+#: One of these is assumed where rows may be changed.
+REFERENCES = {"reference-fixed", "reference-labels-read"}
 
 
 def verify(
@@ -81,10 +99,12 @@ def verify(
     if chosen.size and (chosen[0] < 0 or chosen[-1] >= m):
         raise ValueError(f"Rows to check must be numbers from 0 to {m - 1}.")
     claims, found = Claims.of(file), Findings(chosen)
+    claims.check_flags(file.document["n_touchable"], found)
     check = CHECKS[file.document["rule"], file.document["method"]]
     for n_done in check(file, claims, found):
         if progress is not None:
             progress(n_done, len(chosen))
+    file.refuse_unused()
     return Verification(m, len(chosen), found.reasons, dict(file.document))
 
 
@@ -96,21 +116,32 @@ def _chosen(rows: Sequence[int] | int | None, m: int, seed: int) -> NDArray[np.i
     return np.unique(np.asarray(rows, dtype=np.int64))
 
 
+def is_class(given: Any) -> bool:
+    """Tell whether a value can be a class."""
+    return isinstance(given, (str, int, float))
+
+
 def _check_document(file: ProofFile) -> None:
     """Refuse a document that lacks a key or contradicts itself."""
     document = file.document
     for key in ("n_test", "n_train", "n_rows", "n_touchable"):
         if type(document.get(key)) is not int or document[key] < 0:
             raise UnreadableFileError("document", f"The document's {key!r} must be an integer of at least 0.")
-    if not isinstance(document.get("classes"), list) or len(document["classes"]) < 2:
-        raise UnreadableFileError("document", "The document must list at least two classes.")
-    if (document.get("rule"), document.get("method")) not in CHECKS:
+    if document["n_test"] == 0 or document["n_train"] > document["n_rows"]:
+        raise UnreadableFileError("document", "The file has no test rows, or more training labels than rows.")
+    classes = document.get("classes")
+    if not isinstance(classes, list) or not all(map(is_class, classes)) or len(set(classes)) < max(len(classes), 2):
+        raise UnreadableFileError("document", "The document must list at least two classes, each once.")
+    rule, method, changes, unit = (str(document.get(key)) for key in ("rule", "method", "changes", "unit"))
+    if (rule, method) not in CHECKS:
         raise UnreadableFileError("document", "The document names an unknown rule or method.")
-    if document.get("changes") not in CHANGES or document.get("unit") not in UNITS:
-        raise UnreadableFileError("document", "The document names unknown changes or an unknown unit.")
+    if unit not in UNITS.get((rule, changes), ()) or method not in METHODS_OF_UNITS.get(unit, (method,)):
+        raise UnreadableFileError("document", f"This rule and method certify no {unit} where {changes} may be changed.")
+    if method == "gaussian" and unit != "l2":
+        raise UnreadableFileError("document", "The method 'gaussian' certifies distances of features, 'l2'.")
     blocks = document.get("blocks", [document["n_test"]])
     ascend = isinstance(blocks, list) and all(type(one) is int for one in blocks) and blocks == sorted(set(blocks))
-    if not ascend or (blocks[-1:] or [0])[0] != document["n_test"] or (blocks and blocks[0] <= 0 < document["n_test"]):
+    if not ascend or blocks[-1:] != [document["n_test"]] or blocks[0] <= 0:
         raise UnreadableFileError("document", "The blocks must ascend to the number of test rows.")
     _check_assumptions(file)
 
@@ -120,18 +151,58 @@ def _check_assumptions(file: ProofFile) -> None:
     listed = document.get("assumptions")
     if not isinstance(listed, list) or not all(isinstance(one, dict) and "code" in one for one in listed):
         raise UnreadableFileError("assumptions", "The document must list assumptions with their codes.")
-    codes = {one["code"] for one in listed}
+    codes = {str(one["code"]) for one in listed}
     changes_rows, unit = document["changes"] != "labels", document["unit"]
     expected = {"l2": "features-only", "divergence": "divergence-only"}
     scope = "rows-changed" if changes_rows else expected.get(unit, "labels-only")
-    needed = {scope} | ({"reference-fixed"} if changes_rows else set())
-    needed |= {unit} if unit in GROUPED_UNITS else set()
+    needed = {scope} | ({unit} if unit in GROUPED_UNITS else set())
+    needed |= {"reference-fixed"} if changes_rows and not codes & REFERENCES else set()
     if not needed <= codes or len(codes & SCOPES) != 1:
         missing = ", ".join(sorted(needed - codes)) or "exactly one about what may be changed"
         raise UnreadableFileError("assumptions", f"The document lacks assumptions: {missing}.")
-    is_limited = "train.changeable" in file.tensors and not file.flags("train.changeable", (document["n_rows"],)).all()
-    if is_limited and not codes & LIMITS:
-        raise UnreadableFileError("assumptions", "Some labels or rows cannot be changed, but no assumption says why.")
+    if changes_rows and _values(listed, "rows-changed", "changes") != [document["changes"]]:
+        raise UnreadableFileError("assumptions", "An assumption is about other changes than the document.")
     has_groups = "train.group" in file.tensors
     if has_groups != (unit in GROUPED_UNITS) or ("window.end" in file.tensors) != (unit == "windows"):
         raise UnreadableFileError("document", "Groups of rows and the unit of the radius contradict each other.")
+    training = Training.of(file)
+    if unit in ("l2", "divergence"):
+        return  # no labels are changed
+    _check_limits(training, listed, document["classes"])
+    if training.n_touchable != document["n_touchable"]:
+        raise UnreadableFileError("document", "'n_touchable' is not the number that can be changed by the proof.")
+    if unit in GROUPED_UNITS and _values(listed, unit, f"n_{unit}") != [document["n_touchable"]]:
+        raise UnreadableFileError("assumptions", f"The assumption {unit!r} states another number than the proof has.")
+
+
+def _check_limits(training: Training, listed: list[dict[str, Any]], classes: list[Any]) -> None:
+    """Refuse limits of the adversary that no assumption states: fixed labels, and changes that are not possible."""
+    n_possible, n_all = int(training.transitions.sum()), len(classes) * (len(classes) - 1)
+    can_leave: NDArray[np.bool_] = np.ones(len(classes), dtype=bool)
+    if n_possible < n_all:
+        codes = {one: code for code, one in enumerate(classes)}  # equal numbers are one key, whatever their type
+        pairs = [pair for pairs in _values(listed, "changes-allowed", "changes") for pair in pairs]
+        stated = [(codes.get(old, -1), codes.get(new, -1)) for old, new in pairs]
+        n_stated = _values(listed, "changes-allowed", "n_changes")
+        if training.changes != "labels" or n_stated != [n_possible] or min(map(min, stated), default=0) < 0:
+            raise UnreadableFileError("assumptions", "Some changes are not possible, but no assumption says which are.")
+        if not all(training.transitions[pair] for pair in stated):
+            raise UnreadableFileError("assumptions", "A change that is said to be possible is not covered.")
+        can_leave = np.asarray(training.transitions.any(axis=1))
+    n_fixed = int((~training.changeable & can_leave[training.label]).sum())
+    if n_fixed > sum(count for code, value in FIXED.items() for count in _values(listed, code, value)):
+        raise UnreadableFileError("assumptions", f"{n_fixed} labels or rows are fixed, but no assumption says so.")
+
+
+def _values(listed: list[dict[str, Any]], code: str, name: str) -> list[Any]:
+    """Return the values of a name in the assumptions of a code; refuse a value of another type."""
+    kind = {"changes": (str, list)}.get(name, (int,))
+    found = [one.get("values") for one in listed if one["code"] == code]
+    values: list[Any] = [one.get(name) if isinstance(one, dict) else None for one in found]
+    well_formed = all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
+    if well_formed and code == "changes-allowed" and name == "changes":
+        pairs = [pair for value in values for pair in value]
+        well_formed = all(isinstance(pair, list) and len(pair) == 2 and all(map(is_class, pair)) for pair in pairs)
+    if not well_formed:
+        raise UnreadableFileError("assumptions", f"The assumption {code!r} lacks its value {name!r}.")
+    return values

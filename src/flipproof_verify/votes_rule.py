@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof_verify.claimed import Claims
-from flipproof_verify.container import ProofFile, UnreadableFileError
+from flipproof_verify.claimed import Claims, read_offsets
+from flipproof_verify.container import LARGEST_SIZE, ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 
 #: No vote may be as large.
@@ -121,9 +121,32 @@ def vote_blocks(file: ProofFile, wanted: Integers) -> Iterator[tuple[Integers, F
             raise UnreadableFileError("limit", "The largest vote must be from 0 to 2**24 - 1.")
         if read is _Product:
             np.clip(votes, -largest[:, None], largest[:, None], out=votes)
-        if votes.size and (np.abs(votes).max(axis=1) > largest).any():
+        sizes = np.abs(votes).max(axis=1, initial=0.0)
+        if (sizes > largest).any():
             raise UnreadableFileError("limit", "A vote exceeds the largest possible one.")
+        if limit is not None:
+            sizes = sizes + largest  # sources replace votes by ones of that size
+        if (2 * n * sizes >= EXACT_BOUND).any():
+            raise UnreadableFileError("sums", "Sums of votes are not exact in float64.")
         yield rows, votes
+
+
+def class_sums(votes: Floats, label: Integers, n_classes: int) -> Integers:
+    """Return the sum of the votes for each class, some training rows at a time; labels from n_classes on are left out.
+
+    All sums are exact: see `vote_blocks`.
+    """
+    sums = np.zeros((len(votes), n_classes))
+    for part in row_tiles(len(label), n_classes):
+        sums += votes[:, part] @ (label[part, None] == np.arange(n_classes)).astype(np.float64)
+    return sums.astype(np.int64)
+
+
+def row_tiles(n: int, width: int) -> Iterator[slice]:
+    """Yield runs of training rows, so few that a table of this width fits into a block."""
+    size = max(1, VOTES_AT_A_TIME // max(width, 1))
+    for start in range(0, n, size):
+        yield slice(start, min(start + size, n))
 
 
 def _check_exact(coefficients: Floats, sizes: Floats) -> None:
@@ -165,14 +188,32 @@ class _InBlocks:
 class _Product(_InBlocks):
     def __init__(self, file: ProofFile):
         super().__init__(file)
-        basis = file.tensor("votes.basis", "i", (self._n, None)).astype(np.float64)
-        self._basis, self._sizes = basis, np.abs(basis).max(axis=0, initial=0.0)
+        row = file.codes("train.row", (self._n,), LARGEST_SIZE) if "train.row" in file.tensors else None
+        self._basis = file.tensor("votes.basis", "i", (self._n if row is None else None, None))
+        if row is not None and len(row) and int(row.max()) >= len(self._basis):
+            raise UnreadableFileError(
+                "tensor-values", "The tensor 'train.row' names rows that the basis does not have."
+            )
+        self._row, self._weight = row, None
+        if "train.weight" in file.tensors:
+            self._weight = np.asarray(file.tensor("train.weight", "f", (self._n,)))
+            if not ((self._weight >= 0) & (self._weight <= 1)).all():
+                raise UnreadableFileError("tensor-values", "The weights of labels must be from 0 to 1.")
+        self._sizes = np.zeros(self._basis.shape[1])
+        for part in row_tiles(len(self._basis), len(self._sizes)):
+            tile = np.abs(self._basis[part].astype(np.float64))
+            self._sizes = np.maximum(self._sizes, tile.max(axis=0, initial=0.0))
 
     def _fill(self, number: int, n_rows: int, rows: Integers, votes: Floats, places: Integers) -> None:
         stored = self._file.tensor(f"votes.coefficients.{number}", "f", (n_rows, self._basis.shape[1]))
         coefficients = np.asarray(stored[rows])
         _check_exact(coefficients, self._sizes)
-        votes[places] = np.rint(coefficients @ self._basis.T)
+        for part in row_tiles(self._n, self._basis.shape[1]):
+            lines = self._basis[part] if self._row is None else self._basis[self._row[part]]
+            products = coefficients @ lines.astype(np.float64).T
+            if self._weight is not None:
+                products *= self._weight[part]
+            votes[places, part] = np.rint(products)
 
 
 class _Dense(_InBlocks):
@@ -198,13 +239,11 @@ class _Sparse(_InBlocks):
 def check_exact(file: ProofFile, claims: Claims, found: Findings) -> Iterator[int]:
     """Check exact certificates; yield the number of rows done."""
     training, m, n_classes = Training.of(file), file.document["n_test"], len(file.document["classes"])
-    offsets = file.tensor("test.offset", "i", (m, n_classes))
+    offsets = read_offsets(file, n_classes)
     exponents = file.tensor("test.exponent", "i", (m,))
     limits = file.tensor("test.limit", "i", (m,)) if training.changes != "labels" else np.zeros(m, dtype=np.int64)
-    belongs = (training.label[:, None] == np.arange(n_classes)).astype(np.float64)
-    claims.check_reach(training.n_touchable, training.can_add, found)
     for rows, votes in vote_blocks(file, found.rows):
-        scores = (votes @ belongs).astype(np.int64) + offsets[rows]
+        scores = class_sums(votes, training.label, n_classes) + offsets[rows]
         leads = claims.check_scores(rows, scores, found, exponents[rows])
         for row, of_row, lead in zip(rows, votes, leads, strict=True):
             winner = int(claims.prediction[row])

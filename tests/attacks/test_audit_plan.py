@@ -59,6 +59,7 @@ def test_checks_that_are_wrong_make_the_prior_worse():
     assert mean(_plan(model, error_rate=0.5)) < mean(_plan(model))
 
 
+@pytest.mark.slow
 def test_frame_plot_and_test_rows_without_labels():
     model = CertifiedRidgeClassifier().fit(X, Y)
     plan = plan_audit(model, Z, budget=[10], X=X, y=Y, flips=[0, 5], prior=PRIOR)
@@ -66,8 +67,58 @@ def test_frame_plot_and_test_rows_without_labels():
     assert plan.before[0] == 1.0
     frame = plan.to_frame()
     assert len(frame) == 1 + len(plan.checks) == 7
+    assert frame["certified_share_5"].tolist() == [plan.before[1], *(one.certified[1] for one in plan.checks)]
     matplotlib.use("Agg")
-    assert len(plan.plot().lines) == 7
+    labels = [one.get_text() for one in plan.plot(flips=5, target=0.9).get_legend().get_texts()]
+    assert labels == ["votes", "prior", "levers", "random", "diversity", "no check", "target"]
+
+
+def test_labels_that_are_trusted_already_stay_so_and_are_not_checked_again():
+    known = np.arange(120) % 3 == 0
+    model = CertifiedRidgeClassifier(classes=["a", "b"]).fit(X, Y, trusted=known)
+    plan = _plan(model)
+    assert plan.n_trusted == 40
+    assert plan.before == tuple(certified_accuracy(TRUTH, model.certify(Z), [0, 5, 20]))
+    for one in plan.checks:
+        if one.used == "votes":
+            assert all(now >= before for now, before in zip(one.certified, plan.before, strict=True))
+    all_others = plan_audit(model, Z, TRUTH, [80], X=X, y=Y, flips=[80], prior=PRIOR)
+    accuracy = float(np.mean(model.predict(Z) == TRUTH))
+    assert {one.certified[0] for one in all_others.checks if one.used == "votes"} == {accuracy}
+    with pytest.raises(ValueError, match="budget"):
+        plan_audit(model, Z, TRUTH, [81], X=X, y=Y)
+
+
+def test_rows_in_data_frames_with_words():
+    import pandas as pd
+
+    from flipproof.tables import TableEncoder
+
+    def frame(rows):
+        return pd.DataFrame({"number": rows[:, 0], "word": np.where(rows[:, 1] > 0, "up", "down")})
+
+    model = CertifiedRidgeClassifier(features=TableEncoder()).fit(frame(X), Y)
+    plan = plan_audit(model, frame(Z), TRUTH, [30], X=frame(X), y=pd.Series(Y), flips=[0])
+    assert {one.used for one in plan.checks} == {"votes", "prior", "alone", "prior alone"}
+    assert max(one.certified[0] for one in plan.checks) > 0.7
+    assert isinstance(plan.to_frame(), pd.DataFrame)
+
+
+def test_equal_rows_are_not_checked_twice():
+    rows = np.repeat(X[:40], 3, axis=0)
+    labels = np.repeat(Y[:40], 3)
+    model = CertifiedRidgeClassifier(classes=["a", "b"]).fit(rows, labels)
+    plan = plan_audit(model, Z, TRUTH, [120], X=rows, y=labels, flips=[120], prior=PRIOR)
+    accuracy = float(np.mean(model.predict(Z) == TRUTH))
+    assert {one.certified[0] for one in plan.checks if one.used == "votes"} == {accuracy}  # all labels are trusted
+
+
+def test_fits_that_a_plan_would_not_repeat_are_refused():
+    weighted = CertifiedRidgeClassifier().fit(X, Y, sample_weight=np.arange(120) % 2 + 1.0)
+    with pytest.raises(ValueError, match="weight 1"):
+        _plan(weighted)
+    with pytest.raises(ValueError, match="reference"):
+        _plan(CertifiedRidgeClassifier().fit(X, Y, reference=X))
 
 
 @pytest.mark.parametrize(
@@ -75,6 +126,9 @@ def test_frame_plot_and_test_rows_without_labels():
     [
         ({"budget": [0]}, "budget"),
         ({"budget": [121]}, "budget"),
+        ({"budget": [10.5]}, "whole numbers"),
+        ({"flips": [-1], "budget": [10]}, "flips"),
+        ({"flips": [], "budget": [10]}, "flips"),
         ({"error_rate": 1.0}, "error_rate"),
         ({"y": Y[::-1], "budget": [10]}, "other labels"),
     ],

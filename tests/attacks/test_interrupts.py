@@ -95,6 +95,7 @@ ATTACKS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("attack", ATTACKS)
 @pytest.mark.parametrize("kind", [Interrupting, InterruptingTwice])
 def test_ctrl_c_returns_the_attacks_found_so_far(kind, attack):
@@ -193,6 +194,7 @@ class InterruptedRidge(CertifiedRidgeClassifier):
         return super().certify(*arguments)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("attack", [worst_flips, smoothed_attack])
 @pytest.mark.parametrize(("times", "n_found"), [(1, 2 * ROWS_AT_A_TIME), (2, ROWS_AT_A_TIME)])
 def test_an_interrupted_attack_on_a_certified_learner_keeps_finished_slices(attack, times, n_found, monkeypatch):

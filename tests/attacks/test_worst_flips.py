@@ -13,6 +13,7 @@ from flipproof import Adversary, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.attacks import labels_to_audit, smoothed_attack, worst_flips
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("seed", range(6))
 def test_the_attack_succeeds_and_no_smaller_attack_exists(seed):
     rng = np.random.default_rng(seed)
@@ -75,6 +76,7 @@ def test_accuracy_under_the_exact_attack_equals_certified_accuracy():
     )
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("intercept", [True, False])
 def test_the_smoothed_attack_equals_the_exact_one_and_the_bound_reaches_one_half_no_later(intercept):
     X, y = load_digits(return_X_y=True)

@@ -102,6 +102,7 @@ def check_attack(learner, attack, certificates, adversary, X, y, reference, Z):
     assert np.all(attack.changes_needed[attack.success] > certificates.radius[attack.success])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", [*mostly_slow(ATTAINED, fast=(0, 1, 4, 7, 8)), *BOUNDS])
 def test_a_fit_on_the_changed_rows_predicts_another_class(name):
     learner = {**ATTAINED, **BOUNDS}[name]
@@ -178,6 +179,7 @@ def test_a_model_without_training_rows_is_attacked_by_adding_some():
     assert not worst_rows(model, Z, Adversary(changes="removals")).success.any()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scale", [1e-300, 1e-150, 1e140, 2e149])
 def test_rows_at_extreme_scales(scale):
     reference, X, y, Z = (one * scale if one.ndim == 2 else one for one in data())
@@ -191,6 +193,7 @@ def test_rows_at_extreme_scales(scale):
             assert attack.is_smallest.all()
 
 
+@pytest.mark.slow
 def test_an_interrupt_returns_what_was_found(monkeypatch):
     reference, X, y, _ = data()
     Z = np.random.default_rng(0).normal(size=(300, 3))
@@ -210,6 +213,7 @@ def test_an_interrupt_returns_what_was_found(monkeypatch):
     np.testing.assert_array_equal(attack.prediction, model.predict(Z))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
 @pytest.mark.parametrize("metric", ["euclidean", "cosine"])
 @pytest.mark.parametrize("k", mostly_slow([1, 4, 9], fast=(1,)))

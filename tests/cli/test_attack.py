@@ -55,7 +55,7 @@ def test_the_audit_matches_the_library(files, capfd, tmp_path):
     assert written["n_attacks"].to_pylist() == wanted.n_attacks.tolist()
     captured = capfd.readouterr()
     assert captured.err == ""
-    assert "of 80 training labels" in captured.out
+    assert "Of 80 training labels" in captured.out
     assert max(map(len, captured.out.splitlines()[:-1])) <= 80
     assert captured.out.splitlines()[-1] == f"Written: {out}"
 

@@ -409,6 +409,7 @@ BAD = {
 }
 
 
+@pytest.mark.few(21)
 @pytest.mark.parametrize("name", BAD)
 def test_bad_input(name, tmp_path, monkeypatch, capfd):
     bad = BAD[name]
@@ -523,6 +524,7 @@ def damaged(content, rng):
     return bytes(found)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "arrow", "npz", "npy"])
 def test_damaged_files_are_read_or_refused(ending, tmp_path, monkeypatch, capfd):
     columns = {"length": [one / 7 for one in range(14)], "v": [[1.0, 2.0]] * 14, "kind": ["ham"] * 7 + ["spam"] * 7}

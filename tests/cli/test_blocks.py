@@ -120,6 +120,7 @@ def refused(data, tmp_path, capfd, monkeypatch):
     return check
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [
@@ -163,6 +164,7 @@ def test_annotators_in_a_folder_give_the_same_results_as_one_file(certify):
 SOURCES = ["--label", "kind", "--id", "key", "--text", "body", "--annotator", "who", "--drop", "sure"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("options", "columns"),
     [
@@ -249,6 +251,7 @@ def test_progress_goes_to_stderr_unless_quiet(certify, capfd, data):
     assert certify("parts", "--quiet")[2] == ""
 
 
+@pytest.mark.slow
 def test_dask_is_imported_only_on_request(data):
     check = (
         "import sys; from flipproof.cli.group import run; assert run(sys.argv[1:]) == 0; "
@@ -258,6 +261,7 @@ def test_dask_is_imported_only_on_request(data):
     subprocess.run([sys.executable, "-c", check, *arguments], cwd=data, check=True, stdout=subprocess.DEVNULL)
 
 
+@pytest.mark.slow
 def test_local_workers_give_the_same_results(certify):
     wanted, _, _ = certify("train.parquet")
     written, _, talk = certify("parts", "--workers", 2, "--memory-limit", "1GiB")
@@ -274,6 +278,7 @@ def test_local_workers_give_the_same_results_against_rows(certify, data):
     assert found["assumptions"] == summary["assumptions"]
 
 
+@pytest.mark.slow
 def test_a_killed_worker_is_restarted_even_after_the_timeout():
     """Dask removes a worker that is not back in time; its tasks would then wait forever."""
     import distributed  # noqa: F401 - leaving config.set would discard settings loaded inside it
@@ -287,6 +292,7 @@ def test_a_killed_worker_is_restarted_even_after_the_timeout():
     gc.collect()  # closes the connection to the killed process
 
 
+@pytest.mark.slow
 def test_errors_in_a_worker_are_reported_in_one_line(refused, data):
     table = mails(N_TRAIN, 1)
     sure = table["sure"].to_pylist()
@@ -297,6 +303,7 @@ def test_errors_in_a_worker_are_reported_in_one_line(refused, data):
     assert f"{wanted} in row 50 instead" in refused("unsure")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", mostly_slow(["Starting", "Dashboard"], fast=(0,)))
 def test_an_interrupt_leaves_no_process_behind(data, moment):
     arguments = ["certify", "--train", "parts", "--test", "test.parquet", *EVERYTHING, "--workers", "1"]
@@ -362,6 +369,7 @@ def running(request, tmp_path_factory, certificates):
             process.wait(SECONDS)
 
 
+@pytest.mark.slow
 def test_an_existing_scheduler_gives_the_same_results(certify, running):
     address, options = running
     wanted, _, _ = certify("train.parquet")
@@ -370,6 +378,7 @@ def test_an_existing_scheduler_gives_the_same_results(certify, running):
     assert "Dashboard: http" in talk
 
 
+@pytest.mark.slow
 def test_connections_with_wrong_tls_settings_are_refused(refused, running, certificates, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 1)
     address, options = running
@@ -382,6 +391,7 @@ def test_connections_with_wrong_tls_settings_are_refused(refused, running, certi
     gc.collect()
 
 
+@pytest.mark.slow
 def test_an_unreachable_scheduler_is_reported(refused, monkeypatch):
     monkeypatch.setattr(cluster, "PATIENCE", 1)
     assert "--scheduler: cannot connect to '127.0.0.1:1', without TLS" in refused("parts", "--scheduler", "127.0.0.1:1")
@@ -426,6 +436,7 @@ def test_invalid_options_are_refused(refused, options, message):
     assert message in refused("parts", *options)
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -483,6 +494,7 @@ def test_workers_refuse_tables_that_are_not_parquet(refused, data):
     assert "'rows.csv' must end in .parquet or .pq" in refused("rows.csv", "--workers", 2)
 
 
+@pytest.mark.slow
 def test_a_test_file_among_the_training_files_is_refused(refused, certify, data, tmp_path):
     write_parts(mails(60, 1), tmp_path / "both", [20], 10)
     (tmp_path / "link").symlink_to("both")
@@ -516,6 +528,7 @@ def test_columns_missing_from_some_files_can_be_dropped(certify, refused, data, 
     assert f"--drop: '{folder}' has no column 'extro'. Did you mean 'extra'?" in refused(folder, "--drop", "extro")
 
 
+@pytest.mark.slow
 def test_the_pandas_index_is_not_a_column(certify, data, tmp_path):
     wanted, summary, _ = certify("train.parquet")
     frame = mails(N_TRAIN, 1).to_pandas()
@@ -584,6 +597,7 @@ def test_a_copy_of_the_label_is_refused(refused, tmp_path):
     assert "column 'copied' is a copy of the label column 'kind'" in said
 
 
+@pytest.mark.slow
 def test_a_single_class_is_refused(refused, tmp_path):
     write_parts(changed(mails(60, 1), "kind", [["ham"] * 60]), tmp_path / "one", [20], 10)
     assert "all labels in column 'kind' are 'ham'" in refused(tmp_path / "one")

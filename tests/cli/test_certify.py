@@ -460,6 +460,7 @@ def test_a_warning_is_one_line_on_stderr_unless_quiet(files, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("ending", [".parquet", ".arrow", ".feather"])
 def test_the_pandas_index_is_a_column_only_if_named(certify, tmp_path, ending):
     def save(name, table, index):

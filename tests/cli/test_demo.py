@@ -140,12 +140,14 @@ def test_the_seed_decides_everything(demo, tmp_path):
     png_size(deep / FIGURE.name)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", ["-1", "4294967296", "1.5", "seven", ""])
 def test_a_bad_seed_is_refused(tmp_path, seed):
     assert_refused(run(tmp_path, "demo", "--seed", seed), "error", "--seed")
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("out", ["file", "file/below"])
 def test_a_folder_that_is_a_file_is_refused_before_the_work(tmp_path, out):
     (tmp_path / "file").write_text("mine")
@@ -181,6 +183,7 @@ def test_without_matplotlib_the_error_comes_before_the_work(tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("arguments", [["--help"], ["-h"], [], ["demo", "--help"]])
 def test_help_fits_80_columns(tmp_path, arguments):
     result = run(tmp_path, *arguments, COLUMNS="80")
@@ -206,6 +209,7 @@ def test_version_is_printed(tmp_path):
     assert run(tmp_path, "--version").stdout == f"flipproof {__version__}\n"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.name != "posix", reason="sends a signal")
 def test_ctrl_c_prints_one_line_and_leaves_no_figure(tmp_path):
     code, data, talk = signalled(tmp_path, ["demo"], "certificates", signal.SIGINT)

@@ -30,6 +30,7 @@ FIT = ["--label", "kind", "--id", "key", "--drop", "who,checked"]
 WHO = ["--label", "kind", "--id", "key", "--text", "text", "--annotator", "who", "--trusted", "checked"]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "options",
     [

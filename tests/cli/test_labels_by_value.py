@@ -44,6 +44,7 @@ def certified(tmp_path, capfd):
     return check
 
 
+@pytest.mark.slow
 def test_numeric_labels_in_text_files_are_compared_by_value(tmp_path, certified):
     wanted = certified(*written(tmp_path, ["0", "1"]))
     assert set(wanted["prediction"]) <= {0, 1}

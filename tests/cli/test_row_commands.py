@@ -36,6 +36,7 @@ def refused(tmp_path, capfd):
     return check
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
 def test_the_output_matches_the_library(files, tmp_path, capfd, changes):
     out = tmp_path / "out.csv"
@@ -134,6 +135,7 @@ def without_and_with(found, name, X, y):
     return X, y, len(removed)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("clip", [[], ["--clip", "0.9"]])
 @pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
 def test_attacks_by_rows_overturn_predictions_after_a_refit(files, capfd, changes, clip):

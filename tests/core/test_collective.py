@@ -130,6 +130,7 @@ def problem_of(model, Z, flips, adversary=None):
     return CollectiveAttack.on(table, min(flips, powers.scope.n_touchable))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["votes", "ridge", "neighbours"])
 @pytest.mark.parametrize("with_groups", [False, True])
 def test_no_attack_changes_more_than_the_bound_and_one_changes_the_exact_number(kind, with_groups):
@@ -155,6 +156,7 @@ def test_no_attack_changes_more_than_the_bound_and_one_changes_the_exact_number(
     assert better >= (2 if kind == "votes" else 0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["votes", "ridge", "neighbours"])
 def test_no_attack_changes_more_predictions_of_a_refitted_model(kind):
     rng = np.random.default_rng(1)
@@ -198,6 +200,7 @@ def test_every_attack_satisfies_every_inequality(with_groups):
     assert compared > 500
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("with_groups", [False, True])
 def test_any_multipliers_give_a_valid_bound(with_groups):
     rng = np.random.default_rng([3, with_groups])
@@ -222,6 +225,7 @@ def test_any_multipliers_give_a_valid_bound(with_groups):
     assert tight >= 5
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("grouped", [False, True])
 def test_the_bound_is_evaluated_without_rounding(grouped):
     rng = np.random.default_rng(4)
@@ -324,6 +328,7 @@ def test_german_credit(data_dir):
     assert best_attack_found(problem_of(model, X[600:800], 5)) <= cert.most_changed <= 0.5 * cert.pointwise_changed
 
 
+@pytest.mark.slow
 def test_two_hundred_predictions_from_two_thousand_labels():
     rng = np.random.default_rng(5)
     y = rng.integers(2, size=2000)

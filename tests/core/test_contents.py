@@ -21,6 +21,7 @@ ROWS = {
 }
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize("n_partitions", [2, 7, 50, 64, 1024])
 def test_rows_are_spread_over_partitions_as_if_by_chance(name, n_partitions):

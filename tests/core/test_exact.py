@@ -165,6 +165,7 @@ def powers_over(labels, K, trusted=None, allowed=None, groups=None):
     return Rights(transitions).over(labels, trusted, codes)
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("which", range(8))  # combinations of trusted labels, possible changes and annotators
 def test_the_most_useful_changes_are_the_best_of_all_attacks(which):
     rng = np.random.default_rng(which)

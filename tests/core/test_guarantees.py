@@ -44,6 +44,7 @@ def log_of(fraction):
         return mpmath.log(mpmath.mpf(fraction.numerator)) - mpmath.log(mpmath.mpf(fraction.denominator))
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(("q", "K"), NOISES)
 @pytest.mark.parametrize("r", [0, 1, 2, 3, 7, 20, 60])
 def test_tight_values_agree_with_rational_arithmetic(q, K, r):
@@ -73,6 +74,7 @@ def test_two_classes_are_a_binomial(q, r):
     assert computed == pytest.approx(float(exact), rel=1e-10)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("q", "K"), NOISES)
 def test_tight_values_fall_with_the_radius(q, K):
     values = tight_log_failure(np.arange(10_001), LabelFlip(q, K))
@@ -80,6 +82,7 @@ def test_tight_values_fall_with_the_radius(q, K):
     assert np.isfinite(values).all()
 
 
+@pytest.mark.slow
 def test_radii_above_ten_thousand():
     noise = LabelFlip(0.3, 2)
     value = float(tight_log_failure(20_000, noise))
@@ -132,6 +135,7 @@ def test_radius_falls_as_the_failure_bound_rises(pair, noise, method):
     assert low >= high
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("q", "K"), NOISES)
 def test_kl_is_within_the_cap_and_below_tight(q, K):
     noise = LabelFlip(q, K)

@@ -112,6 +112,7 @@ def blobs(n=60):
     return rng.normal(size=(n, 3)) + 3 * np.eye(3)[y], y
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("learner", "method"),
     [

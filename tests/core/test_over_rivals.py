@@ -99,6 +99,7 @@ def worst_functions(rng, labellings, K, number):
     return np.array(found)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("q", "K", "n"), [(0.1, 2, 8), (0.3, 2, 8), (0.2, 3, 5), (0.5, 3, 5), (0.6, 4, 4)])
 def test_no_attack_within_the_radius_changes_the_plurality(q, K, n):
     """Try every attack on every labelling, for random and for worst-case functions; the radius is attained."""
@@ -187,6 +188,7 @@ def test_certain_votes_have_the_largest_radius():
     assert budget_over_rivals(-1.0, -np.inf) == pytest.approx(1.0)  # no other votes: all mass must be new
 
 
+@pytest.mark.slow
 @settings(max_examples=30)
 @given(st.floats(-20, -0.05), st.floats(-20, -0.05), st.floats(0, 3), st.sampled_from(NOISES))
 def test_radii_decrease_as_either_bound_increases(L, R, more, noise):

@@ -42,6 +42,7 @@ def reachable_sets(n_partitions, removable, r, changes):
                     yield set(added) | set(removed)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("changes", CHANGES[1:])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_every_set_of_partitions(changes, n_classes):

@@ -50,6 +50,7 @@ def changed_predictions(codes, row, model, labellings):
     return predictions != model.predict([row])[0]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("K", [2, 3, 4])
 def test_no_probability_by_enumeration_exceeds_the_uniform_bound(K):
     n = 6 if K == 2 else 5 if K == 3 else 4
@@ -189,6 +190,7 @@ LEARNERS = [
 ]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: f"{type(one).__name__}-{len(one.classes)}")
 @pytest.mark.parametrize("kind", ["uniform", "one-sided", "structured"])
 def test_refits_on_random_errors_change_predictions_no_more_often(learner, kind):

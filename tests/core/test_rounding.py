@@ -75,6 +75,7 @@ def test_dot_products_within_bits_left_are_exact_in_any_order():
     assert int(worst) == terms * (2**bits - 1) * (2**other - 1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n_terms", [1, 5, 64, 100, 64 * 100])
 def test_weighted_sums_keep_their_error_bound(n_terms):
     rng = np.random.default_rng(1)

@@ -76,6 +76,7 @@ def own_levels(histogram):
     return VoteHistogram(histogram.values[:, used], histogram.counts[:, :, used], histogram.n_levels)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("changes", CHANGES[1:])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_every_row_attack_on_separable_votes(changes, n_classes):
@@ -192,6 +193,7 @@ def nearest_of(state, depth=None):
     )
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("changes", CHANGES[1:])
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_every_row_attack_on_nearest_neighbours(changes, n_classes):
@@ -219,6 +221,7 @@ def test_every_row_attack_on_nearest_neighbours(changes, n_classes):
     assert found > 40
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("changes", CHANGES[1:])
 def test_a_few_nearest_rows_decide_small_numbers_of_changes(changes):
     rng = np.random.default_rng(3)

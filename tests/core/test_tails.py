@@ -61,6 +61,7 @@ def problem(K, n=5000, seed=0, bits=10):
     return np.clip(np.rint(votes), -(2**bits) + 1, 2**bits - 1).astype(np.int64), labels
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("q", NOISES)
 @pytest.mark.parametrize("K", [2, 3, 10])
 @pytest.mark.parametrize("bits", [10, 24])
@@ -95,6 +96,7 @@ def test_the_witness_is_nearly_optimal(q, K, bits):
     assert best.fun * (1 + 1e-9) <= bound < best.fun * (1 - 1e-4)
 
 
+@pytest.mark.few(12)
 @pytest.mark.parametrize("q", [*NOISES, 1e-12, 0.4999])
 @pytest.mark.parametrize("seed", range(5))
 def test_two_classes_are_the_papers_algorithm_1(q, seed):

@@ -48,6 +48,7 @@ def assert_same_histogram(found, wanted):
 KINDS = [(2, 30, LevelTally), (5, 60, LevelTally), (9, 300, LevelTally), (10, 40, CellTally), (24, 50, CellTally)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("precision", "n", "kind"), KINDS)
 @given(data=st.data())
 def test_tallies_add_up_to_the_histogram(precision, n, kind, data):
@@ -79,6 +80,7 @@ def test_histograms_of_some_test_rows(precision, n, kind):
         assert_same_histogram(tally.histogram(start, stop), wanted)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("precision", "n", "kind"), KINDS)
 @given(data=st.data())
 def test_votes_can_be_clipped_after_they_are_counted(precision, n, kind, data):

@@ -44,6 +44,7 @@ class Given(LabelLinearClassifier):
         return Z
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("seed", range(12))
 def test_radii_are_exact_on_random_votes(seed):
     rng = np.random.default_rng(seed)

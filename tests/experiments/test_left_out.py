@@ -26,6 +26,7 @@ def results(folder):
     return (folder / FINISHED).read_bytes(), (folder / "tables.md").read_text()
 
 
+@pytest.mark.slow
 def test_runs_without_their_data_are_skipped_and_added_later(toy, tmp_path):
     experiment, asked = toy
     data, parts, whole = tmp_path / "data", tmp_path / "parts", tmp_path / "whole"
@@ -56,6 +57,7 @@ def test_runs_without_their_data_are_skipped_and_added_later(toy, tmp_path):
     assert "\nimages: as they are.\n" in results(parts)[1]
 
 
+@pytest.mark.slow
 def test_complete_runs_need_no_data(toy, tmp_path):
     experiment, asked = toy
     put_images(tmp_path)
@@ -74,6 +76,7 @@ def test_complete_runs_need_no_data(toy, tmp_path):
     assert list(RowFile(out).runs()) == ["numbers", "few, of the images"]
 
 
+@pytest.mark.slow
 def test_rows_of_a_skipped_run_are_kept(toy, tmp_path):
     experiment, _ = toy
     put_images(tmp_path)

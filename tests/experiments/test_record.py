@@ -72,6 +72,7 @@ def test_complete_runs_keep_their_record(toy, monkeypatch):
     assert read_manifest(out / "mnist17") == before
 
 
+@pytest.mark.slow
 def test_recomputed_rows_have_their_own_record(toy, monkeypatch):
     experiment, data, out = toy
     before = read_manifest(out / "mnist17")
@@ -150,6 +151,7 @@ def damages(whole, manifest, rows, features):
         yield features, packed(**bad)
 
 
+@pytest.mark.slow
 def test_damaged_results_give_a_one_line_error_with_the_path(toy, capfd):
     _, data, out = toy
     whole = {path: path.read_bytes() for path in (out / "mnist17").rglob("*") if path.is_file()}
@@ -174,6 +176,7 @@ def test_damaged_results_give_a_one_line_error_with_the_path(toy, capfd):
     assert rows.read_bytes() == whole[rows]
 
 
+@pytest.mark.slow
 def test_rows_of_other_data_are_refused(toy, capfd):
     _, data, out = toy
     path = out / "mnist17" / FINISHED
@@ -193,6 +196,7 @@ def test_rows_of_other_data_are_refused(toy, capfd):
         refused(["reproduce", "figures", "--out", str(out)], capfd)
 
 
+@pytest.mark.slow
 def test_removed_rows_are_reported(toy):
     experiment, data, out = toy
     said = []
@@ -201,6 +205,7 @@ def test_removed_rows_are_reported(toy):
     assert all(repr(run.name) in dropped for run in experiment.runs)
 
 
+@pytest.mark.slow
 def test_rows_are_recomputed_if_their_features_change(toy, monkeypatch):
     experiment, data, out = toy
     folder = out / "mnist17"
@@ -224,6 +229,7 @@ def test_rows_are_recomputed_if_their_features_change(toy, monkeypatch):
     assert len(after["runs"]["few, of the images"]["environments"]) == 1
 
 
+@pytest.mark.slow
 def test_features_with_missing_rows_are_refused(toy, capfd):
     _, data, out = toy
     path = out / "mnist17" / "features" / "few.npz"
@@ -233,6 +239,7 @@ def test_features_with_missing_rows_are_refused(toy, capfd):
     assert f"{path} is damaged" in said
 
 
+@pytest.mark.slow
 def test_complete_rows_are_recomputed_if_their_features_differ(toy):
     experiment, data, out = toy
     path = out / "mnist17" / "features" / "few.npz"
@@ -251,6 +258,7 @@ def test_complete_rows_are_recomputed_if_their_features_differ(toy):
     )
 
 
+@pytest.mark.slow
 def test_rows_are_recorded_before_they_are_written(toy, tmp_path, monkeypatch):
     experiment, data, _ = toy
     append = RowFile.append
@@ -263,6 +271,7 @@ def test_rows_are_recorded_before_they_are_written(toy, tmp_path, monkeypatch):
     reproduce(experiment, tmp_path / "new", data)
 
 
+@pytest.mark.slow
 def test_features_that_build_on_kept_ones_need_no_images(toy, tmp_path):
     _, data, out = toy
     fewer = '[features.fewer]\nkind = "pca"\nof = "few"\nn_components = 1\nkeep = true\n'
@@ -275,6 +284,7 @@ def test_features_that_build_on_kept_ones_need_no_images(toy, tmp_path):
     assert features["fewer"]["data"] == features["few"]["data"]
 
 
+@pytest.mark.slow
 def test_figures_are_made_of_complete_results_only(toy, tmp_path, monkeypatch, capfd):
     experiment, data, out = toy
     figures = ["reproduce", "figures", "--out", str(out)]
@@ -325,6 +335,7 @@ def test_figures_are_made_of_complete_results_only(toy, tmp_path, monkeypatch, c
     assert not [*tmp_path.rglob("tables.md"), *tmp_path.rglob("*.png"), *tmp_path.rglob("claims.md")]
 
 
+@pytest.mark.slow
 def test_all_checks_the_data_of_all_experiments_first(toy, tmp_path, monkeypatch, capfd):
     experiment, data, _ = toy
     monkeypatch.setattr(reproduce_command, "DATA_SETS", ("mnist17", "imdb"))
@@ -345,6 +356,7 @@ def test_figures_without_results_are_refused(tmp_path, capfd):
     assert not out.exists()
 
 
+@pytest.mark.slow
 def test_quick_results_are_not_used_for_claims(toy, capfd):
     experiment, data, out = toy
     (out / "claims.md").write_text("as it was")

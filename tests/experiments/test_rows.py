@@ -117,6 +117,7 @@ def cut(content):
     return content[: len(content) // 2]
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize(
     ("name", "change", "message"),
     [

@@ -119,6 +119,7 @@ def test_the_judge_accepts_a_sound_learner():
     assert verdict.is_listed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("learner", "kind", "mended"),
     mostly_slow(
@@ -166,6 +167,7 @@ def test_the_judge_notices_understated_failure_probabilities():
     assert kinds == {"log_failure (kl)", "log_failure (tight)"}
 
 
+@pytest.mark.slow
 def test_the_judge_notices_overconfident_partitions(monkeypatch):
     problem = replace(
         PLAIN,
@@ -205,6 +207,7 @@ def test_warnings_from_the_library_are_findings(monkeypatch):
     assert {one.kind for one in judge(PLAIN).findings} == {"warning"}
 
 
+@pytest.mark.slow
 def test_the_command_prints_the_table_and_the_scripts(capsys, monkeypatch, tmp_path):
     assert main(["--cases", "3", "--seed", "1", "--small"]) in (0, 1)
     assert "3 problems" in capsys.readouterr().out

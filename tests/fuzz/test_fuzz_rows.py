@@ -56,6 +56,7 @@ def overstate(monkeypatch, by):
     monkeypatch.setattr(flipproof.CertifiedRidgeClassifier, "certify", wrong)
 
 
+@pytest.mark.slow
 def test_the_judge_notices_radii_that_are_too_large(monkeypatch, tmp_path):
     overstate(monkeypatch, by=1)
     assert "radius too large" in judged_kinds()
@@ -98,6 +99,7 @@ def test_exceptions_are_findings(monkeypatch):
     assert "exception" in {kind for findings in found for kind, _, _ in findings}
 
 
+@pytest.mark.slow
 def test_the_command_prints_counts(capsys):
     assert main(["--minutes", "0.01", "--seed", "0"]) == 0
     assert "refits" in capsys.readouterr().out

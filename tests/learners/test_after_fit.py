@@ -108,6 +108,7 @@ ASKED_FOR = {"method", "confidence", "confidence_over"}
 PARAMETERS = [(learner, name) for learner in LEARNERS for name in sorted(learner.get_params(deep=False))]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(("learner", "name"), PARAMETERS, ids=lambda value: str(value)[:60])
 def test_parameters_that_are_set_after_fit_change_no_fitted_model(learner, name):
     model = clone(learner).fit(X, Y)
@@ -143,6 +144,7 @@ def test_parameters_that_are_set_after_fit_change_no_fitted_model(learner, name)
 IN_MEMORY = [one for one in LEARNERS if not type(one).__module__.startswith("flipproof.streaming")]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("learner", IN_MEMORY, ids=lambda value: str(value)[:60])
 def test_data_that_are_changed_after_fit_change_no_fitted_model(learner):
     rows, labels, classes = X.copy(), Y.copy(), np.array([0, 1])
@@ -180,6 +182,7 @@ class Overwrites(TransformerMixin, BaseEstimator):
         return X
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("step", [StandardScaler(copy=False), Overwrites()], ids=repr)
 @pytest.mark.parametrize(
     "learner", [CertifiedRidgeClassifier(), CertifiedPartitionClassifier(n_partitions=5)], ids=repr

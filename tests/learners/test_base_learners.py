@@ -70,6 +70,7 @@ def votes(base, n_jobs=None):
     return votes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", mostly_slow(RANDOM, fast=(0, 5)))
 def test_random_numbers_are_the_same_in_every_fit(name):
     base = RANDOM[name]
@@ -81,6 +82,7 @@ def test_random_numbers_are_the_same_in_every_fit(name):
     assert 0 < first.mean() < 1
 
 
+@pytest.mark.slow
 def test_the_given_folds_are_left_as_they_are():
     state = np.random.RandomState(5)
     folds, other = ShuffleSplit(2), KFold(2, shuffle=True, random_state=state)
@@ -123,6 +125,7 @@ def of_torch():
     return bool(torch.rand(1).item() < 0.5)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("in_fit", [True, False])
 @pytest.mark.parametrize("toss", [of_numpy, of_python, pytest.param(of_torch, marks=pytest.mark.deep)])
 def test_generators_that_all_code_shares_are_seeded_and_left_alone(toss, in_fit):
@@ -211,6 +214,7 @@ def refusal(base):
     return "none"
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "base", [OwnGenerator(), make_pipeline(StandardScaler(), OwnGenerator()), Remembers(), Drifts(3)], ids=repr
 )
@@ -250,6 +254,7 @@ def test_the_check_costs_one_more_fit():
     assert CountsFits.n_fits == 11
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "base",
     [
@@ -274,6 +279,7 @@ def test_folds_that_can_be_used_only_once_are_refused(learner):
         learner(search(folds)).fit(X, Y)
 
 
+@pytest.mark.slow
 def test_an_iterator_of_folds_restarts_in_every_fit():
     folds = iter([(np.arange(0, 20), np.arange(20, 30)), (np.arange(10, 30), np.arange(0, 10))])
     base = search(folds)

@@ -183,6 +183,7 @@ def told(certificates):
     return [one for one in certificates.assumptions if one.code in ("fitted-elsewhere", "used-as-given")]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("name", SMUGGLERS)
 def test_a_step_that_may_know_the_labels_is_named(name):
     step, path, kind = SMUGGLERS[name]
@@ -216,6 +217,7 @@ def test_a_frozen_encoder_serves_every_learner(learner):
     assert model.features_ is FROZEN
 
 
+@pytest.mark.slow
 def test_what_is_said_is_true_of_a_frozen_step_that_did_read_the_labels():
     # without the sentence there would be a broken promise: refitted, the encoder is another one, and so is the model
     def fitted(labels):
@@ -268,6 +270,7 @@ BASES = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", BASES)
 def test_base_learners_with_frozen_steps(name):
     base, named = BASES[name]
@@ -389,6 +392,7 @@ class NestedStates(TransformerMixin, BaseEstimator):
         return self.map_.transform(X) + self.shift_
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_features_with_hidden_random_states_are_reproducible(learner):
     sampler = RBFSampler(n_components=20)
@@ -410,6 +414,7 @@ class TossesCoins(TransformerMixin, BaseEstimator):
         return X * self.signs_ + np.random.normal(size=np.shape(X))  # noqa: NPY002
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("learner", LEARNERS, ids=repr)
 def test_features_that_use_the_global_generator_are_reproducible_and_leave_it_unchanged(learner):
     np.random.seed(3)  # noqa: NPY002

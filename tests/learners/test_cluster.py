@@ -44,6 +44,7 @@ SMALL = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "n", "n_classes"), [(name, 5, 2) for name in SMALL] + [("noise and unseen", 4, 3)])
 def test_no_attack_succeeds_on_clusters(name, n, n_classes):
     X = np.array([[4.0, 0.1], [4.2, 1.0], [4.3, -0.4], [7.0, 0.5], [7.9, -0.2]])[:n]
@@ -55,6 +56,7 @@ def test_no_attack_succeeds_on_clusters(name, n, n_classes):
     assert max(radii["tight"]) >= 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["k-means", "no predict", "noise and unseen"])
 def test_no_attack_succeeds_on_the_joint_vote(name):
     X = np.array([[4.0, 0.1], [4.2, 1.0], [4.3, -0.4], [7.0, 0.5], [7.9, -0.2]])
@@ -97,6 +99,7 @@ def by_hand(train_clusters, test_clusters, joint=False):
     return np.where(np.isin(test_clusters, train_clusters[train_clusters >= 0])[:, None], alpha, 1)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "clusterer",
     [KMeans(6), MiniBatchKMeans(6), BisectingKMeans(6), GaussianMixture(4), make_pipeline(StandardScaler(), KMeans(5))],
@@ -168,6 +171,7 @@ def test_the_default_is_k_means_with_four_clusters_per_class():
 # ---- the same bits
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", METHODS)
 @pytest.mark.parametrize("clusterer", [KMeans(7), AgglomerativeClustering(7), GaussianMixture(4)], ids=repr)
 def test_blocks_jobs_threads_batches_and_labels_do_not_change_a_bit(clusterer, method):

@@ -50,6 +50,7 @@ def test_test_rows_with_words_are_refused_in_the_same_way(frame):
         model.predict(frame[["job", "married"]].rename(columns={"job": "age"}))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("convert", [lambda X: X, pl.from_pandas, pa.Table.from_pandas])
 @pytest.mark.parametrize(
     "learner",

@@ -40,6 +40,7 @@ NO_WEIGHTS = WEIGHTS_ARE_NOT_COPIES | {
 }
 
 
+@pytest.mark.few(150)
 @parametrize_with_checks(
     [
         CertifiedRidgeClassifier(),

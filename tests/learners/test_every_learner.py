@@ -36,6 +36,7 @@ LABEL_LINEAR = [
 EVERY_LEARNER = [*LABEL_LINEAR, CertifiedPartitionClassifier(DecisionTreeClassifier(), n_partitions=3)]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", EVERY_LEARNER, ids=repr)
 def test_every_attack_on_small_problems(learner):
     check_certifier(learner, n_rows=4, n_problems=2)
@@ -54,6 +55,7 @@ def one_against_seven():
     return X[kept][:300], y[kept][:300], X[kept][300:330]
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("learner", [*LABEL_LINEAR, CertifiedClusterClassifier(TWO_CLUSTERS, vote="joint")], ids=repr)
 @pytest.mark.parametrize(
     "adversary",
@@ -77,6 +79,7 @@ def test_the_best_attack_needs_one_flip_more_than_the_radius_and_a_refit_confirm
         assert refitted.predict(Z[i : i + 1])[0] != certificates.prediction[i]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("learner", LABEL_LINEAR, ids=repr)
 def test_permuting_labels_never_changes_weights(learner, one_against_seven):
     X, y, Z = one_against_seven

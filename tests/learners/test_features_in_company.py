@@ -36,6 +36,7 @@ def take(Z, numbers):
     return Z.iloc[numbers] if hasattr(Z, "iloc") else Z[np.asarray(numbers)]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("k", [2, 17, 64, 200, 784])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("step", [PCA(1), PCA(2, whiten=True), make_pipeline(StandardScaler(), PCA(0.9))])

@@ -22,6 +22,7 @@ from flipproof.learners import base, forest
 METHODS = ("exact", "tight", "kl")
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("n", "n_classes", "settings"),
     [
@@ -39,6 +40,7 @@ def test_no_attack_succeeds_on_forests(n, n_classes, settings):
     assert max(radii["tight"]) >= 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("precision", [2, 10, 24])
 def test_the_exact_radius_is_attained(precision):
     rng = np.random.default_rng(precision)
@@ -172,6 +174,7 @@ def test_ranks_of_many_rows_are_counted_by_some_of_them(monkeypatch):
 # ---- the same bits
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("method", "precision"), [("exact", 10), ("exact", 16), ("tight", 10), ("kl", 4)])
 def test_blocks_jobs_threads_batches_and_labels_do_not_change_a_bit(method, precision):
     X, y, Z, _ = table()
@@ -208,6 +211,7 @@ def test_another_seed_grows_other_trees_and_assumptions_name_it():
     assert Assumption("trees-without-labels", {"n_trees": 5, "random_state": 3}) in one.certify(Z).assumptions
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("precision", [2, 4, 10])
 @pytest.mark.parametrize("least", [1, 5, 0.1])
 def test_quick_predictions_are_those_of_the_votes(precision, least, monkeypatch):

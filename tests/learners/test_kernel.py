@@ -83,6 +83,7 @@ def random_problem(rng, largest_n):
     return model, X, rng.integers(K, size=n), Z, K, random_adversary(rng, n, K)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed):
     rng = np.random.default_rng(seed)
@@ -107,6 +108,7 @@ def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed
     assert len(seen) >= 10  # of sixteen
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_possible_attack_within_the_radius_changes_a_refitted_model(seed):
     rng = np.random.default_rng(100 + seed)
@@ -121,6 +123,7 @@ def test_no_possible_attack_within_the_radius_changes_a_refitted_model(seed):
                 assert certificate.radius[i] < least_cost(cost, refitted[:, i] != certificate.prediction[i])
 
 
+@pytest.mark.few(2)
 @every_kernel
 @both_ways
 @with_and_without
@@ -142,6 +145,7 @@ def test_weights_never_read_a_label_and_their_majority_is_the_prediction(kernel,
             np.testing.assert_array_equal(model.certify(Z).prediction, winner)
 
 
+@pytest.mark.few(4)
 @every_kernel
 @both_ways
 def test_batches_and_threads_and_types_do_not_change_a_bit(kernel, n_components):
@@ -158,6 +162,7 @@ def test_batches_and_threads_and_types_do_not_change_a_bit(kernel, n_components)
         np.testing.assert_array_equal(model.vote_weights(wide[::-1])[0], expected[::-1])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("kernel", [*KERNELS, rbf_kernel], ids=[*KERNELS, "a function"])
 @pytest.mark.parametrize("m", [1, 3, 129])
 def test_kernel_values_are_bit_identical_at_any_position_of_a_row(kernel, m):
@@ -172,6 +177,7 @@ def test_kernel_values_are_bit_identical_at_any_position_of_a_row(kernel, m):
     np.testing.assert_allclose(compare.matrix(Z), expected, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.few(9)
 @every_kernel
 @pytest.mark.parametrize("regularization", ["label-free", 1e-3, 3.0])
 def test_without_an_intercept_it_is_scikit_learns_kernel_ridge(kernel, regularization):
@@ -187,6 +193,7 @@ def test_without_an_intercept_it_is_scikit_learns_kernel_ridge(kernel, regulariz
     np.testing.assert_array_equal(model.predict(Z), scores.argmax(axis=1))
 
 
+@pytest.mark.few(9)
 @every_kernel
 @pytest.mark.parametrize("regularization", ["label-free", 1e-3, 3.0])
 def test_with_an_intercept_it_is_kernel_ridge_on_the_centred_kernel(kernel, regularization):
@@ -223,6 +230,7 @@ def test_landmarks_are_kernel_ridge_with_nystroems_kernel(kernel, fit_intercept)
     np.testing.assert_allclose(model.vote_weights(Z)[0], expected, atol=1e-5 * np.abs(expected).max())
 
 
+@pytest.mark.few(5)
 @every_kernel
 @with_and_without
 def test_all_rows_as_landmarks_are_exact(kernel, fit_intercept):
@@ -299,6 +307,7 @@ def test_no_regularization_repeats_the_training_labels(n_components, fit_interce
     np.testing.assert_array_equal(model.predict(X), y)
 
 
+@pytest.mark.few(1)
 @both_ways
 @with_and_without
 @pytest.mark.parametrize("kernel", [lambda A, B: -rbf_kernel(A, B), lambda A, B: np.sin(3 * A @ B.T)])
@@ -342,6 +351,7 @@ def test_constant_features_predict_the_majority(kernel, n_components, value):
     assert certificates.radius[0] == 7  # 27 against 13: the seventh flip makes it 20 against 20, which class 0 wins
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("kernel", KERNELS)
 @both_ways
 @pytest.mark.parametrize("size", [1e9, 1e300])
@@ -517,6 +527,7 @@ def test_spam_is_certified_better_than_by_ridge_and_the_radius_is_exact(n_compon
 TINY = [-324, -316, -309, -308, -164, -162, -161, -160, -158, -155, -154, -110, -101, -99]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kernel", SETTINGS)
 @both_ways
 @pytest.mark.parametrize("settings", [{}, {"gamma": 1.0}, {"regularization": 1e-300}], ids=str)

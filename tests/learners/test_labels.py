@@ -38,6 +38,7 @@ LABELS = {
 }
 
 
+@pytest.mark.few(10)
 @pytest.mark.parametrize("name", LABELS)
 @pytest.mark.parametrize("given", [False, True])
 def test_predictions_are_of_the_type_of_the_labels(name, given):
@@ -60,6 +61,7 @@ def test_a_frame_of_one_column_keeps_its_type():
     assert model.classes_.dtype == bool
 
 
+@pytest.mark.few(11)
 @pytest.mark.parametrize(
     "classes", [[0, 1], [0.0, 1.0], [Decimal("0.0"), Decimal(1)], pd.Categorical([1, 0]), range(2)]
 )

@@ -29,6 +29,7 @@ def certify(method, precision, mebibytes, rows):
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("method", "precision", "rows"), mostly_slow([("exact", 10, 300), ("tight", 10, 300), ("exact", 20, 3)], fast=(0,))
 )
@@ -39,6 +40,7 @@ def test_a_million_rows_within_the_budget(method, precision, rows):
     assert float(result.stdout) > 1000
 
 
+@pytest.mark.slow
 def test_the_limit_is_one():
     result = certify("exact", 10, mebibytes=2, rows=300)
     assert result.returncode != 0

@@ -94,6 +94,7 @@ def test_no_attack_within_the_radius_changes_a_refitted_model():
     assert min(largest["exact"], largest["tight"]) >= 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("weights", [signed, bell])
 def test_no_attack_within_the_radius_changes_a_refitted_model_with_custom_weights(weights):
     rng = np.random.default_rng(9)
@@ -108,6 +109,7 @@ def test_no_attack_within_the_radius_changes_a_refitted_model_with_custom_weight
             assert all(certificate.radius[i] < needed for certificate in certificates.values())
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_the_exact_radius_is_attained(seed):
     rng = np.random.default_rng(50 + seed)
@@ -161,6 +163,7 @@ def possible_attacks(adversary, y, K):
     return labellings, np.sum(owners, axis=0)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_every_attack_that_an_adversary_can_make(seed):
     rng = np.random.default_rng(200 + seed)
@@ -207,6 +210,7 @@ SETTINGS = {
 every_setting = pytest.mark.parametrize("name", SETTINGS)
 
 
+@pytest.mark.few(2)
 @every_setting
 def test_weights_never_depend_on_labels_and_make_the_prediction(name):
     X, y, Z = toy(whole=True)
@@ -222,6 +226,7 @@ def test_weights_never_depend_on_labels_and_make_the_prediction(name):
         np.testing.assert_array_equal(again, alpha)
 
 
+@pytest.mark.few(1)
 @every_setting
 def test_blocks_jobs_and_threads_do_not_change_a_bit(name):
     X, y, Z = toy(n=90, m=10, whole=True)
@@ -311,6 +316,7 @@ def test_a_pile_at_the_last_place_votes_whole():
 # ---- agreement with plain nearest neighbours
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("metric", ["euclidean", "cosine", "manhattan", "l2", "chebyshev", "canberra", city])
 @pytest.mark.parametrize("weights", ["uniform", "distance", bell, signed])
 def test_scores_are_those_of_scikit_learn(metric, weights):
@@ -578,6 +584,7 @@ def test_a_metric_that_is_undefined_for_a_test_row_is_refused():
 # ---- size
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_the_number_of_test_rows():
     rng = np.random.default_rng(0)
     X, y, Z = rng.normal(size=(60_000, 3)), rng.integers(2, size=60_000), rng.normal(size=(600, 3))

@@ -4,6 +4,7 @@ from collections import Counter
 
 import numpy as np
 import pytest
+from every_row_attack import fewest_sources
 from tiers import mostly_slow
 
 from flipproof import Adversary, CertifiedNeighborsClassifier
@@ -60,6 +61,7 @@ PLACES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", ROW_CHANGES)
 @pytest.mark.parametrize("n_classes", mostly_slow([2, 3], fast=(0,)))
 @pytest.mark.parametrize("metric", mostly_slow(["euclidean", "cosine"], fast=(0,)))
@@ -91,6 +93,49 @@ def test_every_row_attack_by_refits(metric, n_classes, changes):
             assert claimed <= needed if is_bound else claimed == needed, (state, z, model.n_neighbors)
             found += needed <= most
     assert found >= 3
+
+
+def drawn_state(rng, places, n, n_classes):
+    """Draw training rows, some of them trusted."""
+    rows = [
+        (places[rng.integers(len(places))], int(rng.integers(n_classes)), bool(rng.random() < 0.25)) for _ in range(n)
+    ]
+    return tuple(sorted(rows))
+
+
+@pytest.mark.parametrize("changes", ROW_CHANGES)
+@pytest.mark.parametrize("n_classes", [2, 3])
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+@pytest.mark.parametrize("case", mostly_slow(range(5), fast=()))
+def test_every_sequence_of_three_changes_by_refits(case, metric, n_classes, changes):
+    rng = np.random.default_rng([case, n_classes, len(metric)])
+    places, n = PLACES[metric][:3], 4 if changes == "removals" else 2 + case % 2
+    state, model = drawn_state(rng, places, n, n_classes), CertifiedNeighborsClassifier(1 + case % 3, metric=metric)
+    model.set_params(classes=range(n_classes))
+    additions = [(place, label, False) for place in places for label in range(n_classes)]
+    adversary = Adversary(changes=changes, trusted=np.array([row[2] for row in state]))
+    certificates = fitted(model, state).certify(places, adversary=adversary)
+    claimed = np.where(certificates.unlimited, 4, np.minimum(certificates.radius + 1, 4))
+    np.testing.assert_array_equal(claimed, fewest(model, state, additions, changes, places, 3), err_msg=str(state))
+
+
+@pytest.mark.parametrize("changes", ["rows", "removals"])
+@pytest.mark.parametrize("n_classes", mostly_slow([2, 3], fast=(0,)))
+@pytest.mark.parametrize("case", mostly_slow(range(6), fast=(0,)))
+def test_no_sources_within_the_radius_change_a_prediction(case, n_classes, changes):
+    """Every way in which up to three sources remove or replace their rows, by refits."""
+    rng, places = np.random.default_rng([case, n_classes]), PLACES["euclidean"]
+    n = (3, 4)[changes == "removals"]
+    model = CertifiedNeighborsClassifier(1 + case % 3, classes=range(n_classes))
+    state, sources = drawn_state(rng, places, n, n_classes), rng.integers(3, size=n)
+    rows = [(place, label, not is_trusted) for place, label, is_trusted in state]  # that is: free to be changed
+    additions = [(place, label, True) for place in places for label in range(n_classes)]
+    adversary = Adversary(changes=changes, trusted=np.array([row[2] for row in state]), groups=sources)
+    certificates = fitted(model, state).certify(places, adversary=adversary)
+    for at in range(len(places)):
+        predict = lambda after, at=at: fitted(model, after).predict(places)[at]  # noqa: E731
+        found = fewest_sources(rows, sources.tolist(), additions, changes, predict, 3)
+        assert found is None or certificates.radius[at] < found[0]
 
 
 # ---- far and tiny rows
@@ -156,6 +201,7 @@ def by_place(distances):
     return 5.0 - np.arange(distances.shape[1])[None]
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("with_reference", [False, True])
 @pytest.mark.parametrize(
     "settings",
@@ -301,12 +347,13 @@ def listed_at_random(rng):
     removable = np.ones(n, dtype=bool) if rng.random() < 0.6 else rng.random(n) < 0.7
     codes = rng.choice(n_classes, size=n, p=rng.dirichlet(np.full(n_classes, rng.choice([0.3, 1.0, 5.0]))))
     contents = rng.permutation(1000)[:n].astype(np.uint64)[pile]
-    order = np.argsort(codes, kind="stable") if n_classes == 2 else np.arange(n)
+    order = np.lexsort((removable, codes))
     changes, k = str(rng.choice(ROW_CHANGES)), int(rng.integers(1, n // 2 + 2))
-    electorate = Electorate(contents[order], codes[order], removable[order], k, n_classes, changes, n_classes == 2)
+    electorate = Electorate(contents[order], codes[order], removable[order], k, n_classes, changes, True)
     return electorate, relative[:, order], own_squares
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", mostly_slow(range(8), fast=(0,)))
 def test_short_lists_decide_as_long_ones_do(seed, monkeypatch):
     rng, n_short, short_lists = np.random.default_rng(seed), Counter(), Electorate._by_short_lists

@@ -47,6 +47,7 @@ def problem(seed=0, n=5, K=3):
     return rng.normal(size=(n, 2)), rng.integers(K, size=n), rng.normal(size=(6, 2))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
 @pytest.mark.parametrize("precision", [3, 10, 24])
 def test_every_attack_on_refitted_models(kind, precision):
@@ -82,6 +83,7 @@ def test_weights_are_what_was_given_on_the_grid(kind):
     np.testing.assert_array_equal(model.predict(Z), (alpha @ np.eye(3)[y] + offsets).argmax(axis=1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
 def test_batches_and_threads_do_not_matter(kind):
     X, y, Z = problem(n=300)
@@ -134,6 +136,7 @@ class FastParzenWindow(ParzenWindow):
         return dense_votes(alpha, self.precision_, offsets)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["dense", "sparse", "offsets"])
 def test_votes_for_many_rows_at_once_give_the_same_certificates_and_attacks(kind):
     X, y, _ = problem(n=40)

@@ -63,6 +63,7 @@ def votes_of(model, Z):
 # --- every attack there is
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("base", BASE_LEARNERS)
 @pytest.mark.parametrize(("n", "K", "n_partitions"), [(6, 2, 3), (5, 2, 5), (5, 2, 4), (4, 3, 3)])
 def test_no_possible_attack_within_the_radius_changes_a_refitted_model(base, n, K, n_partitions):
@@ -252,6 +253,7 @@ def test_the_partition_depends_on_features_alone():
     )
 
 
+@pytest.mark.slow
 def test_base_learners_see_their_rows_in_the_same_order_for_any_order_of_all_rows():
     X, y, _ = blobs(50)
     order = np.argsort(y, kind="stable")
@@ -391,6 +393,7 @@ FOR_BITS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("name", "K"), [(name, 2) for name in FOR_BITS] + mostly_slow([(name, 3) for name in list(FOR_BITS)[:7]], fast=())
 )
@@ -413,6 +416,7 @@ def test_batches_threads_and_jobs_do_not_change_a_vote(name, K):
     np.testing.assert_array_equal(certificate.radius[::-1], model.certify(Z).radius)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("scaled", [False, True])
 @pytest.mark.parametrize("K", [2, 3])
 def test_rows_on_the_decision_boundary_get_the_same_vote_in_any_batch(K, scaled):
@@ -457,6 +461,7 @@ def threads():
     return max(pool["num_threads"] for pool in threadpool_info()), effective_n_jobs(-1)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("random_state", [None, 5, np.random.RandomState(3)])
 def test_base_learners_work_alone_and_with_a_fixed_random_state(random_state):
     X, y, Z = blobs(40)
@@ -556,6 +561,7 @@ def test_bad_settings_are_refused(name):
     assert len(str(error.value).splitlines()) == 1
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_the_partition_that_failed_is_named(n_jobs):
     class FailsOnSeven(GaussianNB):
@@ -583,6 +589,7 @@ def test_an_answer_that_is_no_class_is_refused():
         model.predict(Z)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("method", ["exact", "tight", "kl", "guess", 1])
 def test_other_methods_are_refused(method):
     X, y, Z = blobs(60)

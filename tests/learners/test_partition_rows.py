@@ -114,6 +114,7 @@ class AfterEveryChange:
 # --- every change there is
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("base", "n", "K", "n_partitions"),
     mostly_slow(
@@ -218,6 +219,7 @@ def test_rows_that_are_scaled_into_the_range_of_the_reference_do_not_make_a_fit_
         learner(DecisionTreeClassifier(), 3).fit(X, y, reference=REFERENCE).partial_fit(far, [0, 1])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("base", ["tree", "parity"])
 def test_no_changed_labels_within_the_radius_change_a_refitted_model_with_a_reference(base):
     rng = np.random.default_rng(1)
@@ -230,6 +232,7 @@ def test_no_changed_labels_within_the_radius_change_a_refitted_model_with_a_refe
         assert np.all((after == certificates.prediction) | (certificates.radius < np.sum(labels != y)))
 
 
+@pytest.mark.slow
 def test_radii_are_those_of_a_plain_search():
     rng = np.random.default_rng(4)
     X = rng.normal(size=(300, 2))
@@ -356,6 +359,7 @@ def test_empty_partitions_vote_for_nobody(K):
 # --- rows that join and leave
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("base", [Recorder(), DecisionTreeClassifier(), None], ids=repr)
 def test_rows_that_join_and_leave_give_the_same_model_as_one_fit(base):
     rng = np.random.default_rng(0)

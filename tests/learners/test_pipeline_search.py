@@ -97,6 +97,7 @@ def test_a_search_without_a_model_is_refused():
             flipproof.certify(model, Z)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("model", "got"),
     [

@@ -56,6 +56,7 @@ def cannot_change(unlabeled, powers):
     return {**powers, "trusted": unlabeled | powers.get("trusted", np.zeros(len(unlabeled), dtype=bool))}
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed, way):
     rng = np.random.default_rng(seed)
@@ -86,6 +87,7 @@ def test_exact_is_attained_and_no_attack_within_a_radius_changes_the_argmax(seed
     assert len(adversaries) >= 8
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("seed", range(3))
 def test_no_possible_attack_within_the_radius_changes_a_refitted_model(seed, way):
     rng = np.random.default_rng(100 + seed)
@@ -132,6 +134,7 @@ def closed_form(X, unlabeled, Z, k, alpha, rule):
     return e @ np.linalg.solve(np.diag(d) - alpha * W, deviations)
 
 
+@pytest.mark.few(5)
 @every_rule
 @pytest.mark.parametrize(("k", "alpha"), [(1, 0.5), (3, 0.9), (10, 0.01), (10, 0.99), (5, 0.9999), (149, 0.9)])
 def test_weights_are_those_of_the_closed_form(k, alpha, rule, way):
@@ -171,6 +174,7 @@ def test_few_labels_suffice_for_two_moons_as_for_label_spreading():
     assert CertifiedRidgeClassifier(classes=[0, 1]).fit(X[~unlabeled], y[~unlabeled]).score(rows, truth) < 0.9
 
 
+@pytest.mark.few(1)
 @every_rule
 def test_bits_do_not_depend_on_labels_blocks_jobs_or_threads(rule, way):
     X, y, unlabeled, Z = blobs(n=120, m=17)
@@ -211,6 +215,7 @@ def test_columns_are_solved_for_alone_and_together_with_the_same_bits():
     np.testing.assert_array_equal(graph.solve(sets[::-1].T), expected[:, ::-1])
 
 
+@pytest.mark.few(6)
 @pytest.mark.parametrize("alpha", [0.001, 0.5, 0.9, 0.99, 0.9999])
 @pytest.mark.parametrize("shape", ["star", "chain", "all"])
 def test_no_order_of_summation_can_round_a_sum(alpha, shape):
@@ -309,6 +314,7 @@ LABELS = {
 }
 
 
+@pytest.mark.few(8)
 @pytest.mark.parametrize(
     ("kind", "container"),
     [*((kind, list) for kind in LABELS), ("numbers", tuple), ("words", "series"), ("numbers", "objects")],

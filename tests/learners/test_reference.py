@@ -94,6 +94,7 @@ def extreme_rows(Z):
     return np.vstack([signs * np.array(scales)[:, None], np.zeros((1, Z.shape[1])), Z[:3], Z[:3] * 1e100])
 
 
+@pytest.mark.few(3)
 @each_step
 @each_learner
 def test_no_training_row_changes_the_vote_of_another(name, step):
@@ -153,6 +154,7 @@ def test_a_row_beyond_the_reference_has_the_largest_vote():
                 assert (prediction != found.prediction[row]) == overturned
 
 
+@pytest.mark.few(4)
 @each_step
 @each_learner
 def test_rows_join_and_leave_as_if_by_a_fit(name, step):
@@ -175,6 +177,7 @@ def test_rows_join_and_leave_as_if_by_a_fit(name, step):
         assert np.array_equal(found.prediction, model.predict(Z))
 
 
+@pytest.mark.few(2)
 @each_learner
 def test_fits_on_no_row_or_one_row(name):
     X, y, reference, Z = problem()
@@ -219,14 +222,36 @@ def test_a_fraction_in_a_list_does_not_change_other_rows():
     assert np.array_equal(more[:, :2], votes)
 
 
-@pytest.mark.parametrize("container", [np.array, pd.DataFrame, polars.DataFrame, csr_array])
+@pytest.mark.parametrize("container", [np.array, pd.DataFrame, csr_array])
+def test_a_reference_of_integers_counts_as_floats(container):
+    whole, rows = np.arange(20, dtype=np.int32).reshape(10, 2), np.array([[0.5, 1.0], [1.0, 2.0**40], [3.0, 4.0]])
+    model = CertifiedRidgeClassifier(classes=CLASSES, features=TruncatedSVD(1, random_state=0), precision=24)
+    votes = []
+    for reference in (whole, whole.astype(np.float64)):
+        model.fit(container(rows), [0, 1, 2], reference=container(reference))
+        votes.append(model.vote_weights(container(rows))[0])
+        model.fit(container(rows[2:].astype(np.int64)), [2], reference=container(reference))  # no fractions
+        assert np.array_equal(model.vote_weights(container(rows))[0][:, 0], votes[-1][:, 2])
+        model.partial_fit(container(rows[:1]), [0])
+        assert np.array_equal(model.vote_weights(container(rows))[0][:, 1], votes[-1][:, 0])
+    assert np.array_equal(*votes)
+
+
 @pytest.mark.parametrize("row", [[0.5, 1.0], [1.0, 2.0**40]])
-def test_numbers_are_not_truncated_to_the_integers_of_the_reference(container, row):
-    reference = container(np.arange(20, dtype=np.int32).reshape(10, 2))
-    model = CertifiedRidgeClassifier(classes=CLASSES, features=TruncatedSVD(1, random_state=0))
-    model.fit(container(np.array([[3.0, 4.0]])), [0], reference=reference)
+def test_numbers_are_not_truncated_if_the_step_needs_integers(row):
+    reference, table = np.arange(20, dtype=np.int32).reshape(10, 2), np.random.default_rng(0).normal(size=20)
+    model = CertifiedRidgeClassifier(classes=CLASSES, features=FunctionTransformer(lambda X: table[X]))
+    model.fit(np.array([[3.0, 4.0]]), [0], reference=reference)
     with pytest.raises(ValueError, match="cannot represent"):
-        model.predict(container(np.array([row])))
+        model.predict(np.array([row]))
+
+
+def test_integers_of_polars_are_not_truncated():
+    reference = polars.DataFrame(np.arange(20, dtype=np.int32).reshape(10, 2))
+    model = CertifiedRidgeClassifier(classes=CLASSES, features=TruncatedSVD(1, random_state=0))
+    model.fit(polars.DataFrame(np.array([[3.0, 4.0]])), [0], reference=reference)
+    with pytest.raises(ValueError, match="cannot represent"):
+        model.predict(polars.DataFrame(np.array([[0.5, 1.0]])))
 
 
 @pytest.mark.parametrize(

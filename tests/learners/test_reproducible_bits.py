@@ -49,6 +49,7 @@ def test_jobs_do_not_use_more_threads_than_they_are(monkeypatch):
     assert set(seen) == {1}
 
 
+@pytest.mark.few(1)
 @every_rule
 @every_case
 def test_blocks_and_jobs_do_not_change_a_bit(method, precision, paper):
@@ -63,6 +64,7 @@ def test_blocks_and_jobs_do_not_change_a_bit(method, precision, paper):
         np.testing.assert_array_equal(model.predict(Z), expected.prediction)
 
 
+@pytest.mark.few(3)
 @every_rule
 @every_case
 def test_the_order_and_batch_of_test_rows_do_not_change_a_bit(method, precision, paper):
@@ -75,6 +77,7 @@ def test_the_order_and_batch_of_test_rows_do_not_change_a_bit(method, precision,
     assert_same_bits(model.certify(Z[order], method=method), expected, order)
 
 
+@pytest.mark.few(5)
 @every_rule
 @every_case
 def test_threads_do_not_change_a_bit(method, precision, paper):
@@ -86,6 +89,7 @@ def test_threads_do_not_change_a_bit(method, precision, paper):
     assert_same_bits(*results)
 
 
+@pytest.mark.few(3)
 @every_rule
 @every_case
 def test_float32_gives_the_same_bits_as_the_same_values_in_float64(method, precision, paper):
@@ -97,6 +101,7 @@ def test_float32_gives_the_same_bits_as_the_same_values_in_float64(method, preci
     assert_same_bits(fortran, expected)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("precision", range(2, 9))
 def test_weights_halfway_between_two_grid_points_go_the_same_way_in_any_block(precision):
     # X = H A with orthogonal H and test rows w A make every weight a multiple of 1/128: many lie exactly halfway
@@ -116,6 +121,7 @@ def test_weights_halfway_between_two_grid_points_go_the_same_way_in_any_block(pr
     np.testing.assert_array_equal(again, expected[:, order])
 
 
+@pytest.mark.few(1)
 @every_rule
 @pytest.mark.parametrize(("n", "k"), [(600, 24), (120, 300)])
 def test_no_order_of_summation_can_round_a_product(n, k, paper):
@@ -160,6 +166,7 @@ def test_more_features_than_rows_give_the_same_bits_too(method, paper):
     assert_same_bits(*results)
 
 
+@pytest.mark.slow
 def test_automatic_noise_gives_the_same_bits_too():
     X, y, Z = data(paper=False)
     model = CertifiedRidgeClassifier("auto", method="tight").fit(X, y)

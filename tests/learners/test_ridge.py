@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, StandardScaler
 
 import flipproof
 from flipproof import Assumption, CertifiedRidgeClassifier, LabelDependenceWarning, LabelFlip
-from flipproof.learners.base import AUTO_NOISES
+from flipproof.learners.statements import AUTO_NOISES
 
 
 def toy(n=120, k=4, n_classes=2, seed=0, m=30):
@@ -397,6 +397,7 @@ def test_features_may_read_what_is_not_a_matrix():
 # ---- what is predicted is what is certified
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize("precision", [2, 6, 10, 16, 24])
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 @pytest.mark.parametrize("fit_intercept", [True, False])
@@ -456,6 +457,7 @@ def test_without_intercept_two_classes_are_told_apart_by_the_noisy_mean(q):
 REAL = {2: load_breast_cancer, 3: load_wine, 10: load_digits}
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("n_classes", [2, 3, 10])
 @pytest.mark.parametrize("q", [1e-6, 0.02, 0.3])
@@ -470,6 +472,7 @@ def test_no_smoothed_radius_exceeds_the_exact_one(q, n_classes, fit_intercept):
     assert exact.max() > 0
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["exact", "tight", "kl"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 def test_a_refit_on_any_labels_within_the_radius_predicts_the_same(fit_intercept, method):
@@ -489,6 +492,7 @@ def test_a_refit_on_any_labels_within_the_radius_predicts_the_same(fit_intercept
 # ---- noise
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("method", ["tight", "kl"])
 @pytest.mark.parametrize(("n_classes", "fit_intercept"), [(2, True), (3, True), (3, False)])
 def test_automatic_noise_is_at_least_as_good_as_any_noise_of_its_grid(n_classes, fit_intercept, method):
@@ -529,6 +533,7 @@ def test_the_exact_certificate_does_not_depend_on_the_noise(n_classes, fit_inter
 # ---- corners
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("method", ["exact", "tight", "kl"])
 @pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("size", [1e9, 1e30, 1e300])

@@ -149,6 +149,7 @@ def check(problem, adversary, tally):
 CASES = [(name, clip, n_classes) for n_classes in (2, 3) for name, clip in CLIPPED]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("name", "clip", "n_classes"), mostly_slow(CASES, fast=range(0, len(CASES), 6)))
 def test_radii_are_those_of_the_best_attack(name, clip, n_classes):
     learner, tally = learner_of(name, clip), Counter()

@@ -39,6 +39,7 @@ LEARNERS = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: f"{type(one).__name__}-{one.clip}")
 def test_radii_are_exact_with_weights(learner):
     rng = np.random.default_rng(0)

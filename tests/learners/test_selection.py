@@ -49,6 +49,7 @@ def scores(selection):
     return [candidate.score for candidate in selection.candidates]
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("estimator", "grid"),
     [

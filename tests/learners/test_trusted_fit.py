@@ -112,6 +112,7 @@ SOME = pytest.param((0, 7), id="some")
 ALL = pytest.param(range(16), id="all", marks=pytest.mark.slow)
 
 
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scikit-learn, for equal rows
 @pytest.mark.parametrize("kinds", [SOME, ALL])
 @pytest.mark.parametrize("name", LEARNERS)
@@ -145,6 +146,7 @@ def test_exact_radius_is_the_truth_under_refits_with_trust_prior_groups_and_allo
 ROW_LEARNERS = ("ridge", "clipped", "landmarks", "neighbors", "cluster", "forest", "supervised", "partition", "custom")
 
 
+@pytest.mark.few(2)
 @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scikit-learn, for equal rows
 @pytest.mark.parametrize("trusts", ["labels of the reference", pytest.param("training rows", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("most", [1, pytest.param(2, marks=pytest.mark.slow)])
@@ -223,6 +225,7 @@ STEPS = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("step", STEPS)
 @pytest.mark.parametrize("name", LEARNERS)
 def test_permuting_all_untrusted_labels_changes_no_bit_of_geometry_or_prior(name, step):

@@ -38,6 +38,7 @@ def digits():
     return X[:150], y[:150], X[150:230]
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 @pytest.mark.parametrize("learner", LABEL_LINEAR, ids=repr)
 def test_results_do_not_depend_on_progress(learner, n_jobs, digits, capfd):
@@ -88,6 +89,7 @@ def test_a_features_step_shows_progress(digits, capfd):
     assert "80 of 80 rows transformed" in capfd.readouterr().err
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("estimator", [DecisionTreeClassifier(), GaussianNB()], ids=repr)
 def test_partitions_predict_the_same_in_pieces(estimator, digits, capfd):
     X, y, Z = digits

@@ -43,6 +43,7 @@ def test_the_unchanged_copy_passes(copied_source):
     assert not errors, printed
 
 
+@pytest.mark.slow
 def test_an_unrelated_error_does_not_count_as_noticing(copied_source):
     test = "tests/core/test_rounding.py::test_below_and_above_cover_the_relative_error"
     with (copied_source / "flipproof" / "core" / "rounding.py").open("a") as file:
@@ -52,6 +53,7 @@ def test_an_unrelated_error_does_not_count_as_noticing(copied_source):
     assert not NOTICES & set(errors[test])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("mutant", mostly_slow(MUTANTS, fast=A_FEW), ids=lambda mutant: mutant["name"])
 def test_the_mistake_is_noticed(mutant, copied_source):
     file = copied_source / "flipproof" / mutant["file"]

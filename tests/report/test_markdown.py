@@ -11,6 +11,7 @@ from markdown_it import MarkdownIt
 from flipproof.metrics import random_errors
 from flipproof.report.markdown import escaped, render_markdown
 from flipproof.report.summary import checksum, summarize
+from flipproof.report.words import random_error_sentences
 
 
 def test_everything_is_shown(problem):
@@ -76,3 +77,14 @@ def test_random_errors_are_a_section(problem):
     assert "at most 44% of predictions" in section
     assert "do not say what follows if 5% of the labels are wrong" in section
     assert "Random errors" not in render_markdown(problem.summary())
+
+
+def test_several_rates_have_a_sentence_with_each():
+    uniform, worst = np.array([[1e-9, 0.1], [0.2, 0.4]]), np.array([[1e-8, 0.3], [0.3, 0.5]])
+    errors = random_errors([0.01, 0.05], 90, False, uniform, worst)
+    assert errors == random_errors(0.01, 90, False, uniform[:, 0], worst[:, 0]).__class__(
+        **{**vars(random_errors(0.01, 90, False, uniform[:, 0], worst[:, 0])), "by_rate": errors.by_rate}
+    )
+    said = random_error_sentences(errors)[2]
+    assert "1%: 11% (16% in any direction); 5%: 26% (41% in any direction)" in said  # rounded up
+    assert random_errors([0.01], 90, False, uniform[:, :1], worst[:, :1]).by_rate == ()

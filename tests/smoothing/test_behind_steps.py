@@ -39,6 +39,7 @@ def test_pipeline_steps_before_feature_noise_are_refused(noise, method):
     assert len(certify(make_pipeline("passthrough", smoothed).fit(X, y), Z)) == 2
 
 
+@pytest.mark.slow
 def test_steps_inside_the_base_learner_are_smoothed_and_reduce_the_radius():
     X, y, Z = problem()
     inside = make_pipeline(StandardScaler(), LogisticRegression())

@@ -16,6 +16,7 @@ def exact_tail(count, n, share):
     return sum(comb(n, i) * share**i * (1 - share) ** (n - i) for i in range(count + 1))
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize("alpha", [0.3, 0.05, 1e-3, 1e-9])
 @pytest.mark.parametrize("n", [1, 2, 10, 57])
 def test_the_tail_at_the_bound_is_at_most_alpha_in_rational_arithmetic(n, alpha):

@@ -19,6 +19,7 @@ from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("noise", mostly_slow([0.3, JointNoise(LabelFlip(0.3), FeatureNoise(0.5))], fast=(0,)))
 def test_votes_do_not_depend_on_workers_or_kept_models(noise):
     X, y, Z, _ = blobs()
@@ -49,6 +50,7 @@ class NeedsCat(LogisticRegression):
         return super().fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_error_in_a_fit_names_the_draw(n_jobs):
     X, y, Z, _ = blobs(3, n=6)
@@ -87,6 +89,7 @@ class Interrupting(LogisticRegression):
         return super().fit(X, y)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n_jobs", [1, 2])
 def test_an_interrupt_stops_all_fits(n_jobs, tmp_path):
     X, y, Z, _ = blobs(2)

@@ -36,6 +36,7 @@ def votes(model, Z):
     return np.column_stack([certificates.log_failure, certificates.margin])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep_models", [False, True])
 @pytest.mark.parametrize(
     "learner",
@@ -125,6 +126,7 @@ def of_objects(X):
     return rows
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("as_rows", [np.ndarray.tolist, of_objects])
 def test_nested_lists_of_rows_are_deep_copied(as_rows, data):
     X, y, Z = data
@@ -154,6 +156,7 @@ class Shifts:
         return float(np.square(data - other).sum() / (2 * self.scale[0] ** 2))
 
 
+@pytest.mark.slow
 def test_changing_a_measure_or_nested_setting_after_fit_has_no_effect(data):
     X, y, Z = data
     measure, grid = Shifts(), {"max_depth": [1]}

@@ -27,6 +27,7 @@ from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier, largest_certifiable
 
 
+@pytest.mark.few(25)
 @parametrize_with_checks(
     [
         SmoothedClassifier(n_select=5, n_samples=10),
@@ -38,6 +39,7 @@ def test_scikit_learn_checks_pass(estimator, check, monkeypatch):
     check(estimator)
 
 
+@pytest.mark.few(1)
 @pytest.mark.filterwarnings("ignore:Stochastic Optimizer")
 @pytest.mark.parametrize(
     "base",
@@ -129,6 +131,7 @@ def test_fit_refuses_data_that_the_learner_refuses():
         SmoothedClassifier(LogisticRegression()).fit(np.full_like(X, np.nan), y)
 
 
+@pytest.mark.slow
 def test_learners_that_modify_their_input_do_not_change_the_data_or_the_votes():
     X, y, Z, _ = blobs()
     careless = make_pipeline(StandardScaler(copy=False), LogisticRegression())
@@ -140,6 +143,7 @@ def test_learners_that_modify_their_input_do_not_change_the_data_or_the_votes():
     np.testing.assert_array_equal(Z, before[1])
 
 
+@pytest.mark.slow
 def test_the_learner_receives_frames_texts_and_sparse_features_unconverted():
     X, y, Z, _ = blobs(2)
     plain = SmoothedClassifier(LogisticRegression(), 0.3, **QUICK).fit(X, y).certify(Z)
@@ -177,6 +181,7 @@ def test_features_are_certified_in_the_l2_norm():
     assert kl.radius.max() > 0.5 * cert.radius.max()
 
 
+@pytest.mark.slow
 def test_labels_and_features_share_one_budget():
     X, y, Z, _ = blobs(2)
     noise = JointNoise(LabelFlip(0.4), FeatureNoise(0.7))
@@ -231,6 +236,7 @@ class Bag:
         return np.inf
 
 
+@pytest.mark.slow
 def test_custom_measures_get_the_generic_guarantee():
     X, y, Z, _ = blobs()
     model = SmoothedClassifier(LogisticRegression(), LaplaceNoise(0.5), **QUICK, method="kl").fit(X, y)
@@ -260,6 +266,7 @@ def test_abstentions_have_a_reason_and_keep_their_prediction():
     assert (decided.abstention_reason[~decided.abstained] == "").all()
 
 
+@pytest.mark.slow
 def test_confidence_over_a_batch_uses_a_union_bound():
     X, y, Z, _ = blobs(2)
     each, batch = (
@@ -290,6 +297,7 @@ def test_the_largest_radius_is_the_one_that_unanimous_votes_certify():
         few.certify(X[:2])
 
 
+@pytest.mark.slow
 def test_pipelines_and_arrow_tables_support_smoothed_certificates():
     X, y, Z, _ = blobs()
     pipeline = make_pipeline(StandardScaler(), SmoothedClassifier(LogisticRegression(), 0.3, **QUICK)).fit(X, y)
@@ -376,6 +384,7 @@ def test_a_restricted_adversary_gets_the_unrestricted_guarantee():
         features.certify(X[:1], adversary=Adversary(groups=np.arange(60)))
 
 
+@pytest.mark.slow
 def test_parameters_can_be_chosen_on_trusted_rows():
     X, y, Z, _ = blobs(2)
     trees = SmoothedClassifier(DecisionTreeClassifier(), 0.3, **QUICK)

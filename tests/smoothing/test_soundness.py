@@ -76,6 +76,7 @@ def test_the_bound_covers_every_rival_not_only_the_selected_runner_up():
     assert np.exp(found.log_rival) > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("n_classes", "n", "q"), mostly_slow([(2, 6, 0.2), (3, 4, 0.4)], fast=(1,)))
 def test_certificates_hold_with_the_stated_confidence(n_classes, n, q):
     """All draws, fits and votes, 120 times. A coverage of 0.5 instead of 0.8 would be noticed with a chance of 0.99."""
@@ -99,6 +100,7 @@ def test_certificates_hold_with_the_stated_confidence(n_classes, n, q):
     assert failures.max() > limit / 4  # bounds that never fail would prove too little
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("n_classes", "n", "q"), mostly_slow([(2, 8, 0.3), (3, 4, 0.5)], fast=(0,)))
 @pytest.mark.parametrize("method", ["tight", "kl"])
 def test_no_certified_attack_changes_the_enumerated_decision(n_classes, n, q, method):
@@ -124,6 +126,7 @@ def test_no_certified_attack_changes_the_enumerated_decision(n_classes, n, q, me
     assert largest >= 1
 
 
+@pytest.mark.slow
 def test_samples_bracket_the_exact_vote_of_a_label_linear_learner():
     """The exact vote by enumeration lies within the samples' bounds, and Chernoff's failure above the exact one."""
     n, q = 9, 0.3

@@ -243,6 +243,7 @@ RIDGE = [
 ]
 
 
+@pytest.mark.few(7)
 @pytest.mark.parametrize(("change", "match"), RIDGE, ids=range(len(RIDGE)))
 def test_a_ridge_that_contradicts_itself_is_refused(change, match, file):
     tampered(ridge().fit(X, Y), file, change)
@@ -336,6 +337,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(("make", "change", "match"), OTHERS, ids=range(len(OTHERS)))
 def test_other_models_that_contradict_themselves_are_refused(make, change, match, file):
     tampered(make(), file, change)

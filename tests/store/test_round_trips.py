@@ -74,6 +74,7 @@ def test_no_attribute_is_lost(fitted, stored):
         assert difference(model, flipproof.load(stored[name][1])) is None, name
 
 
+@pytest.mark.slow
 def test_digests_identify_models(fitted, stored, tmp_path):
     for name, (digest, path) in stored.items():
         assert model_digest(fitted[name]) == model_digest(path) == digest, name
@@ -82,6 +83,7 @@ def test_digests_identify_models(fitted, stored, tmp_path):
     assert len({digest for digest, _ in stored.values()}) == len(stored)
 
 
+@pytest.mark.slow
 def test_loaded_models_go_on_learning(stored):
     """Rows join and leave a loaded model as they do one that was never stored."""
     for name, (_, path) in stored.items():
@@ -91,6 +93,7 @@ def test_loaded_models_go_on_learning(stored):
             assert digests(again) == digests(loaded), name
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     "labels",
     [Y, Y.astype(float), Y > 0, WORDS, WORDS.astype(object), (WORDS == "ü").tolist(), Y.astype("uint8"), Y + 2**62],

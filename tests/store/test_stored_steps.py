@@ -129,6 +129,7 @@ def round_trip(model, folder):
     return flipproof.load(folder / "m.flipproof")
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize(("step", "rows"), STEPS, ids=lambda one: type(one).__name__)
 def test_features_are_the_same_to_the_last_bit(step, rows, tmp_path):
     with warnings.catch_warnings():
@@ -140,6 +141,7 @@ def test_features_are_the_same_to_the_last_bit(step, rows, tmp_path):
     assert model.certify(rows).radius.tolist() == loaded.certify(rows).radius.tolist()
 
 
+@pytest.mark.few(3)
 @pytest.mark.parametrize("base", BASE_LEARNERS, ids=lambda one: type(one).__name__)
 def test_base_learners_of_partitions(base, tmp_path):
     with warnings.catch_warnings():
@@ -177,6 +179,7 @@ def test_types_of_the_reference_are_kept(make, tmp_path):
     assert np.array_equal(model.certify(frame).radius, loaded.certify(frame).radius)
 
 
+@pytest.mark.few(4)
 @pytest.mark.parametrize(
     ("model", "named"),
     [

@@ -70,6 +70,7 @@ def changed_labels(n, seed=0):
 @pytest.mark.parametrize("clip", CLIPS)
 @pytest.mark.parametrize("precision", [5, 14])  # votes that all test rows share, and votes of their own
 class TestSameAsInMemory:
+    @pytest.mark.few(2)
     @pytest.mark.parametrize("n_classes", [2, 3])
     def test_changed_rows(self, learner, clip, precision, n_classes):
         X, y, Z, reference = problem(n_classes)
@@ -80,11 +81,13 @@ class TestSameAsInMemory:
         assert blocks.assumptions_ == memory.assumptions_
         assert {one.code: one.values for one in blocks.assumptions_}["reference-shared"]["n_shared"] == 3
 
+    @pytest.mark.few(1)
     def test_changed_labels(self, learner, clip, precision):
         X, y, Z, reference = problem()
         blocks, memory = fitted(X, y, reference, learner=learner, clip=clip, precision=precision)
         assert_same_model(blocks, memory, Z, adversaries=changed_labels(N))
 
+    @pytest.mark.few(1)
     def test_without_a_reference(self, learner, clip, precision):
         X, y, Z, _ = problem()
         blocks, memory = fitted(X, y, learner=learner, clip=clip, precision=precision)
@@ -99,6 +102,7 @@ def test_clipped_votes_of_the_papers_rule(clip):
     assert_same_model(*fitted(X, y, clip=clip, fit_intercept=False), Z, adversaries=changed_labels(N))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("parameters", [{"fit_intercept": False}, {"regularization": 0.5}, {"noise": "auto"}])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_parameters(parameters, learner):
@@ -108,6 +112,7 @@ def test_parameters(parameters, learner):
     assert_same_model(blocks, memory, Z, ["tight"])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("kernel", ["rbf", "laplacian", "poly", "linear", "cosine"])
 def test_kernels(kernel):
     """The reference is in memory, so that all defaults are possible, also of laplacian kernels."""
@@ -118,6 +123,7 @@ def test_kernels(kernel):
     assert_same_model(blocks, memory, Z, ["exact"], changed_rows(N)[:4])
 
 
+@pytest.mark.slow
 @given(
     ends=st.lists(st.integers(0, 40), max_size=8),
     seed=st.integers(0, 50),
@@ -134,6 +140,7 @@ def test_any_cuts(ends, seed, clip, with_reference, learner):
     assert_same_model(blocks, memory, Z, ["exact"], adversaries)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("with_reference", [True, False])
 @pytest.mark.parametrize("precision", [5, 14])
 @pytest.mark.parametrize("parameters", [{"block_size": 5}, {"n_jobs": 2}, {}])
@@ -160,6 +167,7 @@ def test_certificates_of_clipped_votes_need_one_pass(monkeypatch):
     assert len(passes) == 3
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("clip", CLIPS)
 def test_rows_of_any_finite_size(learner, clip):
@@ -190,6 +198,7 @@ def test_votes_do_not_depend_on_other_training_rows(learner, clip):
     np.testing.assert_array_equal(scores[0], scores[1] + scores[2])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
 def test_changes_within_the_radius_do_not_change_a_prediction(learner, changes):
@@ -248,6 +257,7 @@ class TestSources:
         others = {name: tmp_path / name for name in ("trusted", "groups")}
         self.check(tmp_path / "X", tmp_path / "y", **others)
 
+    @pytest.mark.few(1)
     @pytest.mark.parametrize("with_names", [True, False])
     def test_parquet_files(self, tmp_path, with_names):
         for number, (X, y, trusted, groups) in enumerate(cut([40, 0, 1], self.X, self.y, self.trusted, self.groups)):

@@ -42,6 +42,7 @@ def frame(labels=y):
     return pd.DataFrame(X, columns=NAMES).assign(label=labels, checked=TRUSTED, who=WHO)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     "chunks",
     [(N, K), (13, K), (50, 2), ((0, 100, 0, 1, 19, 0), (3, 1, 1)), ((1,) * 20 + (100,), K)],
@@ -79,6 +80,7 @@ def test_trusted_rows_and_annotators(memory):
         assert_same(model.certify(Z), wanted, same_adversary=False)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n_partitions", [1, 4])
 @pytest.mark.parametrize("convert", ["words", "category", "numbers"])
 def test_data_frames(n_partitions, convert):

@@ -45,6 +45,7 @@ def worker(address, folder, *python):
         yield running
 
 
+@pytest.mark.slow
 def test_no_workers():
     with local_cluster(0) as cluster, Client(cluster) as client:
         message = (
@@ -56,6 +57,7 @@ def test_no_workers():
             StreamingRidgeClassifier().fit(da.from_array(X, chunks=50), y)
 
 
+@pytest.mark.slow
 def test_a_worker_without_the_package(tmp_path):
     """Another interpreter, which finds all that is installed here but this package."""
     bare = tmp_path / "packages"
@@ -78,6 +80,7 @@ def test_a_worker_without_the_package(tmp_path):
         )
 
 
+@pytest.mark.slow
 def test_rows_kept_by_a_lost_cluster():
     with local_cluster(1) as cluster, Client(cluster) as client:
         rows = client.persist(da.from_array(X, chunks=50))
@@ -147,6 +150,7 @@ class TestLostScheduler:
         model._client = None  # rows that are not in Dask can be visited by this process
         assert_same(model.certify(Z), wanted)
 
+    @pytest.mark.slow
     def test_in_mid_run(self, scheduler):
         running, client = scheduler
         rows = RowBlocks.from_blocks(cut([2] * (N // 2 - 1), X, y))

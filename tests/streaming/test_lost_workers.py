@@ -51,6 +51,7 @@ def memory():
     return flipproof.CertifiedRidgeClassifier().fit(X, y)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("step", "kept_share"), mostly_slow([("fit", 0.3), ("certify", 0.0)], fast=(1,)))
 def test_a_worker_killed_in_mid_run(client, cluster, memory, monkeypatch, capsys, step, kept_share):
     monkeypatch.setattr(on_dask, "KEPT_SHARE", kept_share)
@@ -76,6 +77,7 @@ def test_a_worker_killed_in_mid_run(client, cluster, memory, monkeypatch, capsys
     assert counts[-1] == max(counts) == len(rows.parts)
 
 
+@pytest.mark.slow
 def test_a_worker_killed_that_holds_rows(client, memory):
     rows, labels = da.from_array(X, chunks=(30, K)).persist(), da.from_array(y, chunks=30).persist()
     wait([rows, labels])
@@ -87,6 +89,7 @@ def test_a_worker_killed_that_holds_rows(client, memory):
     until(lambda: lost not in client.nthreads())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", mostly_slow(["the one that has it", "all"], fast=(0,)))
 def test_workers_killed_while_they_copy_what_all_need(client, memory, monkeypatch, lost):
     processes, replicate = client.run(os.getpid), Client.replicate
@@ -103,6 +106,7 @@ def test_workers_killed_while_they_copy_what_all_need(client, memory, monkeypatc
     assert_same(StreamingRidgeClassifier().fit(rows, client=client).certify(Z), memory.certify(Z))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "reason"),
     [(CopiedOnce(), "cannot pickle a session"), (WithLock(), "cannot pickle '_thread.lock' object")],
@@ -116,6 +120,7 @@ def test_objects_that_cannot_be_pickled_are_named(client, function, reason):
     assert len(client.nthreads()) == 2
 
 
+@pytest.mark.slow
 def test_a_client_that_is_closed_in_mid_run(cluster, tmp_path):
     closed, begun, function = Client(cluster, set_as_default=False), threading.Event(), HeldBack(tmp_path)
     rows = RowBlocks.from_blocks(cut([5] * (N // 5 - 1), X, y)).map(function)
@@ -130,6 +135,7 @@ def test_a_client_that_is_closed_in_mid_run(cluster, tmp_path):
     closing.join()
 
 
+@pytest.mark.slow
 def test_a_worker_that_dies_of_the_rows(client, cluster, monkeypatch):
     monkeypatch.setattr(cluster.scheduler, "allowed_failures", 0)
     rows = RowBlocks.from_blocks([(X, y)])
@@ -139,6 +145,7 @@ def test_a_worker_that_dies_of_the_rows(client, cluster, monkeypatch):
     StreamingRidgeClassifier().fit(rows, client=client)
 
 
+@pytest.mark.slow
 def test_scattered_rows_lost_with_their_worker(client, monkeypatch):
     """Scattered rows are lost with the worker that has them; persisted ones would be made again."""
     monkeypatch.setattr(on_dask, "KEPT_SHARE", 0.0)

@@ -103,6 +103,7 @@ def confirmed_attacks(model):
     return needed
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("family", FAMILIES)
 @pytest.mark.parametrize("method", ["exact", "tight"])
 def test_annotators_in_another_type_in_each_file(tmp_path, memory, family, method):
@@ -155,6 +156,7 @@ IN_MEMORY = {
 }
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("family", IN_MEMORY)
 def test_annotators_in_another_type_in_each_block(memory, family):
     who, types = FAMILIES[family][0][CODES], IN_MEMORY[family]
@@ -168,6 +170,7 @@ def test_annotators_in_another_type_in_each_block(memory, family):
         assert_same(memory.certify(Z, adversary=Adversary(groups=make(who))), wanted, same_adversary=False)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("family", IN_MEMORY)
 def test_annotators_in_another_type_in_each_partition(memory, family):
     who, types = FAMILIES[family][0][CODES], IN_MEMORY[family]
@@ -226,6 +229,7 @@ def test_names_of_several_kinds_are_refused(tmp_path):
 COLUMNS = {"X": X, "y": y, "trusted": CODES > 4, "groups": CODES}
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", COLUMNS)
 @pytest.mark.parametrize("where", ["array", "blocks", "dask"])
 def test_masked_entries_are_refused(where, name):

@@ -63,12 +63,14 @@ def test_arrays(client, memory, chunks):
     np.testing.assert_array_equal(model.decision_function(Z), memory.decision_function(Z))
 
 
+@pytest.mark.slow
 def test_chunks_of_unknown_size(client, memory):
     rows = da.from_array(X, chunks=(90, 3))
     rows, labels = (one[rows[:, 0] < np.inf] for one in (rows, da.from_array(y, chunks=90)))
     assert_same(StreamingRidgeClassifier().fit(rows, labels).certify(Z, "kl"), memory.certify(Z, "kl"))
 
 
+@pytest.mark.slow
 def test_data_frames(client):
     words = np.array(["no", "perhaps", "yes"])[y]
     table = pd.DataFrame(X, columns=NAMES).assign(label=words, checked=TRUSTED, who=WHO)
@@ -97,12 +99,14 @@ def test_files(client, memory, tmp_path):
     assert_same(found, flipproof.CertifiedRidgeClassifier().fit(X[:70], y[:70]).certify(Z))
 
 
+@pytest.mark.slow
 def test_kernel(client):
     wanted = flipproof.CertifiedKernelClassifier(n_components=20).fit(X, y).certify(Z)
     for given in [(da.from_array(X, chunks=(100, 2)), y), (cut([9, 0, 100], X, y),)]:
         assert_same(StreamingKernelClassifier(n_components=20).fit(*given, client=client).certify(Z), wanted)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("blocks", "in_memory", "kept_share"),
     mostly_slow(
@@ -136,6 +140,7 @@ def test_reference_and_clip(client, monkeypatch, blocks, in_memory, kept_share):
                 assert_same(model.certify(Z, adversary=adversary), memory.certify(Z, adversary=adversary))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("adversary", [None, Adversary(groups=WHO)])
 def test_clip_without_a_reference(client, adversary):
     memory = flipproof.CertifiedRidgeClassifier(clip=0.6).fit(X, y)
@@ -194,6 +199,7 @@ class TestErrorsOfTasks:
             StreamingRidgeClassifier().fit(rows, client=client)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kept_share", mostly_slow([0.3, 0.0], fast=(0,)))
 def test_work_is_spread_over_all_workers(client, monkeypatch, kept_share):
     """Rows that lie on no worker are for all: none gets more because it was the first to have what all tasks need."""
@@ -329,6 +335,7 @@ def test_a_worker_of_another_version(client, monkeypatch):
         StreamingRidgeClassifier().fit([(X, y)], client=client)
 
 
+@pytest.mark.slow
 def test_a_closed_client(cluster):
     with Client(cluster, set_as_default=False) as client:
         model = StreamingRidgeClassifier().fit([(X, y)], client=client)

@@ -454,6 +454,7 @@ def test_two_columns_of_one_name_are_refused(tmp_path):
         RowBlocks.from_parquet(tmp_path, "y")
 
 
+@pytest.mark.slow
 def test_a_large_row_group_is_never_in_memory_as_a_whole(tmp_path):
     n_rows, n_columns = 300_000, 64  # 77 MB of features in one row group
     numbers = np.random.default_rng(0).random(n_rows * n_columns, dtype=np.float32)
@@ -477,6 +478,7 @@ def test_a_large_row_group_is_never_in_memory_as_a_whole(tmp_path):
     assert held_by_numpy < 12 * 2**20
 
 
+@pytest.mark.slow
 def test_pyarrow_is_needed_for_parquet_only(tmp_path):
     code = (
         "import sys; sys.modules['pyarrow'] = None\n"

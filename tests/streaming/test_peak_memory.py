@@ -41,6 +41,7 @@ def peak(work):
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", mostly_slow(["folder", "memmap"], fast=(1,)))
 def test_rows_are_visited_a_block_at_a_time(small_blocks, tmp_path, source):
     peaks = []

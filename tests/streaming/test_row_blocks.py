@@ -71,6 +71,7 @@ def test_a_representation_says_how_many_parts(small_blocks):
     assert repr(RowBlocks.from_arrays(X, y, trusted, groups)) == "<RowBlocks: 3 parts, with trusted rows and groups>"
 
 
+@pytest.mark.few(21)
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("offset", [0, 24, 2**16 + 8])
 @pytest.mark.parametrize(
@@ -105,6 +106,7 @@ def test_copy_on_write_changes_of_a_mapped_file_are_used(tmp_path):
     assert_rows(RowBlocks.from_arrays(changed + 1, y), np.asarray(changed) + 1, y)
 
 
+@pytest.mark.slow
 def test_a_part_of_a_mapped_file_is_pickled_without_its_numbers(tmp_path):
     X, y, trusted, groups = (mapped(tmp_path / f"{i}.bin", one) for i, one in enumerate(some_rows(100_000, 100)))
     rows = RowBlocks.from_arrays(X, y, trusted, groups)

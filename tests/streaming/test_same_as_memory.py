@@ -57,6 +57,7 @@ def test_nothing_to_count():
     assert_same(blocks.certify(Z, adversary=nobody), memory.certify(Z, adversary=nobody))
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("n_classes", [2, 10])
 @pytest.mark.parametrize("precision", [5, 14])  # votes that all test rows share, and votes of their own
 @pytest.mark.parametrize("intercept", [True, False])
@@ -68,6 +69,7 @@ def test_all_methods_and_adversaries(n_classes, precision, intercept):
     np.testing.assert_array_equal(blocks.classes_, memory.classes_, strict=True)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("precision", [2, 4, 10, 13, 24])
 @pytest.mark.parametrize("n", [12, 520])
 def test_precision(precision, n):
@@ -76,12 +78,14 @@ def test_precision(precision, n):
     assert_same_model(blocks, memory, Z, adversaries=some_adversaries(n, [0, 1])[:2])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("noise", ["auto", 0.3, flipproof.LabelFlip(0.2, 3)])
 def test_noise(noise):
     X, y, Z = some_problem(N, 4, 3)
     assert_same_model(*fitted(X, y, noise=noise), Z, adversaries=some_adversaries(N, [0, 1])[:2])
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize("rule", ["label-free", "paper", 0, 0.7, 1e6])
@@ -98,6 +102,7 @@ def test_regularization(n_classes, intercept, rule):
     assert_same_model(blocks, memory, Z)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize(
     "labels", [["ham", "spam", "un-ham"], [False, True], [-3, 0, 7], [1.0, 2.0, 5.0], np.array([1, 2], dtype=np.uint8)]
 )
@@ -134,6 +139,7 @@ def test_rows_of_any_type(dtype):
     assert_same_model(*fitted(X, y), Z, ["exact"])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("intercept", [True, False])
 @pytest.mark.parametrize(("n", "k"), [(9, 30), (2, 5), (12, 12), (13, 12)])
 def test_more_columns_than_rows(n, k, intercept):
@@ -158,6 +164,7 @@ def test_columns_of_very_different_size():
     assert_same_model(*fitted(X * sizes, y), Z * sizes)
 
 
+@pytest.mark.slow
 @given(ends=st.lists(st.integers(0, 40), max_size=8), seed=st.integers(0, 50), precision=st.sampled_from([4, 10]))
 @settings(max_examples=30)
 def test_any_cuts(ends, seed, precision):
@@ -167,6 +174,7 @@ def test_any_cuts(ends, seed, precision):
     assert_same_model(blocks, memory, Z, ["exact", "tight"], [adversary])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("parameters", [{"block_size": 1}, {"block_size": 5}, {"n_jobs": 2}, {"n_jobs": -1}])
 def test_block_size_and_jobs(parameters):
     X, y, Z = some_problem(N, 4, 3)
@@ -175,6 +183,7 @@ def test_block_size_and_jobs(parameters):
     assert_same_model(blocks, memory, Z, adversaries=some_adversaries(N, [0, 1])[-2:])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("precision", [5, 14])
 def test_several_passes_for_many_test_rows(monkeypatch, precision):
     X, y, Z = some_problem(N, 4, 3, m=30)
@@ -188,6 +197,7 @@ def test_several_passes_for_many_test_rows(monkeypatch, precision):
     assert len(passes) > 50
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("groups", ["numbers", "words", None])
 @pytest.mark.parametrize("with_trust", [True, False])
 def test_trusted_rows_and_annotators_given_to_fit(groups, with_trust):
@@ -290,6 +300,7 @@ class TestSources:
 class TestKernels:
     X, y, Z = some_problem(200, 4, 3)
 
+    @pytest.mark.few(3)
     @pytest.mark.parametrize("kernel", ["rbf", "poly", "linear", "cosine"])
     @pytest.mark.parametrize("intercept", [True, False])
     def test_default_gamma(self, kernel, intercept):
@@ -330,6 +341,7 @@ class TestKernels:
             StreamingKernelClassifier(**{"n_components": 10, **given}).fit([(self.X, self.y)])
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(
     ("n", "n_classes", "seed", "learner"),
     mostly_slow(

@@ -3,14 +3,24 @@
 Record it again with ``PYTHONPATH=tests python -m verifier.broken_files``.
 """
 
+import hashlib
 import json
 from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
 from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
 
-from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedPartitionClassifier, CertifiedRidgeClassifier
+from flipproof import (
+    Adversary,
+    CertifiedNeighborsClassifier,
+    CertifiedPartitionClassifier,
+    CertifiedRidgeClassifier,
+    FeatureNoise,
+    SmoothedClassifier,
+)
+from flipproof.streaming import StreamingRidgeClassifier
 from verifier.proof_boxes import Box
 
 CORPUS = Path(__file__).parent / "corpus"
@@ -35,6 +45,8 @@ def honest_files(folder):
         "rows": (ridge, "exact", Adversary(changes="rows")),
         "sources": (ridge, "exact", Adversary(changes="removals", groups=groups)),
         "neighbors": (neighbors, "exact", Adversary(changes="rows")),
+        "insertions": (neighbors, "exact", Adversary(changes="insertions")),
+        "allowed": (ridge, "exact", Adversary(allowed=[(0, 1), (1, 0)])),
         "partitions": (partitions, None, None),
     }
     for name, (learner, method, adversary) in cases.items():
@@ -42,7 +54,16 @@ def honest_files(folder):
         learner.fit(train, labels, reference=reference)
         certificates = learner.certify(test, method=method, adversary=adversary)
         certificates.save(Path(folder) / f"{name}.flipproof")
-    return list(cases)
+    blocks = [(train[i : i + 25], labels[i : i + 25]) for i in range(0, 60, 25)]
+    StreamingRidgeClassifier(classes=[0, 1, 2]).fit(blocks).certify(test).save(Path(folder) / "blocks.flipproof")
+    weighted = ridge.fit(train, labels, sample_weight=1.0 + np.arange(60) % 3)
+    weighted.certify(test).save(Path(folder) / "weights.flipproof")
+    digests = {"data.csv": hashlib.sha256(b"data").hexdigest()}
+    ridge.fit(train, labels).certify(test[:2]).save(Path(folder) / "digests.flipproof", files=digests)
+    for name, noise, method in (("samples", 0.2, "tight"), ("distances", FeatureNoise(0.5), "gaussian")):
+        model = SmoothedClassifier(LogisticRegression(), noise, 20, 60, 0.9, random_state=0)
+        model.fit(train / 16, labels).certify(test / 16, method).save(Path(folder) / f"{name}.flipproof")
+    return [*cases, "blocks", "weights", "digests", "samples", "distances"]
 
 
 def _changed(name, change):
@@ -127,6 +148,100 @@ def _other_rival(box):
     box.tensors["claim.margin"] = np.ldexp(margin, -box.tensors["test.exponent"].astype(np.int32))
 
 
+def _offsets_that_overflow(box):
+    """The rival's offset is so large that its score wraps around, and the prediction seems beyond any attack."""
+    rival = box.tensors["claim.rival"][0]
+    box.tensors["test.offset"][0, rival] = 2**63 - 1
+    box.tensors["claim.unlimited"][0], box.tensors["claim.radius"][0] = True, box.document["n_touchable"]
+
+
+def _unlimited(box):
+    box.tensors["claim.unlimited"][:] = True
+
+
+def _fewer_transitions(box):
+    """The adversary can do nothing, but no assumption says so."""
+    box.tensors["transitions"][:] = False
+    box.tensors["claim.unlimited"][:] = True
+    box.tensors["claim.radius"][:] = box.document["n_touchable"]
+
+
+def _fewer_transitions_than_stated(box):
+    box.tensors["transitions"][1, 0] = False
+
+
+def _more_trusted_than_stated(box):
+    box.tensors["train.changeable"][:40] = False
+    box.document["n_touchable"] = int(box.tensors["train.changeable"].sum())
+
+
+def _no_pile_ends(box):
+    """A list in which nothing votes: the lowest class wins, and no insertion reaches the cut."""
+    n_rows = len(box.tensors["near.row.0"])
+    box.tensors["near.row.0"] = box.tensors["near.row.0"][:, :9]
+    box.tensors["near.ends_pile.0"] = np.zeros((n_rows, 9), dtype=bool)
+    box.tensors["claim.prediction"][:], box.tensors["claim.rival"][:] = 0, 1
+    box.tensors["claim.margin"][:], box.tensors["claim.radius"][:] = 0, 8
+
+
+def _distances_as_divergence(box):
+    """A distance that is stated as a divergence, with a noise that makes every distance small."""
+    box.document["unit"], box.document["sampling"]["level"] = "divergence", 1e300
+    box.document["assumptions"] = [
+        {**one, "code": "divergence-only"} if one["code"] == "features-only" else one
+        for one in box.document["assumptions"]
+    ]
+
+
+def _labels_as_distances(box):
+    """Votes of labels that are stated to certify distances of features; the fraction is cut off."""
+    box.document["unit"] = "l2"
+    box.document["assumptions"] = [{"code": "features-only", "values": {}}]
+    box.tensors["claim.radius"] = box.tensors["claim.radius"] + 0.9
+
+
+def _sampling(**values):
+    return lambda box: box.document["sampling"].update(values)
+
+
+def _more_confidence(box):
+    _sampling(confidence=0.999999)(box)
+    for one in box.document["assumptions"]:
+        if one["code"] == "confidence":
+            one["values"]["confidence"] = 0.999999
+
+
+def _no_rows(box):
+    box.document.update(n_test=0, blocks=[])
+    for name in list(box.tensors):
+        if name.startswith(("claim.", "test.", "votes.coefficients")):
+            box.tensors[name] = box.tensors[name][:0]
+
+
+def _other_claims(box):
+    box.tensors["claim.log_failure"] = np.full(6, -1e9)
+
+
+def _digest(**values):
+    return lambda box: box.document["digests"].update(values)
+
+
+def _longer_windows(box):
+    ends = box.tensors["window.end"]
+    box.tensors["window.end"] = np.minimum(ends + 1, len(ends)).astype(np.int32)
+    needed, covered = 0, 0
+    for stamp in range(len(ends)):
+        if stamp >= covered:
+            needed, covered = needed + 1, box.tensors["window.end"][stamp]
+    _state_touchable(box, needed)
+
+
+def _state_touchable(box, count):
+    box.document["n_touchable"] = int(count)
+    for one in box.document["assumptions"]:
+        one["values"] = {k: int(count) if k == f"n_{one['code']}" else v for k, v in one["values"].items()}
+
+
 #: Name of the broken file: the honest file, the edit, and the reason for which it is refuted or refused.
 BROKEN = {
     "radius-plus-one": ("exact", _changed("claim.radius", _more), "radius"),
@@ -134,7 +249,7 @@ BROKEN = {
     "radius-plus-one-trusted": ("trusted", _changed("claim.radius", _more), "radius"),
     "radius-plus-one-annotators": ("annotators", _changed("claim.radius", _more), "radius"),
     "radius-plus-one-windows": ("windows", _changed("claim.radius", _more), "radius"),
-    "longer-windows": ("windows", _changed("window.end", lambda old: np.minimum(old + 6, len(old))), "radius"),
+    "longer-windows": ("windows", _longer_windows, "radius"),
     "windows-that-end-before-they-begin": ("windows", _changed("window.end", lambda old: old * 0), "windows"),
     "radius-plus-one-sparse": ("sparse", _changed("claim.radius", _more), "radius"),
     "radius-plus-one-tight": ("tight", _changed("claim.radius", _more), "radius"),
@@ -188,6 +303,41 @@ BROKEN = {
     "row-listed-twice": ("neighbors", _changed("near.row.0", _twice), "near"),
     "k-plus-one": ("neighbors", _document(k=10), "margin"),
     "vote-for-no-class": ("partitions", _changed("votes.partition", _at((0, 0), 7)), "tensor-values"),
+    "offsets-that-overflow": ("exact", _offsets_that_overflow, "offset"),
+    "exponent-that-wraps": ("exact", _changed("test.exponent", lambda old: old + 2**32), "exponent"),
+    "unlimited-by-noise": ("tight", _unlimited, "unlimited"),
+    "huge-radius-by-noise": ("tight", _changed("claim.radius", _at(0, 2**62)), "radius"),
+    "unlimited-by-samples": ("samples", _unlimited, "unlimited"),
+    "huge-radius-neighbors": ("neighbors", _changed("claim.radius", _at(0, 2**63 - 1)), "radius"),
+    "fewer-changes-possible": ("exact", _fewer_transitions, "assumptions"),
+    "fewer-changes-than-stated": ("allowed", _fewer_transitions_than_stated, "assumptions"),
+    "more-trusted-than-stated": ("trusted", _more_trusted_than_stated, "assumptions"),
+    "radius-plus-one-allowed": ("allowed", _changed("claim.radius", _more), "radius"),
+    "no-pile-ends": ("insertions", _no_pile_ends, "near"),
+    "distances-as-divergence": ("distances", _distances_as_divergence, "document"),
+    "labels-as-distances": ("exact", _labels_as_distances, "document"),
+    "infinite-distance": ("distances", _changed("claim.radius", _at(0, np.inf)), "tensor-values"),
+    "longer-distance": ("distances", _changed("claim.radius", lambda old: old * 3), "radius"),
+    "radius-plus-one-samples": ("samples", _changed("claim.radius", _more), "radius"),
+    "more-votes": ("samples", _changed("votes.estimation", lambda old: old[:, ::-1].copy()), "margin"),
+    "votes-that-overflow": ("samples", _changed("votes.estimation", _at((0, 0), 2**62)), "tensor-values"),
+    "negative-votes": ("samples", _changed("votes.estimation", _at((0, 0), -1)), "tensor-values"),
+    "more-confidence": ("samples", _more_confidence, "confidence"),
+    "other-confidence-stated": ("samples", _sampling(confidence=0.5), "assumptions"),
+    "noise-of-samples-too-large": ("samples", _sampling(level=0.7), "noise"),
+    "no-test-rows": ("exact", _no_rows, "document"),
+    "class-twice": ("exact", _document(classes=[0, 1, 1]), "document"),
+    "more-touchable": ("exact", _document(n_touchable=61), "document"),
+    "claim-that-nobody-checks": ("exact", _other_claims, "unused-tensor"),
+    "abstained-with-radius": ("exact", _changed("claim.abstained", lambda old: ~old), "abstained"),
+    "radius-plus-one-blocks": ("blocks", _changed("claim.radius", _more), "radius"),
+    "label-flipped-in-a-block": ("blocks", _changed("train.label", _at(30, lambda old: (old + 1) % 3)), "margin"),
+    "basis-one-step-off": ("blocks", _changed("votes.basis", lambda old: old + 1000), "margin"),
+    "radius-plus-one-weights": ("weights", _changed("claim.radius", _more), "radius"),
+    "other-weights": ("weights", _changed("train.weight", lambda old: old[::-1].copy()), "margin"),
+    "weight-above-one": ("weights", _changed("train.weight", lambda old: old * 2), "tensor-values"),
+    "changed-model-digest": ("digests", _digest(model="0" * 63), "file-digest"),
+    "changed-file-digest": ("digests", _digest(files={"data.csv": "x" * 64}), "file-digest"),
     "changed-digest": ("exact", _wrong_digest("claim.radius"), "tensor-digest"),
     "changed-document": ("exact", _wrong_document_digest, "document-digest"),
     "missing-tensor": ("exact", _drop("test.offset"), "missing-tensor"),
@@ -226,6 +376,12 @@ BROKEN_BYTES = {
     "not-json": ("exact", lambda content: content[:8] + b"x" + content[9:], "json"),
     "deep-json": ("exact", lambda content: _nested(), "json"),
     "huge-integer": ("exact", lambda content: _header(b'{"__metadata__": 1' + b"0" * 5000 + b"}"), "json"),
+    "infinite-number": ("exact", lambda content: _header(b'{"__metadata__": 1e999}'), "json"),
+    "type-that-is-a-list": (
+        "exact",
+        lambda content: content.replace(b'"dtype": "I64"', b'"dtype": ["64"]', 1),
+        "tensor-type",
+    ),
     "duplicate-key": ("exact", lambda content: _header(b'{"__metadata__": {}, "__metadata__": {}}'), "json"),
     "other-safetensors": ("exact", lambda content: _header(b'{"__metadata__": {"format": "pt"}}'), "not-certificates"),
 }

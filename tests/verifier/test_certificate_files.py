@@ -66,6 +66,7 @@ def test_certificates_about_rows_survive_a_file(changes, path):
     same(certificates, Certificates.load(path))
 
 
+@pytest.mark.slow
 def test_certificates_from_samples_survive_a_file(path):
     model = SmoothedClassifier(LogisticRegression(), 0.2, 20, 60, 0.9, keep_models=True, random_state=0)
     certificates = model.fit(StandardScaler().fit_transform(TRAIN), LABELS).certify(TEST[:5])
@@ -136,3 +137,25 @@ class TestCommand:
     def test_verdicts_as_json(self, capfd):
         assert in_process(["verify", str(CORPUS / "exact.flipproof"), "--json", "--rows", "2", "-q"]) == 0
         assert '"n_checked": 2' in capfd.readouterr().out
+
+    def test_files_that_the_certificates_are_about(self, table, path, tmp_path, capfd):
+        model, out, other = tmp_path / "m.flipproof", tmp_path / "out.csv", tmp_path / "other.csv"
+        other.write_text("digit\n1\n")
+        assert in_process(["fit", "--train", str(table), "--label", "digit", "--model", str(model), "-q"]) == 0
+        given = ["certify", "--model", str(model), "--test", str(table), "--proof", str(path), "-o", str(out), "-q"]
+        assert in_process(given) == 0
+        files = ["--data", str(table), "--data", str(out), "--model", str(model)]
+        assert in_process(["verify", str(path), *files, "-q"]) == 0
+        capfd.readouterr()
+        assert in_process(["verify", str(path), *files, "--data", str(other), "-q"]) == 1
+        assert "not about" in capfd.readouterr().out
+
+    def test_rows_in_blocks(self, tmp_path, path, capfd):
+        frame = pd.DataFrame(X[:150]).rename(columns=lambda name: f"p{name}").assign(digit=Y[:150])
+        for number in range(2):
+            frame[number * 60 : number * 60 + 60].to_parquet(tmp_path / f"rows-{number}.parquet")
+        frame[120:].to_parquet(tmp_path / "test.parquet")
+        rows, test = str(tmp_path / "rows-*.parquet"), str(tmp_path / "test.parquet")
+        given = ["certify", "--train", rows, "--test", test, "--label", "digit", "--proof", str(path), "-q"]
+        assert in_process(given) == 0
+        assert in_process(["verify", str(path), "--data", test, "-q"]) == 0

@@ -2,6 +2,7 @@
 
 import ast
 import json
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -34,12 +35,14 @@ def fresh_files(tmp_path_factory):
     return folder
 
 
+@pytest.mark.few(5)
 @pytest.mark.parametrize("name", INDEX["honest"])
 def test_honest_files_are_verified(name, fresh_files):
     for folder in (CORPUS, fresh_files):
         assert verify(folder / f"{name}.flipproof").verdict == VERIFIED
 
 
+@pytest.mark.few(32)
 @pytest.mark.parametrize("name", INDEX["broken"])
 def test_broken_files_are_refuted_or_refused_for_their_own_reason(name):
     verdict, reasons = verdict_and_reasons(CORPUS / f"broken-{name}.flipproof")
@@ -80,6 +83,13 @@ def test_every_golden_case_is_verified(data, tmp_path):
                 path = tmp_path / "proof.flipproof"
                 model.certify(Z, method, adversary).save(path)
                 assert verify(path).verdict == VERIFIED, (name, method, who)
+    scaled = record.StandardScaler().fit(X)
+    blocks = [(scaled.transform(X[i : i + 70]), y[i : i + 70]) for i in range(0, record.N_TRAIN, 70)]
+    for model in (record.RidgeInBlocks(classes=classes), record.KernelInBlocks(n_components=40)):
+        model.fit(blocks)
+        for method, (who, adversary) in product(record.METHODS, record.adversaries(classes).items()):
+            model.certify(scaled.transform(Z), method, adversary).save(path)
+            assert verify(path).verdict == VERIFIED, (type(model).__name__, method, who)
 
 
 def test_the_verifier_imports_nothing_of_flipproof():
@@ -88,6 +98,7 @@ def test_the_verifier_imports_nothing_of_flipproof():
         "collections",
         "contextlib",
         "dataclasses",
+        "fractions",
         "functools",
         "hashlib",
         "json",

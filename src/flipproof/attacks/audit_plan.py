@@ -2,12 +2,17 @@
 
 The simulation takes labels as they are: a checked label keeps its value and becomes trusted. The rows to check are
 chosen as the labels that attacks use most, at random, or by the diversity of their features.
+
+A plan is a measurement on the given test rows, not a certificate: the rows of "levers" are chosen by attacks on these
+test rows, and the other choices are one random draw. What it simulates is certified: certified accuracy is that of a
+real fit in which the checked labels are trusted.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -16,10 +21,11 @@ from sklearn.base import clone
 
 from flipproof.attacks.label_audit import labels_to_audit
 from flipproof.certificates import Certificates
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.baseline import trusted_only_predictions
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.metrics import certified_accuracy, n_certified
+from flipproof.origins import frame_library, make_frame
 from flipproof.parameters import (
     NONE,
     Constraint,
@@ -30,10 +36,31 @@ from flipproof.parameters import (
     parameter_error,
     with_methods,
 )
+from flipproof.progress import CountedProgress
 from flipproof.values import encode_labels, label_values
 
 #: Ways to choose the rows to check.
 CHOICES = ("levers", "random", "diversity")
+
+#: What each way to choose and to use checked labels is, in words.
+CHOSEN = {
+    "levers": "those that are part of the most attacks",
+    "random": "drawn at random",
+    "diversity": "rows with diverse features",
+}
+USED = {
+    "votes": "trusted votes",
+    "prior": "trusted votes and a prior",
+    "geometry": "trusted votes, and trees grown with them",
+    "alone": "the only labels of the learner",
+    "prior alone": "the prior without other labels",
+}
+
+#: Certificates with weights of labels or several labels per row: a plan would have to choose among those.
+WEIGHTED = ("sample-weights", "annotations")
+
+#: Number of trees of the default prior.
+N_TREES = 100
 
 #: Default numbers of checked labels, and of changed labels.
 BUDGET = (50, 100, 200)
@@ -90,22 +117,33 @@ class AuditPlan:
         Numbers of changed labels.
     is_accuracy : bool
         Whether shares are certified accuracy; else they are shares of certified predictions.
+    error_rate : float
+        Share of the checked labels that the simulated check got wrong.
+    n_trusted : int
+        Number of labels that were trusted before any check.
     """
 
     before: tuple[float, ...]
     checks: tuple[PlannedCheck, ...]
     flips: tuple[int, ...]
     is_accuracy: bool
+    error_rate: float = 0.0
+    n_trusted: int = 0
+    _frames: str | None = None
 
     def __repr__(self) -> str:
         at = len(self.flips) - 1
         best = max(self.checks, key=lambda one: one.certified[at], default=None)
-        what = "certified accuracy" if self.is_accuracy else "share of certified predictions"
-        said = f"<AuditPlan: {what} at {self.flips[at]} flips {self.before[at]:.3f}"
+        said = f"<AuditPlan: {self.what} at {self.flips[at]} flips {self.before[at]:.3f}"
         if best is None:
             return f"{said}>"
         how = f"{best.n_checked} checked labels ({best.chosen}, {best.used})"
         return f"{said}; {how} make it {best.certified[at]:.3f}>"
+
+    @property
+    def what(self) -> str:
+        """What the shares are."""
+        return "certified accuracy" if self.is_accuracy else "share of certified predictions"
 
     def cheapest(self, share: float, flips: int) -> PlannedCheck | None:
         """Return the way that reaches a share at a number of flips with the fewest checks; None if none does.
@@ -118,29 +156,69 @@ class AuditPlan:
         enough = [one for one in self.checks if one.certified[at] >= share]
         return min(enough, key=lambda one: (one.n_checked, -one.certified[at]), default=None)
 
+    def columns(self) -> dict[str, list[Any]]:
+        """Return the shares by column, one line per way to check labels, in plain types; the first is no check."""
+        found: dict[str, list[Any]] = {
+            "n_checked": [0, *(one.n_checked for one in self.checks)],
+            "chosen": ["", *(one.chosen for one in self.checks)],
+            "used": ["as it is", *(one.used for one in self.checks)],
+        }
+        name = "certified_accuracy" if self.is_accuracy else "certified_share"
+        for place, flips in enumerate(self.flips):
+            found[f"{name}_{flips}"] = [self.before[place], *(one.certified[place] for one in self.checks)]
+        return found
+
     def to_frame(self) -> Any:
-        """Return a pandas data frame: a line for each way to check labels, a column for each number of flips."""
-        import pandas as pd  # type: ignore[import-untyped, unused-ignore]
+        """Return a data frame: a line for each way to check labels, a column for each number of flips.
 
-        lines = [(0, "", "as it is", *self.before)]
-        lines += [(one.n_checked, one.chosen, one.used, *one.certified) for one in self.checks]
-        return pd.DataFrame(lines, columns=["n_checked", "chosen", "used", *self.flips])
+        Returns
+        -------
+        data frame
+            Of the same library as the test rows; for arrays, pandas, or another that is installed.
+        """
+        return make_frame(self.columns(), self._frames)
 
-    def plot(self, flips: int | None = None, ax: Any = None) -> Any:
-        """Draw the share at a number of flips (default: the largest) by the number of checked labels."""
+    def plot(self, flips: int | None = None, ax: Any = None, target: float | None = None) -> Any:
+        """Draw the share at a number of flips (default: the largest) by the number of checked labels.
+
+        Parameters
+        ----------
+        flips : int, optional
+            One of the numbers of changed labels of this plan.
+        ax : matplotlib axes, optional
+            Where to draw; by default a new figure.
+        target : float, optional
+            A share to reach, drawn as a line.
+
+        Returns
+        -------
+        matplotlib axes
+            A colour for each use, and a marker and a line style for each choice.
+        """
+        from flipproof.displays import require_matplotlib
+
+        require_matplotlib()
         import matplotlib.pyplot as plt
 
         at = len(self.flips) - 1 if flips is None else self.flips.index(flips)
-        ax = plt.subplots()[1] if ax is None else ax
-        ways = dict.fromkeys((one.used, one.chosen) for one in self.checks)
-        for used, chosen in ways:
+        ax = plt.subplots(figsize=(7.5, 4.8), layout="constrained")[1] if ax is None else ax
+        colors = {used: f"C{place}" for place, used in enumerate(dict.fromkeys(one.used for one in self.checks))}
+        styles = dict(zip(CHOICES, ("-o", "--s", ":^"), strict=True))
+        for used, chosen in dict.fromkeys((one.used, one.chosen) for one in self.checks):
             own = [one for one in self.checks if (one.used, one.chosen) == (used, chosen)]
-            ax.plot([one.n_checked for one in own], [one.certified[at] for one in own], "o-", label=f"{used}, {chosen}")
-        ax.axhline(self.before[at], color="black", linestyle=":", label="no label checked")
+            at_each = [one.n_checked for one in own], [one.certified[at] for one in own]
+            ax.plot(*at_each, styles[chosen], color=colors[used], markersize=4)
+        ax.axhline(self.before[at], color="black", linewidth=1)
+        entries = [ax.plot([], [], "-", color=color, label=used)[0] for used, color in colors.items()]
+        entries += [ax.plot([], [], style, color="grey", markersize=4, label=name)[0] for name, style in styles.items()]
+        entries.append(ax.plot([], [], "-", color="black", linewidth=1, label="no check")[0])
+        if target is not None:
+            ax.axhline(target, color="grey", linewidth=1, linestyle="-.")
+            entries.append(ax.plot([], [], "-.", color="grey", linewidth=1, label="target")[0])
+        ax.set_xticks(sorted({one.n_checked for one in self.checks}))
         ax.set_xlabel("checked labels")
-        kind = "certified accuracy" if self.is_accuracy else "certified predictions"
-        ax.set_ylabel(f"{kind} at {self.flips[at]} flips")
-        ax.legend(fontsize="small")
+        ax.set_ylabel(f"{self.what} at {self.flips[at]:,} changed labels")
+        ax.legend(handles=entries, fontsize="small", loc="center left", bbox_to_anchor=(1.0, 0.5))
         return ax
 
 
@@ -157,34 +235,39 @@ def plan_audit(
     prior_weight: float = 1.0,
     error_rate: float = 0.0,
     random_state: int = 0,
+    verbose: int = 0,
 ) -> AuditPlan:
     """Simulate what checking N training labels buys, by the way that they are chosen and used.
 
     Parameters
     ----------
     model : learner
-        Label-linear and fitted to `X` and `y`, without trusted labels.
+        Label-linear and fitted to `X` and `y`. Labels that were trusted in the fit stay trusted; the budget counts
+        others.
     X_test, y_test : array of shape (m, k), and (m,), optional
         Test rows and their labels. Without labels, shares count all certified predictions, correct or not.
     budget : sequence of int
         Numbers of labels to check.
-    X, y : array of shape (n, k), and (n,)
-        The training rows, as numbers, and their labels.
+    X, y : array or data frame of shape (n, k), and (n,)
+        The training rows, as they were fitted, and their labels.
     flips : sequence of int
         Numbers of changed labels at which shares are reported.
     prior : classifier, optional
-        Fitted to the checked labels. Default: a random forest.
+        Fitted to the checked labels. It gets rows after the `features` step of the model. Default: a random forest.
     prior_weight : float, default=1.0
         Its weight.
     error_rate : float, default=0.0
         Share of the checked labels that the check gets wrong: they get another class, at random.
     random_state : int, default=0
         Seed of the random choices.
+    verbose : int, default=0
+        1: show progress and the time left on stderr.
 
     Returns
     -------
     AuditPlan
-        Ways that cannot be fitted to so few labels are left out. Trusted geometry needs a learner with trees.
+        Ways that cannot be fitted to so few labels are left out. Trusted geometry needs a learner with trees. Shares
+        are measured on the given test rows, on which a target may be met by chance.
 
     Examples
     --------
@@ -206,41 +289,60 @@ def plan_audit(
         error_rate=error_rate,
         random_state=random_state,
     )
-    n = len(model.label_codes_)
-    sizes = _sizes(budget, n)
+    _refuse_other_fits(model)
+    n, known = len(model.label_codes_), model.is_trusted_
+    sizes = _sizes(budget, n - int(np.count_nonzero(known)))
     if prior is None:
         from sklearn.ensemble import RandomForestClassifier
 
-        prior = RandomForestClassifier(random_state=0)
+        prior = RandomForestClassifier(N_TREES, random_state=0)
     _, codes = encode_labels(label_values(y), model.classes_)
     if not np.array_equal(codes, model.label_codes_):
         raise ValueError("plan_audit needs the rows X and labels y that the model was fitted to. Got other labels.")
-    columns = tuple(int(one) for one in flips)
+    columns = _columns(flips)
     rng = np.random.default_rng(random_state)
-    chosen = _chosen(model, X, X_test, max(sizes), rng)
+    rows, rows_test = model.test_features(X), model.test_features(X_test)  # the step has read no label
+    chosen = _chosen(model, rows, X_test, max(sizes), rng)
     truth = None if y_test is None else np.asarray(label_values(y_test))
 
     def share(found: Certificates) -> tuple[float, ...]:
+        # an attacker cannot change more labels than those that are not trusted
+        possible = [min(one, found.n_touchable) for one in columns]
         if truth is None:
-            return tuple(count / len(found) for count in n_certified(found, columns))
-        return tuple(certified_accuracy(truth, found, columns).tolist())
+            return tuple(count / len(found) for count in n_certified(found, possible))
+        return tuple(certified_accuracy(truth, found, possible).tolist())
 
     learner = clone(model).set_params(classes=model.classes_, prior=clone(prior), prior_weight=prior_weight)
+    learner.set_params(features=None)
+    if "verbose" in learner.get_params(deep=False):
+        learner.set_params(verbose=0)
     uses: dict[str, dict[str, Any]] = {"votes": {"prior": None}, "prior": {}}
     if "grow" in learner.get_params(deep=False):
         uses["geometry"] = {"prior": None, "grow": "supervised"}
     checks: list[PlannedCheck] = []
-    for n_checked in sizes:
-        for way, order in chosen.items():
+    before = share(model.certify(X_test, "exact"))
+    with CountedProgress(len(sizes) * len(chosen) * len(uses), "ways to check labels", verbose) as progress:
+        for n_checked, (way, order) in product(sizes, chosen.items()):
             mask = np.isin(np.arange(n), order[:n_checked])
             labels = model.classes_[_with_errors(codes, mask, error_rate, len(model.classes_), rng)]
+            trusted = mask | known
             for used, parameters in uses.items():
-                fitted = clone(learner).set_params(**parameters).fit(X, labels, trusted=mask)
-                checks.append(PlannedCheck(n_checked, way, used, share(fitted.certify(X_test))))
+                fitted = clone(learner).set_params(**parameters).fit(rows, labels, trusted=trusted)
+                checks.append(PlannedCheck(n_checked, way, used, share(fitted.certify(rows_test, "exact"))))
                 if used == "prior" and truth is not None:
-                    alone = trusted_only_predictions(fitted, X, labels, mask, X_test)
+                    alone = trusted_only_predictions(fitted, rows, labels, trusted, rows_test)
                     checks += _alone(alone, truth, n_checked, way, len(columns))
-    return AuditPlan(share(model.certify(X_test)), tuple(checks), columns, truth is not None)
+                progress.advance(1)
+    n_known, library = int(np.count_nonzero(known)), frame_library(X_test)
+    return AuditPlan(before, tuple(checks), columns, truth is not None, float(error_rate), n_known, library)
+
+
+def _refuse_other_fits(model: Any) -> None:
+    """Raise ValueError for a fit that a simulation with X and y alone would not repeat."""
+    if model.n_reference_ is not None:
+        raise ValueError("plan_audit needs a model that was fitted without reference=...: fit it to X and y alone.")
+    if any(one.code in WEIGHTED for one in model.assumptions_) or not model.is_labeled_.all():
+        raise ValueError("plan_audit needs a model with one label of weight 1 per training row.")
 
 
 def _alone(
@@ -254,22 +356,40 @@ def _alone(
 
 def _sizes(budget: Sequence[int], n: int) -> list[int]:
     """Return the numbers of checks, ascending; refuse those that are not possible."""
-    sizes = sorted({int(one) for one in np.atleast_1d(np.asarray(budget)).tolist()})
+    sizes = sorted(set(_whole_numbers("budget", budget)))
     if not sizes or sizes[0] < 1 or sizes[-1] > n:
-        raise parameter_error("plan_audit", "budget", f"numbers from 1 to the number of labels, {n}", budget)
+        wanted = f"numbers from 1 to the number of labels that are not trusted yet, {n}"
+        raise parameter_error("plan_audit", "budget", wanted, budget)
     return sizes
 
 
-def _chosen(model: Any, X: Any, X_test: Any, most: int, rng: np.random.Generator) -> dict[str, Integers]:
+def _columns(flips: Sequence[int]) -> tuple[int, ...]:
+    columns = tuple(_whole_numbers("flips", flips))
+    if not columns or min(columns) < 0:
+        raise parameter_error("plan_audit", "flips", "numbers of changed labels, not negative", flips)
+    return columns
+
+
+def _whole_numbers(name: str, given: Any) -> list[int]:
+    values = np.atleast_1d(np.asarray(given))
+    if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
+        raise parameter_error("plan_audit", name, "a sequence of whole numbers", given)
+    return [int(one) for one in values.tolist()]
+
+
+def _chosen(model: Any, rows: Floats, X_test: Any, most: int, rng: np.random.Generator) -> dict[str, Integers]:
     """Return the training rows in the order in which each way to choose checks them."""
     from sklearn.cluster import kmeans_plusplus
     from sklearn.preprocessing import StandardScaler
 
-    at_random = rng.permutation(len(model.label_codes_))
+    open_rows = np.flatnonzero(~model.is_trusted_)
+    at_random = rng.permutation(open_rows)
     levers = labels_to_audit(model, X_test, top=most).rows
     others = at_random[~np.isin(at_random, levers)]  # where attacks use fewer labels
-    features = StandardScaler().fit_transform(np.asarray(X, dtype=np.float64))
-    diverse = kmeans_plusplus(features, most, random_state=int(rng.integers(2**31)))[1]
+    features = StandardScaler().fit_transform(rows[open_rows])
+    diverse = open_rows[kmeans_plusplus(features, most, random_state=int(rng.integers(2**31)))[1]]
+    diverse = np.concatenate([diverse, at_random])  # where rows with equal features are drawn twice
+    diverse = diverse[np.sort(np.unique(diverse, return_index=True)[1])]
     return {"levers": np.concatenate([levers, others]), "random": at_random, "diversity": diverse}
 
 

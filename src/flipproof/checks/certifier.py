@@ -6,11 +6,12 @@ Written from the definition of a certificate; the code under test, like :mod:`fl
 from __future__ import annotations
 
 import contextlib
+import inspect
 import itertools
 import warnings
 from collections.abc import Iterator, Sequence
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -21,9 +22,11 @@ from sklearn.utils import _safe_indexing as rows_of
 from flipproof.adversary import Adversary
 from flipproof.certificates import METHODS, Certificates
 from flipproof.checks.row_attacks import check_row_attacks
+from flipproof.core.provider import refuse_regressors
 from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.ridge import LabelDependenceWarning
+from flipproof.values import as_mask
 
 #: Largest number of labellings that are tried, with one fit each.
 MOST_LABELLINGS = 20_000
@@ -42,7 +45,7 @@ class Problem:
     Attributes
     ----------
     labellings : integers of shape (labellings, n)
-        Every way to label the training rows.
+        Every way to label the training rows; trusted ones have the labels of `first`.
     first : integers of shape (n,)
         The initial labelling.
     noise : float or None
@@ -51,6 +54,8 @@ class Problem:
         Random generator for choices during the check.
     origin : str
         How to reproduce this problem.
+    trusted : booleans of shape (n,), optional
+        Training rows whose labels are trusted in every fit.
     """
 
     X: Any
@@ -61,6 +66,24 @@ class Problem:
     noise: float | None
     rng: np.random.Generator
     origin: str
+    trusted: NDArray[np.bool_] | None = None
+
+    def trusting(self, trusted: Any) -> Problem:
+        """Return the problem in which the labels of these rows are trusted in the fit, and never attacked."""
+        wanted = f"{len(self.first)} booleans, one per training row, True for at least one and False for another."
+        mask = as_mask(trusted, "The 'trusted' parameter of check_certifier", wanted)
+        if mask.shape != self.first.shape or mask.all() or not mask.any():
+            raise ValueError(
+                f"The 'trusted' parameter of check_certifier must be {wanted} Got {mask.tolist()} instead."
+            )
+        possible = (self.labellings == self.first)[:, mask].all(axis=1)
+        said = f"{self.origin}, trusted={mask.tolist()}"
+        return replace(self, labellings=self.labellings[possible], origin=said, trusted=mask)
+
+    def other_labels(self) -> Integers:
+        """Return labels that all differ from the initial ones, except trusted ones."""
+        others = (self.first + 1) % len(self.classes)
+        return others if self.trusted is None else np.where(self.trusted, self.first, others)
 
     @property
     def test_rows(self) -> Integers:
@@ -185,6 +208,7 @@ def check_certifier(
     n_problems: int = 4,
     n_classes: Sequence[int] = (2, 3),
     random_state: int = 0,
+    trusted: ArrayLike | None = None,
 ) -> None:
     """Try every attack on small problems; fail unless the certificates are sound and the weights read no label.
 
@@ -218,6 +242,10 @@ def check_certifier(
         Numbers of classes K, taken in turn.
     random_state : int, default=0
         Seed of the first problem; each further one adds 1.
+    trusted : booleans of shape (n_rows,), optional
+        Training rows whose labels are given to every fit as ``trusted=...``, for learners with a prior, supervised
+        trees or steps that need labels (M15). Only the other labels are attacked, and no bit of weights and offsets may
+        depend on them. Changed rows are then not tried.
 
     Raises
     ------
@@ -243,6 +271,7 @@ def check_certifier(
         ...
     AssertionError: Balanced has weights that depend on labels: fitted to y = [0, 0, 0], alpha of training row ...
     """
+    refuse_regressors(estimator, "check_certifier")
     missing = [name for name in ("fit", "predict", "certify") if not callable(getattr(estimator, name, None))]
     if missing:
         raise ValueError(
@@ -259,7 +288,11 @@ def check_certifier(
                 f"n_problems={n_problems!r}, n_classes={n_classes!r} and n_rows={n_rows!r} instead."
             )
         problems = random_problems(n_rows, n_features, n_problems, n_classes, random_state)
-    for problem in problems:
+    if trusted is not None and "trusted" not in inspect.signature(estimator.fit).parameters:
+        raise ValueError(
+            f"check_certifier(trusted=...) needs a classifier with fit(X, y, trusted=...). Got {estimator!r}."
+        )
+    for problem in problems if trusted is None else (one.trusting(trusted) for one in problems):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelDependenceWarning)  # the check itself detects this
             _check_problem(_Trial(estimator, problem))
@@ -288,8 +321,9 @@ class _Trial:
         model = clone(self.estimator) if model is None else model
         classes, named = self.problem.classes, self.problem.named(codes)
         y = classes[codes]
+        given = {} if self.problem.trusted is None else {"trusted": self.problem.trusted.copy()}
         try:
-            model.fit(self.X, y)
+            model.fit(self.X, y, **given)
         except Exception as error:
             lacking = sorted(set(classes.tolist()) - set(named))
             if not lacking:
@@ -340,7 +374,8 @@ def _check_problem(trial: _Trial) -> None:
         for adversary in (None, problem.adversary(number)):
             for certificates in _certificates(trial, model, methods, adversary):
                 _check_certificates(trial, base, adversary, certificates, predictions, scores)
-    check_row_attacks(trial)
+    if problem.trusted is None:
+        check_row_attacks(trial)
 
 
 @dataclass(frozen=True)
@@ -380,7 +415,7 @@ def _difference(expected: _Answers, found: _Answers, rows: Integers) -> tuple[st
 
 def _check_fitted_twice(trial: _Trial, answers: _Answers) -> None:
     problem = trial.problem
-    other = trial.fit((problem.first + 1) % len(problem.classes))
+    other = trial.fit(problem.other_labels())
     for model, how in ((None, ""), (other, ", the second time after other labels")):
         told = _difference(answers, _answers(trial.fit(problem.first, model), trial.Z), problem.test_rows)
         if told:

@@ -81,7 +81,7 @@ def attack(
     With --row: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
 
     Without --row: the labels that are part of the most attacks on the 1,000 most fragile predictions, or with
-    --annotator, the annotators. Check these first; a report has the same lists.
+    --annotator, the annotators. A report has the same lists; `flipproof plan` measures what checking labels buys.
 
     With --reference and --changes rows: the fewest rows to add, remove or replace, for the predictions of --row or the
     most fragile ones. Every attack is confirmed by a refit; -o writes the rows.
@@ -197,8 +197,9 @@ def audit_table(fitted: Fitted, top: int) -> tuple[pa.Table, dict[str, Any]]:
         }
     )
     sentence = (
-        f"Check these labels first: of {len(train):,} training labels, they are part of the most attacks on the "
-        f"{audit.n_attacked:,} most fragile predictions."
+        f"Of {len(train):,} training labels, these are part of the most attacks on the {audit.n_attacked:,} most "
+        "fragile predictions. Once they are checked, attackers use others: `flipproof plan` measures what checking "
+        "them buys, beside random labels and a model of the checked labels alone."
         if len(audit.rows)
         else f"No change of labels can overturn any of the {audit.n_attacked:,} most fragile predictions."
     )

@@ -14,6 +14,7 @@ from click.core import ParameterSource
 
 from flipproof.cli import EXIT_REQUIREMENT
 from flipproof.cli.data import DataOptions, data_or_model_options
+from flipproof.cli.evidence_files import EvidenceFiles, evidence_options
 from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import MODEL, GroupedCommand, common_options, option, split_at_commas
 from flipproof.cli.requirement import found_words, requirement_options, taken_requirements
@@ -21,7 +22,7 @@ from flipproof.cli.workers import ClusterChoice, cluster_options
 from flipproof.learners.names import LEARNERS
 
 if TYPE_CHECKING:
-    from flipproof.auditing import Audit
+    from flipproof.audit_result import Audit
     from flipproof.certificates import Certificates
 
 METHODS = ("exact", "tight", "kl")
@@ -49,6 +50,12 @@ WITH_MODEL = frozenset(
             "error_rate",
             "out",
             "report",
+            "proof",
+            "junit",
+            "sarif",
+            "attestation",
+            "bom",
+            "model_card",
             "title",
             "show",
             "as_json",
@@ -71,6 +78,17 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
         raise click.BadParameter(f"{text!r} must be a number between 0 and 1, or auto.") from None
 
 
+def read_rates(_context: click.Context, _parameter: click.Parameter, text: Any) -> float | tuple[float, ...] | None:
+    """Read one probability, or several that are separated by commas."""
+    if text is None:
+        return None
+    try:
+        rates = tuple(float(part) for part in str(text).split(","))
+    except ValueError:
+        raise click.BadParameter(f"{text!r} must be probabilities from 0 to 1, for example 0.01,0.05.") from None
+    return rates[0] if len(rates) == 1 else rates
+
+
 @click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Predict and certify the rows of a table.")
 @data_or_model_options
 @learner_options(tuple(LEARNERS))
@@ -88,9 +106,10 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
 @option(
     "--error-rate",
     group=MODEL,
-    type=float,
-    metavar="P",
-    help="Bound the effect of random errors: each label is changed with probability P. 0: no bound. Default: 0.05",
+    callback=read_rates,
+    metavar="P[,P...]",
+    help="Bound the effect of random errors: each label is changed with probability P, one or several. 0: no bound. "
+    "Default: 0.05",
 )
 @requirement_options
 @cluster_options
@@ -122,11 +141,12 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
     help="Columns whose contents the report shows, for fragile test rows and attacked training rows; * matches "
     "anything. Default: none, because readers of the report may not be allowed to see the data.",
 )
+@evidence_options
 @common_options
 def certify(
     methods: tuple[str, ...],
     noise: Any,
-    error_rate: float | None,
+    error_rate: float | tuple[float, ...] | None,
     out: Path | None,
     report: Path | None,
     proof: Path | None,
@@ -154,15 +174,17 @@ def certify(
 
     Exit codes: 0 success; 1 a requirement is not met; 2 wrong usage or input.
     """
-    from flipproof.auditing import PROOF_ENDING, audit
+    from flipproof.audit_result import PROOF_ENDING
+    from flipproof.auditing import audit
     from flipproof.cli.output import TABLE_ENDINGS, check_file
     from flipproof.cli.talk import print_data, progress, say, warnings_in_a_line
-    from flipproof.files import write_all
+    from flipproof.files import digest_of, portable_path, write_all
     from flipproof.fitting import FIT_STEPS, comes_in_blocks, training_files
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     cluster, required = ClusterChoice.taken_from(options), taken_requirements(options)
+    evidence = EvidenceFiles.taken_from(options)
     for name, value in (("--title", title), ("--show", show)):
         if value and report is None and not as_json:
             raise click.UsageError(f"{name} requires --report or --json.")
@@ -180,17 +202,18 @@ def certify(
         data.check_test_rows()
     inputs = (*training_files(data.train, data.test), *data.files[1:]) if in_blocks else (*data.files, model_file)
     check_file(out, TABLE_ENDINGS, inputs)
-    check_file(report, REPORT_ENDINGS, (*inputs, out))
-    check_file(proof, (PROOF_ENDING,), (*inputs, out, report))
-    if in_blocks and proof is not None:
-        raise click.UsageError("--proof requires training rows in memory: give a single file.")
+    check_file(report, REPORT_ENDINGS, inputs, (out,))
+    check_file(proof, (PROOF_ENDING,), inputs, (out, report))
+    evidence.check(inputs, (out, report, proof))
     chosen = tuple(dict.fromkeys(methods))
+    evidence.check_sarif(in_blocks, data.train, chosen, model.changes)
+    attacks = report is not None or evidence.sarif is not None
     with ExitStack() as opened:
         opened.enter_context(warnings_in_a_line(quiet))
         if in_blocks:  # each pass over the rows has its own progress bar; steps are lines between them
             step = (lambda text: None) if quiet else say
         else:
-            step = opened.enter_context(progress(FIT_STEPS + max(len(chosen), 1) + bool(report), quiet))
+            step = opened.enter_context(progress(FIT_STEPS + max(len(chosen), 1) + attacks, quiet))
         if model_file is None:
             given = {**data.arguments(), **model.arguments(in_blocks), "noise": noise}
         else:
@@ -199,7 +222,7 @@ def certify(
             **given,
             methods=chosen,
             requirements=required,
-            attack=report is not None,
+            attack=attacks,
             title=title,
             show=show,
             error_rate=error_rate,
@@ -208,19 +231,20 @@ def certify(
             progress=step,
         )
         summary = result.summary(command=_command(sys.argv[1:]))
-        contents = [
-            (out, _table_file(result, out)),
-            (report, rendered(summary, report.suffix.lower()).encode() if report else b""),
-        ]
-    if proof is not None:
-        result.save(proof)
-    write_all({path: content for path, content in contents if path is not None})
+        tables = {} if out is None else {out: _table_file(result, out)}
+        reports = {} if report is None else {report: rendered(summary, report.suffix.lower()).encode()}
+        located = evidence.located(result, summary)
+        if proof is not None:  # while a cluster that holds the rows is there
+            written = {**tables, **reports}
+            result.save_proof(proof, {portable_path(path): digest_of(content) for path, content in written.items()})
+    files = {**located, **evidence.contents(result, summary, tables, proof)}
+    write_all({**tables, **reports, **files})
     if as_json:
         print_data(rendered(summary, ".json").rstrip("\n"))
     else:
         from flipproof.cli.printing import print_summary
 
-        print_summary(summary, result.provenance.encoding, [path for path in (out, report, proof) if path])
+        print_summary(summary, result.provenance.encoding, [path for path in (out, report, proof, *files) if path])
     for judged in result.requirements:
         if not judged.passed:
             print(f"flipproof: not met: {found_words(judged.facts)}.", file=sys.stderr)
@@ -261,11 +285,9 @@ def _command(arguments: Sequence[str]) -> str:
     return " ".join(["flipproof", *shown])
 
 
-def _table_file(result: Audit, path: Path | None) -> bytes:
+def _table_file(result: Audit, path: Path) -> bytes:
     from flipproof.cli.output import table_content
 
-    if path is None:
-        return b""
     main = result.main
     about = {
         "n_train": main.n_train,

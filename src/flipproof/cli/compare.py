@@ -124,13 +124,14 @@ def compare(
     with progress(5 if select is not None else 2 + 2 * len(names), quiet) as step, warnings_in_a_line(quiet):
         pairs = [as_choices(**data.arguments(), **one.arguments(), verbose=int(not quiet)) for one in each]
         rows, choices = pairs[0][0], [choice for _, choice in pairs]
-        selection, entries = None, []
+        selection, entries, alone = None, [], {}
 
         def certified(fitted: Fitted, name: str) -> None:
             step(f"Certifying {len(fitted.test)} predictions of {name}")
             began = time.perf_counter()
             found = certify(fitted.model, fitted.X_test, None, fitted.adversary)
             entries.append((name, found, time.perf_counter() - began, fitted.seconds))
+            alone[name] = fitted.trusted_only
 
         if select is not None:
             selection, fitted = select_learner(rows, choices, select, step)
@@ -142,7 +143,7 @@ def compare(
                 fitted = prepared.fit(choice, step)
                 truth = _labels(fitted)
                 certified(fitted, choice.name)
-        result = comparison_of(entries, truth, flips)
+        result = comparison_of(entries, truth, flips, trusted_only=alone)
         about = _about(result, selection)
         contents = [
             (out, table_content(_table(result), out.suffix.lower(), about) if out else b""),
@@ -245,11 +246,17 @@ def _print(result: Comparison, selection: TrustedSelection | None, files: Sequen
         console.print()
         print_paragraph(console, f"Chosen: {selection.best_learner}" + f" ({chosen})" * bool(chosen), "", style="bold")
         console.print()
+    if result.trusted_only_is_best_from is not None:  # said first of all
+        first, *notes = result.notes
+        print_paragraph(console, first, indent="", style="bold")
+        console.print()
+    else:
+        notes = list(result.notes)
     headline, lines = result.headline, repr(result).splitlines()[1 : -len(result.notes)]
     print_paragraph(console, headline, indent="", style="bold")
     console.print("\n".join(lines), soft_wrap=True)
     console.print()
-    for note in result.notes:
+    for note in notes:
         print_paragraph(console, note, indent="  - ")
     console.print("Assumptions:" if len(result.models) == 1 else "Assumptions of all:")
     for assumption in result.assumptions:

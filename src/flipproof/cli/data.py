@@ -60,6 +60,15 @@ _reference_option = option(
     "from them, so that certificates can cover whole rows (--changes).",
 )
 
+_reference_labels_option = option(
+    "--reference-labels",
+    group=DATA,
+    is_flag=True,
+    help="Trust the labels of --reference, too: --prior and supervised trees are then fitted to them.",
+)
+
+_reference_options = together(_reference_option, _reference_labels_option)
+
 _column_options = together(
     _columns_option("--features", "Columns to learn from; * matches anything. Default: all other columns."),
     _columns_option("--drop", "Columns to leave out; * matches anything."),
@@ -124,13 +133,41 @@ _seed_option = option(
     help="Random seed for --holdout. Default: 0",
 )
 
+_crowd_options = together(
+    option(
+        "--labels",
+        group=DATA,
+        type=FILE,
+        metavar="FILE",
+        help="Several labels per item: a file with a line per annotation. --item, --label, --annotator, --trusted and "
+        "--window then name its columns, and --train has a row per item, named by --id.",
+    ),
+    option("--item", group=DATA, metavar="COL", help="Column of --labels with the item of each label."),
+    _columns_option("--annotators", "Instead of --labels: columns of --train with the labels of one annotator each."),
+    option(
+        "--aggregate",
+        group=DATA,
+        type=click.Choice(["votes", "majority"]),
+        help="What votes: each annotation, or the majority of each item. Default: votes",
+    ),
+    option(
+        "--count",
+        group=DATA,
+        type=click.Choice(["annotators", "annotations"]),
+        help="What radii count if items have several labels. Default: annotators, if they are named.",
+    ),
+)
+
 #: Training and test rows.
 data_options = together(
-    *(_train_option(True), _test_options, _reference_option, _label_option(True), _column_options, _seed_option)
+    *(_train_option(True), _test_options, _reference_options, _label_option(True), _crowd_options),
+    *(_column_options, _seed_option),
 )
 
 #: Training rows alone.
-training_options = together(_train_option(True), _reference_option, _label_option(True), _column_options)
+training_options = together(
+    _train_option(True), _reference_options, _label_option(True), _crowd_options, _column_options
+)
 
 #: Training and test rows, or a model and test rows.
 data_or_model_options = together(
@@ -142,7 +179,8 @@ data_or_model_options = together(
         metavar="FILE",
         help="Instead of --train and all that concerns the fit: a model that `flipproof fit` wrote.",
     ),
-    *(_train_option(False), _test_options, _reference_option, _label_option(False), _column_options, _seed_option),
+    *(_train_option(False), _test_options, _reference_options, _label_option(False), _crowd_options),
+    *(_column_options, _seed_option),
 )
 
 
@@ -154,7 +192,13 @@ class DataOptions:
     test: Path | None
     holdout: float | None
     reference: Path | None
+    reference_labels: bool
     label: str
+    labels: Path | None
+    item: str | None
+    annotators: tuple[str, ...]
+    aggregate: str | None
+    count: str | None
     features: tuple[str, ...]
     drop: tuple[str, ...]
     text: tuple[str, ...]
@@ -181,7 +225,7 @@ class DataOptions:
     @property
     def files(self) -> tuple[Path | None, ...]:
         """The input files."""
-        return self.train, self.test, self.reference
+        return self.train, self.test, self.reference, self.labels
 
     @property
     def layout(self) -> TextLayout:
@@ -212,7 +256,8 @@ class DataOptions:
 
     def arguments(self) -> dict[str, Any]:
         """Return the options as arguments of `flipproof.audit`."""
-        rows = ("train", "test", "holdout", "seed", "reference")
+        rows = ("train", "test", "holdout", "seed", "reference", "reference_labels")
+        crowd = ("labels", "item", "annotators", "aggregate", "count")
         columns = ("label", "features", "drop", "text", "categories", "scale")
         own = {"id": self.id_column, "layout": self.layout, "text_dimensions": self.text_dimensions}
-        return {name: getattr(self, name) for name in (*rows, *columns)} | own
+        return {name: getattr(self, name) for name in (*rows, *crowd, *columns)} | own

@@ -20,6 +20,7 @@ from flipproof.cli.completion import completion
 from flipproof.cli.demo import demo
 from flipproof.cli.fit import fit
 from flipproof.cli.options import in_words_of_options
+from flipproof.cli.plan import plan
 from flipproof.cli.report import report
 from flipproof.cli.reproduce import reproduce
 from flipproof.cli.verify import verify
@@ -63,7 +64,7 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
-for _command in (demo, fit, certify, compare, attack, report, verify, reproduce, completion):
+for _command in (demo, fit, certify, compare, attack, plan, report, verify, reproduce, completion):
     commands.add_command(_command)
 
 

@@ -12,6 +12,9 @@ import click
 from flipproof.cli.options import ADVERSARY, MODEL, Command, option, split_at_commas, together
 from flipproof.errors import nearest
 
+#: Priors by name; those of `flipproof.fitting.trust` are not imported for the same reason as below.
+PRIORS = ("forest", "logistic", "ridge")
+
 #: What may be changed. The choices of `Adversary` are not imported: `--help` must not load NumPy.
 CHANGES = ("labels", "rows", "insertions", "removals")
 
@@ -59,6 +62,20 @@ def learner_options(names: Sequence[str], several: bool = False) -> Callable[[Co
             metavar="SHARE|sign",
             help="Limit the votes of single rows to the size that this share of the votes does not exceed, or count "
             "only their signs. For ridge, kernel and forest; often increases radii. Default: no limit",
+        ),
+        option(
+            "--prior",
+            group=MODEL,
+            type=click.Choice(PRIORS),
+            help="Classifier that votes beside the labels, fitted to trusted labels alone (--trusted, or "
+            "--reference-labels): a random forest, logistic or ridge regression. Default: none",
+        ),
+        option(
+            "--prior-weight",
+            group=MODEL,
+            type=click.FloatRange(min=0),
+            metavar="W",
+            help="Weight of the prior; 1: as much as all votes together. Default: 1",
         ),
         option(
             "--classes",
@@ -118,6 +135,8 @@ class ModelOptions:
     learner: str
     settings: tuple[str, ...]
     clip: float | str | None
+    prior: str | None
+    prior_weight: float | None
     classes: tuple[str, ...]
     jobs: int | None
     changes: str
@@ -151,8 +170,9 @@ class ModelOptions:
     def arguments(self, in_blocks: bool = False) -> dict[str, Any]:
         """Return the options as arguments of `flipproof.audit`."""
         same = ("learner", "clip", "classes", "changes", "trusted", "annotator", "window", "length")
+        of_prior = {"prior": self.prior, "prior_weight": self.prior_weight}
         own = {"parameters": self.parameters(in_blocks), "n_jobs": self.jobs, "allowed": self.allow}
-        return {name: getattr(self, name) for name in same} | own
+        return {name: getattr(self, name) for name in same} | own | of_prior
 
 
 def _value(text: str) -> Any:

@@ -15,7 +15,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 #: Groups of options, in the order of the help.
 DATA, MODEL, ADVERSARY, CLUSTER = "Data", "Learner", "Adversary", "Cluster"
-REQUIREMENT, OUTPUT = "Requirement", "Output"
+REQUIREMENT, OUTPUT, EVIDENCE = "Requirement", "Output", "Evidence"
 
 
 #: Options whose names differ from the parameters of the library.

@@ -34,13 +34,19 @@ def prepare_folder(folder: Path) -> Path:
     return folder
 
 
-def check_file(path: Path | None, endings: Iterable[str], inputs: Iterable[Path | None] = ()) -> None:
+def check_file(
+    path: Path | None,
+    endings: Iterable[str],
+    inputs: Iterable[Path | None] = (),
+    outputs: Iterable[Path | None] = (),
+) -> None:
     """Check that a file can be written and that its ending names a known format.
 
     Raises
     ------
     ValueError, OSError
-        If the ending is not one of `endings`, the folder does not exist or is not writable, or the file is an input.
+        If the ending is not one of `endings`, the folder does not exist or is not writable, or the file is an input or
+        one of the other outputs.
     """
     if path is None:
         return
@@ -52,6 +58,8 @@ def check_file(path: Path | None, endings: Iterable[str], inputs: Iterable[Path 
         raise OSError(f"cannot write {str(path)!r}: there is no folder {str(path.parent)!r}.")
     if any(one is not None and one.resolve() == path.resolve() for one in inputs):
         raise ValueError(f"cannot write {str(path)!r}: it is also an input file.")
+    if any(one is not None and one.resolve() == path.resolve() for one in outputs):
+        raise ValueError(f"cannot write {str(path)!r}: two options name this file.")
     try:
         with tempfile.TemporaryFile(dir=path.parent):
             pass

@@ -30,8 +30,13 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     reference = (
         [f"{facts['reference_rows']:,} reference rows: {facts['reference_file']}"] if "reference_rows" in facts else []
     )
+    training = f"{facts['training_rows']:,} training rows: {facts['training_file']}"
+    if "items" in facts:
+        sources = [facts["training_file"], *([facts["labels_file"]] if "labels_file" in facts else [])]
+        way = ", majority first" if facts["aggregate"] == "majority" else ""
+        training = f"{facts['training_rows']:,} labels of {facts['items']:,} items{way}: {' and '.join(sources)}"
     lines = [
-        f"{facts['training_rows']:,} training rows: {facts['training_file']}",
+        training,
         *reference,
         f"{facts['test_rows']:,} test rows: {facts['test_file']}",
         *encoding,
@@ -45,7 +50,10 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     _print_trusted_only(summary, console, is_first=False)
     _print_against_rows(summary, console)
     if summary["random_errors"] is not None:
-        print_paragraph(console, summary["random_errors"]["sentences"][0], indent="")
+        errors = summary["random_errors"]
+        print_paragraph(console, errors["sentences"][0], indent="")
+        if errors["by_rate"]:
+            print_paragraph(console, errors["sentences"][2], indent="")
         console.print()
     _print_fragile(summary, console)
     requirements = single_requirements(summary["requirement"])

@@ -18,29 +18,52 @@ EXAMPLES = """\b
 Examples:
   flipproof certify --train a.csv --test b.csv --label y --proof p.flipproof
   flipproof verify p.flipproof
+  flipproof verify p.flipproof --data a.csv --data b.csv --model m.flipproof
 """
 
 
 @click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Check certificate files with a second program.")
 @click.argument("files", type=click.Path(path_type=Path), metavar="FILE...", nargs=-1, required=True)
+@option(
+    "--data",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    multiple=True,
+    metavar="FILE",
+    help="A data file or an output that the certificates must be about, by its digest. May be repeated.",
+)
+@option(
+    "--model",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="The model file that the certificates must be about, by its digest.",
+)
 @option("--rows", type=click.IntRange(1), metavar="N", help="Check N rows, drawn at random. Default: all")
 @option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed for --rows.")
 @common_options
-def verify(files: tuple[Path, ...], rows: int | None, seed: int, as_json: bool, quiet: bool) -> int:
+def verify(
+    files: tuple[Path, ...],
+    data: tuple[Path, ...],
+    model: Path | None,
+    rows: int | None,
+    seed: int,
+    as_json: bool,
+    quiet: bool,
+) -> int:
     """Check certificate files with a second program, which shares no code with the one that wrote them.
 
     VERIFIED: every claim holds. REFUTED: a radius is larger than what holds, or another claim is false. INCONCLUSIVE:
-    numbers are too close to decide.
+    numbers are too close to decide. With --data and --model, certificates about other files are refuted.
 
     Exit codes: 0 all files are verified; 1 a file is refuted; 2 a file cannot be read, or wrong usage; 3 a file is
     inconclusive.
     """
     try:
-        from flipproof_verify import UnreadableFileError
+        from flipproof_verify import INCONCLUSIVE, REFUTED, UnreadableFileError
     except ImportError as error:
         raise ImportError("flipproof verify needs python-flint: pip install 'flipproof[verify]'") from error
     from flipproof.cli.talk import print_data, say
 
+    wanted = _wanted(data, model)
     found: dict[str, Any] = {}
     codes = set()
     for path in files:
@@ -51,10 +74,15 @@ def verify(files: tuple[Path, ...], rows: int | None, seed: int, as_json: bool, 
             found[str(path)] = {"verdict": None, "reason": error.reason, "message": str(error)}
             codes.add(EXIT_USAGE)
             continue
-        codes.add({"REFUTED": EXIT_REFUTED, "INCONCLUSIVE": EXIT_INCONCLUSIVE}.get(result.verdict, 0))
-        found[str(path)] = _facts(result)
+        others = [str(file) for file, digest in wanted.items() if digest not in result.digests]
+        verdict = REFUTED if others else result.verdict
+        codes.add({REFUTED: EXIT_REFUTED, INCONCLUSIVE: EXIT_INCONCLUSIVE}.get(verdict, 0))
+        found[str(path)] = {**_facts(result), "verdict": verdict, "not_about": others}
         if not as_json:
-            print_data(f"{path}: {result}")
+            told = (
+                f"{REFUTED}: the certificates are not about {', '.join(others)}, by the digests" if others else result
+            )
+            print_data(f"{path}: {told}")
     if as_json:
         print_data(json.dumps(found, indent=2, ensure_ascii=False))
     return next(code for code in (EXIT_REFUTED, EXIT_USAGE, EXIT_INCONCLUSIVE, 0) if code in codes)
@@ -72,6 +100,15 @@ def _checked(path: Path, n_rows: int | None, seed: int, quiet: bool) -> Verifica
         line.advance(n_done)
 
     return verify(path, n_rows, seed=seed, progress=advance)
+
+
+def _wanted(data: tuple[Path, ...], model: Path | None) -> dict[Path, str]:
+    """Return the digests of files that certificates must be about."""
+    from flipproof.files import digest_of_file
+    from flipproof.store import model_digest
+
+    found = {path: digest_of_file(path) for path in data}
+    return found if model is None else {**found, model: model_digest(model)}
 
 
 def _facts(result: Verification) -> dict[str, Any]:

@@ -20,6 +20,8 @@ from flipproof.core.exact import (
 from flipproof.core.guarantees import kl_radius, mean_rule_radius, tight_radius
 from flipproof.core.histograms import VoteHistogram
 from flipproof.core.invariants import check_certificates, check_counts, check_winners, require
+from flipproof.core.majority import MajorityPowers
+from flipproof.core.majority_radii import annotations_to_overturn, annotators_to_overturn
 from flipproof.core.noise import LabelFlip
 from flipproof.core.partitions import (
     PartitionVotes,
@@ -169,6 +171,26 @@ def certify_windows(votes: GroupVotes, ends: Integers, scores: Integers, scope: 
         lambda winner, lead: windows_to_overturn(votes, ends, winner, lead, scope.transitions),
         scope,
     )
+
+
+def certify_majorities(votes: Integers, scores: Integers, powers: MajorityPowers) -> tuple[BlockCertificates, bool]:
+    """Certify a block if the majorities of items vote, against annotations or annotators (M15).
+
+    `votes` are those of all items, with or without a majority; `scores` include those with one. The second result is
+    False if some radius may be too small.
+    """
+    exact = []
+
+    def to_overturn(winner: Integers, lead: Integers) -> Integers:
+        if powers.groups is None:
+            needed, is_exact = annotations_to_overturn(votes, winner, lead, powers.kinds)
+        else:
+            needed, is_exact = annotators_to_overturn(votes, winner, lead, powers)
+        exact.append(is_exact)
+        return needed
+
+    found = exact_certificates(scores, to_overturn, powers.scope)
+    return found, all(exact)
 
 
 def certify_rows(histogram: VoteHistogram, offsets: Integers, limit: Integers, scope: Scope) -> BlockCertificates:

@@ -383,14 +383,17 @@ class Whitening:
         largest[self.rank :] = 2.0 ** (HALF_BITS - 1)
         return largest
 
+    def slopes(self) -> Floats:
+        """Return V S^-1: by how much each coordinate grows with a grid step of each column, shape (columns, rank)."""
+        halves_joined = self.rotation.high + self.rotation.low * 2.0**-self.rotation.bits
+        return np.asarray(halves_joined * power_of_two(-self.rotation.exponent))
+
     def rows_beyond(self, signs: Floats) -> Floats:
         """Return rows of features whose coordinates are far outside the range of the basis, with these signs.
 
         The rotation has full column rank, so there is such a row for any signs, up to rounding: check its basis.
         """
-        matrix = (self.rotation.high + self.rotation.low * 2.0**-self.rotation.bits) * power_of_two(
-            -self.rotation.exponent
-        )
+        matrix = self.slopes()
         ends = scale(np.full(self.rank, 2.0 ** (HALF_BITS + 1)), -self.basis_exponent[: self.rank])
         integers = on_one_thread(lambda: np.linalg.lstsq(matrix.T, (signs * ends).T, rcond=None)[0].T)
         return np.asarray(self.grid.midpoint + scale(np.rint(integers) + self.grid.mean, -self.grid.exponent))

@@ -71,10 +71,31 @@ def provides_votes(learner: Any) -> bool:
     return all(callable(getattr(learner, name, None)) for name in METHODS)
 
 
+def can_be_attacked(learner: Any) -> bool:
+    """Tell whether a learner provides votes of single labels, so that the smallest attack on a prediction is known."""
+    is_held = getattr(learner, "holds_training_rows", True) and not getattr(learner, "majority_first", False)
+    return provides_votes(learner) and is_held
+
+
+def refuse_regressors(learner: Any, what: str) -> None:
+    """Refuse a learner that predicts numbers, where `what` is about classes."""
+    if getattr(learner, "predicts_numbers", False):
+        raise ValueError(
+            f"{what} is about predicted classes, but {type(learner).__name__} predicts numbers: call its own methods, "
+            "such as certify and worst_changes."
+        )
+
+
 def check_rows_in_memory(learner: Any, what: str) -> None:
-    """Refuse a learner that does not hold its training rows, which `what` needs."""
+    """Refuse a learner without training rows, of majorities or of numbers: `what` needs votes of single labels."""
+    refuse_regressors(learner, what)
     if not getattr(learner, "holds_training_rows", True):
         raise ValueError(
             f"{what} needs the training rows in memory, but {type(learner).__name__} does not hold them: use the "
             "learner for rows in memory."
+        )
+    if getattr(learner, "majority_first", False):
+        raise ValueError(
+            f"{what} does not cover models of majorities, Annotations(..., aggregate='majority'): certify does. Use "
+            "aggregate='votes', where each annotation votes."
         )

@@ -28,7 +28,8 @@ ties included, provided that V is attained; otherwise they are lower bounds.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -286,6 +287,11 @@ class NearestRows:
         whole = np.where(self.ends_pile, np.arange(1, self.depth + 1), 0).max(axis=1, initial=0)
         return np.asarray(self.n_front + whole - k)
 
+    def shortened(self, depth: int) -> NearestRows:
+        """Return the same with at most `depth` listed rows."""
+        some = np.s_[:, :depth]
+        return replace(self, codes=self.codes[some], ends_pile=self.ends_pile[some], removable=self.removable[some])
+
     def scores(self, k: int, n_classes: int) -> Integers:
         """Return how many rows of each class vote: those up to the end of the pile with the k-th row; plus offsets."""
         voting = self._in_front(k)
@@ -386,26 +392,50 @@ def _behind(counts: Integers, winner: Integers) -> Integers:
     return np.asarray(counts[np.arange(len(winner)), winner][:, None] - counts + (winner[:, None] < classes))
 
 
-def insertions_to_overturn(nearest: NearestRows, k: int, winner: Integers, n_classes: int) -> Integers:
+def insertions_to_overturn(nearest: NearestRows, counts: Integers, winner: Integers) -> Integers:
     """Return the least number of added rows that lets each class win (M13), from the k rows that vote.
 
-    The same numbers as by :func:`neighbor_changes_to_overturn`, if no pile contains both the k-th and the next row: for
-    a pile that ends after p rows, ``k - p`` rows are missing, and B is the margin there, plus [c < d].
+    The same numbers as by :func:`neighbor_changes_to_overturn` where they are the least of their row, if no pile
+    contains both the k-th and the next row: for a pile that ends after p rows, ``k - p`` rows are missing, and B is the
+    margin there, plus [c < d]. The pile at the present cut needs B rows, so a cut with more missing rows than the least
+    of these does not matter.
+
+    Parameters
+    ----------
+    nearest : NearestRows
+        The k rows that vote.
+    counts : integers of shape (rows, classes)
+        How many of them each class has.
+    winner : integers of shape (rows,)
+        The predicted classes.
     """
-    needed = np.full((len(winner), n_classes), UNREACHABLE)
-    is_winner = (nearest.codes == winner[:, None]).astype(np.int8)
-    missing = np.maximum(np.arange(k - 1, -1, -1, dtype=np.int32), 1)
-    for rival in range(n_classes):
-        walk = np.cumsum(is_winner - (nearest.codes == rival), axis=1, dtype=np.int32)
-        walk += (winner < rival)[:, None]
-        needed[:, rival] = np.maximum(walk, missing, where=nearest.ends_pile, out=np.full_like(walk, k + 1)).min(axis=1)
-    needed = np.where((needed > k) & ~nearest.is_hit[:, None], k, needed)  # a pile at the test row outvotes all others
-    needed[np.arange(len(winner)), winner] = UNREACHABLE
-    return needed
+    k, rows = nearest.depth, np.arange(len(winner))
+    behind = _behind(counts, winner)
+    behind[rows, winner] = UNREACHABLE
+    width = min(int(behind.min(axis=1).max(initial=0)), k)
+    # cuts before the last 1, 2, ... rows: the row before the cut must end a pile
+    codes, is_cut = nearest.codes[:, k - width :][:, ::-1], np.zeros((len(rows), width), dtype=bool)
+    ends = nearest.ends_pile[:, max(k - width - 1, 0) : k - 1][:, ::-1]
+    is_cut[:, : ends.shape[1]] = ends
+    if width == k:  # a pile at the test row outvotes all others, if no row has its features
+        is_cut[:, k - 1 :] = ~nearest.is_hit[:, None]
+    is_winner = (codes == winner[:, None]).astype(np.int8)
+    missing, needed = np.arange(1, width + 1, dtype=np.int32), behind
+    for rival in range(counts.shape[1]):
+        walk = np.cumsum((codes == rival) - is_winner, axis=1, dtype=np.int32)
+        walk += np.minimum(behind[:, rival, None], k + 1).astype(np.int32)
+        least = np.maximum(walk, missing, where=is_cut, out=np.full_like(walk, k + 1)).min(axis=1, initial=k + 1)
+        needed[:, rival] = np.minimum(needed[:, rival], least)
+    needed[rows, winner] = UNREACHABLE
+    return np.maximum(needed, 1)
 
 
-def other_rows_needed(codes: Integers, winner: Integers, k: int, n_classes: int) -> Integers:
-    """Return how many rows of other classes than the winner's must come to the vote for each class to win by removals.
+#: Rows whose weights are added up at once in :func:`other_rows_needed`.
+CHUNK = 64
+
+
+def other_rows_needed(codes: NDArray[Any], winner: Integers, k: int, n_classes: int) -> Integers:
+    """Return how many rows of other classes than the winner's must come to the vote for a class to win by removals.
 
     If no row is trusted and piles are ignored, e removals let rival d win if and only if, among the first ``k + e``
     rows, the winner's number less that of d is at most ``e - [c < d]`` (the removed rows are the winner's). With
@@ -415,26 +445,30 @@ def other_rows_needed(codes: Integers, winner: Integers, k: int, n_classes: int)
     Parameters
     ----------
     codes : integers of shape (rows, depth)
-        Classes of the nearest rows of other classes than the winner's, in order; rows of the winner do not count.
+        Classes of the nearest rows of other classes than the winner's, in order; enough of them for some class to win.
     winner : integers of shape (rows,)
         The predicted classes.
     k, n_classes : int
         Number of rows that vote, and of classes.
-
-    Returns
-    -------
-    integers of shape (rows, classes)
-        UNREACHABLE where the listed rows are not enough, and in the winner's column.
     """
-    needed = np.full((len(winner), n_classes), UNREACHABLE)
-    is_other = (codes != winner[:, None]).astype(np.int8)
-    for rival in range(n_classes):
-        weights = np.cumsum(is_other + (codes == rival), axis=1, dtype=np.int32)
-        is_enough = weights >= (k + (winner < rival))[:, None]
-        found = np.argmax(is_enough, axis=1)
-        needed[:, rival] = np.where(is_enough[np.arange(len(winner)), found], found + 1, UNREACHABLE)
-    needed[np.arange(len(winner)), winner] = UNREACHABLE
-    return needed
+    n_rows, depth = codes.shape
+    rivals, n_chunks = np.arange(n_classes), depth // CHUNK
+    needs = k + (winner[:, None] < rivals)
+    needs[np.arange(n_rows), winner] = UNREACHABLE
+    # the sums at the end of each chunk; the first one is 0
+    counts = np.zeros((n_rows, n_chunks + 1, n_classes), dtype=np.int64)
+    for rival in rivals:
+        is_rival = (codes == rival)[:, : n_chunks * CHUNK].reshape(n_rows, n_chunks, CHUNK)
+        counts[:, 1:, rival] = np.cumsum(np.count_nonzero(is_rival, axis=2), axis=1)
+    weights = counts + CHUNK * np.arange(n_chunks + 1)[:, None]
+    before = np.count_nonzero((weights < needs[:, None]).all(axis=2), axis=1) - 1
+    places = np.minimum(CHUNK * before[:, None] + np.arange(CHUNK), depth - 1)
+    some, base = np.take_along_axis(codes, places, axis=1), weights[np.arange(n_rows), before]
+    is_enough = np.zeros((n_rows, CHUNK), dtype=bool)
+    for rival in rivals:
+        walk = np.cumsum(some == rival, axis=1) + np.arange(1, CHUNK + 1) + base[:, rival, None]
+        is_enough |= walk >= needs[:, rival, None]
+    return np.asarray(CHUNK * before + np.argmax(is_enough, axis=1) + 1)
 
 
 @dataclass(frozen=True)

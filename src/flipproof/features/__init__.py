@@ -4,13 +4,17 @@ from flipproof.features.cnn import CNNFeatures
 from flipproof.features.presets import UMAPFeatures, ica_features, pca_features
 from flipproof.features.rica import RICA
 from flipproof.features.simclr import SimCLRFeatures
+from flipproof.features.weak_supervision import PatternRule, RuleCounts, WeakSupervision
 from flipproof.features.word_vectors import WordVectors, read_word_vectors
 
 __all__ = [
     "RICA",
     "CNNFeatures",
+    "PatternRule",
+    "RuleCounts",
     "SimCLRFeatures",
     "UMAPFeatures",
+    "WeakSupervision",
     "WordVectors",
     "ica_features",
     "pca_features",

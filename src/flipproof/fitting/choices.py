@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.core.powers import CHANGES
 from flipproof.errors import InputError, Parameter, nearest
+from flipproof.fitting.crowd import CrowdChoice, crowd_choice
 from flipproof.learners.names import LEARNERS, LEARNERS_IN_BLOCKS
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ class DataChoice:
         Number of features per text column.
     reference
         Rows that nobody may have changed, optional: a path or a data frame if `train` is a table, else an array.
+    reference_labels : bool
+        Whether the labels of the reference are trusted: its label column, or y of a pair (X, y).
+    crowd : CrowdChoice, optional
+        Where the annotations are, if items have several labels.
     """
 
     train: Any
@@ -68,6 +73,8 @@ class DataChoice:
     scale: str = "auto"
     text_dimensions: int = 200
     reference: Any = None
+    reference_labels: bool = False
+    crowd: CrowdChoice | None = None
 
 
 @dataclass(frozen=True)
@@ -136,23 +143,40 @@ def as_choices(
     length: Any = None,
     verbose: int = 0,
     clip: Any = None,
+    prior: Any = None,
+    prior_weight: float | None = None,
     reference: Any = None,
+    reference_labels: bool = False,
     holdout: float | None = None,
     seed: int = 0,
     layout: TextLayout | None = None,
     scale: str = "auto",
     text_dimensions: int = 200,
+    labels: Any = None,
+    item: str | None = None,
+    annotators: Any = (),
+    aggregate: str | None = None,
+    count: str | None = None,
     **columns: Any,
 ) -> tuple[DataChoice, ModelChoice]:
     """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles."""
-    _check_standard_input({"train": train, "test": test, "reference": reference})
+    _check_standard_input({"train": train, "test": test, "reference": reference, "labels": labels})
     roles = _roles(train, label, columns)
-    data = DataChoice(train, test, roles, holdout, seed, layout, scale, text_dimensions, reference)
+    crowd, of_items = crowd_choice(labels, item, annotators, aggregate, count, roles)
+    data = DataChoice(
+        *(train, test, of_items, holdout, seed, layout, scale, text_dimensions, reference, reference_labels, crowd)
+    )
     given = dict(parameters or {})
     if clip is not None:
         if "clip" in given:
             raise InputError("give ", Parameter("clip"), " only once: it is also set in ", Parameter("parameters"), ".")
         given["clip"] = clip
+    if prior is not None or prior_weight is not None:
+        from flipproof.fitting.trust import prior_parameters
+
+        given |= prior_parameters(prior, prior_weight, given)
+    if reference_labels and reference is None:
+        raise InputError(Parameter("reference_labels"), " requires ", Parameter("reference"), ".")
     choice = ModelChoice(
         learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes, length, verbose
     )
@@ -268,6 +292,8 @@ class Fitted:
         Features of the training rows, as input of the model, if they are in memory and there is a reference.
     trusted_only : mapping of arrays
         Predictions that depend on trusted labels only, by what was fitted to them; empty if no label is trusted.
+    n_trusted : int
+        Number of trusted labels, those of the reference included.
     seconds : float
         Duration of the fit of the learner to rows in memory, or of the choice of one.
     """
@@ -284,6 +310,7 @@ class Fitted:
     word_columns: tuple[str, ...] = ()
     X_train: Any = None
     trusted_only: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    n_trusted: int = 0
     seconds: float = 0.0
 
     @property
@@ -396,6 +423,8 @@ def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
             Parameter("clip"),
             f": the learner {choice.name!r} has no votes to clip. Use ridge, kernel or forest, or omit it.",
         )
+    if "prior" in choice.parameters and "prior" not in settable:
+        raise InputError(Parameter("prior"), f": the learner {choice.name!r} takes no prior.")
     for name in choice.parameters:
         if name not in settable:
             raise InputError(

@@ -68,7 +68,7 @@ def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None, show
         learner = learner_inside(model)
         rows = array_test_rows(test)
         check_test_labels(rows.labels, learner.classes_, "y")
-        return Fitted(model, rows, rows.features, None, None, train=_without_features(learner, range(learner.n_rows_)))
+        return Fitted(model, rows, rows.features, None, None, train=_without_features(learner, None))
     learner, shown = model.learner, (show,) if isinstance(show, str) else tuple(show)
     roles = replace(model.roles, show=shown)
     data = DataChoice(None, test, roles, layout=layout)
@@ -100,5 +100,7 @@ def _without_features(learner: Any, ids: Any) -> Any:
     """Return the training rows as far as a model knows them: labels and names."""
     from flipproof.tables.roles import Rows
 
-    codes = getattr(learner, "label_codes_", None)
-    return None if codes is None else Rows(None, learner.classes_[codes], list(ids))
+    codes = getattr(learner, "given_codes_", getattr(learner, "label_codes_", None))
+    if codes is None:
+        return None
+    return Rows(None, learner.classes_[codes], list(range(len(codes)) if ids is None else ids))

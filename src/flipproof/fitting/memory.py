@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -11,8 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse, vstack
+from sklearn.base import clone
 
 from flipproof.adversary import Adversary, check_adversary
+from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting.choices import (
@@ -30,6 +32,7 @@ from flipproof.fitting.choices import (
     source_name,
     table_encoder,
 )
+from flipproof.fitting.crowd import Crowd, stamps_of, with_crowd
 from flipproof.fitting.reference import (
     Reference,
     check_array_reference,
@@ -39,10 +42,13 @@ from flipproof.fitting.reference import (
     feature_columns,
     fitted_encoder,
     read_reference,
+    typed_reference_labels,
 )
 from flipproof.fitting.repeated import warn_about_ids, warn_about_training_rows
-from flipproof.timestamps import as_stamps
-from flipproof.values import as_values, column_of
+from flipproof.fitting.trust import require_trusted
+from flipproof.learners.baseline import fit_with_trusted, trusted_only_predictions
+from flipproof.learners.row_by_row import rows_at
+from flipproof.values import as_values, column_of, joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -113,7 +119,9 @@ class Prepared:
 
     @property
     def labels(self) -> NDArray[Any]:
-        """Labels of the training rows."""
+        """Labels of the training rows; with several labels per item, all of them."""
+        if self.rows.crowd is not None:
+            return self.rows.crowd.annotations.label
         if self.rows.train.labels is None:
             raise ValueError(f"column {self.label!r} has no labels.")
         return self.rows.train.labels
@@ -123,20 +131,42 @@ class Prepared:
         model = make_learner(choice, class_set(choice, self.labels))
         if self.reference is not None:
             check_takes_reference(choice, model)
+        has_mask = self.data.roles is not None and bool(self.data.roles.trusted)
+        has_mask |= choice.adversary is not None and choice.adversary.trusted is not None
+        require_trusted(model, has_mask or self.reference_labels is not None)
         return model
+
+    @property
+    def reference_labels(self) -> NDArray[Any] | None:
+        """Trusted labels of the reference, in the type of the training labels; None unless they were asked for."""
+        return typed_reference_labels(self.reference, self.label, self.labels)
 
     def fit(self, choice: ModelChoice, step: Step) -> Fitted:
         """Fit the chosen learner to the training rows."""
         model, encoded = self.learner(choice), self.encoded
         step(f"Fitting {choice.name} to {len(self.rows.train)} rows")
         began = time.perf_counter()
-        if self.reference is None:
-            model.fit(encoded.train, self.labels)
-        else:
+        crowd = self.rows.crowd
+        labels = self.labels if crowd is None else crowd.annotations
+        # trusted annotations are trusted in the certificate; nothing is learned from them alone
+        trusted = None if crowd is not None else _trusted_mask(self.data, choice, self.rows)
+        learned_from = {}
+        if self.reference is not None:
             if encoded.encoder is None:
                 check_array_reference(self.reference, model, encoded.train)
-            model.fit(encoded.train, self.labels, reference=encoded.reference)
+            learned_from = {"reference": encoded.reference}
+            if self.reference_labels is not None:
+                learned_from["reference_labels"] = self.reference_labels
+        fit_with_trusted(model, encoded.train, labels, trusted, **learned_from)
         return self.fitted(model, choice, time.perf_counter() - began)
+
+    def with_trust(self, fitted: Fitted) -> Any:
+        """Return the fitted learner with the labels that its adversary trusts trusted in the fit, too."""
+        trusted = None if fitted.adversary is None else fitted.adversary.trusted
+        learner = learner_inside(fitted.model)
+        if trusted is None or learner.is_trusted_.any():
+            return learner
+        return clone(learner).fit(self.encoded.train, self.labels, trusted=trusted)
 
     def fitted(self, model: Any, choice: ModelChoice, seconds: float) -> Fitted:
         """Return a model that was fitted to these training rows, with the test rows and the adversary."""
@@ -147,21 +177,37 @@ class Prepared:
         if encoded.assumption is not None:
             refuse_encoded_features(learner)
             learner.also_assume(encoded.assumption)
-        adversary = _adversary(self.data, choice, self.rows, learner.classes_)
+        adversary, crowd = _adversary(self.data, choice, self.rows, learner.classes_), self.rows.crowd
+        checked = self._trusted_rows(None if crowd is not None else adversary)
         return Fitted(
             model,
             self.rows.test,
             encoded.test,
             adversary,
             encoded.encoder,
-            train=self.rows.train,
+            train=self.rows.train if crowd is None else crowd.as_rows(self.rows.train),
             n_reference=None if self.reference is None else len(self.reference),
             X_reference=encoded.reference,
             X_train=None if self.reference is None else encoded.train,
-            trusted_only=_trusted_only(model, adversary, encoded, self.labels, self.rows.test),
+            trusted_only={} if checked is None else _trusted_only(model, checked, encoded.test, self.rows.test),
+            n_trusted=0 if checked is None else len(checked[1]),
             seconds=seconds,
             word_columns=self.rows.word_columns,
         )
+
+    def _trusted_rows(self, adversary: Adversary | None) -> tuple[Any, NDArray[Any]] | None:
+        """Return all rows whose labels are trusted, as input of the learner, and these labels; None without any."""
+        mask = None if adversary is None else adversary.trusted
+        parts = []
+        if mask is not None and np.any(mask):
+            parts.append((rows_at(self.encoded.train, np.flatnonzero(mask)), self.labels[mask]))
+        if self.reference_labels is not None:
+            parts.append((self.encoded.reference, self.reference_labels))
+        if len(parts) < 2:
+            return parts[0] if parts else None
+        rows = [one for one, _ in parts]
+        together = vstack(rows) if any(map(issparse, rows)) else np.concatenate([np.asarray(one) for one in rows])
+        return together, joined([labels for _, labels in parts])
 
 
 def select(data: DataChoice, choices: Sequence[ModelChoice], flips: int, step: Step) -> tuple[TrustedSelection, Fitted]:
@@ -182,8 +228,17 @@ def select(data: DataChoice, choices: Sequence[ModelChoice], flips: int, step: S
 
     if data.roles is None or not data.roles.trusted:
         raise InputError(Parameter("select"), " requires ", Parameter("trusted"), ": a column of trusted labels.")
+    if data.crowd is not None:
+        raise InputError(Parameter("select"), " cannot be combined with ", Parameter("labels"), ".")
     if data.reference is not None:
         raise InputError(Parameter("select"), " cannot be combined with ", Parameter("reference"), ".")
+    if any("prior" in one.parameters or one.parameters.get("grow") == "supervised" for one in choices):
+        raise InputError(
+            Parameter("select"),
+            " cannot be combined with ",
+            Parameter("prior"),
+            " or supervised trees: candidates are compared on the trusted labels that these would read.",
+        )
     grids = {one.name: _lists_among(one.parameters, True) for one in choices}
     single = [replace(one, parameters=_lists_among(one.parameters, False)) for one in choices]
     prepared = prepare(data, single, step)
@@ -204,15 +259,12 @@ def _lists_among(parameters: Mapping[str, Any], wanted: bool) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if isinstance(value, list) == wanted}
 
 
-def _trusted_only(
-    model: Any, adversary: Adversary | None, encoded: _Encoded, labels: NDArray[Any], test: Rows
-) -> dict[str, NDArray[Any]]:
-    """Predict the test rows from trusted labels alone, if there are any and the truth is known."""
-    if adversary is None or adversary.trusted is None or test.labels is None:
+def _trusted_only(model: Any, checked: tuple[Any, NDArray[Any]], X_test: Any, test: Rows) -> dict[str, NDArray[Any]]:
+    """Predict the test rows from trusted rows and labels alone, if the truth is known."""
+    if test.labels is None:
         return {}
-    from flipproof.learners.baseline import trusted_only_predictions
-
-    return trusted_only_predictions(model, encoded.train, labels, adversary.trusted, encoded.test)
+    rows, labels = checked
+    return trusted_only_predictions(model, rows, labels, np.ones(len(labels), dtype=bool), X_test)
 
 
 @dataclass(frozen=True)
@@ -258,13 +310,17 @@ def _warn_about_repeats(data: DataChoice, rows: _ReadRows, encoded: _Encoded) ->
 
 @dataclass(frozen=True)
 class _ReadRows:
-    """Training and test rows; `kept` are the numbers of the training rows among all given rows, after a holdout."""
+    """Training and test rows; `kept` are the numbers of the training labels among all given ones, after a holdout.
+
+    If items have several labels, `crowd` holds them, and `n_given` and `kept` are about them.
+    """
 
     train: Rows
     test: Rows
     n_given: int
     kept: NDArray[np.int64] | None = None
     word_columns: tuple[str, ...] = ()
+    crowd: Crowd | None = None
 
 
 def _read(data: DataChoice, choice: ModelChoice, reference: Reference | None, needs_test: bool) -> _ReadRows:
@@ -279,6 +335,8 @@ def _read_arrays(data: DataChoice) -> _ReadRows:
             Parameter("train"),
             f": it must be a path, a data frame, a pair (X, y) or RowBlocks. Got {type(data.train).__name__} instead.",
         )
+    if isinstance(data.train[1], Annotations):
+        return _read_annotated_arrays(data, *data.train)
     X, labels = data.train[0], as_values(data.train[1], "y")
     n = X.shape[0] if hasattr(X, "shape") else len(X)
     if labels.shape != (n,):
@@ -293,6 +351,21 @@ def _read_arrays(data: DataChoice) -> _ReadRows:
     X, (kept, others) = np.asarray(X), held_out(n, data.holdout, data.seed)
     train, test = (_array_rows(X[part], labels[part], part.tolist()) for part in (kept, others))
     return _ReadRows(train, test, n, kept)
+
+
+def _read_annotated_arrays(data: DataChoice, X: Any, annotations: Annotations) -> _ReadRows:
+    X, crowd = np.asarray(X), Crowd(annotations)
+    if len(X) != annotations.n_items:
+        raise InputError(
+            Parameter("train"), f": annotations of {annotations.n_items} items need as many rows. Got {len(X)} instead."
+        )
+    labels = annotations.majority()[0]
+    if data.holdout is None:
+        rows = _array_rows(X, labels), array_test_rows(data.test)
+        return _ReadRows(*rows, len(annotations), crowd=crowd)
+    kept, others = crowd.held_out(data.holdout, data.seed)
+    train, test = (_array_rows(X[part], labels[part], part.tolist()) for part in (kept, others))
+    return _ReadRows(train, test, len(annotations), crowd.numbers_of(kept), crowd=crowd.of_items(kept))
 
 
 def array_test_rows(test: Any) -> Rows:
@@ -325,6 +398,9 @@ def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference:
     )
 
     table, source, file = _training_table(data, roles, choice, reference)
+    crowd = None
+    if data.crowd is not None:
+        table, crowd = with_crowd(table, data, data.crowd, roles, source)
     index = index_columns(table.schema)
     if reference is None:
         names = feature_names(roles, table.column_names, source, index)
@@ -337,14 +413,26 @@ def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference:
         train, words = training_rows(table, roles, names, source, file), word_columns(table.schema, roles)
         if data.test is None:
             no_rows = rows_to_predict(table.slice(0, 0), replace(roles, id=None), names, source)
-            return _ReadRows(train, no_rows, table.num_rows, word_columns=words)
+            return _ReadRows(train, no_rows, _n_labels(table, crowd), word_columns=words, crowd=crowd)
         test = read_test_rows(data, roles, names, words, train.labels)
-        return _ReadRows(train, test, table.num_rows, word_columns=words)
-    kept, others = held_out(table.num_rows, data.holdout, data.seed)
+        return _ReadRows(train, test, _n_labels(table, crowd), word_columns=words, crowd=crowd)
     drawn = numbered(table)
+    if crowd is not None:
+        kept, others = crowd.held_out(data.holdout, data.seed)
+        train = training_rows(drawn.take(kept), roles, names, source, file)
+        if crowd.truth is not None:
+            drawn = drawn.set_column(drawn.column_names.index(roles.label), roles.label, crowd.truth)
+        test = rows_to_predict(drawn.take(others), roles, names, source, train.labels, file)
+        words, numbers = word_columns(table.schema, roles), crowd.numbers_of(kept)
+        return _ReadRows(train, test, len(crowd.annotations), numbers, words, crowd.of_items(kept))
+    kept, others = held_out(table.num_rows, data.holdout, data.seed)
     train = training_rows(drawn.take(kept), roles, names, source, file)
     test = rows_to_predict(drawn.take(others), roles, names, source, file=file)
     return _ReadRows(train, test, table.num_rows, kept, word_columns(table.schema, roles))
+
+
+def _n_labels(table: pa.Table, crowd: Crowd | None) -> int:
+    return table.num_rows if crowd is None else len(crowd.annotations)
 
 
 def word_columns(schema: pa.Schema, roles: Roles) -> tuple[str, ...]:
@@ -413,6 +501,12 @@ def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
     return table.append_column(roles.label, column_of(labels.tolist()))
 
 
+def _trusted_mask(data: DataChoice, choice: ModelChoice, rows: _ReadRows) -> NDArray[np.bool_] | None:
+    """Return which training labels are trusted, by a column or by the given adversary; None if nobody says."""
+    found = _adversary(data, replace(choice, allowed=()), rows, np.zeros(0))
+    return None if found is None or found.trusted is None else np.asarray(found.trusted)
+
+
 def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: NDArray[Any]) -> Adversary | None:
     """Combine the given adversary, the columns and the allowed changes, for the training rows after a holdout."""
     given = choice.adversary
@@ -425,7 +519,11 @@ def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: 
             window=None if given.window is None else given.window[rows.kept],
         )
     said: dict[str, Any] = {}
-    if data.roles is not None:
+    if rows.crowd is not None:
+        said |= rows.crowd.limits
+        if "window" in said:
+            said["length"] = choice.length
+    elif data.roles is not None:
         from flipproof.tables.columns import as_mask, as_names
 
         source = repr(source_name(data.train)) if is_path(data.train) else "the training table"
@@ -437,20 +535,7 @@ def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: 
                 said["groups"] = as_names(data.roles.annotator, rows.train.others[data.roles.annotator], source)
         if data.roles.window:
             said |= {
-                "window": _stamps(data.roles.window, rows.train.others[data.roles.window]),
+                "window": stamps_of(data.roles.window, rows.train.others[data.roles.window]),
                 "length": choice.length,
             }
     return restricted(given, said, choice, classes)
-
-
-def _stamps(name: str, column: pa.ChunkedArray) -> NDArray[Any]:
-    """Return the timestamps of training rows; texts are read as ISO 8601."""
-    import pyarrow as pa
-
-    if pa.types.is_string(column.type) or pa.types.is_large_string(column.type):
-        with contextlib.suppress(pa.ArrowInvalid):  # refused below
-            column = column.cast(pa.timestamp("us"))
-    try:
-        return as_stamps(column.to_numpy(), f"column {name!r}")
-    except ValueError as error:
-        raise InputError(Parameter("window"), f": {error}") from None

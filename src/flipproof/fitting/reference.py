@@ -13,10 +13,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flipproof.assumptions import Assumption
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.fitting.choices import DataChoice, ModelChoice, is_path, table_encoder
+from flipproof.values import as_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -43,11 +45,14 @@ class Reference:
         Their name in errors.
     file : FileRows, optional
         Their file.
+    labels : array of shape (r,), optional
+        Trusted labels of these rows, as given; read only if they were asked for.
     """
 
     rows: Any
     source: str
     file: FileRows | None = None
+    labels: NDArray[Any] | None = None
 
     def __len__(self) -> int:
         return int(self.rows.shape[0])
@@ -65,7 +70,10 @@ def read_reference(data: DataChoice) -> Reference | None:
     given = data.reference
     if given is None:
         return None
-    reference = _read_array(given) if data.roles is None else _read_table(data, data.roles)
+    if data.roles is None:
+        reference = _read_pair(given) if data.reference_labels else _read_array(given)
+    else:
+        reference = _read_table(data, data.roles)
     if len(reference) < FEWEST_ROWS:
         raise InputError(
             REFERENCE, f": {reference.source} has {len(reference)} rows, but at least {FEWEST_ROWS} are required."
@@ -79,15 +87,60 @@ def _read_table(data: DataChoice, roles: Roles) -> Reference:
 
     if is_path(data.reference):
         path = Path(data.reference)
-        found = read_file(path, data.layout, part="reference", as_words=roles.words)
-        return Reference(found.table, repr(str(path)), found.rows)
+        purposes = _label_purpose(roles) if data.reference_labels else {}
+        found = read_file(path, data.layout, part="reference", as_words=roles.words, purposes=purposes)
+        return _with_labels(Reference(found.table, repr(str(path)), found.rows), data, roles)
     if not hasattr(data.reference, "columns"):
         raise InputError(
             REFERENCE,
             f": it must be a path or a data frame, as the training rows are. Got {type(data.reference).__name__} "
             "instead.",
         )
-    return Reference(as_arrow(data.reference), "the reference")
+    return _with_labels(Reference(as_arrow(data.reference), "the reference"), data, roles)
+
+
+def _label_purpose(roles: Roles) -> dict[str, str]:
+    return {name: purpose for name, purpose in roles.purposes.items() if name == roles.label}
+
+
+def _with_labels(reference: Reference, data: DataChoice, roles: Roles) -> Reference:
+    """Read the labels of a reference, if they are to be trusted; all of its rows need one."""
+    if not data.reference_labels:
+        return reference
+    from flipproof.tables.labels import label_array
+    from flipproof.tables.roles import RowPlaces, require_column
+
+    require_column(roles.label, reference.rows.column_names, "reference_labels", reference.source)
+    with RowPlaces(reference.source, reference.file).located(with_source=True):
+        labels = label_array(reference.rows[roles.label], roles.label, reference.source)
+    return replace(reference, labels=labels)
+
+
+def typed_reference_labels(reference: Reference | None, name: str, like: NDArray[Any]) -> NDArray[Any] | None:
+    """Return the trusted labels of a reference in the type of the training labels; None if there are none."""
+    if reference is None or reference.labels is None:
+        return None
+    from flipproof.tables.labels import labels_like
+
+    return labels_like(reference.labels, like, name, reference.source)
+
+
+def _read_pair(given: Any) -> Reference:
+    """Read a reference with labels, given as a pair of arrays."""
+    if not (isinstance(given, tuple) and len(given) == 2):
+        raise InputError(
+            Parameter("reference_labels"),
+            " requires a pair (X, y) as ",
+            REFERENCE,
+            f", because the training rows are not a table. Got {type(given).__name__} instead.",
+        )
+    reference, labels = _read_array(given[0]), as_values(given[1], "reference_labels")
+    if labels.shape != (len(reference),):
+        raise InputError(
+            REFERENCE,
+            f": a pair (X, y) must have one label per row. Got {len(reference)} rows and {len(labels)} labels instead.",
+        )
+    return replace(reference, labels=labels)
 
 
 def _read_array(given: Any) -> Reference:

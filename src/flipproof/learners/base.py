@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -12,7 +11,7 @@ from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import _check_sample_weight
 
-from flipproof.adversary import Adversary, adversary_assumptions
+from flipproof.adversary import Adversary, adversary_assumptions, powers_of, refuse_windows
 from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import METHODS, Certificates, check_method
@@ -21,6 +20,7 @@ from flipproof.core.engine import (
     CertifiedBlock,
     certify_counted,
     certify_groups_exactly,
+    certify_majorities,
     certify_rows,
     certify_sources,
     certify_windows,
@@ -28,12 +28,11 @@ from flipproof.core.engine import (
     estimated_winners,
     grid_offsets,
     predicted_codes,
-    winners,
 )
-from flipproof.core.histograms import VoteHistogram, block_rows, changeable_histogram, clip_levels
+from flipproof.core.histograms import block_rows, changeable_histogram, clip_levels
+from flipproof.core.majority import ItemVotes, MajorityPowers, majority_powers
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
-from flipproof.core.random_errors import DIRECTIONS, change_probability_upper
 from flipproof.core.rounding import Floats, Integers, scale
 from flipproof.core.votes import (
     LARGEST_PRECISION,
@@ -44,29 +43,39 @@ from flipproof.core.votes import (
     clipped,
     group_cells,
     group_votes,
-    has_votes,
     vote_totals,
     with_prior,
 )
 from flipproof.determinism import single_threaded
-from flipproof.learners.certified import CertifiedClassifier, LabelsInMemory, all_or_nothing, assumptions_about_rows
+from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.in_memory import LabelsInMemory, all_or_nothing
 from flipproof.learners.prior import (
     PRIOR_CONSTRAINTS,
     RowsWithPrior,
     features_in,
 )
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
+from flipproof.learners.statements import (
+    Statement,
+    assumptions_against,
+    attained_by_reference,
+    checked_rates,
+    class_values,
+    noises_to_try,
+    random_error_bounds,
+    refuse_noise_against_rows,
+    resolve_noise,
+    vote_limits,
+)
 from flipproof.origins import Origin
 from flipproof.parameters import (
     NONE,
     Constraints,
-    check_parameter,
     check_parameters,
     instance,
     integer,
     number,
     one_of,
-    parameter_error,
     share,
 )
 from flipproof.progress import RowProgress
@@ -76,9 +85,6 @@ Result = TypeVar("Result")
 
 #: Memory that `certify` and `predict` may use on top of the data.
 MEMORY_BUDGET = 256 * 2**20
-
-#: Noises that ``noise="auto"`` tries, as fractions of the largest valid q, (K - 1) / K. The smallest is usually best.
-AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
 
 SMALLEST_PRECISION = 2
 
@@ -197,6 +203,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
     _ballots: Ballots | None = None  # of labels with weights, or of several labels per row
     _votes_are = ""
+    _majority: ItemVotes | None = None  # annotations whose majorities vote
 
     #: Whether `fit_without_labels` gets a copy of the rows. Needed by learners that keep the rows: later changes to the
     #: original array must not change any vote.
@@ -273,14 +280,25 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
 
         `Z` is what `test_rows` returns. If there is a prior, the votes carry its offsets.
         """
+        if self._majority is None:
+            return self._votes_with_prior(Z, self._ballots)
+        assert self._ballots is not None
+        return cast(self._votes_with_prior(Z, None), self._ballots, self.precision_)
+
+    def _votes_with_prior(self, Z: Any, ballots: Ballots | None) -> VoteSource:
+        """Return the votes on a block of test rows, of rows or of ballots.
+
+        Soundness: which items have a majority depends on labels. So limits and the prior's scale are taken from the
+        votes of all items, and only then do the items without a majority drop out.
+        """
         features = features_in(Z)
         source = self.label_free_votes(features, self._held)
-        if self._ballots is not None and self.n_reference_ is None:
-            source = cast(source, self._ballots, self.precision_)
+        if ballots is not None and self.n_reference_ is None:
+            source = cast(source, ballots, self.precision_)
         limit = self._vote_limits(features, source)
         source = source if limit is None else clipped(source, limit)
-        if self._ballots is not None and self.n_reference_ is not None:  # limits are in units of the reference's votes
-            source = cast(source, self._ballots, self.precision_)
+        if ballots is not None and self.n_reference_ is not None:  # limits are in units of the reference's votes
+            source = cast(source, ballots, self.precision_)
         if self._prior is None:
             return source
         if not isinstance(Z, RowsWithPrior):
@@ -460,7 +478,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     ) -> LabelLinearClassifier:
         with all_or_nothing(self):
             given = X
-            for name in ("_ballots", "_votes_are"):  # of an earlier fit
+            for name in ("_ballots", "_votes_are", "_majority"):  # of an earlier fit
                 self.__dict__.pop(name, None)
             annotations = y if isinstance(y, Annotations) else None
             if annotations is not None:
@@ -521,11 +539,55 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         n_items, names = self.n_rows_, self.row_names_
         self._keep_labels(codes, np.ones(len(codes), dtype=bool), np.zeros(len(codes), dtype=bool))
         self.n_rows_ = n_items
-        self._ballots = Ballots(n_items, annotations.item.copy(), relative(annotations.weight))
         self._votes_are = "Annotations"
+        if annotations.aggregate == "majority":
+            self._let_majorities_vote(ItemVotes(annotations.item.copy(), codes.copy(), n_items, len(self.classes_)))
+            return
+        self._ballots = Ballots(n_items, annotations.item.copy(), relative(annotations.weight))
         items = annotations.item if names is None else names[annotations.item]
         who = annotations.annotator
         self.row_names_ = np.array([f"{item} by {name}" for item, name in zip(items, who, strict=True)], dtype=object)
+
+    def _let_majorities_vote(self, votes: ItemVotes) -> None:
+        """Let the items vote that have a majority; radii count annotations, of which all are kept."""
+        decided = np.flatnonzero(votes.states < len(self.classes_))
+        self.row_names_ = None if self.row_names_ is None else self.row_names_[decided]
+        n_items, n_labels = self.n_rows_, self.n_labels_
+        self._keep_labels(
+            votes.states[decided].astype(np.int64),
+            np.ones(len(decided), dtype=bool),
+            np.zeros(len(decided), dtype=bool),
+        )
+        self.n_rows_, self.n_labels_ = n_items, n_labels
+        self._majority, self._ballots = votes, Ballots(n_items, decided, None)
+
+    @property
+    def rows_of_labels(self) -> Integers | None:
+        """The row of each label; None if each row has one label."""
+        return None if self._ballots is None else self._ballots.row
+
+    @property
+    def given_codes_(self) -> Integers:
+        """All labels that were given to the fit, as positions in `classes_`; annotations if their majorities vote."""
+        return self.label_codes_ if self._majority is None else self._majority.codes
+
+    @property
+    def majority_first(self) -> bool:
+        """Whether items vote, each for the majority of its annotations."""
+        return self._majority is not None
+
+    def powers(self, adversary: Adversary | None) -> Powers:
+        """Return what an adversary can do to the rows of this fit; by default, change any label to any class.
+
+        If majorities vote, these are powers over the annotations, not over the labels of items.
+        """
+        if self._majority is None:
+            return super().powers(adversary)
+        self.refuse_unless_frozen(adversary)
+        refuse_windows(adversary, "A model of majorities, Annotations(..., aggregate='majority'),")
+        codes = self._majority.codes
+        found = powers_of(adversary, codes, self.classes_, np.ones(len(codes), dtype=bool))
+        return majority_powers(found, self._majority)
 
     def _weigh_labels(self, X: Floats, sample_weight: Any) -> None:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
@@ -538,13 +600,19 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     def _n_unlabelled(self) -> int:
         if self._ballots is None or self._ballots.row is None:
             return super()._n_unlabelled()
-        return self.n_rows_ - len(np.unique(self._ballots.row))
+        row = self._ballots.row if self._majority is None else self._majority.item
+        return self.n_rows_ - len(np.unique(row))
 
     def _ballot_assumptions(self) -> list[Assumption]:
         if self._ballots is None:
             return []
         if self._ballots.row is None:
             return [Assumption("sample-weights")]
+        if self._majority is not None:
+            n_labelled = len(np.unique(self._majority.item))
+            n_tied = n_labelled - len(self._ballots)
+            values = {"n_labels": self.n_labels_, "n_labelled": n_labelled, "n_tied": n_tied}
+            return [Assumption("majority-first", values)]
         n_labelled = len(np.unique(self._ballots.row))
         return [Assumption("annotations", {"n_labels": self.n_labels_, "n_labelled": n_labelled})]
 
@@ -588,7 +656,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             self._held = self.hold(self._placed)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # the fit has shown them
-            self._fit_with_labels(self.label_codes_)
+            has_annotations = self._ballots is not None and self._ballots.row is not None
+            codes = np.arange(self.n_rows_) % len(self.classes_) if has_annotations else self.label_codes_
+            self._fit_with_labels(codes)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts lowest.
@@ -664,6 +734,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         powers = self.powers(adversary)
         if powers.changes != "labels":
             self._check_row_changes(method, powers)
+        if isinstance(powers, MajorityPowers) and method != "exact":
+            raise ValueError(
+                f"The method {method!r} does not cover majorities, Annotations(..., aggregate='majority'): use "
+                "method='exact'."
+            )
         if powers.window_ends is not None and method != "exact":
             raise ValueError(f"The method {method!r} does not cover Adversary(window=...): use method='exact'.")
         n_jobs = effective_n_jobs(self.n_jobs)
@@ -732,6 +807,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
                [0.1779, 0.5633]])
         """
         rates = checked_rates(type(self).__name__, rate, direction)
+        if self._majority is not None:
+            raise ValueError(
+                "random_error_bound does not cover majorities, Annotations(..., aggregate='majority'): use "
+                "aggregate='votes'."
+            )
         powers = self.powers(None if trusted is None else Adversary(trusted=trusted))
         Z, like = self._different(self.test_rows(X))
         parts = []
@@ -755,6 +835,12 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         if powers.changes != "labels":
             return self._certify_rows(Z, powers)
         source, n_classes = self.votes_on(Z), len(self.classes_)
+        if isinstance(powers, MajorityPowers):
+            votes = class_scores(source, self.label_codes_, n_classes)
+            scores = votes + self.offsets_on(source, votes.sum(axis=1))
+            of_items = all_votes(self._votes_with_prior(Z, None)).astype(np.int64)
+            found, is_attained = certify_majorities(of_items, scores, powers)
+            return CertifiedBlock(found, source.exponent, is_attained)
         if method == "exact" and powers.groups is not None:
             votes = class_scores(source, self.label_codes_, n_classes)
             scores = votes + self.offsets_on(source, votes.sum(axis=1))
@@ -815,6 +901,8 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             held += 3 * n_votes
         if powers is not None and not powers.changeable.all():
             n_classes *= 2  # votes that cannot be changed are counted separately
+        if isinstance(powers, MajorityPowers):
+            held += 16 * self.n_rows_ + 4 * len(powers.votes.item)
         if powers is not None and powers.groups is not None:
             n_groups = powers.scope.n_touchable if powers.window_ends is None else len(powers.window_ends)
             held += 8 * min(self.n_rows_, n_groups * len(self.classes_))
@@ -822,170 +910,3 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
         size = self.block_size or block_rows(n_votes, n_classes, self.precision_, budget, held)
         for start in range(0, n_rows, size):
             yield slice(start, min(start + size, n_rows))
-
-
-def checked_rates(owner: str, rate: Any, direction: str) -> Floats:
-    """Return rates of errors as an array of shape (r,); refuse other than one or several numbers from 0 to 1."""
-    check_parameter(f"{owner}.random_error_bound", "direction", direction, one_of(*DIRECTIONS))
-    rates = np.asarray(rate)
-    if rates.dtype.kind not in "iuf" or rates.ndim > 1 or rates.size == 0 or not np.all((rates >= 0) & (rates <= 1)):
-        wanted = "a probability from 0 to 1, or several"
-        raise parameter_error(f"{owner}.random_error_bound", "rate", wanted, rate, "5 % is 0.05.")
-    return np.atleast_1d(rates).astype(np.float64)
-
-
-def random_error_bounds(free: VoteHistogram, offsets: Integers, rates: Floats, direction: str) -> Floats:
-    """Bound the probability that random errors change each prediction of a block, shape (rows, rates) (M17).
-
-    `free` counts the votes of labels that may have errors; the votes of all others are part of `offsets`.
-    """
-    winner = winners(free.scores + offsets)
-    each = [change_probability_upper(free, offsets, winner, float(rate), direction) for rate in rates]
-    return np.stack(each, axis=1)
-
-
-def vote_limits(
-    clip: str | float | None, n_rows: int, largest: Integers | None, levels: Callable[[float], Integers]
-) -> Integers | None:
-    """Return the largest vote of any possible row on each of `n_rows` test rows; None if there is no limit.
-
-    Parameters
-    ----------
-    clip : "sign", float or None
-        The parameter of the learner.
-    n_rows : int
-        Number of test rows.
-    largest : integers of shape (n_rows,), optional
-        The largest vote that a frozen geometry allows (M12).
-    levels : callable
-        Returns the size of vote on each test row that a share of the votes do not exceed (M14).
-    """
-    if clip is None:
-        return largest
-    limit = np.ones(n_rows, dtype=np.int64) if isinstance(clip, str) else levels(float(clip))
-    return limit if largest is None else np.minimum(limit, largest)
-
-
-def attained_by_reference(
-    clip: str | float | None, limit: Integers, votes_of_reference: Callable[[Integers], VoteSource]
-) -> NDArray[np.bool_]:
-    """Tell on which test rows some row of the reference is known to have a clipped vote of the size `limit`.
-
-    A `clip` that is a share is the size of a vote of some row of the reference, unless they are all 0; "sign" needs
-    a row whose vote is not 0. `votes_of_reference` returns the votes of all these rows on some of the test rows.
-    """
-    attained = np.full(len(limit), clip is not None)
-    unclear = np.flatnonzero(attained & (limit == 1))
-    if len(unclear):
-        attained[unclear] = has_votes(votes_of_reference(unclear))
-    return attained
-
-
-def refuse_noise_against_rows(method: str) -> None:
-    """Refuse certificates by noise on labels where rows can be changed."""
-    if method != "exact":
-        raise ValueError(
-            f"The method {method!r} puts noise on labels, which says nothing about added, removed or replaced "
-            "rows: use method='exact'."
-        )
-
-
-def assumptions_against(
-    scope: Scope, of_fit: tuple[Assumption, ...], blocks: Sequence[CertifiedBlock]
-) -> tuple[Assumption, ...]:
-    """Return the assumptions of certificates against these changes, given those of the fit, which are about labels."""
-    if scope.changes == "labels":
-        return of_fit
-    bound = () if all(block.is_attained for block in blocks) else (Assumption("rows-lower-bound"),)
-    return *assumptions_about_rows(of_fit, scope), *bound
-
-
-def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:
-    """Return the noise that a learner's `noise` parameter specifies; None for ``"auto"``."""
-    if isinstance(noise, str):  # "auto"
-        if rule_depends_on_noise:
-            raise ValueError(
-                "noise='auto' needs a prediction that does not depend on the noise, but with two classes and no "
-                "intercept it does. Set fit_intercept=True, or give q as a number."
-            )
-        return None
-    flip = noise if isinstance(noise, LabelFlip) else LabelFlip(noise)
-    if flip.n_classes not in (None, n_classes):
-        raise ValueError(
-            f"noise is for {flip.n_classes} classes, but there are {n_classes}. Give q as a number instead."
-        )
-    return flip.with_classes(n_classes)
-
-
-def noises_to_try(noise: LabelFlip | None, n_classes: int) -> list[LabelFlip]:
-    """Return the noises to try; each test row keeps the best one. For None, these are a grid."""
-    if noise is not None:
-        return [noise]
-    return [LabelFlip(part * (n_classes - 1) / n_classes, n_classes) for part in AUTO_NOISES]
-
-
-def class_values(scores: Integers, exponent: Integers) -> Floats:
-    """Return integer scores in units of weights, shape (m, K); with two classes their difference, shape (m,)."""
-    values = scale(scores.astype(np.float64), -exponent[:, None])
-    return values[:, 1] - values[:, 0] if scores.shape[1] == 2 else values
-
-
-@dataclass(frozen=True)
-class Statement:
-    """What the certificates of all test rows have in common.
-
-    Attributes
-    ----------
-    method : {"exact", "tight", "kl"}
-        How the radii were found.
-    noise : LabelFlip or None
-        The noise of the learner; None if each test row has its own.
-    classes : array of shape (K,)
-        The classes.
-    n_labels : int
-        Number of training labels.
-    assumptions : tuple of Assumption
-        What the certificates assume.
-    adversary : Adversary or None
-        The adversary that the certificates hold against.
-    scope : Scope
-        What this adversary can change in these labels.
-    """
-
-    method: str
-    noise: LabelFlip | None
-    classes: NDArray[Any]
-    n_labels: int
-    assumptions: tuple[Assumption, ...]
-    adversary: Adversary | None
-    scope: Scope
-
-    def certificates(
-        self, blocks: Sequence[CertifiedBlock], origin: Origin, like: Integers | slice = slice(None)
-    ) -> Certificates:
-        """Join the certificates of blocks; `like` gives, for each test row, the index of one with the same votes."""
-
-        def joined(name: str) -> NDArray[Any]:
-            return np.asarray(np.concatenate([getattr(block.found, name) for block in blocks])[like])
-
-        exponent = np.concatenate([block.exponent for block in blocks])[like]
-        winner = joined("winner")
-        return Certificates(
-            prediction=self.classes[winner],
-            radius=joined("radius"),
-            rival=self.classes[joined("rival")],
-            margin=scale(joined("margin").astype(np.float64), -exponent),
-            log_failure=joined("log_failure"),
-            abstained=np.zeros(len(winner), dtype=bool),
-            witness=scale(joined("witness"), exponent[:, None]),
-            method=self.method,
-            noise=joined("noise") if self.noise is None else self.noise.q,
-            n_train=self.n_labels,
-            classes=self.classes.copy(),
-            assumptions=self.assumptions,
-            unit=self.scope.unit,
-            n_touchable=self.scope.n_touchable,
-            unlimited=joined("unlimited") if self.scope.changes != "labels" else None,
-            adversary=self.adversary,
-            origin=origin,
-        )

@@ -1,6 +1,10 @@
-"""The baseline of trusted labels: what a model predicts that was fitted to trusted rows and labels alone.
+"""Trusted labels in a fit, and the baseline: what a model predicts that was fitted to trusted rows and labels alone.
 
-No change of other labels or rows changes these predictions, so their accuracy holds at any number of changes (M15).
+No change of other labels or rows changes the predictions of the baseline, so their accuracy holds at any number of
+changes (M15).
+
+Trusted labels always protect votes, through the adversary. They enter the fit only where something reads them: a prior
+that is not fitted yet, trees that are grown with labels, or a features step that cannot be fitted without labels.
 """
 
 from __future__ import annotations
@@ -11,9 +15,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing as rows_of
 
 from flipproof.learners.pipeline import learner_and_features, learner_in
+from flipproof.learners.prior import is_fitted
 from flipproof.values import label_values
 
 
@@ -68,3 +74,35 @@ def trusted_only_predictions(
     if prior is not None:
         found[f"the prior ({type(learner.prior_).__name__}) alone"] = prior.classes[prior.shares(rows).argmax(axis=1)]
     return found
+
+
+def reads_trusted_labels(model: Any) -> bool:
+    """Tell whether a fit of this learner will read trusted labels: for its prior, or to grow trees."""
+    learner = learner_in(model)
+    prior = getattr(learner, "prior", None)
+    return (prior is not None and not is_fitted(prior)) or getattr(learner, "grow", None) == "supervised"
+
+
+def fit_with_trusted(model: Any, X: Any, y: Any, trusted: NDArray[np.bool_] | None, **reference: Any) -> None:
+    """Fit a learner, or a Pipeline that ends in one; it gets the trusted labels if it needs them, else as votes only.
+
+    A features step that cannot be fitted without labels is known only when it fails.
+    """
+    with_mask = reference if trusted is None else {**reference, _name_in_fit(model, "trusted"): trusted}
+    if trusted is None or reads_trusted_labels(model):
+        model.fit(X, y, **with_mask)
+        return
+    try:
+        model.fit(X, y, **reference)
+    except ValueError:
+        if getattr(learner_in(model), "features", None) is None:
+            raise
+        model.fit(X, y, **with_mask)
+
+
+def _name_in_fit(model: Any, argument: str) -> str:
+    """Return the name of an argument of the learner in `fit` of a model."""
+    if not isinstance(model, Pipeline):
+        return argument
+    step = model.steps[-1][0]
+    return f"{step}__{argument}"

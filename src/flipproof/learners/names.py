@@ -9,7 +9,10 @@ NEED_MORE = ("propagation",)
 LEARNERS = {
     home.removeprefix("learners."): name
     for name, home in PUBLIC_NAMES.items()
-    if name.startswith("Certified") and home.startswith("learners.") and not home.endswith(NEED_MORE)
+    if name.startswith("Certified")
+    and name.endswith("Classifier")
+    and home.startswith("learners.")
+    and not home.endswith(NEED_MORE)
 }
 
 #: The same for training rows in blocks.

@@ -41,6 +41,7 @@ from flipproof.learners.neighbor_search import (
     NearestSets,
     RowsInOrder,
     in_order,
+    nearest_counts,
     nearest_sets,
 )
 
@@ -55,6 +56,13 @@ ENTRIES_AT_A_TIME = 2**16
 
 #: Scores, changes that let each class win, and for which test rows these are proved.
 Found: TypeAlias = "tuple[Integers, Integers, NDArray[np.bool_]]"
+
+
+def by_class(codes: Integers, removable: NDArray[np.bool_]) -> Integers:
+    """Return the order in which rows are sorted by class, and within a class by whether they can be removed."""
+    tags = 2 * codes + removable
+    is_small = int(tags.max(initial=0)) <= np.iinfo(np.int16).max  # these are sorted in linear time
+    return np.asarray(np.argsort(tags.astype(np.int16) if is_small else tags, kind="stable"))
 
 
 @dataclass(frozen=True)
@@ -76,7 +84,7 @@ class Electorate:
     changes : {"rows", "insertions", "removals"}
         The possible changes of training rows.
     is_by_class : bool
-        Whether they are sorted by class; with two classes, removals are then found faster.
+        Whether they are sorted by class, and within a class by `removable`; this is necessary for short lists.
     """
 
     contents: NDArray[np.uint64]
@@ -105,8 +113,10 @@ class Electorate:
         scores = np.zeros((m, self.n_classes), dtype=np.int64)
         needed, is_proved = np.zeros_like(scores), np.zeros(m, dtype=bool)
         depth = self.k + self.k // 2 + SPARE_ROWS if self.changes == "rows" else self.k
-        if offsets is None and depth < n and (self.changes != "removals" or self._all_removable):
-            for start, stop in tiles(m, max(ENTRIES_AT_A_TIME // depth, 1)):
+        has_short = self.is_by_class and offsets is None and depth < n
+        if has_short and (self.changes != "removals" or self._all_removable):
+            at_a_time = m if self.changes == "removals" else ENTRIES_AT_A_TIME // depth
+            for start, stop in tiles(m, max(at_a_time, 1)):
                 some = slice(start, stop)
                 short = self._by_short_lists(relative[some], own_squares[some], depth)
                 scores[some], needed[some], is_proved[some] = short
@@ -132,86 +142,112 @@ class Electorate:
             front=front,
         )
 
+    @cached_property
+    def _tags(self) -> Integers:
+        """Twice the class of each row, plus 1 if it can be removed; in ascending order."""
+        return np.asarray(2 * self.codes + self.removable)
+
+    @cached_property
+    def _blocks(self) -> list[int]:
+        """Where the rows of each tag begin, and where the last one's end."""
+        return [int(start) for start in np.searchsorted(self._tags, np.arange(2 * self.n_classes + 1))]
+
+    @property
+    def _bounds(self) -> list[int]:
+        """Where the rows of each class begin, and where the last one's end."""
+        return self._blocks[::2]
+
+    def _listed(self, sets: NearestSets, is_hit: NDArray[np.bool_], front: FrontRows | None = None) -> NearestRows:
+        """Return the rows of short lists in order."""
+        tags, ends, _ = sets.tags_in_order(self.contents, self._tags)
+        return NearestRows(tags >> 1, ends, (tags & 1).astype(bool), is_hit, len(self.codes), front)
+
     def _by_short_lists(self, relative: Floats, own_squares: Floats, depth: int) -> Found:
         """Return scores, changes that let each class win, and for which test rows these are proved."""
-        sets = nearest_sets(lambda start, stop: relative[start:stop], relative.shape, depth)
-        rows = np.flatnonzero(sets.found)
         scores = np.zeros((len(relative), self.n_classes), dtype=np.int64)
-        needed, is_proved = np.zeros_like(scores), sets.found.copy()
+        needed = np.zeros_like(scores)
+
+        def distances(start: int, stop: int) -> Floats:
+            return relative[start:stop]
+
+        if self.changes == "removals":
+            counts, is_proved = nearest_counts(distances, relative.shape, self.k, self._bounds)
+            rows = np.flatnonzero(is_proved)
+            scores[rows] = counts[rows]
+            needed[rows], is_proved[rows] = self._by_other_rows(relative, rows, winners(counts[rows]))
+            return scores, needed, is_proved
+        skip = self.k if self.changes == "rows" else 0
+        sets = nearest_sets(distances, relative.shape, depth, self._blocks, skip)
+        rows, is_proved = np.flatnonzero(sets.found), sets.found.copy()
+        removable = sets.counts[:, 1::2]
+        counts = scores[rows] = sets.counts[:, ::2] + removable
         if self.changes == "insertions":  # rows after the cut stay there
-            scores[rows] = self._counted(sets.columns)
-            listed, values = sets.in_order(self.contents)
-            nearest = self.nearest_rows(listed, values[:, 0] + own_squares[rows] == 0)
-            needed[rows] = insertions_to_overturn(nearest, self.k, winners(scores[rows]), self.n_classes)
-        elif self.changes == "removals":
-            scores[rows] = self._counted(sets.columns)
-            needed[rows], is_proved[rows] = self._by_other_rows(relative, rows, winners(scores[rows]))
+            is_hit = sets.values.min(axis=1, initial=np.inf) + own_squares[rows] == 0
+            needed[rows] = insertions_to_overturn(self._listed(sets, is_hit), counts, winners(counts))
         else:
-            scores[rows], needed[rows], is_proved[rows] = self._by_next_rows(sets)
+            front = FrontRows(self.k, counts, removable)
+            needed[rows], is_proved[rows] = self._by_next_rows(sets, front)
         return scores, needed, is_proved
 
-    def _counted(self, columns: Integers, only_removable: bool = False) -> Integers:
-        """Count training rows by class for each test row."""
-        cells = self.codes[columns] + self.n_classes * np.arange(len(columns))[:, None]
-        if only_removable:
-            cells = cells[self.removable[columns]]
-        shape = len(columns), self.n_classes
-        return np.bincount(cells.ravel(), minlength=shape[0] * shape[1]).reshape(shape)
-
-    def _by_next_rows(self, sets: NearestSets) -> Found:
-        """Return how many replaced rows let each class win, from the rows after the cut."""
-        k, depth = self.k, sets.columns.shape[1]
-        is_front = sets.values <= np.partition(sets.values, k - 1, axis=1)[:, k - 1 : k]
-        plain = np.flatnonzero(np.count_nonzero(is_front, axis=1) == k)  # no pile reaches beyond the cut
-        scores = np.zeros((len(is_front), self.n_classes), dtype=np.int64)
-        needed, is_proved = np.zeros_like(scores), np.zeros(len(is_front), dtype=bool)
-        columns, values = sets.columns, sets.values
-        if len(plain) < len(columns):
-            is_front, columns, values = is_front[plain], columns[plain], values[plain]
-        after = np.flatnonzero(~is_front).reshape(len(plain), depth - k)
-        later = columns.ravel()[after]
-        counts = self._counted(columns) - self._counted(later)
-        removable = counts
-        if not self._all_removable:
-            removable = self._counted(columns, only_removable=True) - self._counted(later, only_removable=True)
-        front = FrontRows(k, counts, removable)
-        winner = winners(counts)
-        is_bound = least_replacements(front, winner)[1]
-        listed = NearestSets(later, values.ravel()[after], is_bound).in_order(self.contents)[0]
-        nearest = self.nearest_rows(listed, np.zeros(len(plain), dtype=bool), front)  # a hit would be in front
-        scores[plain] = counts
+    def _by_next_rows(self, sets: NearestSets, front: FrontRows) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return how many replaced rows let each class win, from the rows after the cut, and where that is proved."""
+        winner = winners(front.counts)
+        least, is_bound = least_replacements(front, winner)
+        nearest = self._listed(sets, np.zeros(len(winner), dtype=bool), front)  # a hit would be in front
         if self._all_removable:
-            needed[plain] = replacements_to_overturn(nearest, k, winner, self.n_classes)
+            nearest = nearest.shortened(int(least.max(initial=0)) + SPARE_ROWS)
+            needed = replacements_to_overturn(nearest, self.k, winner, self.n_classes)
         else:
-            needed[plain] = self._changes(nearest, counts)
-        is_proved[plain] = is_bound & (needed[plain].min(axis=1) <= nearest.decided_changes(k))
-        return scores, needed, is_proved
+            needed = self._changes(nearest, front.counts)
+        return needed, is_bound & (needed.min(axis=1) <= nearest.decided_changes(self.k))
 
     def _by_other_rows(self, relative: Floats, rows: Integers, winner: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Return how many removed rows let each class win, for some test rows, and where that is proved."""
         needed, is_proved = np.zeros((len(rows), self.n_classes), dtype=np.int64), np.zeros(len(rows), dtype=bool)
-        sizes = np.bincount(self.codes, minlength=self.n_classes)
+        sizes = np.diff(self._bounds)
         # the weights of all rows, if a class is the winner and another the rival
         weights = len(self.codes) - sizes[:, None] + sizes
         needs = self.k + np.triu(np.ones_like(weights), 1)  # 1 more for a rival that sorts after the winner
         is_hopeless = np.asarray(((weights < needs) | np.eye(len(sizes), dtype=bool)).all(axis=1))[winner]
         needed[is_hopeless], is_proved[is_hopeless] = removals_of_all(sizes, winner[is_hopeless]), True
-        halves = [slice(None)]
-        if self.is_by_class and self.n_classes == 2:
-            halves = [slice(0, int(sizes[0])), slice(int(sizes[0]), None)]
-        for place, of_winner in enumerate(halves):
-            is_meant = ~is_hopeless & ((winner == place) | (len(halves) == 1))
-            some = np.flatnonzero(is_meant)
-            others = of_winner if len(halves) == 1 else halves[1 - place]
-            needed[some], is_proved[some] = self._against(winner[some], relative, rows[some], of_winner, others)
+        some = np.flatnonzero(~is_hopeless)
+        if self.n_classes == 2:
+            for code in (0, 1):
+                of_class = some[winner[some] == code]
+                needed[of_class], is_proved[of_class] = self._against_one(code, relative, rows[of_class])
+            some = some[~is_proved[some]]
+        needed[some], is_proved[some] = self._against(winner[some], relative, rows[some])
         return needed, is_proved
 
-    def _against(
-        self, winner: Integers, relative: Floats, rows: Integers, of_winner: slice, others: slice
-    ) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return how many removed rows let each class win, given columns with all rows of the winner, and of others."""
-        codes, contents, k = self.codes[others], self.contents[others], self.k
-        m, n, is_mixed = len(rows), len(codes), of_winner == others
+    def _against_one(self, winner: int, relative: Floats, rows: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return how many removed rows let the other of two classes win; proved where no two rows at the cut tie.
+
+        Every row of the rival has a weight of 2 (:func:`flipproof.core.rows.other_rows_needed`), so its place in the
+        list is known, and nothing is sorted.
+        """
+        place, m = (self.k + (winner == 0) + 1) // 2, len(rows)
+        n_others = len(self.codes) - self._bounds[winner + 1] + self._bounds[winner]
+        if n_others < place:
+            return np.zeros((m, 2), dtype=np.int64), np.zeros(m, dtype=bool)
+        limit, is_single = np.empty(m), np.empty(m, dtype=bool)
+        for start, stop in tiles(m, max(NUMBERS_TO_SELECT_FROM // n_others, 1)):
+            others = (
+                relative[rows[start:stop], : self._bounds[1]]
+                if winner
+                else relative[rows[start:stop], self._bounds[1] :]
+            )
+            limit[start:stop] = np.partition(others, place - 1, axis=1)[:, place - 1]
+            is_single[start:stop] = np.count_nonzero(others == limit[start:stop, None], axis=1) == 1
+        nearer, not_farther = self._winners_nearer(relative, rows, winner, limit)
+        counts = np.full((m, 2), place)
+        counts[:, winner] = nearer
+        cut = FirstCut(nearer + place - 1, nearer + place, nearer, counts)
+        needed, is_proved = removals_to_overturn(cut, self.k, np.full(m, winner))
+        return needed, is_proved & is_single & (nearer == not_farther)
+
+    def _against(self, winner: Integers, relative: Floats, rows: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return how many removed rows let each class win, from the order of the nearest rows of other classes."""
+        k, m, n = self.k, len(rows), len(self.codes)
         # every other row has a weight of 1, with two classes of 2; they must add up to k + 1
         depth = (k + 2) // 2 if self.n_classes == 2 else k + 1
         needed, is_proved = np.zeros((m, self.n_classes), dtype=np.int64), np.zeros(m, dtype=bool)
@@ -219,23 +255,27 @@ class Electorate:
             return needed, is_proved
 
         def distances(start: int, stop: int) -> Floats:
-            some = relative[rows[start:stop], others]
-            return np.where(codes == winner[start:stop, None], np.inf, some) if is_mixed else some
+            others = relative[rows[start:stop]]
+            for code in np.unique(winner[start:stop]):
+                others[winner[start:stop] == code, self._bounds[code] : self._bounds[code + 1]] = np.inf
+            return others
 
-        sets = nearest_sets(distances, (m, n), depth)
-        clear = np.flatnonzero(sets.found)
-        listed, values = sets.in_order(contents)
-        named, winner, number = codes[listed.rows], winner[clear], np.arange(depth)
-        # all are reached: none of the listed rows is the winner's, or the sets would not be unique
-        place = other_rows_needed(named, winner, k, self.n_classes).min(axis=1) - 1
-        last = np.argmax(listed.ends_pile & (number >= place[:, None]), axis=1)
-        first = np.where(listed.ends_pile & (number < place[:, None]), number + 1, 0).max(axis=1)
-        nearer, not_farther = self._winners_nearer(
-            relative, rows[clear], of_winner, winner, values[np.arange(len(clear)), place]
-        )
-        counts = np.zeros((len(clear), self.n_classes), dtype=np.int64)
-        for rival in range(self.n_classes):
-            counts[:, rival] = np.count_nonzero((named == rival) & (number <= last[:, None]), axis=1)
+        sets = nearest_sets(distances, (m, n), depth, [0, n])
+        clear, winner = np.flatnonzero(sets.found), winner[sets.found]
+        # none of the listed rows is the winner's, or the sets would not be unique
+        tags, ends_pile, values = sets.tags_in_order(self.contents, self._tags)
+        named, number = tags >> 1, np.arange(depth)
+        place = other_rows_needed(named, winner, k, self.n_classes) - 1
+        last = np.argmax(ends_pile & (number >= place[:, None]), axis=1)
+        first = np.where(ends_pile & (number < place[:, None]), number + 1, 0).max(axis=1, initial=0)
+        limit = values[np.arange(len(clear)), place].astype(np.float64)
+        nearer, not_farther = np.zeros_like(place), np.zeros_like(place)
+        for code in np.unique(winner):
+            some = winner == code
+            nearer[some], not_farther[some] = self._winners_nearer(relative, rows[clear[some]], int(code), limit[some])
+        cells = named + self.n_classes * np.arange(len(clear))[:, None]
+        counts = np.bincount(cells[number <= last[:, None]], minlength=len(clear) * self.n_classes)
+        counts = counts.reshape(len(clear), self.n_classes)
         counts[np.arange(len(clear)), winner] = nearer
         cut = FirstCut(nearer + first, nearer + last + 1, nearer, counts)
         needed[clear], proved = removals_to_overturn(cut, k, winner)
@@ -243,17 +283,15 @@ class Electorate:
         return needed, is_proved
 
     def _winners_nearer(
-        self, relative: Floats, rows: Integers, columns: slice, winner: Integers, distance: Floats
+        self, relative: Floats, rows: Integers, winner: int, distance: Floats
     ) -> tuple[Integers, Integers]:
         """Count the rows of the winner that are nearer than a distance, and those that are not farther."""
-        codes, is_mixed = self.codes[columns], self.n_classes > 2 or not self.is_by_class
+        first, last = self._bounds[winner : winner + 2]
         counts = np.zeros((2, len(rows)), dtype=np.int64)
-        for start, stop in tiles(len(rows), max(NUMBERS_TO_SELECT_FROM // len(codes), 1)):
-            some, limit = relative[rows[start:stop], columns], distance[start:stop, None]
-            for count, is_near in zip(counts, (some < limit, some <= limit), strict=True):
-                if is_mixed:
-                    is_near &= codes == winner[start:stop, None]
-                count[start:stop] = np.count_nonzero(is_near, axis=1)
+        for start, stop in tiles(len(rows), max(NUMBERS_TO_SELECT_FROM // max(last - first, 1), 1)):
+            some, limit = relative[rows[start:stop], first:last], distance[start:stop, None]
+            counts[0, start:stop] = np.count_nonzero(some < limit, axis=1)
+            counts[1, start:stop] = np.count_nonzero(some <= limit, axis=1)
         return counts[0], counts[1]
 
     def _by_long_lists(

@@ -13,9 +13,10 @@ this depends on no other row either.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Any, Protocol
 
 import numpy as np
@@ -39,6 +40,9 @@ OUTLYING = 2.0**10
 
 #: Number of training features converted at a time: 8 MiB.
 FEATURES_AT_A_TIME = 2**20
+
+#: Distances are integers of at most 53 bits and a sign; with a tag of so many bits they fit into an int64.
+TAG_BITS = 9
 
 #: Number of distances to select from at a time: 2 MiB, which fits in a cache.
 NUMBERS_TO_SELECT_FROM = 2**18
@@ -186,15 +190,17 @@ class ExactSearch:
         """Return how many training rows can vote on a test row."""
         return _most_voters(k, len(self.squares), self.largest_pile)
 
-    def compare(self, Z: Floats) -> tuple[Floats, Floats]:
+    def compare(self, Z: Floats, order: Integers | None = None) -> tuple[Floats, Floats]:
         """Return the squared distances, less the squared length of the test row, and these squared lengths.
+
+        `order`: training rows in this order, if it is not their own.
 
         Soundness: all numbers are integers below 2**53, and so are all partial sums. Their sum is 0 if and only if the
         two rows are equal on the grid; for angles, a row of zeros is at distance 0 from no row.
         """
         integers, own_squares = _on_grid(Z, self.grid, self.by_angle)
-        relative = self._products(-2 * integers)
-        relative += self.squares
+        relative = self._products(-2 * integers, order)
+        relative += self.squares if order is None else self.squares[order]
         return relative, own_squares
 
     def with_more(self, placed: NDArray[np.float32]) -> ExactSearch:
@@ -206,12 +212,6 @@ class ExactSearch:
             vars(search)["contents"] = np.concatenate([self.contents, row_hashes(placed[n:])])
         return search
 
-    def in_other_order(self, order: Integers) -> ExactSearch:
-        """Return a search among the same training rows, numbered in another order."""
-        search = ExactSearch(self.grid, self.columns[:, order], self.squares[order], self.by_angle)
-        vars(search).update(contents=self.contents[order], largest_pile=self.largest_pile)
-        return search
-
     def has_nearest(self, Z: Floats) -> bool:
         """Tell whether a copy of each row of Z would be strictly nearer to it than every other row could be."""
         return not self.by_angle or bool(grid_rows(Z, self.grid, by_angle=True).any(axis=1).all())
@@ -221,11 +221,14 @@ class ExactSearch:
             return scale(squared, -2 * self.grid.exponent - 1)
         return scale(np.sqrt(squared), -self.grid.exponent)
 
-    def _products(self, integers: Floats) -> Floats:
+    def _products(self, integers: Floats, order: Integers | None = None) -> Floats:
         n_features, n = self.columns.shape
         products = np.empty((len(integers), n))
         for start, stop in tiles(n, _rows_at_a_time(n_features)):
-            np.matmul(integers, self.columns[:, start:stop].astype(np.float64), out=products[:, start:stop])
+            rows = self.columns.T
+            # "clip" skips a slow check; an order has valid row numbers
+            some = rows[start:stop] if order is None else rows.take(order[start:stop], axis=0, mode="clip")
+            np.matmul(integers, some.astype(np.float64).T, out=products[:, start:stop])
         return products
 
 
@@ -407,33 +410,57 @@ def in_order(values: Floats, contents: NDArray[np.uint64], depth: int) -> RowsIn
 
 @dataclass(frozen=True)
 class NearestSets:
-    """The nearest training rows of some test rows, in no order.
+    """Training rows near some test rows, in no order: those after the first `skip` nearest, up to a depth.
 
     Attributes
     ----------
-    columns : integers of shape (rows, depth)
+    columns : integers of shape (rows, depth - skip)
         Their row numbers, ascending.
-    values : floats of shape (rows, depth)
-        What they are ordered by.
+    values : floats of shape (rows, depth - skip)
+        What they are ordered by; these are integers.
+    counts : integers of shape (rows, blocks)
+        How many of the first `skip` nearest rows, or of all if none are skipped, are in each block of training rows.
     found : booleans of shape (m,)
-        Which test rows these are: those for which no other row is as near as the last of the `depth` nearest.
+        Which test rows these are: those for which no other row is as near as the last of these, or of the skipped ones.
     """
 
     columns: Integers
     values: Floats
+    counts: Integers
     found: NDArray[np.bool_]
 
-    def in_order(self, contents: NDArray[np.uint64]) -> tuple[RowsInOrder, Floats]:
-        """Return the rows in order, and the values that they are ordered by."""
-        columns, values = _sorted_by_value(self.values, self.columns, contents)
-        ends = np.ones(columns.shape, dtype=bool)
-        ends[:, :-1] = values[:, 1:] != values[:, :-1]
-        at = np.flatnonzero(~ends)  # equal values, but perhaps other content
-        ends.ravel()[at] = contents[columns.ravel()[at]] != contents[columns.ravel()[at + 1]]
-        return RowsInOrder(columns, ends), values
+    def tags_in_order(
+        self, contents: NDArray[np.uint64], tags: Integers
+    ) -> tuple[NDArray[Any], NDArray[np.bool_], Integers]:
+        """Return a small number of each row, such as its class, in the order of the rows; where piles end; the values.
+
+        Sorting integers that hold the value, then the tag, is several times faster than sorting row numbers by value.
+        Where values are equal, content decides, and the row numbers are sorted after all.
+        """
+        n_bits = int(tags.max(initial=0)).bit_length()
+        keys = self.values.astype(np.int64)
+        if n_bits <= TAG_BITS:
+            keys <<= n_bits
+            keys |= tags[self.columns]
+            keys.sort(axis=1)
+            named = (keys & (2**n_bits - 1)).astype(np.int16)
+            keys >>= n_bits
+        else:
+            named = np.empty(keys.shape, dtype=tags.dtype)
+            keys.sort(axis=1)
+        ends = np.ones(keys.shape, dtype=bool)
+        np.not_equal(keys[:, 1:], keys[:, :-1], out=ends[:, :-1])
+        slow = np.flatnonzero(~ends.all(axis=1)) if n_bits <= TAG_BITS else np.arange(len(keys))
+        if len(slow):
+            columns = _sorted_by_value(self.values[slow], self.columns[slow], contents)[0]
+            named[slow], content = tags[columns], contents[columns]
+            ends[slow, :-1] |= content[:, 1:] != content[:, :-1]
+        return named, ends, keys
 
 
-def nearest_sets(values: Callable[[int, int], Floats], shape: tuple[int, int], depth: int) -> NearestSets:
+def nearest_sets(
+    values: Callable[[int, int], Floats], shape: tuple[int, int], depth: int, bounds: Sequence[int], skip: int = 0
+) -> NearestSets:
     """Return the columns of the `depth` smallest values of each row, where they are unique; fewer than all columns.
 
     Parameters
@@ -443,21 +470,60 @@ def nearest_sets(values: Callable[[int, int], Floats], shape: tuple[int, int], d
     shape : tuple of int
         Number of rows and of columns.
     depth : int
-        Number of columns to return.
+        Number of columns, with those that are skipped.
+    bounds : sequence of int
+        Where the blocks of columns begin that are counted, and where the last one ends; they cover all columns.
+    skip : int
+        Omit this many columns with the smallest values; they are only counted.
     """
     m, n = shape
-    parts, found = [], np.zeros(m, dtype=bool)
+    width, found = depth - skip, np.zeros(m, dtype=bool)
+    columns, chosen, counts = [np.zeros((0, width), dtype=np.int64)], [np.zeros((0, width))], [_no_counts(bounds)]
     for start, stop in tiles(m, max(NUMBERS_TO_SELECT_FROM // n, 1)):
         some = values(start, stop)
-        near = some <= np.partition(some, depth - 1, axis=1)[:, depth - 1 : depth]
-        clear = found[start:stop] = np.count_nonzero(near, axis=1) == depth
-        if not clear.all():
-            some, near = some[clear], near[clear]
-        cells = np.flatnonzero(near).reshape(-1, depth)
-        parts.append((cells - n * np.arange(len(cells))[:, None], some.ravel()[cells]))
-    empty = np.zeros((0, depth))
-    columns = np.concatenate([empty.astype(np.int64), *(one for one, _ in parts)])
-    return NearestSets(columns, np.concatenate([empty, *(one for _, one in parts)]), found)
+        nearest = np.partition(some, depth - 1, axis=1)[:, :depth]
+        near = some <= nearest[:, -1:]
+        front = some <= np.partition(nearest, skip - 1, axis=1)[:, skip - 1 : skip] if skip else near
+        counted = _counted_in_blocks(front, bounds)
+        clear = counted.sum(axis=1) == (skip or depth)
+        listed = near ^ front if skip else near
+        cells = np.flatnonzero(listed)
+        if len(cells) != len(some) * width or not clear.all():
+            clear &= np.count_nonzero(listed, axis=1) == width
+            some, counted, cells = some[clear], counted[clear], np.flatnonzero(listed[clear])
+        found[start:stop] = clear
+        counts.append(counted)
+        columns.append(cells.reshape(-1, width) - n * np.arange(len(some))[:, None])
+        chosen.append(some.ravel()[cells].reshape(-1, width))
+    return NearestSets(np.concatenate(columns), np.concatenate(chosen), np.concatenate(counts), found)
+
+
+def nearest_counts(
+    values: Callable[[int, int], Floats], shape: tuple[int, int], k: int, bounds: Sequence[int]
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return how many of the k smallest values of each row are in each block of columns, and where they are unique.
+
+    Parameters are those of :func:`nearest_sets`.
+    """
+    counts = [_no_counts(bounds)]
+    for start, stop in tiles(shape[0], max(NUMBERS_TO_SELECT_FROM // shape[1], 1)):
+        some = values(start, stop)
+        counts.append(_counted_in_blocks(some <= np.partition(some, k - 1, axis=1)[:, k - 1 : k], bounds))
+    by_block = np.concatenate(counts)
+    return by_block, np.asarray(by_block.sum(axis=1) == k)
+
+
+def _no_counts(bounds: Sequence[int]) -> Integers:
+    return np.zeros((0, len(bounds) - 1), dtype=np.int64)
+
+
+def _counted_in_blocks(is_meant: NDArray[np.bool_], bounds: Sequence[int]) -> Integers:
+    """Count the marked columns of each block, for each row."""
+    counts = np.zeros((len(is_meant), len(bounds) - 1), dtype=np.int64)
+    for block, (start, stop) in enumerate(pairwise(bounds)):
+        if start < stop:
+            counts[:, block] = np.count_nonzero(is_meant[:, start:stop], axis=1)
+    return counts
 
 
 def _sorted_columns(values: Floats, contents: NDArray[np.uint64], listed: int) -> Integers:

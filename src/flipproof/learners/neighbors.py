@@ -20,7 +20,7 @@ from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, vote_tot
 from flipproof.determinism import on_one_thread
 from flipproof.learners.base import MOST_ROWS, LabelLinearClassifier
 from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
-from flipproof.learners.neighbor_rows import Electorate
+from flipproof.learners.neighbor_rows import Electorate, by_class
 from flipproof.learners.neighbor_search import (
     ExactSearch,
     Grid,
@@ -370,11 +370,9 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         search = self._held
         assert isinstance(search, ExactSearch)
         offsets, Z = self._constant_offsets(Z), features_in(Z)
-        # rows of a class side by side; this changes no result
-        sorts = powers.changes == "removals" and len(self.classes_) == 2
-        order = np.argsort(self.label_codes_, kind="stable") if sorts else None
+        order = by_class(self.label_codes_, powers.changeable)  # this changes no result
         electorate = self._electorate(search, powers, order)
-        relative, own_squares = (search if order is None else search.in_other_order(order)).compare(Z)
+        relative, own_squares = search.compare(Z, order)
         scores, needed = electorate.changes_needed(relative, own_squares, offsets)
         scope, exponent = powers.scope, np.zeros(len(Z), dtype=np.int64)
         found = exact_certificates(scores, lambda winner, lead: needed, replace(scope, group_sizes=None))

@@ -36,8 +36,8 @@ from flipproof.learners.base_learners import (
     check_reproducible,
     fit_base_learners,
 )
-from flipproof.learners.certified import LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.clones import assumptions_about, own_clone
+from flipproof.learners.in_memory import LabelsInMemory, all_or_nothing, assumptions_about_rows
 from flipproof.learners.prior import PRIOR_CONSTRAINTS
 from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error

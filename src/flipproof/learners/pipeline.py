@@ -10,6 +10,7 @@ from sklearn.pipeline import Pipeline
 from flipproof.adversary import Adversary
 from flipproof.assumptions import STEP_REMEDIES, Assumption, parameter_values
 from flipproof.certificates import Certificates
+from flipproof.core.provider import refuse_regressors
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.clones import assumptions_about, keeps_all, name_of
 from flipproof.origins import Origin
@@ -37,6 +38,7 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
         steps that must not have used them. A search chooses parameters by the labels: `assumptions` names those too.
     """
     learner = learner_in(model)
+    refuse_regressors(learner, "flipproof.certify")
     if not isinstance(learner, CertifiedClassifier):
         got = type(model).__name__ if learner is model else f"a {type(model).__name__} of {type(learner).__name__}"
         raise ValueError(

@@ -369,14 +369,33 @@ def _paper_regularization(whitening: Whitening, labels: LabelSums, q: float) -> 
 
 
 def ridge_products(whitening: Whitening, shrinkage: Floats, Z: Floats, precision: int) -> ProductVotes:
-    """Return the votes alpha on test rows, still without training rows, on a grid that does not depend on these rows.
+    """Return the votes alpha on test rows, still without training rows; see :func:`_products_of`."""
+    c = whitening.coordinates(Z) * shrinkage
+    if whitening.is_centered:
+        c = np.hstack([c, np.full((len(c), 1), 1 / whitening.n_rows)])
+    return _products_of(whitening, c, precision)
+
+
+def coefficient_products(rule: RidgeRule) -> ProductVotes:
+    """Return the votes on the coefficients of all columns, in units of these columns: the slopes of the weights alpha.
+
+    Coordinates are linear in the features, up to rounding: the slope in column i is a line of the rotation, times the
+    number of grid steps in a unit of the column. The slope of columns without information and of the intercept is 0.
+    """
+    whitening = rule.whitening
+    c = scale(whitening.slopes(), whitening.grid.exponent[:, None]) * rule.shrinkage
+    c = np.where(whitening.grid.used[:, None], c, 0.0)
+    if whitening.is_centered:
+        c = np.hstack([c, np.zeros((len(c), 1))])
+    return _products_of(whitening, c, rule.precision)
+
+
+def _products_of(whitening: Whitening, c: Floats, precision: int) -> ProductVotes:
+    """Return the votes ``sum_r c_r U_jr``, still without training rows, on a grid that does not depend on these rows.
 
     ``|alpha_j| <= sqrt(largest leverage) * |c| + 1/n`` by Cauchy and Schwarz, where c are the shrunken coordinates
     after rounding, as they are used: no vote needs more than `precision` bits.
     """
-    c = whitening.coordinates(Z) * shrinkage
-    if whitening.is_centered:
-        c = np.hstack([c, np.full((len(c), 1), 1 / whitening.n_rows)])
     columns = scale(c, -whitening.basis_exponent)
     bits = bits_left(columns.shape[1], HALF_BITS)
     fine = grid_exponent(np.abs(columns).max(axis=1, initial=0.0), bits)

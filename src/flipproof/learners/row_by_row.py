@@ -55,6 +55,19 @@ def number_types(X: Any) -> Any:
     return kind if _holds_numbers(kind) else None
 
 
+def as_floats(types: Any) -> Any:
+    """Return types of numbers with 64-bit floats instead of integers of NumPy; None if there are no such integers.
+
+    Soundness: the types depend on the reference alone, and the float of a number on that number alone.
+    """
+
+    def as_float(kind: Any) -> Any:
+        return np.dtype(np.float64) if isinstance(kind, np.dtype) and kind.kind in "iu" else kind
+
+    floats = {name: as_float(kind) for name, kind in types.items()} if isinstance(types, dict) else as_float(types)
+    return None if floats == types else floats
+
+
 def with_number_types(X: Any, types: Any) -> Any:
     """Convert the numbers in rows to the types of the reference, so that no row decides on the type of others.
 

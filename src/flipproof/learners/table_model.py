@@ -66,7 +66,7 @@ class TableModel:
     @property
     def training_labels(self) -> NDArray[Any]:
         """The labels of the training rows."""
-        return np.asarray(self.classes_[self.learner.label_codes_])
+        return np.asarray(self.classes_[getattr(self.learner, "given_codes_", self.learner.label_codes_)])
 
     def __repr__(self) -> str:
         learner = self.learner

@@ -211,7 +211,11 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
         for row in audit["rows"][:MOST_AUDITED]
     )
     heads = ("training row", "label", "attacks", "weight", *(["contents"] if columns else []))
-    return ["## Labels to check first", _table(TextTable(heads, rows))]
+    about = (
+        "A label on this list is influential, not necessarily wrong. Once these labels are trusted, attackers use "
+        "others: the command flipproof plan measures what checking them buys."
+    )
+    return ["## Labels to check first", about, _table(TextTable(heads, rows))]
 
 
 def _assumptions(summary: Mapping[str, Any]) -> str:

@@ -13,7 +13,7 @@ from flipproof.adversary import Adversary
 from flipproof.attacks.label_audit import LabelAudit, attack_most_fragile
 from flipproof.attacks.result import AttackResult
 from flipproof.certificates import ROW_UNITS, Certificates
-from flipproof.core.provider import provides_votes
+from flipproof.core.provider import can_be_attacked
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.notebook import notebook_view
 from flipproof.report.rendering import save_report
@@ -106,7 +106,7 @@ class Report:
         certificates = certify(estimator, X, method, adversary)
         truth = None if y is None else certificates.true_classes(y)
         learner, attacks, to_audit = learner_in(estimator), None, None
-        is_known = provides_votes(learner) and getattr(learner, "holds_training_rows", True)
+        is_known = can_be_attacked(learner)
         if attack and is_known and certificates.method == "exact" and certificates.unit not in ROW_UNITS:
             attacks, to_audit = attack_most_fragile(estimator, X, certificates=certificates)
         return cls(certificates, truth, attacks, to_audit, title, None if flips is None else tuple(flips), learner)

@@ -67,14 +67,15 @@ METHOD_WORDS = {
 
 def method_words(certificates: Certificates) -> str:
     """Return what a method proves."""
-    if certificates.unit in ROW_UNITS and certificates.method == "exact":
+    is_bound = any(one.code == "majority-lower-bound" for one in certificates.assumptions)
+    if (certificates.unit in ROW_UNITS or is_bound) and certificates.method == "exact":
         return f"exact: {_exactness(certificates)}"
     return METHOD_WORDS.get(certificates.method, certificates.method)
 
 
 def _exactness(certificates: Certificates) -> str:
-    """Return whether radii in rows or sources are the true ones."""
-    if any(one.code == "rows-lower-bound" for one in certificates.assumptions):
+    """Return whether radii in rows or sources, or of majorities, are the true ones."""
+    if any(one.code in ("rows-lower-bound", "majority-lower-bound") for one in certificates.assumptions):
         return "a lower bound of the true radius; it may be larger, but not smaller"
     more = {"insertions": "added row", "removals": "removed row"}.get(certificates.changes, "changed row")
     if certificates.unit == "sources":
@@ -380,10 +381,22 @@ def random_error_sentences(errors: RandomErrors) -> list[str]:
         f"probability, {changed(errors.uniform_mean, errors.uniform_median)}.",
         f"If the errors could have any direction, and any probabilities of at most {rate}, "
         f"{changed(errors.worst_mean, errors.worst_median)}.",
+        *_by_rate(errors),
         "These bounds are about independent random changes of the labels as given. They do not say what follows if "
         f"{rate} of the labels are wrong, and do not cover errors that depend on each other, such as the habits of an "
         "annotator: for these, count annotators.",
     ]
+
+
+def _by_rate(errors: RandomErrors) -> list[str]:
+    """Say how the average share of changed predictions grows with the rate, if several rates were given."""
+    if not errors.by_rate:
+        return []
+    each = [
+        f"{100 * rate:g}%: {probability_above(uniform)} ({probability_above(worst)} in any direction)"
+        for rate, uniform, worst in errors.by_rate
+    ]
+    return [f"On average, at most this share of predictions would change, by the probability: {'; '.join(each)}."]
 
 
 def trusted_only_sentences(baseline: TrustedOnly) -> list[str]:

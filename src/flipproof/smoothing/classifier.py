@@ -29,8 +29,8 @@ from flipproof.core.noise import FeatureNoise, JointNoise
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.base_learners import BASE_LEARNER
-from flipproof.learners.certified import LabelsInMemory
 from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
+from flipproof.learners.in_memory import LabelsInMemory
 from flipproof.origins import Origin
 from flipproof.parameters import BOOLEAN, NONE, Constraints, instance, integer, one_of
 from flipproof.progress import CountedProgress

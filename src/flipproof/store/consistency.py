@@ -79,6 +79,39 @@ def _check_basis(whitening: Any, basis: NDArray[Any], n_rows: int, has_leverage:
         require(whitening.leverage(basis) <= whitening.largest_leverage, "a row is longer than the longest")
 
 
+def check_ballots(ballots: Any) -> None:
+    """Labels are of known rows, and weights are relative to the largest."""
+    row, weight = ballots.row, ballots.weight
+    require(row is None or (row.dtype == np.int64 and (row < ballots.n_rows).all()), "a label is of an unknown row")
+    require(row is not None or weight is None or len(weight) == ballots.n_rows, "there is not one weight for each row")
+    require(weight is None or bool((weight >= 0).all() and weight.max(initial=0.0) == 1), "a weight is not from 0 to 1")
+
+
+def check_item_votes(votes: Any) -> None:
+    """Annotations are of known items and classes."""
+    known = votes.item.dtype == votes.codes.dtype == np.int64 and (votes.item < votes.n_items).all()
+    require(known and (votes.codes < votes.n_classes).all(), "an annotation is of an unknown item or class")
+
+
+def _check_what_votes(model: Any) -> None:
+    """There is one label for each row, ballot, or item with a majority."""
+    ballots, votes = getattr(model, "_ballots", None), getattr(model, "_majority", None)
+    n_codes = len(model.label_codes_)
+    require(n_codes == (model.n_rows_ if ballots is None else len(ballots)), "there is not one label for each row")
+    require(ballots is None or ballots.n_rows == model.n_rows_, "the ballots are of other rows")
+    if votes is None:
+        require(model.n_labels_ == np.count_nonzero(model.is_labeled_), "the number of labels is wrong")
+        return
+    require(votes.n_items == model.n_rows_ and votes.n_classes == len(model.classes_), "the annotations are of others")
+    decided = np.flatnonzero(votes.states < votes.n_classes)
+    require(ballots is not None, "the majorities do not vote")
+    assert ballots is not None
+    require(ballots.row is not None and ballots.weight is None, "the majorities do not vote")
+    same = np.array_equal(ballots.row, decided) and np.array_equal(model.label_codes_, votes.states[decided])
+    require(same and model.is_labeled_.all() and not model.is_trusted_.any(), "the majorities are others")
+    require(model.n_labels_ == len(votes.codes), "the number of labels is wrong")
+
+
 def check_labels(model: Any) -> None:
     """Classes are in order and distinct, and every label is one of them."""
     classes, codes, labeled = model.classes_, model.label_codes_, model.is_labeled_
@@ -89,13 +122,13 @@ def check_labels(model: Any) -> None:
     require(len(known) >= 2 and known.tolist() == classes.tolist(), "the classes are not distinct and in order")
     require(codes.dtype == np.int64 and (codes < len(classes)).all(), "a label is not one of the classes")
     require((codes[~labeled] == 0).all(), "a row without a label has one")
-    require(model.n_labels_ == np.count_nonzero(labeled), "the number of labels is wrong")
+    _check_what_votes(model)
     prior = vars(model)["_prior"]
     if prior is not None:
         require(prior.classes.tolist() == classes.tolist() and prior.weight >= 0, "the prior is for other classes")
         require(set(prior.model.classes_.tolist()) <= set(classes.tolist()), "the prior is for other classes")
     if model.n_reference_ is None:
-        require(len(codes) >= 2, "there are fewer than two rows")
+        require(model.n_rows_ >= 2, "there are fewer than two rows")
     else:
         names = ("_reference_width", "_reference_hashes", "_row_hashes")
         require(all(hasattr(model, name) for name in names), "the reference is missing")
@@ -218,7 +251,9 @@ def check_neighbors(model: Any) -> None:
     own = vars(model)
     grid, metric = own["_grid"], own["_metric"]
     require((grid is not None) == (metric in EXACT_METRICS), "the metric does not fit the grid")
-    require((own["_weights"] == "uniform") == (model.precision_ == 1), "the votes do not fit the weights")
+    ballots = own.get("_ballots")
+    if ballots is None or ballots.weight is None:  # fractions of votes need more bits
+        require((own["_weights"] == "uniform") == (model.precision_ == 1), "the votes do not fit the weights")
     require(model.n_reference_ is not None or model.n_neighbors_ <= model.n_rows_, "more rows vote than there are")
     _check_placed(model)
     frozen = model.n_reference_ is not None
@@ -359,7 +394,9 @@ def check_table_model(deployed: Any) -> None:
     first = deployed.model.steps[0][1] if hasattr(deployed.model, "steps") else learner
     n_features = getattr(first, "n_features_in_", encoder.n_features_out_)
     require(n_features == encoder.n_features_out_, "the encoder makes other columns")
-    require(len(deployed.ids) == learner.n_rows_, "there is not one name for each row")
+    ballots = getattr(learner, "_ballots", None)
+    n_names = learner.n_rows_ if ballots is None or ballots.row is None else learner.n_labels_
+    require(len(deployed.ids) == n_names, "there is not one name for each row")
     try:
         learner.powers(deployed.adversary)
     except ValueError as error:

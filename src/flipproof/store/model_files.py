@@ -130,6 +130,8 @@ def _archive_of(model: Any) -> Archive:
     name = type(learner).__name__
     if name in NOT_STORED:
         raise ModelFileError(f"{name} cannot be stored: {NOT_STORED[name]}.")
+    if getattr(learner, "predicts_numbers", False):
+        raise ModelFileError(f"{name} cannot be stored: model files hold classifiers.")
     if not isinstance(learner, CertifiedClassifier):
         raise ModelFileError(
             "model must be a fitted learner of flipproof, a Pipeline that ends in one, or a TableModel. Got "

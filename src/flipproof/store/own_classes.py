@@ -43,6 +43,19 @@ from flipproof.store.registry import Entry, register
 DATACLASSES: dict[str, tuple[dict[str, Kind], Callable[[Any], None] | None]] = {
     "assumptions.Assumption": ({"code": TEXT, "values": mapping(TEXT, ANYTHING)}, None),
     "core.noise.LabelFlip": ({"q": NUMBER, "n_classes": whole(2) | NOTHING}, None),
+    "core.ballots.Ballots": (
+        {"n_rows": whole(0), "row": integers("labels", low=0) | NOTHING, "weight": floats("labels") | NOTHING},
+        consistency.check_ballots,
+    ),
+    "core.majority.ItemVotes": (
+        {
+            "item": integers("annotations", low=0),
+            "codes": integers("annotations", low=0),
+            "n_items": whole(0),
+            "n_classes": whole(2),
+        },
+        consistency.check_item_votes,
+    ),
     "core.linalg.ColumnGrid": (
         {
             "midpoint": floats("columns"),
@@ -111,14 +124,14 @@ LABELS = {
     **COLUMNS,
     "n_reference_": size("reference", low=2) | NOTHING,
     "features_": TRANSFORMER | NOTHING,
-    "is_labeled_": booleans("rows"),
+    "is_labeled_": booleans("labels"),
     "classes_": values("classes"),
-    "label_codes_": integers("rows", low=0),
+    "label_codes_": integers("labels", low=0),
     "n_rows_": size("rows"),
     "n_labels_": whole(0),
-    "row_names_": values("rows") | NOTHING,
+    "row_names_": values("labels") | NOTHING,
     "assumptions_": sequence(instance("Assumption"), of=tuple),
-    "is_trusted_": booleans("rows"),
+    "is_trusted_": booleans("labels"),
     "_prior": instance("Prior") | NOTHING,
     "_tile_rows": maybe(whole(1)),
     "_label_readers": sequence(TEXT, of=tuple),
@@ -138,6 +151,9 @@ VOTES = {
     "precision_": whole(1, 24),
     "_clip": one_of("sign") | positive(1) | NOTHING,
     "noise_": instance("LabelFlip") | NOTHING,
+    "_ballots": maybe(instance("Ballots")),
+    "_votes_are": maybe(TEXT),
+    "_majority": maybe(instance("ItemVotes")),
 }
 
 COORDINATES = {
@@ -309,6 +325,7 @@ register(
             "allowed": sequence(sequence(ANYTHING, of=tuple), of=tuple) | NOTHING,
             "window": values("rows") | NOTHING,
             "length": TEXT | NUMBER | NOTHING,
+            "max_change": NUMBER | NOTHING,
         },
     ),
     Entry(

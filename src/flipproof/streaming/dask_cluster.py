@@ -74,6 +74,16 @@ class OnCluster:
         with _clear_errors(self.client), _events(self.client, run, line), self._held(rows) as held:
             return _result(self.client, graph(visit, rows, says, held, run))
 
+    def each(self, visit: Callable[[Part], Iterator[Any]], rows: RowBlocks, says: str) -> Iterator[Any]:
+        """Yield the findings of all blocks, in order; those of one part at a time are fetched from the workers."""
+        line, one_by_one = ProgressLine(len(rows.parts), self.verbose, says), OnCluster(self.client)
+        try:
+            for done, part in enumerate(rows.parts, start=1):
+                yield from one_by_one.total(_Gathered(visit), replace(rows, parts=(part,)), says) or ()
+                line.show(done, "parts", is_last=done == len(rows.parts))
+        finally:
+            line.close()
+
     def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
         """Let the workers keep the result of each visit, which is a part itself, if they have enough memory.
 
@@ -96,6 +106,16 @@ class OnCluster:
     def _held(self, rows: RowBlocks) -> Held:
         """Return the holder of shared objects: on all workers, unless partitions already determine the worker."""
         return Held(None if rows.is_in_dask else self.client)
+
+
+@dataclass(frozen=True)
+class _Gathered:
+    """Visit a part, and return the findings of its blocks together."""
+
+    visit: Callable[[Part], Iterator[Any]]
+
+    def __call__(self, part: Part) -> tuple[Any, ...]:
+        return tuple(self.visit(part))
 
 
 def on_cluster(client: Client | None, verbose: int = 0) -> OnCluster:

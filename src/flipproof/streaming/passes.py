@@ -310,6 +310,19 @@ def _pieces(part: Part, mapping: Any) -> Iterator[tuple[Block, int]]:
 
 
 @dataclass(frozen=True)
+class VisitEach:
+    """Visit the rows of a part, and yield the finding of each of its blocks."""
+
+    summary: Any
+    mapping: Any = None
+
+    def __call__(self, part: Part) -> Iterator[Any]:
+        """Yield the findings, block after block."""
+        for block, _ in _pieces(part, self.mapping):
+            yield self.summary(block)
+
+
+@dataclass(frozen=True)
 class Keep:
     """Visit the rows of a part, and return a part of the same rows that contains their basis."""
 
@@ -384,6 +397,16 @@ class InThisProcess:
                 findings.close()
             line.close()
         return total
+
+    def each(self, visit: Callable[[Part], Iterator[Any]], rows: RowBlocks, says: str) -> Iterator[Any]:
+        """Yield the findings of all blocks, in order; only one is held at a time."""
+        line = ProgressLine(len(rows.parts), self.verbose, says)
+        try:
+            for done, part in enumerate(rows.parts, start=1):
+                yield from visit(part)
+                line.show(done, "parts", is_last=done == len(rows.parts))
+        finally:
+            line.close()
 
     def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
         """Return None: rows are not kept in memory here."""

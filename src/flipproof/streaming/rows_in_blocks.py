@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.adversary import Adversary, check_adversary, refuse_windows
+from flipproof.adversary import Adversary, check_adversary, refuse_windows, rights_of
 from flipproof.assumptions import as_assumption
 from flipproof.certificates import Certificates, check_method
 from flipproof.core.contents import row_hashes
@@ -42,6 +42,12 @@ from flipproof.core.votes import EstimatedScores, ProductVotes, grouped, tiles
 from flipproof.learners.base import (
     MEMORY_BUDGET,
     LabelLinearParameters,
+)
+from flipproof.learners.ridge import (
+    LabelSums,
+    largest_products,
+)
+from flipproof.learners.statements import (
     Statement,
     assumptions_against,
     attained_by_reference,
@@ -52,10 +58,6 @@ from flipproof.learners.base import (
     refuse_noise_against_rows,
     resolve_noise,
     vote_limits,
-)
-from flipproof.learners.ridge import (
-    LabelSums,
-    largest_products,
 )
 from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameters
@@ -68,6 +70,7 @@ from flipproof.streaming.passes import (
     OfFeatures,
     SurveyedRows,
     Visit,
+    VisitEach,
     Visited,
     census,
     labelled_sums,
@@ -78,11 +81,13 @@ from flipproof.streaming.voting import (
     BlockAdversary,
     GroupSums,
     GroupTally,
+    ListRows,
     Scores,
     Tally,
     TallyOfSizes,
     Voted,
     Voters,
+    VotingRows,
     block_adversary,
 )
 from flipproof.values import encode_labels
@@ -103,6 +108,10 @@ class Engine(Protocol):
 
     def kept(self, visit: Callable[[Part], Part], rows: RowBlocks, n_bytes: int, says: str) -> RowBlocks | None:
         """Keep the result of each part, `n_bytes` in total, if there is enough memory; otherwise return None."""
+        ...
+
+    def each(self, visit: Callable[[Part], Iterator[Any]], rows: RowBlocks, says: str) -> Iterator[Any]:
+        """Yield the findings of all blocks, in order."""
         ...
 
     def keeps(self, rows: RowBlocks) -> bool:
@@ -305,9 +314,13 @@ class RowsInBlocks(LabelLinearParameters):
     def _count_votes(self, summary: Any, says: str, rows: RowBlocks, counted: Census) -> Any:
         """Visit the rows for their votes, and check that they are still the rows of the fit, as `counted`."""
         voted: Voted = self._total(summary, says, rows)
-        if not voted.sums.is_of_the_rows_of(replace(self._sums, census=counted)):
-            raise ValueError("The training rows have changed since the model was fitted: fit it again.")
+        self._check_unchanged(voted.sums, counted)
         return voted.counted
+
+    def _check_unchanged(self, sums: LabelledSums | None, counted: Census) -> None:
+        """Refuse rows with other sums than in the fit, or with labels that are not as `counted`."""
+        if sums is None or not sums.is_of_the_rows_of(replace(self._sums, census=counted)):
+            raise ValueError("The training rows have changed since the model was fitted: fit it again.")
 
     def _begin(self) -> None:
         """Prepare to visit the rows."""
@@ -403,16 +416,39 @@ class RowsInBlocks(LabelLinearParameters):
         return block_rows(n_train, n_classes, self.precision_, MEMORY_BUDGET)
 
     def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
+        found = list(self.scored_factors(Z))
+        scores = [votes + offsets for _, votes, offsets in found]
+        return np.concatenate(scores), np.concatenate([factors.exponent for factors, _, _ in found])
+
+    def scored_factors(self, Z: Floats) -> Iterator[tuple[ProductVotes, Integers, Integers]]:
+        """Yield runs of test features: the factors of the votes on them, sums of votes by class, and offsets."""
         self._begin()
-        scores, exponents = [], []
         for start, stop in tiles(len(Z), SCORED_ROWS):
             products = self._products(Z[start:stop])
             votes = self._count_votes(
                 Scores(self._voters(products)), "Summing votes", self._basis_rows, self._sums.census
             )
-            scores.append(votes + self._offsets(products, votes.sum(axis=1)))
-            exponents.append(products.exponent)
-        return np.concatenate(scores), np.concatenate(exponents)
+            yield products, votes, self._offsets(products, votes.sum(axis=1))
+
+    def voting_rows(self, adversary: Adversary | None) -> Iterator[VotingRows]:
+        """Yield the training rows, block after block, with what an adversary can do to them.
+
+        Raises
+        ------
+        ValueError
+            If the rows have changed since the fit; not before all of them were visited.
+        """
+        self._begin()
+        rows, known = self._rows_against(adversary)
+        visit, total = VisitEach(ListRows(self._whitening, self.classes_, known.rights), self._mapping), None
+        for block in self._engine.each(visit, rows, "Listing rows"):
+            total = block.sums if total is None else total + block.sums
+            yield block
+        self._check_unchanged(total, known.census)
+
+    def transitions(self, adversary: Adversary | None) -> NDArray[np.bool_]:
+        """Return from which class (line) to which class (column) an adversary can change labels."""
+        return rights_of(adversary, self.classes_).transitions
 
     def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction; one pass over the training rows serves a few thousand test rows.

@@ -165,6 +165,52 @@ class Voters:
 
 
 @dataclass(frozen=True)
+class VotingRows:
+    """The training rows of a block, as their votes and their labels depend on them.
+
+    Attributes
+    ----------
+    basis : array of shape (rows, columns)
+        The coordinates of the rows: integers.
+    codes : integers of shape (rows,)
+        The labels, as positions in the classes.
+    changeable : booleans of shape (rows,)
+        Whether the adversary can change a label, or remove a row.
+    groups : integers of shape (rows,) or None
+        The annotator or source of each changeable row, by number; 0 for all others.
+    sums : LabelledSums
+        Sums over the rows, to compare with those of the fit.
+    """
+
+    basis: NDArray[np.float32]
+    codes: Integers
+    changeable: NDArray[np.bool_]
+    groups: Integers | None
+    sums: LabelledSums
+
+
+@dataclass(frozen=True)
+class ListRows:
+    """Returns the rows of a block with what an adversary can do to them."""
+
+    whitening: Whitening
+    classes: NDArray[Any]
+    rights: BlockRights
+
+    def __call__(self, block: Block) -> VotingRows:
+        """Return the rows of a block."""
+        codes = codes_of(block, self.classes)
+        basis, sums = basis_and_sums(block, codes, self.whitening, self.classes)
+        powers, cells = self.rights.over(block, codes), self.rights.cells
+        groups = None
+        if cells is not None:
+            members, cell = cells.members(block, codes, powers)
+            groups = np.zeros(len(codes), dtype=np.int64)
+            groups[members] = cells.numbers[cell] // len(self.classes)
+        return VotingRows(basis, codes, powers.changeable, groups, sums)
+
+
+@dataclass(frozen=True)
 class Voted:
     """Counts of the votes of some rows, and `sums` to check that the rows are still those of the fit."""
 

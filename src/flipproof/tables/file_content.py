@@ -143,6 +143,12 @@ def read_content(path: Path) -> bytes:
     return content
 
 
+def is_compressed(path: Path) -> bool:
+    """Whether the content of a file is compressed."""
+    content = _raw_content(path)
+    return any(content.startswith(beginning) for beginning in COMPRESSED)
+
+
 def digest_of_source(path: str | os.PathLike[str]) -> str:
     """Return the SHA-256 of a file, of a pipe that was read, or of standard input."""
     given = Path(path)

@@ -41,7 +41,12 @@ def label_array(
     if optional and column.null_count == len(column):
         return None
     labels = as_labels(name, column, source)
-    if like is not None and (labels.dtype.kind == "U") != (like.dtype.kind == "U"):
+    return labels if like is None else labels_like(labels, like, name, source)
+
+
+def labels_like(labels: NDArray[Any], like: NDArray[Any], name: str, source: str) -> NDArray[Any]:
+    """Return labels as words if those of the training rows are words; refuse words if those are numbers."""
+    if (labels.dtype.kind == "U") != (like.dtype.kind == "U"):
         if like.dtype.kind == "U":
             found, codes = distinct(labels)
             return np.array([str(one) for one in found.tolist()], dtype=str)[codes]

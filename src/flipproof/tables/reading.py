@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from pyarrow import ipc, parquet
 
 from flipproof.errors import InputError
-from flipproof.tables.file_content import KINDS, TEXT_KINDS, kind_of_file, read_content
-from flipproof.tables.text_files import TextLayout, line_of_row, read_text
+from flipproof.tables.file_content import KINDS, TEXT_KINDS, is_compressed, kind_of_file, read_content
+from flipproof.tables.text_files import TextLayout, line_of_row, lines_of_rows, read_text
 
 #: Longest part of another library's error that is repeated, in characters.
 LONGEST_REASON = 200
@@ -53,6 +53,15 @@ class FileRows:
         """Return the line of a row in a text file, the first line being 1; else its number, from 0 on."""
         line = line_of_row(read_content(self.path), self.kind, self.layout, row) if self.kind in TEXT_KINDS else None
         return f"row {row}" if line is None else f"line {line}"
+
+    def lines(self, rows: Collection[int]) -> dict[int, int]:
+        """Return the lines of rows in a text file, the first line being 1; without those that are not known."""
+        return lines_of_rows(read_content(self.path), self.kind, self.layout, rows) if self.kind in TEXT_KINDS else {}
+
+    @property
+    def is_compressed(self) -> bool:
+        """Whether the file is compressed, so that its lines are those of the decompressed text."""
+        return is_compressed(self.path)
 
 
 @dataclass(frozen=True)

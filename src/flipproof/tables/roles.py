@@ -112,6 +112,14 @@ class RowPlaces:
         place = f"row {number}" if self.file is None else self.file.named(number)
         return place if self.ids is None else f"{place} ({self.ids[row]!r})"
 
+    def lines(self, rows: Sequence[int]) -> dict[int, int]:
+        """Return the lines of rows in a text file, the first line being 1; without those that are not known."""
+        if self.file is None:
+            return {}
+        numbers = {row: row if self.numbers is None else int(self.numbers[row]) for row in rows}
+        found = self.file.lines(set(numbers.values()))
+        return {row: found[number] for row, number in numbers.items() if number in found}
+
     @contextmanager
     def located(self, with_source: bool = False) -> Iterator[None]:
         """Name rows in errors by their places."""

@@ -8,6 +8,7 @@ import json as python_json
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import pyarrow as pa
@@ -130,21 +131,30 @@ def read_text(
 
 def line_of_row(content: bytes, kind: str, layout: TextLayout, row: int) -> int | None:
     """Return the line on which a row begins, the first line being 1; None if that is not known."""
-    if kind not in TEXT_KINDS:
-        return None
+    return lines_of_rows(content, kind, layout, [row]).get(row)
+
+
+def lines_of_rows(content: bytes, kind: str, layout: TextLayout, rows: Collection[int]) -> dict[int, int]:
+    """Return the lines on which rows begin, the first line being 1; without those that are not known."""
+    if kind not in TEXT_KINDS or not rows:
+        return {}
     text = as_utf8(content, layout.encoding)
     if kind == "jsonl":
         lines = (number for number, line in enumerate(text.split(b"\n"), 1) if line.strip())
-        return None if text.lstrip().startswith(b"[") else _nth(lines, row)
+        return {} if text.lstrip().startswith(b"[") else _picked(lines, rows)
     records = _records(text, separator_of(text, kind, layout), layout)
+    first = int(layout.has_names)
     try:
-        return _nth((line for line, values in records if values), row + layout.has_names)
+        found = _picked((line for line, values in records if values), {row + first for row in rows})
     except python_csv.Error:
-        return None
+        return {}
+    return {row - first: line for row, line in found.items()}
 
 
-def _nth(numbers: Iterator[int], place: int) -> int | None:
-    return next((number for count, number in enumerate(numbers) if count == place), None)
+def _picked(numbers: Iterator[int], places: Collection[int]) -> dict[int, int]:
+    """Return the numbers at these places, and read no further than needed."""
+    wanted = set(places)
+    return {place: number for place, number in enumerate(islice(numbers, max(wanted) + 1)) if place in wanted}
 
 
 def _records(text: bytes, separator: str, layout: TextLayout, strict: bool = False) -> Iterator[tuple[int, list[str]]]:

@@ -26,6 +26,7 @@ MODELS = {
 }
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["neighbours", "tree"])
 @pytest.mark.parametrize(("n", "K"), [(8, 2), (6, 3)])
 def test_attacks_never_use_fewer_flips_than_the_enumerated_minimum(name, n, K):
@@ -38,6 +39,7 @@ def test_attacks_never_use_fewer_flips_than_the_enumerated_minimum(name, n, K):
     assert np.mean(result.flips_needed == fewest) >= 0.7
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", MODELS)
 @pytest.mark.parametrize("K", [2, 4])
 def test_refits_confirm_every_reported_attack(name, K):

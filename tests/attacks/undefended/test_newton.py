@@ -111,6 +111,7 @@ def test_influence_predicts_the_effect_of_a_single_flip_on_the_margin(K):
             np.testing.assert_allclose(taken, gains[place], rtol=0.05)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("K", [2, 3])
 def test_choosing_labels_again_reduces_the_number_of_flips(K):
     X, y, Z = clusters(3, 300, K, m=10, k=6, spread=1.0)

@@ -29,6 +29,7 @@ def run(name, model, X, y, Z, adversary=None, **options):
     return type(attack)(reverse=attack.reverse, **options).attack(model, X, y, Z, adversary)
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
 @pytest.mark.parametrize(("n", "K", "C"), mostly_slow([(7, 2, 1.0), (7, 2, 100.0), (6, 3, 1.0)], fast=(0, 2)))
 def test_attacks_never_use_fewer_flips_than_the_enumerated_minimum(name, n, K, C, truth):
@@ -52,6 +53,7 @@ def truth():
     return of
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize(("n", "K", "C"), [(7, 2, 1.0), (7, 2, 100.0), (6, 3, 1.0)])
 def test_the_best_attack_is_usually_minimal(n, K, C, truth):
     X, y, Z, model, fewest = truth(n, K, C)
@@ -60,6 +62,7 @@ def test_the_best_attack_is_usually_minimal(n, K, C, truth):
     assert np.mean(np.where(result.success, result.flips_needed, np.inf) == fewest) >= 0.7
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
 def test_string_labels_and_pipelines_can_be_attacked(name):
     X, y, Z = labelled_clusters()
@@ -81,6 +84,7 @@ def test_scaling_in_a_pipeline_gives_the_same_attack_as_scaling_beforehand():
     np.testing.assert_array_equal(inside.flips_needed, before.flips_needed)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("parameters", [{"C": 0.05}, {"C": np.inf}, {"fit_intercept": False}, {"solver": "newton-cg"}])
 @pytest.mark.parametrize("K", [2, 4])
 def test_every_accepted_kind_of_logistic_regression_can_be_attacked(K, parameters):
@@ -100,6 +104,7 @@ def test_influence_needs_fewer_flips_than_distance_and_combining_them_is_no_wors
     assert (best.flips_needed <= np.minimum(influence.flips_needed, distance.flips_needed)).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["influence", "distance"])
 @pytest.mark.parametrize("K", [2, 3])
 def test_also_trying_the_reverse_order_never_needs_more_flips(name, K):
@@ -124,6 +129,7 @@ def test_the_reverse_order_can_need_fewer_flips():
     assert_true(both, model, X, y, Z)
 
 
+@pytest.mark.few(2)
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
 @pytest.mark.parametrize("K", [2, 3])
 def test_trusted_labels_are_unchanged_and_only_allowed_changes_are_made(name, K):
@@ -171,6 +177,7 @@ def test_an_attack_is_impossible_if_every_label_is_trusted(name):
     assert (result.flips_needed == -1).all()
 
 
+@pytest.mark.few(1)
 @pytest.mark.parametrize("name", ["influence", "distance", "best"])
 def test_attacks_stay_within_max_flips(name):
     X, y, Z = labelled_clusters()

@@ -1,0 +1,256 @@
+"""Configuration of the documentation site: ``make -C docs html`` builds it into docs/_build/html.
+
+The pages of the API are generated from the lists of public names, so that a new public name has a page without further
+work. Pages of docs/ that no table of contents names are added to the user guide.
+"""
+
+import importlib
+import inspect
+import re
+import shutil
+import warnings
+from pathlib import Path
+
+from docutils import nodes
+from sphinx.addnodes import pending_xref
+
+import flipproof
+import flipproof_verify
+
+DOCS = Path(__file__).parent
+ROOT = DOCS.parent
+
+project = "flipproof"
+author = "The flipproof developers"
+copyright = author
+version = release = flipproof.__version__
+
+extensions = [
+    "sphinx.ext.autodoc",
+    "sphinx.ext.mathjax",
+    "sphinx.ext.viewcode",
+    "numpydoc",
+    "myst_parser",
+    "sphinx_copybutton",
+    "sphinx_design",
+    "sphinx_gallery.gen_gallery",
+]
+exclude_patterns = ["_build"]
+myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
+myst_heading_anchors = 4
+suppress_warnings = ["config.cache"]  # the gallery's order is an object that cannot be pickled
+
+nitpicky = True
+# annotations and types of other projects: no inventories are downloaded, so that the site is built without a network
+nitpick_ignore_regex = [("py:.*", r"(?!flipproof).*"), ("py:.*", r"flipproof\.(core|values|learners)\..*")]
+
+autodoc_typehints = "none"  # the docstrings name types and shapes
+numpydoc_show_class_members = False
+numpydoc_xref_param_type = False
+
+copybutton_prompt_text = r">>> |\.\.\. |\$ "
+copybutton_prompt_is_regexp = True
+
+html_theme = "pydata_sphinx_theme"
+html_title = "flipproof"
+html_static_path = ["_static"]
+html_css_files = ["flipproof.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "header_links_before_dropdown": 6,
+    "show_toc_level": 2,
+    "navigation_with_keys": False,
+    "show_prev_next": True,
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+html_sidebars = {"index": [], "gallery/*": ["sidebar-nav-bs"]}
+
+
+def _reset_matplotlib(_conf, _name):
+    """Draw every figure at one size, and let warnings of an example fail the build."""
+    import matplotlib.pyplot as plt
+
+    plt.rcParams.update({"figure.figsize": (7, 4), "figure.constrained_layout.use": True, "savefig.dpi": 110})
+    warnings.simplefilter("error", UserWarning)
+
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": r"/\d\d_",
+    "within_subsection_order": "FileNameSortKey",
+    "backreferences_dir": "api/examples",
+    "doc_module": ("flipproof", "flipproof_verify"),
+    "reference_url": {"flipproof": None, "flipproof_verify": None},
+    "reset_modules": ("matplotlib", _reset_matplotlib),
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "matplotlib_animations": False,
+    "copyfile_regex": r".*\.(csv|txt|jsonl)",
+}
+
+# -- API reference ---------------------------------------------------------------------------------------------------
+
+#: Sections of the reference: everything that is importable from flipproof itself comes first.
+SECTIONS = {"flipproof": list(flipproof.PUBLIC_NAMES)}
+for _room in flipproof.PUBLIC_SUBPACKAGES:
+    _module = importlib.import_module(f"flipproof.{_room}")
+    _own = [name for name in getattr(_module, "__all__", ()) if name not in flipproof.PUBLIC_NAMES]
+    if _own:
+        SECTIONS[f"flipproof.{_room}"] = _own
+SECTIONS["flipproof_verify"] = [name for name in flipproof_verify.__all__ if not name.isupper()]
+
+#: Headings of the first section, by the kind of thing; the first predicate that holds decides.
+KINDS = {
+    "Learners": lambda name, thing: name.endswith(("Classifier", "Regressor")),
+    "Displays": lambda name, thing: name.endswith("Display"),
+    "Noise": lambda name, thing: name in {"FeatureNoise", "JointNoise", "LabelFlip"},
+    "Functions": lambda name, thing: not inspect.isclass(thing),
+    "Adversaries, certificates and results": lambda name, thing: True,
+}
+
+
+def _methods(thing):
+    """Return the public methods and properties that flipproof defines.
+
+    The methods by which a learner defines itself are described once, at LabelLinearClassifier.
+    """
+    base = flipproof.LabelLinearClassifier
+    shown = []
+    for name in dir(thing):
+        home = next((one for one in thing.__mro__ if name in one.__dict__), None)
+        if name.startswith("_") or home is None or not home.__module__.startswith("flipproof"):
+            continue
+        member = inspect.getattr_static(thing, name)
+        if not (callable(member) or isinstance(member, property | classmethod | staticmethod)):
+            continue
+        is_hook = issubclass(thing, base) and thing is not base and name not in _USER_METHODS
+        if not is_hook and inspect.getdoc(getattr(thing, name)):
+            shown.append(name)
+    return shown
+
+
+_USER_METHODS = {
+    *("fit", "partial_fit", "forget", "predict", "decision_function", "score", "certify", "vote_weights"),
+    *("random_error_bound", "report"),
+}
+
+
+def _page(module, name, lowered):
+    """Write the page of one public name and return the page's name."""
+    thing = getattr(importlib.import_module(module), name)
+    full = f"{module}.{name}"
+    page = full
+    while page.lower() in lowered:  # `audit` and `Audit` must not share a file where case does not matter
+        page += "-"
+    lowered.add(page.lower())
+    lines = [full, "=" * len(full), "", f".. currentmodule:: {module}", ""]
+    if inspect.isclass(thing):
+        lines += [f".. autoclass:: {name}"]
+        methods = _methods(thing) if not issubclass(thing, BaseException) else []
+        for method in methods:
+            is_property = isinstance(inspect.getattr_static(thing, method), property)
+            lines += ["", f"   .. {'autoproperty' if is_property else 'automethod'}:: {method}"]
+    else:
+        lines += [f".. autofunction:: {name}"]
+    lines += ["", f".. minigallery:: {full}", "   :add-heading: Examples in the gallery", ""]
+    _write(DOCS / "api" / f"{page}.rst", "\n".join(lines))
+    return page, thing
+
+
+def _write(path, text):
+    """Write a file unless it has this text, so that Sphinx reads only what has changed."""
+    path.parent.mkdir(exist_ok=True)
+    if not path.exists() or path.read_text() != text:
+        path.write_text(text)
+
+
+def _summary(thing):
+    return re.sub(r":\w+:`~?([^`]*)`", r"\1", (inspect.getdoc(thing) or "").split("\n\n")[0].replace("\n", " "))
+
+
+def _reference():
+    """Write docs/api: an index with a table per section, and a page for each public name."""
+    lowered = set()
+    index = ["API reference", "=============", "", "Every public name, generated from the code.", ""]
+    for module, names in SECTIONS.items():
+        index += [module, "-" * len(module), ""]
+        if module != "flipproof":
+            index += [(inspect.getdoc(importlib.import_module(module)) or "").split("\n\n")[0], ""]
+        groups = {}
+        for name in names:
+            page, thing = _page(module, name, lowered)
+            kind = next(k for k, holds in KINDS.items() if holds(name, thing)) if module == "flipproof" else ""
+            groups.setdefault(kind, []).append((name, page, _summary(thing)))
+        for kind in [one for one in ["", *KINDS] if one in groups]:
+            index += [kind, "~" * len(kind), ""] if kind else []
+            index += [".. list-table::", "   :widths: 40 60", ""]
+            for name, page, summary in groups[kind]:
+                index += [f"   * - :doc:`{name} <{page}>`", f"     - {summary}"]
+            index += ["", ".. toctree::", "   :hidden:", "", *[f"   {n} <{p}>" for n, p, _ in groups[kind]], ""]
+    _write(DOCS / "api" / "index.rst", "\n".join(index))
+    wanted = lowered | {"index"}
+    for stale in (DOCS / "api").glob("*.rst"):
+        if stale.stem.lower() not in wanted:
+            stale.unlink()
+
+
+# -- pages outside of docs/ ------------------------------------------------------------------------------------------
+
+
+def _other_pages():
+    """Copy the tables and figures of reproduction/ and the pages of the root, to which pages of docs/ link."""
+    target = DOCS / "project"
+    for path in sorted((ROOT / "reproduction").rglob("*")):
+        if path.suffix in {".md", ".png"}:
+            copy = target / path.relative_to(ROOT)
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, copy)
+    for name in ("CHANGELOG", "CONTRIBUTING", "SECURITY", "CODE_OF_CONDUCT"):
+        text = (ROOT / f"{name}.md").read_text().replace("](docs/", "](../")
+        _write(target / f"{name}.md", text)
+
+
+_reference()
+_other_pages()
+
+
+def _links_within_the_site(app, name, source):
+    """Let links that work in a clone work on the site, and put pages that nobody lists into the guide."""
+    text = source[0].replace("](../reproduction)", "](project/reproduction/claims.md)")
+    text = text.replace("](../examples)", "](gallery/index)")
+    text = re.sub(r"\]\(\.\./reproduction/", "](project/reproduction/", text)
+    text = re.sub(r"\]\(\.\./((?:[A-Z_]+)\.md)\)", r"](project/\1)", text)
+    if "<!-- other pages -->" in text:
+        listed = " ".join(page.read_text() for page in [DOCS / "index.md", *DOCS.glob("*/index.md"), DOCS / "guide.md"])
+        names = [page.stem for page in sorted(DOCS.glob("*.md")) if not re.search(rf"\b{page.stem}\b", listed)]
+        lines = "\n".join(names)
+        text = text.replace("<!-- other pages -->", f"```{{toctree}}\n:caption: More\n\n{lines}\n```" if names else "")
+    source[0] = text
+
+
+def _link_public_names(app, doctree):
+    """Make a literal that is exactly a public name a link to its page."""
+    known = {name: f"flipproof.{name}" for name in flipproof.PUBLIC_NAMES}
+    known |= {f"flipproof.{name}": f"flipproof.{name}" for name in flipproof.PUBLIC_NAMES}
+    for room, names in SECTIONS.items():
+        known |= {f"{room}.{name}": f"{room}.{name}" for name in names}
+        known |= {name: f"{room}.{name}" for name in names if name not in flipproof.PUBLIC_NAMES and name != "save"}
+    for literal in list(doctree.findall(nodes.literal)):
+        target = known.get(literal.astext())
+        if target is None or isinstance(literal.parent, nodes.reference | pending_xref):
+            continue
+        link = pending_xref(
+            "", refdomain="py", reftype="obj", reftarget=target, refexplicit=True, refwarn=False, refdoc=app.env.docname
+        )
+        literal.replace_self(link)
+        link += literal
+
+
+def setup(app):
+    app.connect("source-read", _links_within_the_site)
+    app.connect("doctree-read", _link_public_names)

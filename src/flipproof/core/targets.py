@@ -1,0 +1,432 @@
+"""Numbers instead of classes: how far changed training targets move a prediction (M16).
+
+A prediction is ``f = y0 + sum_j alpha_j (y_j - y0)``, where the weights alpha and y0 read no target. Weights are
+integer votes (M9). Targets lie in a range that is fixed in advance, and are rounded to an integer grid that only the
+range decides on. So intervals and radii are exact integers; the last step, to numbers, is monotone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from flipproof.core.rounding import Floats, Integers, grid_exponent, scale
+from flipproof.core.votes import SparseVotes, VoteSource, all_votes
+
+#: Bits of a target on the grid.
+TARGET_BITS = 20
+
+#: Sums of votes times targets stay below 2**62, so that a sum and the way to it fit into 64 bits.
+SUM_BITS = 62
+
+#: More changes than any adversary can make: the answer where no number of changes is enough.
+NEVER = 2**SUM_BITS
+
+
+@dataclass(frozen=True)
+class TargetGrid:
+    """The integer grid of targets from `low` to `high`: target y is the integer ``rint((y - low) * 2**exponent)``.
+
+    Soundness: the grid depends on the range alone. Rounding is monotone, so the targets that an adversary can choose
+    from `low` to `high` are exactly the integers from 0 to `steps` that rounding reaches, and both ends are reached.
+
+    Attributes
+    ----------
+    low, high : float
+        The range.
+    exponent : int
+        A step of the grid is ``2**-exponent``.
+    steps : int
+        The integer of `high`; that of `low` is 0.
+    """
+
+    low: float
+    high: float
+    exponent: int
+    steps: int
+
+    @classmethod
+    def of(cls, low: float, high: float) -> TargetGrid:
+        """Return the grid of a range; `low` must be below `high`, and their difference finite."""
+        exponent = int(grid_exponent(high - low, TARGET_BITS))
+        return cls(low, high, exponent, int(np.rint(scale(high - low, exponent))))
+
+    def integers(self, y: Floats) -> Integers:
+        """Round targets within the range to the grid."""
+        return np.rint(scale(y - self.low, self.exponent)).astype(np.int64)
+
+    def value(self, integer: int) -> float:
+        """Return the number that an integer of the grid represents."""
+        return self.low + float(scale(float(integer), -self.exponent))
+
+    def ends_within(self, y: Floats, max_change: float) -> tuple[Floats, Floats]:
+        """Return the lowest and highest number that targets can be moved to by at most `max_change`, within the range.
+
+        Soundness: the ends are rounded to the grid after the move, ``round(y + delta)``, not ``round(y) +
+        round(delta)``. The sum in floating point is never below a number that is within `max_change` above y, and
+        rounding to the grid is monotone: no such number is rounded to an integer beyond that of the end.
+        """
+        with np.errstate(over="ignore"):
+            return np.maximum(y - max_change, self.low), np.minimum(y + max_change, self.high)
+
+
+@dataclass(frozen=True)
+class Reachable:
+    """What an adversary can do to the training targets, on the grid.
+
+    Attributes
+    ----------
+    targets : integers of shape (n,)
+        The targets as they are.
+    lowest, highest : integers of shape (n,)
+        The ends of what each target can be changed to; both are the target itself where it is trusted.
+    groups : integers of shape (n,) or None
+        The group of each target, 0 to n_groups - 1, if the adversary controls whole groups.
+    n_touchable : int
+        How many targets, or groups, can be changed.
+    """
+
+    targets: Integers
+    lowest: Integers
+    highest: Integers
+    groups: Integers | None
+    n_touchable: int
+
+    @property
+    def n_groups(self) -> int:
+        """Number of groups, with or without a target that can be changed."""
+        return 0 if self.groups is None or not len(self.groups) else int(self.groups.max()) + 1
+
+
+class Reach(Protocol):
+    """How far changes move the integers that the predictions on a block of test rows are made of."""
+
+    @property
+    def value(self) -> Integers:
+        """The integer of each test row as it is, shape (m,)."""
+        ...
+
+    def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
+        """Return the lowest and the highest integer after any so many changes, each of shape (m, numbers)."""
+        ...
+
+    def fewest(self, goal: Integers, upward: bool) -> Integers:
+        """Return the fewest changes that reach `goal` or go beyond it; NEVER where no number of changes does."""
+        ...
+
+
+@dataclass(frozen=True)
+class ListedVotes:
+    """The votes on a block of test rows, and which training rows cast them.
+
+    Attributes
+    ----------
+    votes : integers of shape (m, w)
+        Votes; where fewer than w rows vote on a test row, 0 follows.
+    members : integers of shape (m, w) or (1, w)
+        The training row of each vote.
+    """
+
+    votes: Integers
+    members: Integers
+
+
+def listed_votes(source: VoteSource) -> ListedVotes:
+    """List the votes of all rows that vote; of a sparse source, only those that are stored."""
+    if not isinstance(source, SparseVotes):
+        return ListedVotes(all_votes(source).astype(np.int64), np.arange(source.n_train)[None])
+    counts = np.diff(source.votes.indptr)
+    shape = (len(counts), int(counts.max(initial=0)))
+    votes, members = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
+    line = np.repeat(np.arange(len(counts)), counts)
+    place = np.arange(len(line)) - np.repeat(source.votes.indptr[:-1], counts)
+    votes[line, place], members[line, place] = source.votes.data.astype(np.int64), source.votes.indices
+    return ListedVotes(votes, members)
+
+
+@dataclass(frozen=True)
+class SumReach:
+    """The reach of a sum of votes times targets: the r largest moves add up.
+
+    Attributes
+    ----------
+    value : integers of shape (m,)
+        ``sum_j k_j (t_j - t0)``.
+    rising, falling : integers of shape (m, w + 1)
+        The farthest that 0, 1, ... w changes move the sum up and down.
+    """
+
+    value: Integers
+    rising: Integers
+    falling: Integers
+
+    def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
+        """Return the lowest and the highest sum after any so many changes; more than there are change no more."""
+        places = np.minimum(np.asarray(n_changes, dtype=np.int64), self.rising.shape[1] - 1)
+        return self.value[:, None] - self.falling[:, places], self.value[:, None] + self.rising[:, places]
+
+    def fewest(self, goal: Integers, upward: bool) -> Integers:
+        """Return the fewest changes that bring the sum to `goal` or beyond."""
+        needed = goal - self.value if upward else self.value - goal
+        return _first_at_least(self.rising if upward else self.falling, needed)
+
+
+def sum_reach(listed: ListedVotes, reachable: Reachable, origin: int) -> SumReach:
+    """Return the reach of ``sum_j k_j (t_j - origin)`` under changed targets.
+
+    Soundness: targets enter the sum separately. Changing t_j within its ends moves the sum up by at most
+    ``u_j = max(k_j (highest_j - t_j), k_j (lowest_j - t_j))``, which is not negative and attained at an end; down
+    likewise. So r changes move it by at most the sum of the r largest u_j, and changing these r targets attains it. The
+    moves of a group add up in the same way. Integers: exact, both ways (M16).
+    """
+    votes, members, t = listed.votes, listed.members, reachable.targets
+    value = (votes * (t - origin)[members]).sum(axis=1)
+    to_highest, to_lowest = (votes * (end - t)[members] for end in (reachable.highest, reachable.lowest))
+    moves = [np.maximum(to_highest, to_lowest), np.maximum(-to_highest, -to_lowest)]
+    if reachable.groups is not None:
+        moves = [_by_group(one, reachable.groups[members], reachable.n_groups) for one in moves]
+    return SumReach(value, *(_largest_first(one) for one in moves))
+
+
+def sums_fit(n_rows: int, precision: int, grid: TargetGrid, origin: int) -> bool:
+    """Tell whether sums of votes times targets fit into 64 bits for any targets of this range."""
+    farthest = max(grid.steps, abs(grid.steps - origin), abs(origin))
+    return bool(n_rows * 2**precision * farthest < 2**SUM_BITS)
+
+
+def _by_group(moves: Integers, groups: Integers, n_groups: int) -> Integers:
+    """Add up the moves of each group, shape (m, groups)."""
+    m, w = moves.shape
+    belongs = np.broadcast_to(groups, moves.shape).ravel()
+    return np.asarray(csr_array((moves.ravel(), belongs, w * np.arange(m + 1)), shape=(m, n_groups)).toarray())
+
+
+def _largest_first(moves: Integers) -> Integers:
+    """Return the sums of the 0, 1, ... largest moves of each test row."""
+    sums = np.zeros((len(moves), moves.shape[1] + 1), dtype=np.int64)
+    np.cumsum(np.sort(moves, axis=1)[:, ::-1], axis=1, out=sums[:, 1:])
+    return sums
+
+
+def _first_at_least(rising: Integers, needed: Integers) -> Integers:
+    """Return the first place in each ascending line that is at least `needed`; NEVER where there is none."""
+    places = (rising < needed[:, None]).sum(axis=1)
+    return np.asarray(np.where(places < rising.shape[1], places, NEVER), dtype=np.int64)
+
+
+@dataclass(frozen=True)
+class MedianReach:
+    """The reach of the lower median of the targets that vote, each with one vote.
+
+    The lower median of w targets has the rank ``q = (w - 1) // 2``, from 0: it is at least v if and only if at most q
+    targets are below v, and at most v if and only if at most w - 1 - q targets are above v.
+
+    Soundness: to lift the median to v, an adversary needs enough targets below v that are changed to v or more. A
+    target helps if ``t_j < v <= highest_j``, and a group helps by the number of its targets that do. So the fewest
+    changes are the shortest list of groups, those that help most first, that leaves at most q targets below v; nothing
+    else lowers that number. Lowering is the same with signs turned. What r changes reach ends where v passes a target
+    or an end, so the largest reachable v is one of these. Exact, both ways (M16).
+
+    Attributes
+    ----------
+    value : integers of shape (m,)
+        The lower medians.
+    targets, lowest, highest : integers of shape (m, w)
+        Of the rows that vote.
+    votes : booleans of shape (m, w)
+        Whether a row votes; False for padding.
+    groups : integers of shape (m, w)
+        Equal numbers belong to one group.
+    """
+
+    value: Integers
+    targets: Integers
+    lowest: Integers
+    highest: Integers
+    votes: NDArray[np.bool_]
+    groups: Integers
+
+    def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
+        """Return the lowest and the highest median after any so many changes."""
+        lower, upper = (
+            np.stack([self._farthest(number, upward) for number in n_changes], axis=1) for upward in (False, True)
+        )
+        return lower, upper
+
+    def _farthest(self, n_changes: int, upward: bool) -> Integers:
+        """Return the farthest target or end that the median reaches, by bisection: farther goals need more changes."""
+        sign, value = (1 if upward else -1), self.value[:, None]
+        goals = np.concatenate([self.targets, self.highest if upward else self.lowest], axis=1)
+        is_goal = np.concatenate([self.votes, self.votes], axis=1) & (sign * goals > sign * value)
+        goals = sign * np.sort(sign * np.where(is_goal, goals, value), axis=1)  # nearest first; the first is the value
+        low, high = np.zeros(len(goals), dtype=np.int64), np.full(len(goals), goals.shape[1], dtype=np.int64)
+        while np.any(high - low > 1):
+            middle = (low + high) // 2
+            reached = self.fewest(np.take_along_axis(goals, middle[:, None], axis=1)[:, 0], upward) <= n_changes
+            low, high = np.where(reached, middle, low), np.where(reached, high, middle)
+        farthest = np.take_along_axis(goals, low[:, None], axis=1)[:, 0]
+        return np.where(self.fewest(farthest, upward) <= n_changes, farthest, self.value)
+
+    def fewest(self, goal: Integers, upward: bool) -> Integers:
+        """Return the fewest changes that bring the median to `goal` or beyond."""
+        sign = 1 if upward else -1
+        targets, ends = sign * self.targets, sign * (self.highest if upward else self.lowest)
+        v = sign * goal[:, None]
+        n_votes = self.votes.sum(axis=1)
+        may_stay_below = (n_votes - 1) // 2 if upward else n_votes - 1 - (n_votes - 1) // 2
+        is_below = (targets < v) & self.votes
+        needed = is_below.sum(axis=1) - may_stay_below
+        helps = is_below & (ends >= v)
+        return _first_at_least(_largest_first(_counts_by_group(helps, self.groups)), needed)
+
+
+def median_reach(listed: ListedVotes, reachable: Reachable) -> MedianReach:
+    """Return the reach of the lower median of the targets whose vote is 1."""
+    members, is_vote = np.broadcast_to(listed.members, listed.votes.shape), listed.votes != 0
+    targets = reachable.targets[members]
+    in_order = np.sort(np.where(is_vote, targets, NEVER), axis=1)
+    ranks = (is_vote.sum(axis=1) - 1) // 2
+    value = np.take_along_axis(in_order, ranks[:, None], axis=1)[:, 0]
+    groups = members if reachable.groups is None else reachable.groups[members]
+    return MedianReach(value, targets, reachable.lowest[members], reachable.highest[members], is_vote, groups)
+
+
+def _counts_by_group(helps: NDArray[np.bool_], groups: Integers) -> Integers:
+    """Return how many members of each group help, in the place of one of its members; 0 in all other places."""
+    order = np.argsort(groups, axis=1, kind="stable")
+    sorted_groups, sorted_helps = np.take_along_axis(groups, order, axis=1), np.take_along_axis(helps, order, axis=1)
+    so_far = np.cumsum(sorted_helps, axis=1, dtype=np.int64)
+    is_last = np.ones(helps.shape, dtype=bool)
+    is_last[:, :-1] = sorted_groups[:, 1:] != sorted_groups[:, :-1]
+    ends = np.maximum.accumulate(np.where(is_last, so_far, 0), axis=1)
+    before = np.zeros_like(ends)
+    before[:, 1:] = ends[:, :-1]
+    return np.where(is_last, so_far - before, 0)
+
+
+@dataclass(frozen=True)
+class Units:
+    """From the integers of a block to numbers: integer N of a test row is ``origin + N / divisor * 2**-exponent``.
+
+    Soundness: conversion to floating point, division by a positive number, multiplication by a power of two and
+    addition are all monotone, so `numbers` never changes the order of two integers.
+
+    Attributes
+    ----------
+    origin : float
+        What the integer 0 represents.
+    divisor : integers of shape (m,)
+        At least 1.
+    exponent : integers of shape (m,)
+        Powers of two.
+    """
+
+    origin: float
+    divisor: Integers
+    exponent: Integers
+
+    def numbers(self, integers: Integers) -> Floats:
+        """Return the numbers that integers of shape (m,) or (m, any) represent."""
+        shape = (-1,) + (1,) * (integers.ndim - 1)
+        ratio = integers.astype(np.float64) / self.divisor.reshape(shape).astype(np.float64)
+        return self.origin + scale(ratio, -self.exponent.reshape(shape))
+
+    def moves_within(self, tolerance: float) -> Integers:
+        """Return the largest move of each integer that moves its number by at most `tolerance`.
+
+        Soundness: ``floor(tolerance * divisor * 2**exponent)`` in rational arithmetic, without rounding.
+        """
+        pairs = np.stack([self.divisor, self.exponent], axis=1)
+        different, like = np.unique(pairs, axis=0, return_inverse=True)
+        exact = Fraction(tolerance)
+        moves = [min(int(exact * int(d) * Fraction(2) ** int(e)), NEVER // 2) for d, e in different.tolist()]
+        return np.array(moves, dtype=np.int64)[like.reshape(-1)]
+
+    def least_reaching(self, threshold: float) -> Integers:
+        """Return the least integer of each test row whose number, as `numbers` returns it, is at least `threshold`.
+
+        Soundness: `numbers` is monotone, so bisection finds it; between -NEVER / 2 and NEVER / 2, where sums are.
+        """
+        low, high = (np.full(len(self.divisor), end, dtype=np.int64) for end in (-NEVER // 2, NEVER // 2))
+        while np.any(high - low > 1):
+            middle = (low + high) // 2
+            reaches = self.numbers(middle) >= threshold
+            low, high = np.where(reaches, low, middle), np.where(reaches, middle, high)
+        return high
+
+
+def tolerated(reach: Reach, units: Units, tolerance: float) -> Integers:
+    """Return the fewest changes that move each number by more than `tolerance`; NEVER where none do."""
+    beyond = units.moves_within(tolerance) + 1
+    return np.minimum(reach.fewest(reach.value + beyond, upward=True), reach.fewest(reach.value - beyond, upward=False))
+
+
+def crossing(reach: Reach, units: Units, threshold: float) -> Integers:
+    """Return the fewest changes that take each number to the other side of `threshold`; NEVER where none do.
+
+    The sides are "at least the threshold" and "below it", as numbers in floating point are compared.
+    """
+    least = units.least_reaching(threshold)
+    is_above = reach.value >= least
+    return np.where(is_above, reach.fewest(least - 1, upward=False), reach.fewest(least, upward=True))
+
+
+def radii(fewest: Integers, n_touchable: int) -> Integers:
+    """Return the largest number of changes that is not enough; all that can be changed where none is."""
+    return np.where(fewest == NEVER, n_touchable, fewest - 1)
+
+
+def rows_at_a_time(n_votes: int, budget: int) -> int:
+    """Return how many test rows to process at a time, given the number of votes on each and the bytes of memory."""
+    arrays = 10  # votes, two moves, sorted copies, sums
+    return max(1, budget // (8 * arrays * max(n_votes, 1)))
+
+
+def largest_moves(
+    listed: ListedVotes, reachable: Reachable, n_changes: int, upward: bool
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the training rows whose targets to change, and whether to their highest, for the only test row listed.
+
+    These are the rows of the `n_changes` targets or groups that move the sum farthest.
+    """
+    members, votes = listed.members[0], listed.votes[0] * (1 if upward else -1)
+    up = votes * (reachable.highest - reachable.targets)[members]
+    down = votes * (reachable.lowest - reachable.targets)[members]
+    moves = np.maximum(up, down)
+    chosen = _members_of_largest(moves, members, reachable, n_changes)
+    chosen &= moves > 0
+    return members[chosen], (up > down)[chosen]
+
+
+def _members_of_largest(moves: Integers, members: Integers, reachable: Reachable, n_changes: int) -> NDArray[np.bool_]:
+    """Tell which members belong to the targets or groups with the largest total moves."""
+    if reachable.groups is None:
+        chosen = np.zeros(len(moves), dtype=bool)
+        chosen[np.argsort(-moves, kind="stable")[:n_changes]] = True
+        return chosen
+    totals = _by_group(moves[None], reachable.groups[members][None], reachable.n_groups)[0]
+    return np.isin(reachable.groups[members], np.argsort(-totals, kind="stable")[:n_changes])
+
+
+def median_moves(
+    reach: MedianReach, members: Integers, n_changes: int, upward: bool
+) -> tuple[Integers, NDArray[np.bool_]]:
+    """Return the training rows whose targets to change, as :func:`largest_moves` does, for a median."""
+    lower, upper = reach.ends([n_changes])
+    v = (upper if upward else lower)[0, 0]
+    if v == reach.value[0]:
+        return members[:0], np.zeros(0, dtype=bool)
+    sign = 1 if upward else -1
+    ends = sign * (reach.highest if upward else reach.lowest)
+    helps = (sign * reach.targets < sign * v) & reach.votes & (ends >= sign * v)
+    counts = _counts_by_group(helps, reach.groups)[0]
+    order = np.argsort(reach.groups[0], kind="stable")
+    best = reach.groups[0][order][np.argsort(-counts, kind="stable")[:n_changes]]
+    chosen = helps[0] & np.isin(reach.groups[0], best)
+    return members[chosen], np.full(int(chosen.sum()), upward)

@@ -1,0 +1,366 @@
+"""Weak supervision: rules about rows teach a classifier, whose scores are features. No label is read."""
+
+from __future__ import annotations
+
+import re
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin, clone
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.validation import check_is_fitted
+
+from flipproof.core.rounding import Floats, Integers
+from flipproof.parameters import BOOLEAN, Constraints, check_parameters, function, number, parameter_error, with_methods
+from flipproof.readable import four_decimals, text_table
+from flipproof.values import as_values, distinct, positions
+
+#: Code of a row about which the rules say nothing, or contradict each other equally often.
+UNDECIDED = -1
+
+#: A classifier whose scores can be used.
+SCORER = with_methods("fit", "decision_function", described="a classifier with a decision_function")
+
+
+@dataclass(frozen=True)
+class PatternRule:
+    r"""A rule for texts: what a regular expression matches names a class, and is removed from the text.
+
+    Parameters
+    ----------
+    pattern : str
+        A regular expression. Case is ignored.
+    label : class, or function
+        The class of texts with a match, or a function from a match to a class or None. If the matches of a text name
+        different classes, the rule names none.
+
+    Examples
+    --------
+    >>> from flipproof.features import PatternRule
+    >>> rule = PatternRule(r"(\d+) ?/ ?10", lambda found: "good" if int(found[1]) > 6 else "bad")
+    >>> rule("Great fun. 9/10")
+    ('good', [(11, 15)])
+    """
+
+    pattern: str
+    label: Any
+
+    def __call__(self, text: str) -> tuple[Any, list[tuple[int, int]]] | None:
+        """Return the class of a text and what to remove from it; None if nothing matches."""
+        found = list(re.finditer(self.pattern, text, re.IGNORECASE))
+        if not found:
+            return None
+        named = {self.label(one) for one in found} if callable(self.label) else {self.label}
+        return named.pop() if len(named) == 1 else None, [one.span() for one in found]
+
+
+@dataclass(frozen=True, repr=False)
+class RuleCounts:
+    """How often the rules of a :class:`WeakSupervision` named a class, on the rows that it was fitted to.
+
+    Attributes
+    ----------
+    n_rows : int
+        Number of rows.
+    n_decided : int
+        Rows that got a class: most of the rules that named one agree. The classifier was fitted to them.
+    n_conflicts : int
+        Rows for which rules named different classes.
+    by_rule : tuple of int
+        For each rule, the rows for which it named a class.
+    by_class : tuple of int
+        For each class, the rows that got it.
+    names : tuple of str
+        Names of the rules.
+    classes : array of shape (K,)
+        The classes.
+    """
+
+    n_rows: int
+    n_decided: int
+    n_conflicts: int
+    by_rule: tuple[int, ...]
+    by_class: tuple[int, ...]
+    names: tuple[str, ...]
+    classes: NDArray[Any]
+
+    @property
+    def coverage(self) -> float:
+        """Share of the rows that got a class."""
+        return self.n_decided / max(1, self.n_rows)
+
+    def __repr__(self) -> str:
+        share = four_decimals(self.coverage)
+        head = f"<RuleCounts: {self.n_decided:,} of {self.n_rows:,} rows ({share}), {self.n_conflicts:,} conflicts"
+        lines = [(name, f"{n:,}") for name, n in zip(self.names, self.by_rule, strict=True)]
+        return f"{head}\n{text_table(('rule', 'rows'), lines)}>"
+
+
+class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    r"""Scores of a classifier that was fitted to what rules say about rows, never to labels.
+
+    A rule is a function from a row, or a text, to a class or None. Rules see no labels, so changed labels change
+    nothing here. Use it as ``features=`` or, fitted, as ``prior=``. Rules may be wrong: as with any other features, it
+    is the votes of the labels that decide.
+
+    Parameters
+    ----------
+    rules : sequence of functions
+        Each gets a row and returns a class, None, or for texts a pair: a class or None, and a list of spans
+        ``(start, end)`` that are removed from the text, so that the classifier learns from the rest.
+        :class:`PatternRule` makes one from a regular expression.
+    estimator : classifier, or sequence of classifiers, optional
+        Fitted to the rows that got a class from the rules. Scores of several classifiers are standardized and added up.
+        Default: logistic regression, for texts on TF-IDF weights of one and two words.
+    classes : array of shape (K,), optional
+        The classes that rules name. Default: those that they name for the rows in `fit`.
+    rule_weight : float, default=0.0
+        Added to the standardized score of the class that the rules name for the row itself.
+    squash : bool, default=False
+        Whether to return the hyperbolic tangent of the scores, which moves rows apart into groups. Good before
+        clusters.
+
+    Attributes
+    ----------
+    classes_ : array of shape (K,)
+        The classes.
+    counts_ : RuleCounts
+        Coverage and conflicts of the rules.
+    estimators_ : list of classifiers
+        The fitted classifiers.
+
+    See Also
+    --------
+    CNNFeatures : a network that was trained on other classes.
+
+    Examples
+    --------
+    >>> from flipproof.features import PatternRule, WeakSupervision
+    >>> texts = ["superb, 9/10", "superb cast", "dull, 2/10", "a dull film", "superb! 10/10", "dull plot. 1/10"]
+    >>> rule = PatternRule(r"(\d+)/10", lambda found: "good" if int(found[1]) > 6 else "bad")
+    >>> weak = WeakSupervision([rule]).fit(texts)
+    >>> weak.counts_.n_decided, weak.predict(["superb cast", "a dull film"]).tolist()
+    (4, ['good', 'bad'])
+    """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "rule_weight": number(0, closed="low"),
+        "squash": BOOLEAN,
+    }
+
+    def __init__(
+        self,
+        rules: Sequence[Callable[[Any], Any]],
+        *,
+        estimator: Any = None,
+        classes: Any = None,
+        rule_weight: float = 0.0,
+        squash: bool = False,
+    ) -> None:
+        self.rules = rules
+        self.estimator = estimator
+        self.classes = classes
+        self.rule_weight = rule_weight
+        self.squash = squash
+
+    def fit(self, X: Any, y: Any = None) -> WeakSupervision:
+        """Ask the rules about rows and fit the classifier to their answers; labels are ignored."""
+        check_parameters(self)
+        self._check_rules()
+        rows = _rows_of(X)
+        answers, remaining = self._asked(rows)
+        self.classes_ = self._find_classes(answers)
+        named = self._codes(answers)
+        codes = _majority(named, len(self.classes_))
+        decided = np.flatnonzero(codes != UNDECIDED)
+        n_named = len(np.unique(codes[decided]))
+        if n_named < 2:
+            found = f"for {len(rows):,} rows, they named {n_named}."
+            raise parameter_error("WeakSupervision", "rules", "rules that name at least two classes", self.rules, found)
+        kept = _as_given(X, remaining)
+        self.estimators_ = [
+            clone(one).fit(_at(kept, decided), self.classes_[codes[decided]]) for one in self._estimators(rows)
+        ]
+        self.counts_ = _counted(named, codes, self.rules, self.classes_)
+        # the scores of rules are no measure of quality: only their spread over all rows is used
+        self._centers, self._scales = zip(*(_spread(self._raw(one, kept)) for one in self.estimators_), strict=True)
+        self._n_features_out = 1 if len(self.classes_) == 2 else len(self.classes_)
+        return self
+
+    def transform(self, X: Any) -> Floats:
+        """Return the scores: of shape (m, K), or (m, 1) for the second of two classes."""
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            scores = scores[:, 1:]
+        return np.tanh(scores) if self.squash else scores
+
+    def predict_proba(self, X: Any) -> Floats:
+        """Return a probability for each class, shape (m, K): the softmax of the scores."""
+        scores = self._scores(X)
+        if len(self.classes_) == 2:
+            scores = scores * [0.0, 1.0]
+        powers = np.exp(scores - scores.max(axis=1, keepdims=True))
+        return np.asarray(powers / powers.sum(axis=1, keepdims=True))
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return the class with the highest score."""
+        return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
+
+    def _scores(self, X: Any) -> Floats:
+        """Return the sum of all standardized scores and of what the rules say, shape (m, K).
+
+        For two classes, the first column is minus the second.
+        """
+        check_is_fitted(self)
+        answers, remaining = self._asked(_rows_of(X))
+        kept = _as_given(X, remaining)
+        parts = zip(self.estimators_, self._centers, self._scales, strict=True)
+        total = np.sum([(self._raw(one, kept) - center) / scale for one, center, scale in parts], axis=0)
+        said = _majority(self._codes(answers), len(self.classes_))
+        direction = np.where(said[:, None] == np.arange(len(self.classes_)), 1.0, -1.0 if total.shape[1] == 1 else 0.0)
+        direction[said == UNDECIDED] = 0.0
+        if total.shape[1] == 1:
+            total = np.column_stack([-total[:, 0], total[:, 0]])
+        return np.asarray(total + self.rule_weight * direction)
+
+    def _check_rules(self) -> None:
+        is_sequence = isinstance(self.rules, Iterable) and not isinstance(self.rules, (str, bytes))
+        rules = list(self.rules) if is_sequence else []
+        if not rules or not all(function().allows(one) for one in rules):
+            wanted = "a sequence of functions, each from a row to a class or None"
+            raise parameter_error("WeakSupervision", "rules", wanted, self.rules)
+
+    def _estimators(self, rows: Sequence[Any]) -> list[Any]:
+        """Return the classifiers to fit."""
+        if self.estimator is None:
+            model = LogisticRegression(C=10.0, max_iter=1000)
+            first = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True) if _are_texts(rows) else StandardScaler()
+            return [make_pipeline(first, model)]
+        given = list(self.estimator) if isinstance(self.estimator, (list, tuple)) else [self.estimator]
+        if not given or not all(SCORER.allows(one) for one in given):
+            wanted = f"{SCORER.description}, or several"
+            raise parameter_error("WeakSupervision", "estimator", wanted, self.estimator)
+        return given
+
+    def _asked(self, rows: Sequence[Any]) -> tuple[list[list[Any]], list[Any]]:
+        """Return the answers of each rule to each row, and the rows without what the rules matched."""
+        answers: list[list[Any]] = [[] for _ in self.rules]
+        remaining = []
+        for row in rows:
+            spans: list[tuple[int, int]] = []
+            for given, rule in zip(answers, self.rules, strict=True):
+                answer = rule(row)
+                if isinstance(answer, tuple):
+                    answer, matched = answer
+                    spans += matched
+                given.append(answer)
+            remaining.append(_without(row, spans) if spans else row)
+        return answers, remaining
+
+    def _find_classes(self, answers: list[list[Any]]) -> NDArray[Any]:
+        if self.classes is not None:
+            return distinct(as_values(self.classes, "The classes"))[0]
+        named = [one for given in answers for one in given if one is not None]
+        return distinct(as_values(named, "The classes that rules name"))[0]
+
+    def _codes(self, answers: list[list[Any]]) -> Integers:
+        """Return the answers as positions in `classes_`, shape (rules, rows); UNDECIDED for None."""
+        codes = np.full((len(answers), len(answers[0])), UNDECIDED, dtype=np.int64)
+        for own, given in zip(codes, answers, strict=True):
+            said = np.array([one is not None for one in given], dtype=bool)
+            if said.any():
+                values = as_values([one for one in given if one is not None], "The classes that rules name")
+                found, is_known = positions(self.classes_, values)
+                if not is_known.all():
+                    strange = values[~is_known][:1].tolist()[0]
+                    raise ValueError(f"A rule named the class {strange!r}, which is not in {self.classes_.tolist()}.")
+                own[said] = found
+        return codes
+
+    def _raw(self, model: Any, rows: Any) -> Floats:
+        """Return the scores of one classifier, shape (m, K); with two classes (m, 1); 0 for classes without rows."""
+        scores = np.asarray(model.decision_function(rows), dtype=np.float64)
+        if scores.ndim == 1 and len(self.classes_) == 2:
+            return scores[:, None]
+        if scores.ndim == 1:
+            scores = np.column_stack([-scores, scores])
+        full = np.zeros((len(scores), len(self.classes_)))
+        full[:, positions(self.classes_, np.asarray(model.classes_))[0]] = scores
+        return full
+
+
+def _majority(codes: Integers, n_classes: int) -> Integers:
+    """Return the class that most rules name for each row; UNDECIDED if there is none, or a tie."""
+    if n_classes == 0:
+        return np.full(codes.shape[1], UNDECIDED)
+    votes = (codes[:, :, None] == np.arange(n_classes)).sum(axis=0)
+    most = votes.max(axis=1)
+    is_decided = (most > 0) & ((votes == most[:, None]).sum(axis=1) == 1)
+    return np.where(is_decided, votes.argmax(axis=1), UNDECIDED)
+
+
+def _counted(named: Integers, codes: Integers, rules: Sequence[Any], classes: NDArray[Any]) -> RuleCounts:
+    said = named != UNDECIDED
+    lowest = np.where(said, named, len(classes)).min(axis=0)
+    names = tuple(one.pattern if isinstance(one, PatternRule) else getattr(one, "__name__", repr(one)) for one in rules)
+    return RuleCounts(
+        n_rows=len(codes),
+        n_decided=int((codes != UNDECIDED).sum()),
+        n_conflicts=int((said.any(axis=0) & (named.max(axis=0) != lowest)).sum()),
+        by_rule=tuple(said.sum(axis=1).tolist()),
+        by_class=tuple(np.bincount(codes[codes != UNDECIDED], minlength=len(classes)).tolist()),
+        names=names,
+        classes=classes,
+    )
+
+
+def _spread(scores: Floats) -> tuple[Floats, Floats]:
+    """Return center and standard deviation of the scores of each class over all rows; 1 for constant scores."""
+    scale = scores.std(axis=0)
+    return scores.mean(axis=0), np.where(scale > 0, scale, 1.0)
+
+
+def _without(text: Any, spans: list[tuple[int, int]]) -> str:
+    """Return a text with a space in place of each span."""
+    if not isinstance(text, str):
+        raise ValueError("Rules may return spans for texts only. Got spans for a row that is not a text.")
+    removed = np.zeros(len(text) + 1, dtype=bool)
+    for start, end in spans:
+        removed[start:end] = True
+    return "".join(" " if gone else letter for letter, gone in zip(text, removed, strict=False))
+
+
+def _rows_of(X: Any) -> Sequence[Any]:
+    """Return the rows one by one, as rules get them: texts, rows of arrays, or named tuples of data frames."""
+    if hasattr(X, "itertuples"):  # pandas
+        return list(X.itertuples(index=False))
+    if hasattr(X, "iter_rows"):  # polars
+        row = namedtuple("Row", X.columns, rename=True)  # type: ignore[misc]
+        return [row(*cells) for cells in X.iter_rows()]
+    if not isinstance(X, (list, tuple, np.ndarray)) and not hasattr(X, "iloc"):
+        wanted = "a list of texts, an array, or a data frame of pandas or polars"
+        raise ValueError(f"The rows given to WeakSupervision must be {wanted}. Got {type(X).__name__} instead.")
+    return list(X)
+
+
+def _are_texts(rows: Sequence[Any]) -> bool:
+    return len(rows) > 0 and all(isinstance(one, str) for one in rows)
+
+
+def _as_given(X: Any, remaining: list[Any]) -> Any:
+    """Return the rows without what rules matched: a list of texts, or the given array or frame."""
+    return remaining if _are_texts(remaining) else X
+
+
+def _at(rows: Any, numbers: Integers) -> Any:
+    """Return some of the rows."""
+    if isinstance(rows, list):
+        return [rows[number] for number in numbers]
+    return rows.iloc[numbers] if hasattr(rows, "iloc") else rows[numbers]

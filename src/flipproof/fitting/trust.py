@@ -1,0 +1,74 @@
+"""Priors by name, and learners that need trusted labels to be fitted (M15)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from flipproof.errors import InputError, Parameter, nearest
+from flipproof.learners.baseline import reads_trusted_labels
+from flipproof.learners.pipeline import learner_in
+
+#: Number of trees of the prior "forest".
+N_TREES = 200
+
+#: Most iterations of the prior "logistic": enough for a few hundred scaled columns.
+MOST_ITERATIONS = 1000
+
+
+def _forest() -> Any:
+    from sklearn.ensemble import RandomForestClassifier
+
+    return RandomForestClassifier(N_TREES, random_state=0)
+
+
+def _logistic() -> Any:
+    from sklearn.linear_model import LogisticRegression
+
+    return LogisticRegression(max_iter=MOST_ITERATIONS)
+
+
+def _ridge() -> Any:
+    from sklearn.linear_model import RidgeClassifier
+
+    return RidgeClassifier()
+
+
+#: Priors by name. They get the columns as the learner does: encoded and scaled.
+PRIORS: dict[str, Callable[[], Any]] = {"forest": _forest, "logistic": _logistic, "ridge": _ridge}
+
+
+def prior_parameters(prior: Any, weight: float | None, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters of a learner for its prior, given by name or as a classifier; none without a prior."""
+    if prior is None:
+        if weight is not None:
+            raise InputError(Parameter("prior_weight"), " requires ", Parameter("prior"), ".")
+        return {}
+    for name in ("prior", "prior_weight") if weight is not None else ("prior",):
+        if name in given:
+            raise InputError("give ", Parameter(name), " only once: it is also set in ", Parameter("parameters"), ".")
+    if isinstance(prior, str):
+        if prior not in PRIORS:
+            known = ", ".join(PRIORS)
+            raise InputError(Parameter("prior"), f": {prior!r} must be one of {known}.{nearest(prior, PRIORS)}")
+        prior = PRIORS[prior]()
+    return {"prior": prior} if weight is None else {"prior": prior, "prior_weight": weight}
+
+
+def require_trusted(model: Any, given: bool) -> None:
+    """Raise InputError if a learner needs trusted labels and there are none."""
+    if given or not reads_trusted_labels(model):
+        return
+    needs: tuple[str | Parameter, ...] = (Parameter("prior"),)
+    if getattr(learner_in(model), "grow", None) == "supervised":
+        needs = ("the parameter grow='supervised'",)
+    raise InputError(
+        *needs,
+        " requires trusted labels: give ",
+        Parameter("trusted"),
+        ", or ",
+        Parameter("reference"),
+        " with ",
+        Parameter("reference_labels"),
+        ".",
+    )

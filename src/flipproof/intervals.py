@@ -1,0 +1,206 @@
+"""Certified intervals: how far changed training targets can move each number that a regressor reports."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption, check_assumptions
+from flipproof.core.rounding import Floats, Integers
+from flipproof.origins import Origin, make_frame
+from flipproof.readable import significant
+from flipproof.values import column_of
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class CertifiedIntervals:
+    """One exact interval per test row, coefficient or group: where the number can be after changes of training targets.
+
+    Attributes
+    ----------
+    prediction : floats of shape (m,)
+        What `predict` returns; or the coefficients, or the means of groups.
+    flips : int or tuple of int
+        Numbers of changed targets that `low` and `high` are about.
+    low, high : floats of shape (m,), or (m, r) for r numbers of flips
+        After any so many changes, each number is from `low` to `high`, and both ends are attained.
+    radius : integers of shape (m,) or None
+        The largest number of changes that cannot move the number by more than `tolerance`, or to the other side of
+        `threshold`; all that can be changed, if no number of changes does. None if neither was asked for.
+    tolerance, threshold : float or None
+        What `radius` is about.
+    target_range : pair of floats
+        The range of training targets, changed or not.
+    n_train : int
+        Number of training targets.
+    n_touchable : int
+        How many targets (or annotators) the adversary can change.
+    unit : {"targets", "annotators"}
+        What `flips` and `radius` count.
+    assumptions : tuple of Assumption
+        The assumptions under which the intervals hold; ``str`` returns the sentence of each.
+    method : str
+        Always "exact".
+    about : {"prediction", "coefficient", "mean"}
+        What the numbers are.
+    adversary : Adversary or None
+        The adversary as given. None: any target may be changed to any number in the range.
+    origin : Origin or None
+        The test rows, with their names and data frame library.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from flipproof import CertifiedRidgeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = CertifiedRidgeRegressor(target_range=(25, 350)).fit(X[:300], y[:300])
+    >>> model.certify(X[300:], flips=[1, 5], tolerance=20)
+    <CertifiedIntervals: 142 predictions, median widths 7.9 at 1, 33.2 at 5 changed targets, median radius 5 of 300 \
+targets>
+    """
+
+    prediction: Floats
+    flips: int | tuple[int, ...]
+    low: Floats
+    high: Floats
+    radius: Integers | None
+    tolerance: float | None
+    threshold: float | None
+    target_range: tuple[float, float]
+    n_train: int
+    n_touchable: int
+    unit: str
+    assumptions: tuple[Assumption, ...]
+    method: str = "exact"
+    about: str = "prediction"
+    adversary: Adversary | None = None
+    origin: Origin | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
+        for value in vars(self).values():
+            if isinstance(value, np.ndarray):
+                value.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.prediction)
+
+    def __getitem__(self, rows: Any) -> CertifiedIntervals:
+        """Return the intervals of some rows, by a slice, a mask or positions."""
+        chosen = np.atleast_1d(np.arange(len(self))[rows])
+        return replace(
+            self,
+            prediction=self.prediction[chosen],
+            low=self.low[chosen],
+            high=self.high[chosen],
+            radius=None if self.radius is None else self.radius[chosen],
+            origin=None if self.origin is None else self.origin.take(chosen),
+        )
+
+    @property
+    def width(self) -> Floats:
+        """``high - low``."""
+        return self.high - self.low
+
+    @property
+    def ids(self) -> list[Any]:
+        """The names of the rows: the index of the pandas frame that was certified, or column names; else numbers."""
+        return list(range(len(self))) if self.origin is None else self.origin.name_list
+
+    def __repr__(self) -> str:
+        numbers = np.atleast_1d(self.flips).tolist()
+        widths = np.median(self.width.reshape(len(self), -1), axis=0) if len(self) else np.zeros(len(numbers))
+        listed = ", ".join(f"{significant(width)} at {flips}" for width, flips in zip(widths, numbers, strict=True))
+        what = "changed targets" if self.unit == "targets" else "malicious annotators"
+        middle = f", median widths {listed} {what}" if len(self) else ""
+        end = "" if self.radius is None or not len(self) else f", median radius {int(np.median(self.radius))}"
+        end += f" of {self.n_touchable} {self.unit}" if end else ""
+        return f"<CertifiedIntervals: {len(self)} {self.about}s{middle}{end}>"
+
+    def _columns(self) -> dict[str, Any]:
+        columns: dict[str, Any] = {self.about: self.prediction}
+        if isinstance(self.flips, tuple):
+            for place, flips in enumerate(self.flips):
+                columns |= {f"low_{flips}": self.low[:, place], f"high_{flips}": self.high[:, place]}
+        else:
+            columns |= {"low": self.low, "high": self.high}
+        return columns if self.radius is None else {**columns, "radius": self.radius}
+
+    def to_frame(self, index: Sequence[Any] | None = None) -> Any:
+        """Return a data frame with one line per row.
+
+        Parameters
+        ----------
+        index : sequence of m names, optional
+            Names of the rows. Default: the index of the pandas frame that was certified, else row numbers.
+
+        Returns
+        -------
+        data frame of pandas, polars or pyarrow
+            Of the library of the data frame that was certified; for arrays of the first of these that is installed. The
+            columns are ``prediction``, ``low``, ``high`` (``low_5`` and so on for several numbers of flips), ``radius``
+            if there is one, and ``unit``. Names are the index of a pandas frame, and the column ``id`` of others.
+        """
+        names = self.ids if index is None else list(index)
+        if len(names) != len(self):
+            raise ValueError(f"index must have one name per row, {len(self)}. Got {len(names)} instead.")
+        columns = {"id": names, **self._columns(), "unit": np.full(len(self), self.unit)}
+        frame = make_frame(columns, None if self.origin is None else self.origin.library)
+        if not hasattr(frame, "iloc"):
+            return frame
+        frame = frame.drop(columns="id")
+        frame.index = names
+        return frame
+
+    def to_arrow(self, ids: Sequence[Any] | None = None) -> Any:
+        """Return a pyarrow table with one row per row; facts about all rows are in the schema's metadata."""
+        try:
+            import pyarrow as pa
+        except ImportError as error:
+            raise ImportError("to_arrow needs pyarrow: pip install 'flipproof[cli]'") from error
+        names = self.ids if ids is None else ids
+        columns = {"id": column_of(names), **self._columns()}
+        columns |= {"method": pa.repeat(self.method, len(self)), "unit": pa.repeat(self.unit, len(self))}
+        about = {
+            "method": self.method,
+            "unit": self.unit,
+            "n_train": str(self.n_train),
+            "n_touchable": str(self.n_touchable),
+            "flips": json.dumps(self.flips),
+            "tolerance": json.dumps(self.tolerance),
+            "threshold": json.dumps(self.threshold),
+            "target_range": json.dumps(self.target_range),
+            "assumptions": json.dumps([one.to_dict() for one in self.assumptions]),
+        }
+        return pa.table(columns, metadata=about)
+
+
+@dataclass(frozen=True, eq=False)
+class WorstChanges:
+    """The changes of training targets that move one prediction farthest; a refit to them attains that end.
+
+    Attributes
+    ----------
+    rows : integers
+        Training rows whose targets change.
+    targets : floats
+        Their targets after the attack.
+    before, after : float
+        The prediction before and after the attack.
+    """
+
+    rows: Integers
+    targets: Floats
+    before: float
+    after: float
+
+    def applied_to(self, y: Any) -> Floats:
+        """Return a copy of the training targets with these changes."""
+        changed = np.array(y, dtype=np.float64)
+        changed[self.rows] = self.targets
+        return changed

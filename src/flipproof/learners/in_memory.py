@@ -1,0 +1,431 @@
+"""What certified classifiers share that hold their training labels: fit, partial_fit, forget, trusted labels."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import assert_all_finite
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import check_consistent_length, column_or_1d
+
+from flipproof.adversary import Adversary, powers_of, refuse_windows
+from flipproof.annotations import Annotations
+from flipproof.assumptions import Assumption
+from flipproof.core.contents import row_hashes, rows_found
+from flipproof.core.powers import Powers, Scope
+from flipproof.core.rounding import Floats, Integers
+from flipproof.learners.certified import (
+    MOST_NAMED,
+    TRUSTED_LABELS,
+    CertifiedClassifier,
+    ReferenceWarning,
+    TrustedPart,
+    shared_rows,
+)
+from flipproof.learners.clones import (
+    assumptions_about,
+    name_of,
+)
+from flipproof.learners.prior import Prior, as_given, fit_prior, is_fitted
+from flipproof.learners.row_by_row import rows_at, with_number_types
+from flipproof.origins import joined_names, row_names
+from flipproof.parameters import parameter_error
+from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
+
+if TYPE_CHECKING:
+    pass
+
+
+@contextmanager
+def all_or_nothing(learner: Any) -> Iterator[None]:
+    """Restore the attributes of a learner if a fit or an update fails: votes, labels and geometry belong together."""
+    before = dict(vars(learner))
+    try:
+        yield
+    except BaseException:
+        vars(learner).clear()
+        vars(learner).update(before)
+        raise
+
+
+class _NeedsReference:
+    """A method that exists only after a fit with a reference, like scikit-learn's `available_if`, but says why."""
+
+    def __init__(self, method: Callable[..., Any]):
+        self.__doc__, self._method = method.__doc__, method
+
+    def __get__(self, learner: Any, owner: type) -> Any:
+        if learner is not None and learner.n_reference_ is None:
+            raise AttributeError(
+                f"{self._method.__name__} of {owner.__name__} needs a geometry that does not depend on the training "
+                "rows: call fit(X, y, reference=...) first."
+            )
+        return self._method.__get__(learner, owner)
+
+
+class LabelsInMemory(CertifiedClassifier):
+    """A certified classifier that holds its training labels.
+
+    Attributes
+    ----------
+    label_codes_ : integers of shape (n,)
+        The training labels, as positions in `classes_`; 0 for rows without a label.
+    is_labeled_ : booleans of shape (n,)
+        Which training rows have a label.
+    is_trusted_ : booleans of shape (n,)
+        Which training labels were trusted in the fit: they are trusted in every certificate.
+    row_names_ : array of shape (n,) or None
+        The index of the pandas frame that was fitted, if it is not just row numbers. Reports and explanations call the
+        training rows by these names; nothing else depends on them.
+    """
+
+    label_codes_: Integers
+    is_labeled_: NDArray[np.bool_]
+    is_trusted_: NDArray[np.bool_]
+    prior: Any
+    prior_weight: float
+    _prior: Prior | None
+    row_names_: NDArray[Any] | None = None
+
+    def _read_training_rows(
+        self,
+        X: Any,
+        y: Any,
+        unlabeled: Any = None,
+        reference: Any = None,
+        reference_labels: Any = None,
+        trusted: Any = None,
+    ) -> tuple[Floats, Floats | None]:
+        """Return the features that the learner sees, of the training rows and of the reference, if any.
+
+        Labels are kept as class codes, those of unlabelled rows as code 0. Trusted rows and labels are kept until the
+        end of the fit.
+        """
+        self.validate_parameters()
+        if isinstance(y, Annotations):
+            raise ValueError(
+                f"{type(self).__name__} takes one label per row, not Annotations: use a label-linear learner."
+            )
+        check_nothing_masked(X, "X")
+        self.row_names_ = row_names(X)
+        self.n_reference_, reference_rows = None, None
+        self._label_readers, self._trusted = (), self._trusted_part(X, y, reference, reference_labels, trusted)
+        if reference is not None:
+            reference_rows = self._fit_features_to_reference(reference)
+            self.n_reference_ = len(reference_rows)
+            self._reference_hashes = row_hashes(reference_rows)
+            self._refuse_unless_in_memory(X, "training rows")
+            X, labels = self._rows_in_geometry(X), self._labels_of(X, y)
+            self._row_hashes = row_hashes(X)
+            self.is_labeled_ = np.ones(len(labels), dtype=bool)
+        elif unlabeled is None or y is None:
+            X, labels = self._training_arrays(X, label_values(y))
+            self.is_labeled_ = np.ones(len(labels), dtype=bool)
+        else:
+            self.is_labeled_ = _labeled_rows(unlabeled, len(y))
+            labels = column_or_1d(label_values(_given_labels(y, self.is_labeled_)))
+            assert_all_finite(labels, input_name="y")
+            # the placeholders of missing labels are never read
+            X, _ = self._training_arrays(X, np.zeros(len(self.is_labeled_)))
+        if len(labels):
+            check_classification_targets(labels)
+        elif self.classes is None and self._trusted is None:
+            raise ValueError("A fit without training rows needs the class set: give classes=... to the learner.")
+        self.classes_, codes = self._encoded(labels)
+        came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
+        if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
+            self.classes_ = self.classes_.astype(object)
+        all_codes = np.zeros(len(self.is_labeled_), dtype=np.int64)
+        all_codes[self.is_labeled_] = codes
+        self._keep_labels(all_codes, self.is_labeled_, self._trusted_mask(trusted))
+        return np.asarray(X), reference_rows
+
+    def _trusted_part(self, X: Any, y: Any, reference: Any, reference_labels: Any, trusted: Any) -> TrustedPart | None:
+        """Return the rows and labels that nobody can change: those of the reference or, without labels, of the mask."""
+        if reference_labels is not None:
+            if reference is None:
+                raise ValueError(
+                    "fit(..., reference_labels=...) needs the rows that these labels belong to: give reference=..., "
+                    "or trusted=... to trust labels of training rows."
+                )
+            labels = column_or_1d(label_values(reference_labels, "The reference_labels"))
+            check_consistent_length(reference, labels)
+            return TrustedPart(reference, self._as_classes(labels), None)
+        if trusted is None or y is None:
+            return None
+        mask = _mask_of_trusted(trusted)
+        check_consistent_length(X, y, mask)
+        if not mask.any():
+            return None
+        numbers, labels = np.flatnonzero(mask), np.asarray(column_or_1d(label_values(_given_labels(y, mask))))
+        return TrustedPart(rows_at(X, numbers), self._as_classes(labels), numbers)
+
+    def _as_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+        """Return labels in the type of the given classes, so that nothing but their values matters."""
+        if self.classes is None:
+            return labels
+        classes, codes = encode_labels(labels, self.classes)
+        return np.asarray(classes[codes])
+
+    def _encoded(self, labels: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+        """Return the classes and the labels as positions in them; labels of the reference name classes too."""
+        trusted = self._trusted
+        if self.classes is not None or trusted is None or trusted.numbers is not None:
+            return encode_labels(labels, self.classes)
+        classes, codes = encode_labels(joined([label_values(labels), trusted.labels]), None)
+        return classes, codes[: len(labels)]
+
+    def _trusted_mask(self, trusted: Any) -> NDArray[np.bool_]:
+        """Return which training labels are trusted; refuse to trust labels that are missing."""
+        n_rows = len(self.is_labeled_)
+        if trusted is None:
+            return np.zeros(n_rows, dtype=bool)
+        mask = _mask_of_trusted(trusted)
+        if len(mask) != n_rows:
+            raise ValueError(f"trusted must be {TRUSTED_MASK} Got {len(mask)} for {n_rows} rows instead.")
+        if (mask & ~self.is_labeled_).any():
+            raise ValueError("trusted must be False for rows that have no label. Got True for some of them.")
+        return mask
+
+    def _trusted_codes(self) -> tuple[TrustedPart, Integers] | None:
+        """Return the trusted rows and labels of this fit, and these labels as class codes."""
+        if self._trusted is None:
+            return None
+        return self._trusted, positions(self.classes_, self._trusted.labels)[0]
+
+    def _prepare_prior(self, X: Any) -> Prior | None:
+        """Return the fitted prior, if there is one: as it was given, or fitted to trusted rows and labels (M15).
+
+        It is asked about one training row, so that a prior that cannot answer is refused now.
+        """
+        self.prior_ = None
+        if self.prior is None:
+            return None
+        owner = type(self).__name__
+        if is_fitted(self.prior):
+            self.prior_ = as_given(self.prior)
+        elif self._trusted is None:
+            wanted, remedy = "a fitted classifier where no labels are trusted", f"fit it, or use {TRUSTED_LABELS}."
+            raise parameter_error(owner, "prior", wanted, self.prior, remedy)
+        else:
+            rows = self._trusted.rows
+            if self.n_reference_ is not None:
+                rows = with_number_types(rows, self._reference_types)
+            self.prior_ = fit_prior(owner, self.prior, rows, self._trusted.labels)
+            self._label_readers = (*self._label_readers, "the prior")
+        prior = Prior(self.prior_, float(self.prior_weight), self.classes_, owner)
+        if self.n_rows_:
+            prior.shares(rows_at(X, np.arange(1)))
+        return prior
+
+    def _assumptions_about_prior(self) -> list[Assumption]:
+        """Return what is assumed about the prior, if there is one."""
+        if self.prior_ is None:
+            return []
+        step = name_of(self.prior)
+        found = [Assumption("prior-weight", {"step": step, "weight": float(self.prior_weight)})]
+        if self._trusted is None or "the prior" not in self._label_readers:
+            where = {"path": "", "part": step, "data": "rows and labels"}
+            return [*found, Assumption("fitted-elsewhere", {"role": "prior", "step": step, **where})]
+        fitted = Assumption("fitted-on-trusted", {"role": "prior", "step": step, "n_trusted": len(self._trusted)})
+        return [*found, fitted, *assumptions_about(self.prior, "prior")]
+
+    def _forget_trusted_part(self) -> None:
+        """Drop the trusted rows at the end of a fit; keep whether labels of training rows were read."""
+        trusted = self._trusted
+        self._reads_trusted_rows = trusted is not None and trusted.numbers is not None and bool(self._label_readers)
+        self._trusted = None
+
+    def _n_trusted_at_fit(self) -> int:
+        return int(np.count_nonzero(self.is_trusted_))
+
+    def _labels_of(self, X: Any, y: Any) -> NDArray[Any]:
+        """Return the labels of rows as values; refuse other numbers of labels than rows."""
+        if y is None:
+            raise ValueError(f"{type(self).__name__} needs labels: give y.")
+        labels = np.asarray(column_or_1d(label_values(y)))
+        assert_all_finite(labels, input_name="y")
+        check_consistent_length(X, labels)
+        return labels
+
+    def _keep_labels(self, codes: Integers, is_labeled: NDArray[np.bool_], is_trusted: NDArray[np.bool_]) -> None:
+        self.label_codes_, self.is_labeled_, self.is_trusted_ = codes, is_labeled, is_trusted
+        self.n_rows_, self.n_labels_ = len(codes), int(np.count_nonzero(is_labeled))
+        for fixed in (self.label_codes_, self.is_labeled_, self.is_trusted_):
+            fixed.setflags(write=False)
+
+    def powers(self, adversary: Adversary | None) -> Powers:
+        """Return what an adversary can do to the rows of this fit; by default, change any label to any class.
+
+        Soundness: labels that were trusted in the fit are trusted here, whatever the adversary (M15). Geometry and
+        prior may have read them, so no certificate covers their change.
+        """
+        self.refuse_unless_frozen(adversary)
+        if not self.covers_windows:
+            refuse_windows(adversary, type(self).__name__)
+        untrusted = self.is_labeled_ & ~self.is_trusted_
+        return powers_of(adversary, self.label_codes_, self.classes_, untrusted)
+
+    def _rows_in_reference(self) -> int:
+        return len(rows_found(self._row_hashes, self._reference_hashes))
+
+    @_NeedsReference
+    def partial_fit(self, X: Any, y: Any) -> LabelsInMemory:
+        """Let more rows vote, as if they had been given to `fit`, after the others; to the last bit.
+
+        Needs a fit with ``reference=...``. The classes of the labels must be among `classes_`.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, k)
+            More training rows.
+        y : array of shape (n,)
+            Their labels.
+
+        Returns
+        -------
+        self
+        """
+        check_nothing_masked(X, "X")
+        self._refuse_unless_in_memory(X, "training rows")
+        rows, labels = self._rows_in_geometry(X), self._labels_of(X, y)
+        _, codes = encode_labels(labels, self.classes_)
+        with all_or_nothing(self):
+            hashes = row_hashes(rows)
+            self._row_hashes = np.concatenate([self._row_hashes, hashes])
+            all_codes = np.concatenate([self.label_codes_, codes])
+            self.row_names_ = joined_names(self.row_names_, self.n_rows_, row_names(X), len(rows))
+            is_trusted = np.concatenate([self.is_trusted_, np.zeros(len(codes), dtype=bool)])
+            self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool), is_trusted)
+            n_shared = self._n_shared() + len(rows_found(hashes, self._reference_hashes))
+            self._vote_too(rows)
+            self._state_shared(n_shared)
+        return self
+
+    @_NeedsReference
+    def forget(self, rows: Any) -> LabelsInMemory:
+        """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
+
+        Needs a fit with ``reference=...``. What was learned from the reference is kept: if a withdrawn row is also in
+        the reference, a :class:`ReferenceWarning` says so. Give ``classes=...`` to the learner, or classes whose last
+        row is withdrawn remain.
+
+        Parameters
+        ----------
+        rows : integers, or booleans of shape (n,)
+            Numbers of the training rows to withdraw, in the order of `fit` and `partial_fit`, or a mask.
+
+        Returns
+        -------
+        self
+        """
+        gone = _rows_to_forget(rows, self.n_rows_)
+        self._refuse_to_forget_trusted(gone)
+        shared = gone[rows_found(self._row_hashes[gone], self._reference_hashes)]
+        kept = np.delete(np.arange(self.n_rows_), gone)
+        with all_or_nothing(self):
+            self._row_hashes = self._row_hashes[kept]
+            self.row_names_ = (np.arange(self.n_rows_) if self.row_names_ is None else self.row_names_)[kept]
+            self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept], self.is_trusted_[kept])
+            n_shared = self._n_shared() - len(shared)
+            self._vote_only(kept)
+            self._state_shared(n_shared)
+        if len(shared):
+            named = ", ".join(map(str, shared[:MOST_NAMED].tolist())) + ", ..." * (len(shared) > MOST_NAMED)
+            warnings.warn(
+                f"{len(shared)} of the {len(gone)} withdrawn rows ({named}) have the same features as rows of the "
+                "reference, from which the geometry was learned: to forget them completely, fit again with a reference "
+                "that does not contain them.",
+                ReferenceWarning,
+                stacklevel=2,
+            )
+        return self
+
+    def _refuse_to_forget_trusted(self, gone: Integers) -> None:
+        """Refuse to forget rows whose labels the geometry or the prior has read."""
+        read = gone[self.is_trusted_[gone]] if self._reads_trusted_rows else gone[:0]
+        if len(read):
+            raise ValueError(
+                f"Row {read[0]} was trusted in the fit, and its label was read by {', '.join(self._label_readers)}: to "
+                "forget it, fit again without it."
+            )
+
+    def _n_shared(self) -> int:
+        """Return how many training rows are also in the reference, as stated; counting them again takes longer."""
+        return sum(one.values["n_shared"] for one in self.assumptions_ if one.code == "reference-shared")
+
+    def _state_shared(self, n_shared: int) -> None:
+        """Update the assumptions that depend on training rows; all others are those of the fit."""
+        found: list[Assumption] = []
+        for one in self.assumptions_:
+            if one.code == "trusted-at-fit":
+                n_trusted = self._n_trusted_at_fit()
+                values = {**one.values, "n_trusted": n_trusted, "n_labels": self.n_labels_}
+                found += [Assumption(one.code, values)] if n_trusted else []
+            elif one.code != "reference-shared":
+                found.append(one)
+            if one.code in ("reference-fixed", "reference-labels-read"):
+                found += shared_rows(n_shared, self.n_rows_)
+        self.assumptions_ = tuple(found)
+
+    def _vote_too(self, rows: Floats) -> None:
+        """Let more rows vote, given by their features; their labels are kept already."""
+        raise NotImplementedError
+
+    def _vote_only(self, kept: Integers) -> None:
+        """Let only these of the present rows vote."""
+        raise NotImplementedError
+
+
+def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tuple[Assumption, ...]:
+    """Return the assumptions of certificates against changed rows, given those of the fit, which are about labels."""
+    changed = Assumption("rows-changed", {"changes": scope.changes, "by_sources": scope.unit == "sources"})
+    return changed, *(one for one in of_fit if one.code != "labels-only")
+
+
+#: Description of a valid mask of trusted rows.
+TRUSTED_MASK = "a mask of booleans, one per training row: np.isin(np.arange(n), rows) makes one from row numbers."
+
+
+def _mask_of_trusted(trusted: Any) -> NDArray[np.bool_]:
+    return as_mask(trusted, "trusted", TRUSTED_MASK)
+
+
+def _rows_to_forget(rows: Any, n: int) -> Integers:
+    """Return row numbers, in ascending order and each once."""
+    given = np.asarray(rows)
+    if given.dtype == bool:
+        if given.shape != (n,):
+            raise ValueError(f"A mask of rows to forget must have one entry per training row, {n}. Got {given.shape}.")
+        return np.flatnonzero(given)
+    if given.size == 0:
+        return np.zeros(0, dtype=np.int64)
+    if given.dtype.kind not in "iu" or given.min() < 0 or given.max() >= n:
+        raise ValueError(
+            f"Rows to forget must be numbers from 0 to {n - 1}, or a mask of {n} booleans. Got {rows!r} instead."
+        )
+    return np.unique(given).astype(np.int64)
+
+
+def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:
+    """Return the mask of rows that have a label."""
+    wanted = f"a mask of {n} booleans, one per training row, True where there is no label."
+    mask = as_mask(unlabeled, "unlabeled", wanted)
+    if len(mask) != n:
+        raise ValueError(f"unlabeled must be {wanted} Got {len(mask)} instead.")
+    if mask.all():
+        raise ValueError("unlabeled must be False for at least one training row. Got True for every training row.")
+    return np.asarray(~mask)
+
+
+def _given_labels(y: Any, labeled: NDArray[np.bool_]) -> Any:
+    """Return the labels of the labelled rows, as if there were no other rows."""
+    if isinstance(y, (list, tuple)):  # an array would convert all labels to one type, or to objects
+        return [label for label, is_given in zip(y, labeled, strict=True) if is_given]
+    keeps_types = hasattr(y, "isna") or isinstance(y, np.ma.MaskedArray)
+    return (y if keeps_types else np.asarray(y))[labeled]

@@ -1,0 +1,462 @@
+"""What all certified regressors share: targets on a grid, predict, exact intervals, worst changes."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import assert_all_finite
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+
+from flipproof.adversary import Adversary, check_adversary
+from flipproof.assumptions import Assumption
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.targets import (
+    ListedVotes,
+    Reach,
+    Reachable,
+    TargetGrid,
+    Units,
+    crossing,
+    largest_moves,
+    listed_votes,
+    radii,
+    rows_at_a_time,
+    sum_reach,
+    sums_fit,
+    tolerated,
+)
+from flipproof.core.votes import LARGEST_PRECISION, VoteSource
+from flipproof.intervals import CertifiedIntervals, WorstChanges
+from flipproof.learners.base import MEMORY_BUDGET, SMALLEST_PRECISION, LabelLinearClassifier
+from flipproof.learners.certified import LABEL_FREE_TRANSFORMER
+from flipproof.learners.in_memory import all_or_nothing
+from flipproof.origins import Origin
+from flipproof.parameters import (
+    NONE,
+    Constraint,
+    Constraints,
+    check_parameter,
+    check_parameters,
+    integer,
+    is_integer,
+    number,
+    one_of,
+    parameter_error,
+    with_methods,
+)
+from flipproof.values import check_nothing_masked, distinct
+
+#: Classes that a geometry is told: it gets no target, so they matter only in that there are more than two, since the
+#: paper's rule for two classes without an intercept has an offset that regression does not have.
+PLACEHOLDER_CLASSES = (0, 1, 2)
+
+#: Assumptions of a geometry that are about classes, or that a regressor states in its own words.
+NOT_ABOUT_TARGETS = ("labels-only", "classes-read")
+
+Learner = TypeVar("Learner", bound=type)
+Geometry = TypeVar("Geometry", bound=LabelLinearClassifier)
+
+
+def named_after(regressor: str) -> Any:
+    """Let a geometry call itself like the regressor in its messages; users know no other name."""
+
+    def named(cls: Learner) -> Learner:
+        cls.__name__ = regressor
+        return cls
+
+    return named
+
+
+def is_range(value: Any) -> bool:
+    """Tell whether a value is a pair of finite numbers, the lower one first, with a finite difference."""
+    if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != 2:
+        return False
+    if not all(number().allows(one) for one in value):
+        return False
+    low, high = map(float, value)
+    with np.errstate(over="ignore"):
+        return bool(low < high and np.isfinite(np.float64(high) - np.float64(low)))
+
+
+TARGET_RANGE = Constraint(is_range, ("a pair of finite numbers (low, high) with low < high",))
+
+
+@dataclass(frozen=True)
+class Question:
+    """What `certify` was asked: numbers of changes, and a tolerance or a threshold for the radius."""
+
+    flips: tuple[int, ...]
+    is_one: bool
+    tolerance: float | None
+    threshold: float | None
+
+    def fewest(self, reach: Reach, units: Units) -> Integers | None:
+        """Return the fewest changes that break what the radius is about; None if there is no radius."""
+        if self.tolerance is not None:
+            return tolerated(reach, units, self.tolerance)
+        return None if self.threshold is None else crossing(reach, units, self.threshold)
+
+
+class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
+    """A regressor that certifies how far changed training targets can move its predictions.
+
+    The geometry is that of the certified classifier with the same parameters, fitted to placeholders instead of labels.
+    So nothing but the votes of a prediction depends on the targets, and votes are integers (M9, M16).
+    """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "target_range": NONE | TARGET_RANGE,
+        "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits per vote"),
+        "features": NONE | with_methods("fit", "transform", described=LABEL_FREE_TRANSFORMER),
+        "block_size": NONE | integer(1),
+    }
+
+    target_range: Any
+    precision: int
+    features: Any
+    block_size: int | None
+    targets_: Floats
+    target_range_: tuple[float, float]
+    assumptions_: tuple[Assumption, ...]
+    n_rows_: int
+
+    @abstractmethod
+    def _new_geometry(self) -> LabelLinearClassifier:
+        """Return the classifier whose geometry this regressor uses, not fitted."""
+
+    #: Functions that are about classes refuse such learners.
+    predicts_numbers = True
+
+    #: Whether predictions are weighted means, divided by the sum of the votes; else the weights are used as they are.
+    _is_mean = False
+
+    def fit(self, X: Any, y: Any) -> CertifiedRegressor:
+        """Fit to training features and targets; targets enter only as what the votes weigh.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, k)
+            Training features, or the input of `features`.
+        y : array of shape (n,)
+            Training targets: numbers within `target_range`.
+
+        Returns
+        -------
+        self
+        """
+        with all_or_nothing(self):
+            check_parameters(self)
+            check_nothing_masked(y, "y")
+            targets = self._checked_targets(y)
+            check_consistent_length(X, targets)
+            placeholders = np.zeros(len(targets), dtype=np.int64)
+            self._geometry = self._new_geometry().fit(X, placeholders)
+            self._state_of_geometry()
+            self.target_range_ = self._resolved_range(targets)
+            self._grid = TargetGrid.of(*self.target_range_)
+            self.targets_, self.n_rows_ = targets, len(targets)
+            self.targets_.setflags(write=False)
+            self._integers = self._grid.integers(targets)
+            self._origin = self._resolved_origin()
+            self._check_sums()
+            self.assumptions_ = self._fit_assumptions()
+        return self
+
+    def _geometry_of(self, kind: type[Geometry]) -> Geometry:
+        """Return the fitted geometry, whose class is known."""
+        check_is_fitted(self)
+        assert isinstance(self._geometry, kind)
+        return self._geometry
+
+    def _state_of_geometry(self) -> None:
+        """Copy what scikit-learn expects of a fitted estimator."""
+        self.features_, self.n_features_in_ = self._geometry.features_, self._geometry.n_features_in_
+        self.__dict__.pop("feature_names_in_", None)
+        if hasattr(self._geometry, "feature_names_in_"):
+            self.feature_names_in_ = self._geometry.feature_names_in_
+
+    def _checked_targets(self, y: Any) -> Floats:
+        """Return targets as floats; refuse what is no number."""
+        owner = type(self).__name__
+        given = column_or_1d(y, warn=True)
+        if given.dtype.kind == "O":
+            kinds = {type(one) for one in given.tolist()}
+            if any(issubclass(kind, (str, bytes, bool, np.bool_)) for kind in kinds):
+                raise ValueError(f"{owner} needs numbers as targets. Got {next(iter(kinds)).__name__} in y instead.")
+        elif given.dtype.kind not in "iuf":
+            raise ValueError(
+                f"{owner} needs numbers as targets. Got y of type {given.dtype} instead: convert it, or use a "
+                "classifier for classes."
+            )
+        targets = given.astype(np.float64)
+        assert_all_finite(targets, input_name="y", estimator_name=owner)
+        return np.array(targets)
+
+    def _resolved_range(self, targets: Floats) -> tuple[float, float]:
+        """Return the target range: as given, or read from the targets."""
+        owner = type(self).__name__
+        if self.target_range is None:
+            low, high = float(targets.min()), float(targets.max())
+            if low == high:
+                low, high = low - 1, high + 1
+            if not is_range((low, high)):
+                raise ValueError(f"{owner} cannot read a target range from targets {low:g} to {high:g}: rescale them.")
+            return low, high
+        low, high = map(float, self.target_range)
+        outside = np.flatnonzero((targets < low) | (targets > high))
+        if len(outside):
+            raise ValueError(
+                f"Targets must be within target_range, {low:g} to {high:g}. Got {targets[outside[0]]:g} in row "
+                f"{outside[0]} and {len(outside) - 1} others outside: widen the range, or correct the targets."
+            )
+        return low, high
+
+    def _resolved_origin(self) -> int:
+        """Return y0 on the grid: the middle of the range or, without an intercept, the step nearest to 0."""
+        if not getattr(self, "fit_intercept", True):
+            exact = -self._grid.low * 2.0**self._grid.exponent
+            if abs(exact) > 2.0**40:
+                raise ValueError(
+                    "fit_intercept=False needs a target_range that is not very far from 0: set fit_intercept=True, or "
+                    "subtract a constant from the targets."
+                )
+            return int(np.rint(exact))
+        return self._grid.steps // 2
+
+    def _check_sums(self) -> None:
+        if not sums_fit(self.n_rows_, self._geometry.precision_, self._grid, self._origin):
+            raise ValueError(
+                f"{type(self).__name__} with precision={self.precision} and {self.n_rows_:,} training rows has sums "
+                "beyond 64 bits: lower the precision, or subtract a constant from targets that are far from 0."
+            )
+
+    def _fit_assumptions(self) -> tuple[Assumption, ...]:
+        low, high = self.target_range_
+        step = 2.0**-self._grid.exponent
+        found = [Assumption("targets-only"), Assumption("target-range", {"low": low, "high": high, "step": step})]
+        if self.target_range is None:
+            found.append(Assumption("target-range-read"))
+        of_geometry = (one for one in self._geometry.assumptions_ if one.code not in NOT_ABOUT_TARGETS)
+        return (*found, *of_geometry)
+
+    def predict(self, X: Any) -> Floats:
+        """Return the predictions, as floats of shape (m,)."""
+        check_is_fitted(self)
+        as_it_is = Reachable(self._integers, self._integers, self._integers, None, 0)
+        parts = []
+        for _, source in self._in_blocks(X):
+            listed = listed_votes(source)
+            parts.append(self._units(listed, source).numbers(self._value(listed, as_it_is)))
+        return np.concatenate(parts)
+
+    def certify(
+        self,
+        X: Any,
+        flips: int | Sequence[int] | None = None,
+        *,
+        tolerance: float | None = None,
+        threshold: float | None = None,
+        adversary: Adversary | None = None,
+    ) -> CertifiedIntervals:
+        """Predict, and certify how far changed training targets can move every prediction.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+        flips : int, or several, optional
+            Numbers of changed targets; with ``Adversary(groups=...)``, of malicious annotators. Default: 1.
+        tolerance : float, optional
+            The radius is then the largest number of changes that cannot move a prediction by more than this.
+        threshold : float, optional
+            The radius is then the largest number of changes that cannot move a prediction to the other side of this:
+            from at least the threshold to below it, or the other way.
+        adversary : Adversary, optional
+            `trusted`, `groups` and `max_change` limit what an attacker can do. Default: change any target to any number
+            in the target range.
+
+        Returns
+        -------
+        CertifiedIntervals
+        """
+        check_is_fitted(self)
+        question = self._question(flips, tolerance, threshold)
+        reachable = self._reachable(adversary)
+        parts = []
+        for _, source in self._in_blocks(X):
+            listed = listed_votes(source)
+            units, reach = self._units(listed, source), self._reach(listed, reachable)
+            parts.append(certified_parts(reach, units, question))
+        origin = Origin.of(self, X, sum(len(part[0]) for part in parts))
+        return self._intervals(parts, question, reachable, adversary, origin, "prediction")
+
+    def worst_changes(
+        self, X: Any, flips: int = 1, *, end: str = "high", adversary: Adversary | None = None
+    ) -> list[WorstChanges]:
+        """Return, for each test row, the changes of training targets that move its prediction farthest.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+        flips : int, default=1
+            Number of changed targets, or of malicious annotators.
+        end : {"high", "low"}, default="high"
+            Which end of the interval to attain.
+        adversary : Adversary, optional
+            As for :meth:`certify`.
+
+        Returns
+        -------
+        list of WorstChanges
+            ``model.fit(X_train, changes.applied_to(y_train)).predict(...)`` is the end of the interval, to the last
+            bit, if `target_range` is given.
+        """
+        check_is_fitted(self)
+        check_parameter("worst_changes", "end", end, one_of("high", "low"))
+        check_parameter("worst_changes", "flips", flips, integer(0))
+        reachable, upward, found = self._reachable(adversary), end == "high", []
+        highest, lowest = self._ends_in_numbers(adversary)
+        for _, source in self._in_blocks(X):
+            listed = listed_votes(source)
+            units, reach = self._units(listed, source), self._reach(listed, reachable)
+            low, high = reach.ends([int(flips)])
+            before, after = (units.numbers(one) for one in (reach.value, (high if upward else low)[:, 0]))
+            for row in range(len(listed.votes)):
+                members = listed.members[row if len(listed.members) > 1 else 0][None]
+                one = ListedVotes(listed.votes[row][None], members)
+                rows, to_highest = self._best_changes(one, reachable, int(flips), upward)
+                targets = np.where(to_highest, highest[rows], lowest[rows])
+                found.append(WorstChanges(rows, targets, float(before[row]), float(after[row])))
+        return found
+
+    def _best_changes(
+        self, listed: ListedVotes, reachable: Reachable, flips: int, upward: bool
+    ) -> tuple[Integers, NDArray[np.bool_]]:
+        return largest_moves(listed, reachable, flips, upward)
+
+    def _in_blocks(self, X: Any) -> Iterator[tuple[slice, VoteSource]]:
+        """Yield the votes of all training rows on blocks of test rows."""
+        Z = self._geometry.test_rows(X)
+        n_votes = self._geometry._votes_per_row() + self._geometry._numbers_per_row() // 4
+        size = self.block_size or rows_at_a_time(n_votes, MEMORY_BUDGET)
+        for start in range(0, len(Z), size):
+            rows = slice(start, min(start + size, len(Z)))
+            yield rows, self._geometry.votes_on(Z[rows])
+
+    def _units(self, listed: ListedVotes, source: VoteSource) -> Units:
+        """Return how the integers of a block become numbers."""
+        origin, shape = self._grid.value(self._origin), len(listed.votes)
+        if self._is_mean:
+            divisor = np.maximum(listed.votes.sum(axis=1), 1)
+            return Units(origin, divisor, np.full(shape, self._grid.exponent, dtype=np.int64))
+        return Units(origin, np.ones(shape, dtype=np.int64), source.exponent + self._grid.exponent)
+
+    def _value(self, listed: ListedVotes, as_it_is: Reachable) -> Integers:
+        """Return the integers of the predictions."""
+        return np.asarray((listed.votes * (as_it_is.targets - self._origin)[listed.members]).sum(axis=1))
+
+    def _reach(self, listed: ListedVotes, reachable: Reachable) -> Reach:
+        """Return how far changes move the integers of a block."""
+        return sum_reach(listed, reachable, self._origin)
+
+    def _question(self, flips: Any, tolerance: Any, threshold: Any) -> Question:
+        owner = f"{type(self).__name__}.certify"
+        numbers = [1] if flips is None else [flips] if np.ndim(flips) == 0 else list(flips)
+        if not numbers or not all(is_integer(one) and one >= 0 for one in numbers):
+            raise parameter_error(owner, "flips", "an integer of at least 0, or several", flips)
+        check_parameter(owner, "tolerance", tolerance, NONE | number(0, closed="low"))
+        check_parameter(owner, "threshold", threshold, NONE | number())
+        if tolerance is not None and threshold is not None:
+            raise ValueError(f"{owner} takes a tolerance or a threshold, not both: a radius is about one of them.")
+        is_one = np.ndim(flips) == 0
+        as_floats = (None if one is None else float(one) for one in (tolerance, threshold))
+        return Question(tuple(int(one) for one in numbers), is_one, *as_floats)
+
+    def _reachable(self, adversary: Adversary | None) -> Reachable:
+        """Return what an adversary can do to the targets of this fit."""
+        check_adversary(adversary, self.n_rows_)
+        t, n = self._integers, self.n_rows_
+        if adversary is None:
+            return Reachable(t, np.zeros_like(t), np.full_like(t, self._grid.steps), None, n)
+        owner = type(self).__name__
+        if adversary.changes_rows:
+            raise ValueError(f"{owner} covers changed targets only. Got Adversary(changes={adversary.changes!r}).")
+        for name, what in (("allowed", "classes"), ("window", "labels in windows of time")):
+            if getattr(adversary, name) is not None:
+                raise ValueError(f"{owner} does not cover Adversary({name}=...), which is about {what}: omit it.")
+        highest, lowest = self._ends_in_numbers(adversary)
+        groups = None if adversary.groups is None else distinct(adversary.groups)[1].astype(np.int64)
+        free = np.ones(n, dtype=bool) if adversary.trusted is None else ~adversary.trusted
+        n_touchable = int(free.sum()) if groups is None else len(np.unique(groups[free]))
+        return Reachable(t, self._grid.integers(lowest), self._grid.integers(highest), groups, n_touchable)
+
+    def _ends_in_numbers(self, adversary: Adversary | None) -> tuple[Floats, Floats]:
+        """Return the highest and lowest number that each target can be changed to, as they are given to `fit`."""
+        y, (low, high) = self.targets_, self.target_range_
+        highest, lowest = np.full(len(y), high), np.full(len(y), low)
+        if adversary is not None and adversary.max_change is not None:
+            lowest, highest = self._grid.ends_within(y, float(adversary.max_change))
+        if adversary is not None and adversary.trusted is not None:
+            highest, lowest = (np.where(adversary.trusted, y, end) for end in (highest, lowest))
+        return highest, lowest
+
+    def _intervals(
+        self,
+        parts: Sequence[tuple[Any, ...]],
+        question: Question,
+        reachable: Reachable,
+        adversary: Adversary | None,
+        origin: Origin | None,
+        about: str,
+    ) -> CertifiedIntervals:
+        """Join the results of blocks."""
+        value, low, high, fewest = (None if one[0] is None else np.concatenate(one) for one in zip(*parts, strict=True))
+        assert value is not None
+        assert low is not None
+        assert high is not None
+        shape = (len(value),) if question.is_one else low.shape
+        return CertifiedIntervals(
+            prediction=value,
+            flips=question.flips[0] if question.is_one else question.flips,
+            low=low.reshape(shape),
+            high=high.reshape(shape),
+            radius=None if fewest is None else radii(fewest, reachable.n_touchable),
+            tolerance=question.tolerance,
+            threshold=question.threshold,
+            target_range=self.target_range_,
+            n_train=self.n_rows_,
+            n_touchable=reachable.n_touchable,
+            unit="targets" if reachable.groups is None else "annotators",
+            assumptions=(*self.assumptions_, *_limits(adversary, reachable)),
+            about=about,
+            adversary=adversary,
+            origin=origin,
+        )
+
+
+def certified_parts(reach: Reach, units: Units, question: Question) -> tuple[Floats, Floats, Floats, Integers | None]:
+    """Return numbers, both ends after each number of changes, and the fewest changes that break the radius."""
+    low, high = reach.ends(question.flips)
+    return units.numbers(reach.value), units.numbers(low), units.numbers(high), question.fewest(reach, units)
+
+
+def _limits(adversary: Adversary | None, reachable: Reachable) -> list[Assumption]:
+    """Return the limits that the adversary is assumed to have."""
+    found: list[Assumption] = []
+    if adversary is None:
+        return found
+    if adversary.trusted is not None:
+        values = {"n_trusted": int(np.count_nonzero(adversary.trusted)), "n_targets": len(adversary.trusted)}
+        found.append(Assumption("trusted-targets", values))
+    if adversary.groups is not None:
+        found.append(Assumption("target-annotators", {"n_annotators": reachable.n_touchable}))
+    if adversary.max_change is not None:
+        found.append(Assumption("targets-moved", {"max_change": float(adversary.max_change)}))
+    return found

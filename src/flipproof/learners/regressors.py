@@ -1,0 +1,476 @@
+"""Certified regressors: ridge, kernel ridge, nearest neighbours and forests, on the geometries of the classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from flipproof.adversary import Adversary
+from flipproof.core.rounding import Floats, Integers
+from flipproof.core.targets import (
+    NEVER,
+    ListedVotes,
+    Reach,
+    Reachable,
+    Units,
+    listed_votes,
+    median_moves,
+    median_reach,
+    rows_at_a_time,
+)
+from flipproof.intervals import CertifiedIntervals
+from flipproof.learners.base import MEMORY_BUDGET
+from flipproof.learners.forest import CertifiedForestClassifier
+from flipproof.learners.kernel import CertifiedKernelClassifier, Kernel
+from flipproof.learners.neighbors import CertifiedNeighborsClassifier
+from flipproof.learners.regression import PLACEHOLDER_CLASSES, CertifiedRegressor, certified_parts, named_after
+from flipproof.learners.ridge import CertifiedRidgeClassifier, coefficient_products
+from flipproof.origins import Origin
+from flipproof.parameters import BOOLEAN, Constraints, number, one_of
+
+
+@named_after("CertifiedRidgeRegressor")
+class RidgeGeometry(CertifiedRidgeClassifier):
+    """The geometry of ridge regression."""
+
+    def slope_votes(self) -> Any:
+        """Return the votes of training rows on the coefficients of all columns."""
+        return coefficient_products(self._rule).of(self._held)
+
+
+@named_after("CertifiedKernelRegressor")
+class KernelGeometry(CertifiedKernelClassifier):
+    """The geometry of kernel ridge regression."""
+
+
+@named_after("CertifiedNeighborsRegressor")
+class NeighborsGeometry(CertifiedNeighborsClassifier):
+    """The geometry of nearest neighbours."""
+
+
+@named_after("CertifiedForestRegressor")
+class ForestGeometry(CertifiedForestClassifier):
+    """The geometry of forests."""
+
+
+class CertifiedRidgeRegressor(CertifiedRegressor):
+    """Ridge regression with an exact interval for every prediction: where changed training targets can move it.
+
+    A prediction is ``f(z) = y0 + sum_j alpha_j(z) (y_j - y0)``, where the weights alpha are those of ridge regression,
+    read features alone, and are rounded to integer votes. Changing target j within the target range moves it by at
+    most ``|alpha_j|`` times the distance to an end of the range, so the r largest of these add up to the exact interval
+    under any r changed targets. See `docs/regression.md`.
+
+    Parameters
+    ----------
+    regularization : "label-free" or float, default="label-free"
+        The ridge parameter lambda. ``"label-free"``: the mean eigenvalue of the centred Gram matrix, which reads no
+        target. Smaller values usually fit better, and are easier to move.
+    fit_intercept : bool, default=True
+        Whether to centre the features and add an intercept.
+    target_range : pair of numbers, optional
+        The lowest and highest possible target, (low, high). An attacker cannot leave it either. If omitted, it is read
+        from the training targets, and certificates assume that it is fixed.
+    precision : int, default=16
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and intervals both use these votes.
+    features : transformer, optional
+        Cloned and fitted on the training features *without* targets. Random states that are not integers are set to 0.
+    block_size : int, optional
+        Test rows certified at a time; by default as many as fit in 256 MiB. It does not affect results.
+
+    Attributes
+    ----------
+    coef_ : floats of shape (k,)
+        The coefficients of the columns (of the output of `features`, if given).
+    regularization_ : float
+        The lambda that was used.
+    target_range_ : pair of floats
+        The target range that was used.
+    n_features_in_ : int
+        Number of input columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from flipproof import CertifiedRidgeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = CertifiedRidgeRegressor(target_range=(25, 350)).fit(X[:300], y[:300])
+    >>> found = model.certify(X[300:], flips=5, tolerance=20)
+    >>> print(f"{found.prediction[0]:.1f} is between {found.low[0]:.1f} and {found.high[0]:.1f} after any 5 changes")
+    191.2 is between 171.5 and 204.9 after any 5 changes
+    """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "regularization": one_of("label-free") | number(0, closed="low"),
+        "fit_intercept": BOOLEAN,
+    }
+
+    def __init__(
+        self,
+        *,
+        regularization: str | float = "label-free",
+        fit_intercept: bool = True,
+        target_range: Any = None,
+        precision: int = 16,
+        features: Any = None,
+        block_size: int | None = None,
+    ):
+        self.regularization = regularization
+        self.fit_intercept = fit_intercept
+        self.target_range = target_range
+        self.precision = precision
+        self.features = features
+        self.block_size = block_size
+
+    def _new_geometry(self) -> RidgeGeometry:
+        return RidgeGeometry(
+            regularization=self.regularization,
+            fit_intercept=self.fit_intercept,
+            precision=self.precision,
+            features=self.features,
+            classes=PLACEHOLDER_CLASSES,
+        )
+
+    @property
+    def regularization_(self) -> float:
+        """The lambda that was used."""
+        return self._geometry_of(RidgeGeometry).regularization_
+
+    @property
+    def coef_(self) -> Floats:
+        """The coefficients of the columns."""
+        return self.certify_coefficients(flips=0).prediction
+
+    def certify_coefficients(
+        self, flips: int | Sequence[int] | None = None, *, adversary: Adversary | None = None
+    ) -> CertifiedIntervals:
+        """Certify how far changed training targets can move each coefficient, and how many turn its sign.
+
+        A coefficient is a weighted sum of the targets too, so that its interval is exact in the same way (M16).
+
+        Parameters
+        ----------
+        flips : int, or several, optional
+            Numbers of changed targets. Default: 1.
+        adversary : Adversary, optional
+            As for :meth:`certify`.
+
+        Returns
+        -------
+        CertifiedIntervals
+            One line per column, in units of the target per unit of the column; `radius` is the largest number of
+            changes after which the coefficient still has its sign; 0 for a coefficient of 0.
+        """
+        check_is_fitted(self)
+        question, reachable = self._question(flips, None, 0.0), self._reachable(adversary)
+        source, parts = self._geometry_of(RidgeGeometry).slope_votes(), []
+        size = self.block_size or rows_at_a_time(self.n_rows_, MEMORY_BUDGET)
+        for start in range(0, len(source.exponent), size):
+            some = source.on_rows(slice(start, start + size))
+            listed = listed_votes(some)
+            reach = self._reach(listed, reachable)
+            units = Units(0.0, np.ones(len(listed.votes), dtype=np.int64), some.exponent + self._grid.exponent)
+            value, low, high, _ = certified_parts(reach, units, question)
+            parts.append((value, low, high, _turning(reach)))
+        names = self._names_of_columns(len(source.exponent))
+        origin = Origin(np.arange(len(source.exponent)), names=names)
+        return self._intervals(parts, question, reachable, adversary, origin, "coefficient")
+
+    def _names_of_columns(self, n_columns: int) -> list[Any] | None:
+        """Return the names of the columns that have coefficients, if they are known."""
+        if self.features_ is None:
+            return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
+        try:
+            names = list(self.features_.get_feature_names_out())
+        except (AttributeError, ValueError, TypeError):  # the step does not name its output
+            return None
+        return names if len(names) == n_columns else None
+
+
+def _turning(reach: Reach) -> Integers:
+    """Return the fewest changes after which each integer no longer has its sign; 1 for 0, so that its radius is 0."""
+    zero = np.zeros_like(reach.value)
+    fewest = np.where(reach.value > 0, reach.fewest(zero, upward=False), reach.fewest(zero, upward=True))
+    return np.where(reach.value == 0, 1, np.minimum(fewest, NEVER))
+
+
+class CertifiedKernelRegressor(CertifiedRegressor):
+    """Kernel ridge regression with an exact interval for every prediction: where changed targets can move it.
+
+    Parameters
+    ----------
+    kernel : str or callable, default="rbf"
+        As for :class:`CertifiedKernelClassifier`.
+    gamma : float, optional
+        As for :class:`CertifiedKernelClassifier`: by default from the distances of training rows.
+    degree, coef0
+        Parameters of ``"poly"``.
+    regularization : "label-free" or float, default="label-free"
+        The ridge parameter lambda, as for :class:`CertifiedKernelClassifier`.
+    n_components : int, optional
+        Number of landmarks, as for :class:`CertifiedKernelClassifier`.
+    fit_intercept : bool, default=True
+        Whether to centre the kernel and add an intercept.
+    target_range : pair of numbers, optional
+        The lowest and highest possible target, (low, high). If omitted, it is read from the training targets, and
+        certificates assume that it is fixed.
+    precision : int, default=16
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and intervals both use these votes.
+    features : transformer, optional
+        Cloned and fitted on the training features *without* targets.
+    block_size : int, optional
+        Test rows certified at a time. It does not affect results.
+
+    Attributes
+    ----------
+    target_range_ : pair of floats
+        The target range that was used.
+    n_features_in_ : int
+        Number of input columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from flipproof import CertifiedKernelRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = CertifiedKernelRegressor(target_range=(25, 350)).fit(X[:300], y[:300])
+    >>> model.certify(X[300:], flips=5)
+    <CertifiedIntervals: 142 predictions, median widths 32.6 at 5 changed targets>
+    """
+
+    def __init__(
+        self,
+        kernel: Kernel = "rbf",
+        *,
+        gamma: float | None = None,
+        degree: int = 3,
+        coef0: float = 1.0,
+        regularization: str | float = "label-free",
+        n_components: int | None = None,
+        fit_intercept: bool = True,
+        target_range: Any = None,
+        precision: int = 16,
+        features: Any = None,
+        block_size: int | None = None,
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.degree = degree
+        self.coef0 = coef0
+        self.regularization = regularization
+        self.n_components = n_components
+        self.fit_intercept = fit_intercept
+        self.target_range = target_range
+        self.precision = precision
+        self.features = features
+        self.block_size = block_size
+
+    def _new_geometry(self) -> KernelGeometry:
+        return KernelGeometry(
+            self.kernel,
+            gamma=self.gamma,
+            degree=self.degree,
+            coef0=self.coef0,
+            regularization=self.regularization,
+            n_components=self.n_components,
+            fit_intercept=self.fit_intercept,
+            precision=self.precision,
+            features=self.features,
+            classes=PLACEHOLDER_CLASSES,
+        )
+
+
+class CertifiedNeighborsRegressor(CertifiedRegressor):
+    """The mean or median target of the nearest rows, with an exact interval: where changed targets can move it.
+
+    Rows with equal features vote together, as in :class:`CertifiedNeighborsClassifier`. The median of an even number of
+    targets is the lower one of the two in the middle. The median is hard to move: before half of the neighbours have
+    been changed, it stays among the targets of the others.
+
+    Parameters
+    ----------
+    n_neighbors : int or float, optional
+        Number of rows that vote, or their share of all rows; as for :class:`CertifiedNeighborsClassifier`.
+    average : {"mean", "median"}, default="mean"
+        How targets are averaged.
+    weights : {"uniform", "distance"}, default="uniform"
+        Weight of each neighbour; "median" needs "uniform".
+    metric : str or callable, default="euclidean"
+        As for :class:`CertifiedNeighborsClassifier`.
+    target_range : pair of numbers, optional
+        The lowest and highest possible target, (low, high). If omitted, it is read from the training targets, and
+        certificates assume that it is fixed.
+    precision : int, default=16
+        Bits per vote, 2 to 24. Uniform votes are 1 at any precision.
+    features : transformer, optional
+        Cloned and fitted on the training features *without* targets.
+    block_size : int, optional
+        Test rows certified at a time. It does not affect results.
+
+    Attributes
+    ----------
+    n_neighbors_ : int
+        Number of rows that vote, without further rows with equal features.
+    target_range_ : pair of floats
+        The target range that was used.
+    n_features_in_ : int
+        Number of input columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from flipproof import CertifiedNeighborsRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = CertifiedNeighborsRegressor(25, average="median", target_range=(25, 350)).fit(X[:300], y[:300])
+    >>> model.certify(X[300:], flips=[1, 5])
+    <CertifiedIntervals: 142 predictions, median widths 14 at 1, 79 at 5 changed targets>
+    """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "average": one_of("mean", "median"),
+        "weights": one_of("uniform", "distance"),
+    }
+
+    _is_mean = True
+
+    def __init__(
+        self,
+        n_neighbors: int | float | None = None,
+        *,
+        average: str = "mean",
+        weights: str = "uniform",
+        metric: Any = "euclidean",
+        target_range: Any = None,
+        precision: int = 16,
+        features: Any = None,
+        block_size: int | None = None,
+    ):
+        self.n_neighbors = n_neighbors
+        self.average = average
+        self.weights = weights
+        self.metric = metric
+        self.target_range = target_range
+        self.precision = precision
+        self.features = features
+        self.block_size = block_size
+
+    def _new_geometry(self) -> NeighborsGeometry:
+        if self.average == "median" and self.weights != "uniform":
+            raise ValueError("average='median' needs weights='uniform': a median counts targets.")
+        self._average = self.average  # as fitted; set_params may change it before the next fit
+        return NeighborsGeometry(
+            self.n_neighbors,
+            weights=self.weights,
+            metric=self.metric,
+            precision=self.precision,
+            features=self.features,
+            classes=PLACEHOLDER_CLASSES,
+        )
+
+    @property
+    def n_neighbors_(self) -> int:
+        """Number of rows that vote."""
+        return self._geometry_of(NeighborsGeometry).n_neighbors_
+
+    def _units(self, listed: ListedVotes, source: Any) -> Units:
+        if self._average == "mean":
+            return super()._units(listed, source)
+        shape = len(listed.votes)
+        return Units(self._grid.low, np.ones(shape, dtype=np.int64), np.full(shape, self._grid.exponent))
+
+    def _value(self, listed: ListedVotes, as_it_is: Reachable) -> Integers:
+        return super()._value(listed, as_it_is) if self._average == "mean" else median_reach(listed, as_it_is).value
+
+    def _reach(self, listed: ListedVotes, reachable: Reachable) -> Reach:
+        return super()._reach(listed, reachable) if self._average == "mean" else median_reach(listed, reachable)
+
+    def _best_changes(
+        self, listed: ListedVotes, reachable: Reachable, flips: int, upward: bool
+    ) -> tuple[Integers, NDArray[np.bool_]]:
+        if self._average == "mean":
+            return super()._best_changes(listed, reachable, flips, upward)
+        return median_moves(median_reach(listed, reachable), listed.members[0], flips, upward)
+
+
+class CertifiedForestRegressor(CertifiedRegressor):
+    """A forest whose trees never see a target, with an exact interval: where changed targets can move a prediction.
+
+    Each tree predicts the mean target of a leaf, and the forest the mean over trees, by weights that are rounded to
+    integer votes. See :class:`CertifiedForestClassifier` for how trees grow without targets.
+
+    Parameters
+    ----------
+    n_estimators, max_depth, min_samples_leaf, max_features, random_state
+        As for :class:`CertifiedForestClassifier`.
+    target_range : pair of numbers, optional
+        The lowest and highest possible target, (low, high). If omitted, it is read from the training targets, and
+        certificates assume that it is fixed.
+    precision : int, default=16
+        Bits per vote, 2 to 24. Weights are rounded to integer votes; predictions and intervals both use these votes.
+    features : transformer, optional
+        Cloned and fitted on the training features *without* targets.
+    block_size : int, optional
+        Test rows certified at a time. It does not affect results.
+    n_jobs : int, optional
+        Threads over trees in `fit`, as in joblib. It does not affect results.
+
+    Attributes
+    ----------
+    target_range_ : pair of floats
+        The target range that was used.
+    n_features_in_ : int
+        Number of input columns.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from flipproof import CertifiedForestRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = CertifiedForestRegressor(target_range=(25, 350)).fit(X[:300], y[:300])
+    >>> model.certify(X[300:], flips=5)
+    <CertifiedIntervals: 142 predictions, median widths 63.9 at 5 changed targets>
+    """
+
+    _is_mean = True
+
+    def __init__(
+        self,
+        n_estimators: int = 100,
+        *,
+        max_depth: int | None = None,
+        min_samples_leaf: int | float = 0.02,
+        max_features: str | int | float | None = "sqrt",
+        random_state: int = 0,
+        target_range: Any = None,
+        precision: int = 16,
+        features: Any = None,
+        block_size: int | None = None,
+        n_jobs: int | None = None,
+    ):
+        self.n_estimators = n_estimators
+        self.max_depth = max_depth
+        self.min_samples_leaf = min_samples_leaf
+        self.max_features = max_features
+        self.random_state = random_state
+        self.target_range = target_range
+        self.precision = precision
+        self.features = features
+        self.block_size = block_size
+        self.n_jobs = n_jobs
+
+    def _new_geometry(self) -> ForestGeometry:
+        return ForestGeometry(
+            self.n_estimators,
+            max_depth=self.max_depth,
+            min_samples_leaf=self.min_samples_leaf,
+            max_features=self.max_features,
+            random_state=self.random_state,
+            precision=self.precision,
+            features=self.features,
+            classes=PLACEHOLDER_CLASSES,
+            n_jobs=self.n_jobs,
+        )

@@ -1,0 +1,195 @@
+"""Several labels per item in `flipproof.audit` and on the command line: long and wide files, and what is refused."""
+
+import json
+import re
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import flipproof
+from flipproof import Adversary, Annotations, CertifiedRidgeClassifier
+from flipproof.cli.group import run as run_command
+
+N_ITEMS = 60
+PEOPLE = [f"p{one}" for one in range(7)]
+LONG = ["--labels", "votes.csv", "--item", "item", "--label", "label", "--annotator", "who"]
+
+
+@pytest.fixture(scope="module")
+def tables():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(N_ITEMS, 3))
+    items = pd.DataFrame(X, columns=list("abc")).assign(item=[f"i{row:02}" for row in range(N_ITEMS)])
+    wide = items.assign(**dict.fromkeys(PEOPLE))
+    lines = []
+    for row in range(N_ITEMS - 2):  # the last two have no labels
+        for who in rng.permutation(PEOPLE)[: 2 + row % 3]:
+            label = "spam" if (X[row, 0] > 0) == (rng.random() < 0.85) else "ham"
+            lines.append((f"i{row:02}", who, label))
+            wide.loc[row, who] = label
+    rng.shuffle(lines)
+    test = pd.DataFrame(rng.normal(size=(9, 3)), columns=list("abc")).assign(label=["ham", "spam", "ham"] * 3)
+    test["item"] = [f"t{row}" for row in range(9)]
+    return items, pd.DataFrame(lines, columns=["item", "who", "label"]), wide, test
+
+
+@pytest.fixture
+def folder(tables, tmp_path, monkeypatch):
+    for name, table in zip(("items", "votes", "wide", "test"), tables, strict=True):
+        table.to_csv(tmp_path / f"{name}.csv", index=False)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def run(capsys):
+    """Return a function that runs a command, and returns what it prints."""
+
+    def run(*arguments, code=0):
+        assert run_command([*map(str, arguments), "--quiet"]) == code
+        printed = capsys.readouterr()
+        return printed.out if code == 0 else printed.err
+
+    return run
+
+
+def expected(tables, aggregate, count):
+    """Prediction and radius by the library alone, on the features as the encoder makes them."""
+    items, votes, _, test = tables
+    annotations = Annotations.from_long(
+        votes["item"], votes["who"], votes["label"], items=items["item"], aggregate=aggregate
+    )
+    encoder = flipproof.tables.TableEncoder()
+    X = encoder.fit_transform(items[list("abc")])
+    model = CertifiedRidgeClassifier().fit(X, annotations)
+    adversary = Adversary(groups=annotations.annotator) if count == "annotators" else None
+    return model.certify(encoder.transform(test[list("abc")]), adversary=adversary)
+
+
+@pytest.mark.parametrize("aggregate", ["votes", "majority"])
+@pytest.mark.parametrize("count", ["annotators", "annotations"])
+def test_long_wide_frames_and_models_agree(folder, tables, run, aggregate, count):
+    """The command, the model that was saved, and the library give the same certificates."""
+    ways = {
+        "long": ["--train", "items.csv", *LONG],
+        "wide": ["--train", "wide.csv", "--annotators", ",".join(PEOPLE), "--id", "item", "--label", "label"],
+    }
+    wanted = expected(tables, aggregate, count)
+    for name, way in ways.items():
+        given = [*way, "--aggregate", aggregate, "--count", count]
+        printed = run("certify", *given, "--test", "test.csv", "-o", f"of_{name}.csv")
+        assert f"of {N_ITEMS} items" in printed
+        found = pd.read_csv(f"of_{name}.csv")
+        np.testing.assert_array_equal(found["prediction"], wanted.prediction)
+        np.testing.assert_array_equal(found["radius"], wanted.radius)
+        assert set(found["unit"]) == {"annotators" if count == "annotators" else "labels"}
+        run("fit", *given, "--model", f"{name}.flipproof")
+        run("certify", "--model", f"{name}.flipproof", "--test", "test.csv", "-o", "again.csv")
+        assert (folder / "again.csv").read_bytes() == (folder / f"of_{name}.csv").read_bytes()
+    items, votes, _, test = tables
+    columns = {"item": "item", "annotator": "who", "label": "label"}
+    audit = flipproof.audit(items, test, labels=votes, **columns, aggregate=aggregate, count=count)
+    np.testing.assert_array_equal(audit.main.radius, wanted.radius)
+    assert audit.provenance.n_items == N_ITEMS
+    assert audit.explain().note
+
+
+def test_without_names_radii_count_annotations(folder, tables, run):
+    run("certify", "--train", "items.csv", *LONG[:-2], "--test", "test.csv", "-o", "out.csv")
+    np.testing.assert_array_equal(pd.read_csv("out.csv")["radius"], expected(tables, "votes", "annotations").radius)
+
+
+def test_items_are_held_out_with_their_labels(folder, tables, run):
+    """The truth of a held-out item is its majority, or the label column of the table of items."""
+    items, votes, _, _ = tables
+    run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "-o", "out.csv")
+    found = pd.read_csv("out.csv")
+    counts = votes.groupby(["item", "label"]).size().unstack(fill_value=0)
+    assert len(found) == 15
+    for name, label in zip(found["id"], found["label"], strict=True):
+        assert counts.loc[name, label] > counts.loc[name].drop(label).max()
+    items.assign(label=np.where(np.arange(N_ITEMS) % 2, "ham", "spam")).to_csv("items.csv", index=False)
+    run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "-o", "out.csv")
+    found = pd.read_csv("out.csv")
+    assert found["label"].tolist() == ["ham" if int(name[1:]) % 2 else "spam" for name in found["id"]]
+    labels = Annotations.from_long(votes["item"], votes["who"], votes["label"], items=items["item"])
+    audit = flipproof.audit((items[list("abc")].to_numpy(), labels), holdout=0.25)
+    assert len(audit.test) == 15
+    assert audit.provenance.n_items == 45
+
+
+def test_trusted_annotations_and_windows(folder, tables, run):
+    """Columns of the file of labels: a trusted annotation cannot be changed."""
+    _, votes, _, _ = tables
+    votes.assign(sure=[row % 2 for row in range(len(votes))], day=range(len(votes))).to_csv("votes.csv", index=False)
+    usual = ["--train", "items.csv", "--test", "test.csv", *LONG[:-2], "-o", "out.csv"]
+    run("certify", *usual)
+    plain = pd.read_csv("out.csv")["radius"]
+    run("certify", *usual, "--trusted", "sure")
+    assert (pd.read_csv("out.csv")["radius"] >= plain).all()
+    run("certify", *usual, "--window", "day", "--length", "5")
+    windows = pd.read_csv("out.csv")
+    assert set(windows["unit"]) == {"windows"}
+    assert (windows["radius"] <= plain).all()
+
+
+def test_annotators_are_named(folder, run):
+    usual = ["--train", "items.csv", "--test", "test.csv", *LONG]
+    said = " ".join(run("attack", *usual, "--row", "t0").split())
+    assert "of 7 annotators" in said
+    assert "with their numbers of labels: p" in said
+    ranked = json.loads(run("attack", *usual, "--json"))
+    assert {"annotator", "n_labels", "n_attacks", "n_alone"} <= set(ranked["rows"][0])
+    run("certify", *usual, "--report", "report.md")
+    report = (folder / "report.md").read_text()
+    assert "## Annotators to check first" in report
+    assert " by p" in report
+
+
+FEW = pd.DataFrame({"item": ["i00"], "label": ["x"]})
+
+WRONG = {
+    "unknown item": (lambda v: [*v, ("i99", "p1", "ham")], [], "1 of .* unknown items, the first of 'i99'"),
+    "twice": (lambda v: [*v, v[0]], [], "keep one line per item and who"),
+    "no column": (None, ["--item", "itm"], "--item: .* has no column 'itm'. Did you mean 'item'"),
+    "missing label": (lambda v: [*v[:-1], (*v[-1][:2], None)], [], "label"),
+    "both": (None, ["--annotators", "a"], "either --labels or --annotators"),
+    "blocks": (None, ["--train", "."], "memory|folder|Parquet"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_input_is_refused_in_a_line(name, folder, tables, run):
+    change, more, message = WRONG[name]
+    if change is not None:
+        lines = change(list(tables[1].itertuples(index=False, name=None)))
+        pd.DataFrame(lines, columns=["item", "who", "label"]).to_csv("votes.csv", index=False)
+    pairs = ["--train", "items.csv", *LONG, "--test", "test.csv", "-o", "out.csv"]
+    options = dict(zip(pairs[::2], pairs[1::2], strict=True)) | dict(zip(more[::2], more[1::2], strict=True))
+    said = run("certify", *(word for pair in options.items() for word in pair), code=2)
+    assert said.count("\n") == 1
+    assert re.search(message, said)
+    assert not (folder / "out.csv").exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"labels": 3, "item": "item"}, "path or a data frame"),
+        ({"item": "item"}, "requires"),
+        ({"aggregate": "majority"}, "requires"),
+        ({"annotators": ["a"], "item": "item"}, "names a column"),
+        ({"annotators": ["nobody"]}, "no column"),
+        ({"annotators": ["a"], "aggregate": "mean"}, "one of"),
+        (
+            {"labels": pd.DataFrame({"item": ["i00"], "label": ["x"]}), "item": "item", "count": "annotators"},
+            "requires",
+        ),
+        ({"labels": pd.DataFrame({"item": ["i00"], "label": ["x"]})}, "requires"),
+    ],
+)
+def test_wrong_arguments_are_refused(tables, given, message):
+    items, _, _, test = tables
+    with pytest.raises(ValueError, match=message):
+        flipproof.audit(items, test, label="label", **given)

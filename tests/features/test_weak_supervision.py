@@ -1,0 +1,159 @@
+"""Rules teach a classifier; labels change nothing."""
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+
+from flipproof import Adversary, CertifiedClusterClassifier, CertifiedNeighborsClassifier, CertifiedRidgeClassifier
+from flipproof.features import PatternRule, WeakSupervision
+
+
+def rating(found):
+    return "good" if int(found[1]) > 6 else "bad" if int(found[1]) < 5 else None
+
+
+RATINGS = PatternRule(r"(\d+)/10", rating)
+GOOD, BAD = ["superb", "lovely", "moving"], ["dull", "awful", "flat"]
+
+
+def reviews(n, seed=0):
+    """Return texts, half of them with a written rating, and their classes."""
+    rng = np.random.default_rng(seed)
+    classes = rng.integers(2, size=n)
+    texts = []
+    for number, is_good in enumerate(classes):
+        words = rng.choice(GOOD if is_good else BAD, size=3).tolist()
+        written = [f"{rng.integers(7, 11) if is_good else rng.integers(1, 5)}/10"] if number % 2 else []
+        texts.append(" ".join([*words, *written]))
+    return texts, np.where(classes == 1, "good", "bad")
+
+
+def test_what_a_rule_matches_is_removed_from_the_text():
+    assert RATINGS("fun, 9/10!") == ("good", [(5, 9)])
+    assert RATINGS("5/10") == (None, [(0, 4)])
+    assert RATINGS("9/10 or 2/10") == (None, [(0, 4), (8, 12)])
+    assert RATINGS("fun") is None
+    weak = WeakSupervision([RATINGS]).fit(reviews(40)[0])
+    words = weak.estimators_[0][0].vocabulary_
+    assert "10" not in words
+    assert "superb" in words
+
+
+def test_scores_are_about_the_classes_that_rules_name():
+    texts, labels = reviews(60)
+    weak = WeakSupervision([RATINGS]).fit(texts)
+    assert weak.classes_.tolist() == ["bad", "good"]
+    assert weak.transform(texts).shape == (60, 1)
+    assert (weak.predict(texts) == labels).all()
+    np.testing.assert_allclose(weak.predict_proba(texts).sum(axis=1), 1)
+    assert ((weak.transform(texts)[:, 0] > 0) == (labels == "good")).all()
+
+
+def test_counts_of_rules():
+    rules = [
+        lambda row: 1 if row[0] > 2 else None,
+        lambda row: 0 if row[0] < 4 else None,
+        lambda row: 0 if row[0] == 3 else None,
+    ]
+    counts = WeakSupervision(rules).fit(np.arange(7.0)[:, None]).counts_
+    assert (counts.n_rows, counts.by_rule, counts.n_conflicts) == (7, (4, 4, 1), 1)
+    assert counts.n_decided == 7  # two of three rules say 0 about row 3
+    assert counts.by_class == (4, 3)
+    assert "1 conflicts" in repr(counts)
+
+
+def test_a_tie_of_rules_decides_nothing():
+    rules = [lambda row: int(row[0] > 2), lambda row: int(row[0] > 3)]
+    assert WeakSupervision(rules).fit(np.arange(7.0)[:, None]).counts_.n_decided == 6
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_rules_get_rows_of_frames_by_name(frame):
+    X = frame({"links": np.arange(8.0), "length": np.ones(8)})
+    weak = WeakSupervision([lambda row: "spam" if row.links > 5 else "ham" if row.links < 2 else None]).fit(X)
+    assert weak.counts_.n_decided == 4
+    assert weak.predict(X).tolist() == ["ham"] * 4 + ["spam"] * 4
+
+
+def test_scores_of_several_classifiers_and_of_the_rules_are_added_up():
+    X = np.linspace(-1, 1, 20)[:, None]
+    rules = [lambda row: int(row[0] > 0) if abs(row[0]) > 0.5 else None]
+    models = [LogisticRegression(), RidgeClassifier()]
+    each = [WeakSupervision(rules, estimator=model).fit(X).transform(X) for model in models]
+    both = WeakSupervision(rules, estimator=models).fit(X).transform(X)
+    np.testing.assert_allclose(both, each[0] + each[1])
+    with_rules = WeakSupervision(rules, estimator=models, rule_weight=3.0).fit(X).transform(X)
+    np.testing.assert_allclose(with_rules - both, 3 * np.where(np.abs(X) > 0.5, np.sign(X), 0), atol=1e-12)
+    squashed = WeakSupervision(rules, estimator=models, squash=True).fit(X).transform(X)
+    np.testing.assert_allclose(squashed, np.tanh(both))
+
+
+def test_three_classes_of_which_one_is_never_named():
+    X = np.linspace(-1, 1, 20)[:, None]
+    weak = WeakSupervision([lambda row: "a" if row[0] < 0 else "c"], classes=["a", "b", "c"]).fit(X)
+    assert weak.transform(X).shape == (20, 3)
+    assert set(weak.predict(X)) == {"a", "c"}
+
+
+def test_labels_change_nothing():
+    texts, labels = reviews(60)
+    test = reviews(20, seed=1)[0]
+    plain = WeakSupervision([RATINGS]).fit(texts).transform(test)
+    assert WeakSupervision([RATINGS]).fit(texts, labels[::-1]).transform(test).tobytes() == plain.tobytes()
+    votes = []
+    for given in (labels, np.random.default_rng(0).permutation(labels)):
+        model = CertifiedClusterClassifier(features=WeakSupervision([RATINGS], squash=True), classes=["bad", "good"])
+        votes.append(model.fit(texts, given).vote_weights(test)[0])
+    assert votes[0].tobytes() == votes[1].tobytes()
+
+
+def test_certificates_name_the_rules_as_used_as_given():
+    texts, labels = reviews(40)
+    model = CertifiedRidgeClassifier(features=WeakSupervision([RATINGS]), classes=["bad", "good"]).fit(texts, labels)
+    certificates = model.certify(texts[:5])
+    assert "used-as-given" in {one.code for one in certificates.assumptions}
+    assert (certificates.radius > 0).all()
+
+
+def test_a_reference_makes_certificates_about_rows_possible():
+    texts, labels = reviews(60)
+    model = CertifiedNeighborsClassifier(9, features=WeakSupervision([RATINGS]), classes=["bad", "good"])
+    model.fit(texts[30:], labels[30:], reference=texts[:30])
+    assert (model.certify(texts[:5], adversary=Adversary(changes="rows")).radius > 0).all()
+
+
+def test_a_fitted_one_is_a_prior():
+    texts, labels = reviews(60)
+    numbers = np.array([[len(text)] for text in texts], dtype=float)
+    rule = [lambda row: "good" if row[0] > 22 else "bad"]
+    prior = WeakSupervision(rule, classes=["bad", "good"]).fit(numbers)
+    with_prior = CertifiedRidgeClassifier(prior=prior, prior_weight=100.0, classes=["bad", "good"]).fit(numbers, labels)
+    assert (with_prior.predict(numbers) == prior.predict(numbers)).all()
+    assert "fitted-elsewhere" in {one.code for one in with_prior.certify(numbers[:2]).assumptions}
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"rules": []}, "rules"),
+        ({"rules": "no"}, "rules"),
+        ({"rules": [3]}, "rules"),
+        ({"rules": [lambda row: None]}, "at least two classes"),
+        ({"rules": [lambda row: "a"]}, "at least two classes"),
+        ({"rules": [lambda row: row[0] > 1], "classes": ["a", "b"]}, "names the class|named the class"),
+        ({"rules": [lambda row: row[0] > 1], "estimator": object()}, "estimator"),
+        ({"rules": [lambda row: row[0] > 1], "rule_weight": -1.0}, "rule_weight"),
+        ({"rules": [lambda row: (row[0] > 1, [(0, 1)])]}, "spans"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises(ValueError, match=message):
+        WeakSupervision(**parameters).fit(np.arange(4.0)[:, None])
+
+
+@pytest.mark.parametrize("X", ["a text", 3])
+def test_bad_rows(X):
+    with pytest.raises(ValueError, match="must be a list of texts"):
+        WeakSupervision([RATINGS]).fit(X)
