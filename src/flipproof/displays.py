@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, overload
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,40 +13,25 @@ from flipproof.adversary import Adversary
 from flipproof.certificates import COUNTED_UNITS, Certificates, method_name, name_of_flips
 from flipproof.core.rounding import Floats, Integers
 from flipproof.metrics import certified_accuracy, constant_accuracy, histogram, is_unlimited
+from flipproof.plotting import (
+    COLOURS,
+    PANEL_SIZE,
+    DisplaysByName,
+    axes_for,
+    check_named,
+    check_same_scale,
+    draw_constant,
+    draw_scales,
+    legend_handles,
+    require_matplotlib,
+    scale_name,
+    stacked_axes,
+)
 
 if TYPE_CHECKING:
-    from matplotlib.artist import Artist
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
-
-#: Okabe and Ito's palette: colours that differ in hue and lightness for every kind of colour vision.
-COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
-
-#: Mark artists that belong to the axes rather than to one curve, so that each is drawn once.
-CONSTANT_MARK = "flipproof-constant-classifier"
-PERCENT_MARK = "flipproof-percent-of-"
-MEASURED = "a radius in"
-
-PANEL_SIZE = (5.4, 4.4)  # inches
-
-Display = TypeVar("Display")
-
-
-class DisplaysByName(dict[str, Display], Generic[Display]):
-    """Several displays in one figure, by name.
-
-    Attributes
-    ----------
-    ax_ : matplotlib axes, or array of axes
-        Where they were drawn.
-    figure_ : matplotlib figure
-        Their figure.
-    """
-
-    def __init__(self, displays: Mapping[str, Display], ax: Any, figure: Any):
-        super().__init__(displays)
-        self.ax_, self.figure_ = ax, figure
 
 
 class CertifiedAccuracyDisplay:
@@ -172,8 +157,8 @@ class CertifiedAccuracyDisplay:
         """
         if isinstance(certificates, Certificates):
             return cls._of(y_true, certificates, name).plot(ax=ax, **kwargs)
-        _check_named(certificates, name)
-        drawn, ax = {}, _axes(ax)
+        check_named(certificates, name)
+        drawn, ax = {}, axes_for(ax)
         for position, (called, one) in enumerate(certificates.items()):
             style = {"color": COLOURS[position % len(COLOURS)], **kwargs}
             drawn[called] = cls._of(y_true, one, called).plot(ax=ax, **style)
@@ -251,8 +236,8 @@ class CertifiedAccuracyDisplay:
         CertifiedAccuracyDisplay
             Itself, with `line_`, `ax_` and `figure_`.
         """
-        ax = _axes(ax)
-        _check_same_scale(ax, _scale_name(self.n_units, self.unit))
+        ax = axes_for(ax)
+        check_same_scale(ax, scale_name(self.n_units, self.unit))
         # counts: a step around each integer, so that the curve at a tick shows the value of that tick; real radii: the
         # certificate holds up to and including the radius
         steps = "steps-mid" if self.unit in COUNTED_UNITS else "steps-pre"
@@ -261,8 +246,8 @@ class CertifiedAccuracyDisplay:
         self.line_.sticky_edges.x.append(0)  # the axis starts at 0 and still grows with a longer curve
         colour, behind = self.line_.get_color(), self.line_.get_zorder() - 1
         ax.axhline(self.clean_accuracy, color=colour, linestyle="--", linewidth=1, zorder=behind)
-        _draw_constant(ax, self.constant_accuracy)
-        _draw_scales(ax, self.n_units, self.unit, self.changes)
+        draw_constant(ax, self.constant_accuracy)
+        draw_scales(ax, self.n_units, self.unit, self.changes)
         ax.legend(handles=legend_handles(ax), loc="best", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self
@@ -321,89 +306,6 @@ def informative_flips(y_true: ArrayLike, certificates: Certificates) -> Integers
         return np.arange(int(certificates.radius[correct & ~is_unlimited(certificates)].max(initial=0)) + 2)
     largest = int(certificates.radius[correct].max(initial=0))
     return np.arange(min(largest + 1, certificates.n_units) + 1)
-
-
-def _draw_constant(ax: Axes, accuracy: float) -> None:
-    """Draw the accuracy of the constant classifier, once per test set."""
-    drawn = [line.get_ydata() for line in ax.lines if line.get_gid() == CONSTANT_MARK]
-    if not any(np.isclose(np.asarray(y)[0], accuracy) for y in drawn):
-        ax.axhline(accuracy, color="black", linestyle=":", linewidth=1.5, zorder=1, gid=CONSTANT_MARK)
-
-
-def _draw_scales(ax: Axes, n_units: int, unit: str, changes: str) -> None:
-    """Label the axes, once; the top axis is in percent of the training labels or rows, annotators or sources."""
-    from matplotlib.ticker import PercentFormatter
-
-    kinds_of_rows = {"insertions": "added", "removals": "removed"} if unit == "rows" else {}
-    of_rows = f"{kinds_of_rows.get(changes, 'changed')} training rows"
-    if _percent_axis_mark(ax) is not None:
-        if unit == "rows" and ax.get_xlabel() != of_rows:  # curves of several kinds
-            ax.set_xlabel("changed training rows")
-        return
-    below, above = {
-        "labels": ("changed training labels", "training labels"),
-        "annotators": ("malicious annotators", "annotators"),
-        "windows": ("poisoned windows of time", "windows that cover all labels"),
-        "rows": (of_rows, "training rows"),
-        "sources": ("malicious sources", "sources"),
-        "l2": ("change of the training features (l2 norm)", None),
-        "divergence": ("divergence of the noise (nats)", None),
-    }[unit]
-    ax.set(xlabel=below, ylabel="certified accuracy", ylim=(0, 1.02))
-    ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
-    ax.spines["right"].set_visible(False)
-    ax.grid(alpha=0.25)
-    if above is None or n_units == 0:  # a real radius is not a share of anything
-        ax.xaxis.label.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
-        return
-
-    def percent_of(flips: Any) -> Any:
-        return 100 * flips / n_units
-
-    def flips_in(percent: Any) -> Any:
-        return percent * n_units / 100
-
-    top = ax.secondary_xaxis("top", functions=(percent_of, flips_in))
-    top.set_xlabel(f"percent of the {n_units:,} {above}")
-    top.set_gid(f"{PERCENT_MARK}{_scale_name(n_units, unit)}")
-
-
-def _scale_name(n_units: int, unit: str) -> str:
-    return f"{n_units} {unit}" if unit in COUNTED_UNITS else f"{MEASURED} {unit}"
-
-
-def _percent_axis_mark(ax: Axes) -> str | None:
-    marks = [str(child.get_gid()) for child in [*ax.child_axes, ax.xaxis.label]]
-    return next((mark for mark in marks if mark.startswith(PERCENT_MARK)), None)
-
-
-def _check_same_scale(ax: Axes, scale: str) -> None:
-    mark = _percent_axis_mark(ax)
-    if mark not in (None, f"{PERCENT_MARK}{scale}"):
-        drawn = str(mark).removeprefix(PERCENT_MARK)
-        axis = f"the axis is {drawn}" if drawn.startswith(MEASURED) else f"the top axis is in percent of {drawn}"
-        raise ValueError(
-            f"Curves on the same axes must share a training set: {axis}. "
-            f"Got {scale} instead: draw this curve on separate axes."
-        )
-
-
-def legend_handles(ax: Axes) -> list[Artist]:
-    """Return the legend entries: the named curves, and the dashed and dotted lines."""
-    from matplotlib.lines import Line2D
-
-    curves, _ = ax.get_legend_handles_labels()
-    dashed = Line2D([], [], color="grey", linestyle="--", linewidth=1, label="clean accuracy")
-    dotted = Line2D([], [], color="black", linestyle=":", linewidth=1.5, label="constant classifier")
-    return [*curves, dashed, dotted]
-
-
-def require_matplotlib() -> None:
-    """Raise an error that names what to install if matplotlib is missing."""
-    try:
-        import matplotlib  # noqa: F401
-    except ImportError as error:
-        raise ImportError("Plots need matplotlib: pip install 'flipproof[plot]'") from error
 
 
 class RadiusHistogramDisplay:
@@ -497,8 +399,8 @@ class RadiusHistogramDisplay:
             For a mapping a dictionary of displays, with the attributes `ax_` and `figure_`.
         """
         if not isinstance(certificates, Certificates):
-            _check_named(certificates)
-            axes = _stacked_axes(ax, len(certificates))
+            check_named(certificates)
+            axes = stacked_axes(ax, len(certificates))
             drawn = {}
             for one_ax, (called, one) in zip(axes, certificates.items(), strict=True):
                 drawn[called] = cls.from_certificates(one, y_true, ax=one_ax, **kwargs)
@@ -532,7 +434,7 @@ class RadiusHistogramDisplay:
         RadiusHistogramDisplay
             Itself, with `ax_` and `figure_`.
         """
-        ax = _axes(ax)
+        ax = axes_for(ax)
         bottom = np.zeros(len(self.edges) - 1)
         for position, (kind, counts) in enumerate(self.counts.items()):
             style = {"color": COLOURS[position], "edgecolor": "white", "linewidth": 0.5, "label": kind, **kwargs}
@@ -674,7 +576,7 @@ class AttackDisplay:
         AttackDisplay
             Itself, with its lines, `ax_` and `figure_`.
         """
-        ax = _axes(ax)
+        ax = axes_for(ax)
         prefix = "" if name is None else f"{name}: "
         certified = CertifiedAccuracyDisplay(
             flips=self.flips,
@@ -695,45 +597,3 @@ class AttackDisplay:
         self.certified_line_, self.attacked_line_ = certified.line_, line
         self.ax_, self.figure_ = ax, ax.figure
         return self
-
-
-def _axes(ax: Axes | None) -> Axes:
-    require_matplotlib()
-    if ax is not None:
-        return ax
-    import matplotlib.pyplot as plt
-
-    _, ax = plt.subplots(layout="constrained")
-    return ax
-
-
-def _stacked_axes(axes: Any, n: int) -> Any:
-    """Return one axes per histogram, with the same scale of radii."""
-    require_matplotlib()
-    if axes is None:
-        import matplotlib.pyplot as plt
-
-        width, height = PANEL_SIZE
-        _, found = plt.subplots(
-            n, 1, sharex=True, squeeze=False, figsize=(width, height * (n + 1) / 3), layout="constrained"
-        )
-        return found[:, 0]
-    found = np.atleast_1d(np.asarray(axes, dtype=object)).ravel()
-    if len(found) != n:
-        raise ValueError(f"ax must be one axes per histogram, {n}. Got {len(found)} instead.")
-    return found
-
-
-def _check_named(certificates: Any, name: str | None = None) -> None:
-    """Refuse anything but a mapping of names to certificates of one unit."""
-    is_named = isinstance(certificates, Mapping) and len(certificates) > 0
-    if not is_named or not all(isinstance(one, Certificates) for one in certificates.values()):
-        raise ValueError(
-            "certificates must be what `certify` returned, or a dictionary of names and such certificates. "
-            f"Got {certificates!r} instead."
-        )
-    if name is not None:
-        raise ValueError(f"name is for a single curve; several have the names of the dictionary. Got {name!r}.")
-    units = {one.unit for one in certificates.values()}
-    if len(units) > 1:
-        raise ValueError(f"Certificates in one figure must be in the same unit. Got {' and '.join(sorted(units))}.")

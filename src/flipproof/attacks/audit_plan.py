@@ -195,7 +195,7 @@ class AuditPlan:
         matplotlib axes
             A colour for each use, and a marker and a line style for each choice.
         """
-        from flipproof.displays import require_matplotlib
+        from flipproof.plotting import require_matplotlib
 
         require_matplotlib()
         import matplotlib.pyplot as plt

@@ -116,7 +116,7 @@ def compare(
     check_file(out, TABLE_ENDINGS, data.files)
     check_file(plot, PLOT_ENDINGS, (*data.files, out))
     if plot is not None:
-        from flipproof.displays import require_matplotlib
+        from flipproof.plotting import require_matplotlib
 
         require_matplotlib()
     if select is None:

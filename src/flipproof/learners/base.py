@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import _check_sample_weight
 
-from flipproof.adversary import Adversary, adversary_assumptions, powers_of, refuse_windows
+from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import METHODS, Certificates, check_method
-from flipproof.core.ballots import Ballots, cast, relative
 from flipproof.core.engine import (
     CertifiedBlock,
     certify_counted,
@@ -29,8 +27,8 @@ from flipproof.core.engine import (
     grid_offsets,
     predicted_codes,
 )
-from flipproof.core.histograms import block_rows, changeable_histogram, clip_levels
-from flipproof.core.majority import ItemVotes, MajorityPowers, majority_powers
+from flipproof.core.histograms import block_rows, changeable_histogram
+from flipproof.core.majority import MajorityPowers
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers, scale
@@ -40,32 +38,26 @@ from flipproof.core.votes import (
     VoteSource,
     all_votes,
     class_scores,
-    clipped,
     group_cells,
     group_votes,
-    vote_totals,
-    with_prior,
 )
 from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier
-from flipproof.learners.in_memory import LabelsInMemory, all_or_nothing
+from flipproof.learners.geometry import LabelFreeVotes
+from flipproof.learners.in_memory import all_or_nothing
 from flipproof.learners.prior import (
     PRIOR_CONSTRAINTS,
-    RowsWithPrior,
     features_in,
 )
-from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
 from flipproof.learners.statements import (
     Statement,
     assumptions_against,
-    attained_by_reference,
     checked_rates,
     class_values,
     noises_to_try,
     random_error_bounds,
     refuse_noise_against_rows,
     resolve_noise,
-    vote_limits,
 )
 from flipproof.origins import Origin
 from flipproof.parameters import (
@@ -79,7 +71,6 @@ from flipproof.parameters import (
     share,
 )
 from flipproof.progress import RowProgress
-from flipproof.values import encode_labels
 
 Result = TypeVar("Result")
 
@@ -137,7 +128,7 @@ class LabelLinearParameters(CertifiedClassifier):
         self.verbose = verbose
 
 
-class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
+class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
     """A classifier whose class scores are sums of label-free votes of the training labels; subclass it to add one.
 
     A subclass defines the weight of every training row for a test row: `fit_without_labels` gets the training features,
@@ -200,223 +191,6 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
     """
 
     covers_windows = True
-
-    _ballots: Ballots | None = None  # of labels with weights, or of several labels per row
-    _votes_are = ""
-    _majority: ItemVotes | None = None  # annotations whose majorities vote
-
-    #: Whether `fit_without_labels` gets a copy of the rows. Needed by learners that keep the rows: later changes to the
-    #: original array must not change any vote.
-    _gets_a_copy = True
-
-    def fit_without_labels(self, X: Floats) -> Any:
-        """Learn what the weights need from features alone: of the training rows, or of the reference.
-
-        It may return what :meth:`place` returns for these rows, if that is known already.
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define fit_without_labels(X).")
-
-    def label_free_weights(self, Z: Floats) -> Any:
-        """Return the weights of all training rows for test rows: a dense or sparse array of shape (m, n).
-
-        It may also return a pair: the weights, and offsets of shape (m, K) that are added to the scores. It is called
-        with one row at a time and on one thread, so that the weights for a row are bit-identical in any batch.
-        """
-        raise NotImplementedError(
-            f"{type(self).__name__} must define label_free_weights(Z), which returns weights of shape (m, n)."
-        )
-
-    def weight_of_row(self, x: Floats, z: Floats) -> float:
-        """Return the weight of one training row for one test row, both of shape (k,), given the reference.
-
-        Only for fits with ``reference=...``. It is called for every pair of rows. It must not depend on other training
-        rows, nor on labels.
-        """
-        raise NotImplementedError(f"{type(self).__name__} must define weight_of_row(x, z) to support reference=....")
-
-    def place(self, X: Floats) -> NDArray[Any]:
-        """Return what the votes of training rows depend on, one line per row, given the reference (M12).
-
-        A line must depend on its own row only, bit by bit. By default, it is the row itself.
-        """
-        if type(self).weight_of_row is LabelLinearClassifier.weight_of_row:
-            raise ValueError(
-                f"{type(self).__name__} does not support reference=...: its weights depend on all training rows. Use "
-                "another learner, for example CertifiedRidgeClassifier, or define weight_of_row(x, z)."
-            )
-        return np.array(X, dtype=np.float64)
-
-    def hold(self, placed: Any) -> Any:
-        """Return what `label_free_votes` needs to let the placed rows vote: an index, or the lines themselves."""
-        return placed
-
-    def hold_more(self, held: Any, placed: Any, n_before: int) -> Any:
-        """Return what `hold` returns for placed rows, given what it returned for the first `n_before` of them.
-
-        For `partial_fit`. By default this calls :meth:`hold`; override it if that takes long.
-        """
-        return self.hold(placed)
-
-    def label_free_votes(self, Z: Floats, held: Any) -> VoteSource:
-        """Return the votes of training rows on a block of test rows, given as `test_features` returned them.
-
-        This calls `label_free_weights` with one row at a time. Override it for speed: round the weights to `precision_`
-        bits by :func:`~flipproof.core.votes.dense_votes` or :func:`~flipproof.core.votes.sparse_votes`. The votes on a
-        row must be bit-identical in any block, and must not depend on any label. `held` is what :meth:`hold` returned
-        for the rows that vote; None if the learner does not place rows.
-        """
-        if self.n_reference_ is not None:
-            return votes_pair_by_pair(self.weight_of_row, Z, held, self._reference_held, self.precision_)
-        n_train, n_classes = self.n_rows_, len(self.classes_)
-        return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
-
-    def test_rows(self, X: Any) -> Any:
-        """Return all that the prediction of test rows depends on: their features, and what the prior says, if any."""
-        Z = self.test_features(X)
-        return Z if self._prior is None else RowsWithPrior(Z, self._prior.shares(X))
-
-    def votes_on(self, Z: Any) -> VoteSource:
-        """Return the votes of all training rows on a block of test rows, clipped to their limit, if any.
-
-        `Z` is what `test_rows` returns. If there is a prior, the votes carry its offsets.
-        """
-        if self._majority is None:
-            return self._votes_with_prior(Z, self._ballots)
-        assert self._ballots is not None
-        return cast(self._votes_with_prior(Z, None), self._ballots, self.precision_)
-
-    def _votes_with_prior(self, Z: Any, ballots: Ballots | None) -> VoteSource:
-        """Return the votes on a block of test rows, of rows or of ballots.
-
-        Soundness: which items have a majority depends on labels. So limits and the prior's scale are taken from the
-        votes of all items, and only then do the items without a majority drop out.
-        """
-        features = features_in(Z)
-        source = self.label_free_votes(features, self._held)
-        if ballots is not None and self.n_reference_ is None:
-            source = cast(source, ballots, self.precision_)
-        limit = self._vote_limits(features, source)
-        source = source if limit is None else clipped(source, limit)
-        if ballots is not None and self.n_reference_ is not None:  # limits are in units of the reference's votes
-            source = cast(source, ballots, self.precision_)
-        if self._prior is None:
-            return source
-        if not isinstance(Z, RowsWithPrior):
-            raise TypeError("A learner with a prior needs test rows as test_rows(X) returns them.")
-        return with_prior(source, self._prior.offsets(self.total_votes(features, source), Z.shares))
-
-    def total_votes(self, Z: Floats, source: VoteSource) -> Integers:
-        """Return the sum of the absolute votes on each test row of the rows that the geometry was learned from (M15).
-
-        Soundness: these are the training rows if only labels can be changed, else the rows of the reference. So the sum
-        depends on nothing that an adversary can change, and is an integer that is exact in any order of summation.
-        """
-        if self.n_reference_ is None or self._ballots is not None:  # with weights, rows cannot be changed
-            return vote_totals(source)
-        of_reference = self.label_free_votes(Z, self._reference_held)
-        return vote_totals(of_reference if source.limit is None else clipped(of_reference, source.limit))
-
-    def _vote_limits(self, Z: Floats, source: VoteSource) -> Integers | None:
-        """Return the largest vote of any possible row on each test row, by `clip` and by a frozen geometry."""
-        largest = None if self.n_reference_ is None else self.largest_votes(Z, source)
-
-        def levels(share: float) -> Integers:
-            all_rows = source if self.n_reference_ is None else self.label_free_votes(Z, self._reference_held)
-            return clip_levels(all_rows, share, self.precision_)
-
-        return vote_limits(self._clip, len(source.exponent), largest, levels)
-
-    def largest_votes(self, Z: Floats, source: VoteSource) -> Integers:
-        """Return a bound on the vote of any possible row on each test row: V in M12. By default the end of the grid."""
-        return np.full(len(source.exponent), 2**self.precision_ - 1, dtype=np.int64)
-
-    def attains_largest_votes(self, Z: Floats, limit: Integers) -> bool:
-        """Tell whether on every test row of a block, some row that could be added is known to have a vote of this size.
-
-        By default, this is known only for votes that are clipped: a row of the reference may have such a vote.
-        """
-        return bool(self._attained_by_reference(Z, limit).all())
-
-    def _attained_by_reference(self, Z: Floats, limit: Integers) -> NDArray[np.bool_]:
-        """Tell on which test rows some row of the reference is known to have a clipped vote of this size."""
-        return attained_by_reference(
-            self._clip, limit, lambda rows: self.label_free_votes(Z[rows], self._reference_held)
-        )
-
-    #: Whether the vote of a row never depends on other training rows, given a reference; not so for neighbours.
-    rows_vote_separately = True
-
-    def votes_of(self, X: Any, Z: Any) -> Integers:
-        """Return the votes that rows would have on a block of test rows if they were training rows, shape (m, rows).
-
-        Needs a fit with ``reference=...``: the vote of a row then does not depend on other training rows.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (rows, k)
-            Rows as `fit` takes them.
-        Z : array
-            Test rows as `test_rows` returns them.
-        """
-        Z = features_in(Z)
-        source = self.label_free_votes(Z, self.hold(self.place(self._rows_in_geometry(X))))
-        limit = self._vote_limits(Z, source)
-        return all_votes(source if limit is None else clipped(source, limit)).astype(np.int64)
-
-    def loudest_rows(self, X: Any) -> Any:
-        """Return, for each test row, a row whose vote on it is probably large, as `fit` takes rows.
-
-        By default, these are the test rows themselves. Attacks add these rows; no certificate depends on them.
-        """
-        return X
-
-    def _fit_with_labels(self, codes: Integers) -> None:
-        """Compute what needs the labels. If a vote depends on it, `learner_assumptions` must say so."""
-
-    def _fit_with_more_labels(self, codes: Integers, n_before: int) -> None:
-        """Compute what needs the labels again after all but the first `n_before` have joined."""
-        self._fit_with_labels(codes)
-
-    def rule_depends_on_noise(self) -> bool:
-        """Tell whether the deployed rule depends on the noise (M5)."""
-        return False
-
-    def _deployed_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
-        """Return the offsets of the deployed rule in grid units, given the sum of all votes on each test row."""
-        return None
-
-    def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
-        """Return cheap estimates of the scores without offsets, with proven error bounds; None by default."""
-        return None
-
-    def _without_repeats(self, Z: Floats) -> tuple[Floats, Integers]:
-        """Return test rows with distinct votes, and for each test row the index of the one that has its votes."""
-        return Z, np.arange(len(Z))
-
-    def _different(self, Z: Any) -> tuple[Any, Integers]:
-        """Return test rows without repeats; a prior may say something else about each row."""
-        return self._without_repeats(Z) if self._prior is None else (Z, np.arange(len(Z)))
-
-    def _votes_per_row(self) -> int:
-        """Return how many votes on a test row can differ from 0."""
-        return self.n_rows_
-
-    def _numbers_per_row(self) -> int:
-        """Return how many numbers `label_free_votes` holds in memory per test row, besides the votes themselves."""
-        return 3 * self.n_rows_
-
-    def learner_assumptions(self) -> Iterable[Assumption | str]:
-        """Return the assumptions of this learner, besides those common to all learners, as objects or as sentences."""
-        return []
-
-    def learn_from_trusted(self, X: Floats, codes: Integers) -> Iterable[str]:
-        """Learn from trusted rows and their labels, before `fit_without_labels`; return what has read these labels.
-
-        Called with the features of trusted rows and their labels as positions in `classes_`, if the fit got any (M15).
-        By default, nothing is learned. A learner that learns from them names the part that did, for instance "the
-        trees": certificates list it among their assumptions.
-        """
-        return ()
 
     def fit(
         self,
@@ -512,120 +286,6 @@ class LabelLinearClassifier(LabelLinearParameters, LabelsInMemory):
             self.assumptions_ = (*self.common_assumptions(), *self._ballot_assumptions(), *own)
             self._forget_trusted_part()
         return self
-
-    def _one_label_per_item(
-        self, X: Any, annotations: Annotations, sample_weight: Any, unlabeled: Any, trusted: Any
-    ) -> NDArray[Any]:
-        """Return placeholders with the class set of all annotations, one per item; refuse what does not fit them."""
-        n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
-        if n_rows != annotations.n_items:
-            raise ValueError(f"Annotations of {annotations.n_items} items need as many rows in X. Got {n_rows} rows.")
-        for name, given in (("sample_weight", sample_weight), ("unlabeled", unlabeled), ("trusted", trusted)):
-            if given is not None:
-                raise ValueError(
-                    f"fit(X, annotations) cannot be combined with {name}=...: annotations have their own weights, and "
-                    "Adversary(trusted=...) has an entry per annotation."
-                )
-        if getattr(self, "regularization", None) == "paper":
-            raise ValueError("regularization='paper' reads one label per row: use another value with Annotations.")
-        classes, _ = encode_labels(annotations.label, self.classes)
-        if len(classes) > n_rows and self.classes is None:
-            raise ValueError("There are fewer items than classes: give classes=... to the learner.")
-        return np.asarray(classes[np.arange(n_rows) % len(classes)])
-
-    def _keep_annotations(self, annotations: Annotations) -> None:
-        """Let annotations vote instead of rows; rows are items."""
-        _, codes = encode_labels(annotations.label, self.classes_)
-        n_items, names = self.n_rows_, self.row_names_
-        self._keep_labels(codes, np.ones(len(codes), dtype=bool), np.zeros(len(codes), dtype=bool))
-        self.n_rows_ = n_items
-        self._votes_are = "Annotations"
-        if annotations.aggregate == "majority":
-            self._let_majorities_vote(ItemVotes(annotations.item.copy(), codes.copy(), n_items, len(self.classes_)))
-            return
-        self._ballots = Ballots(n_items, annotations.item.copy(), relative(annotations.weight))
-        items = annotations.item if names is None else names[annotations.item]
-        who = annotations.annotator
-        self.row_names_ = np.array([f"{item} by {name}" for item, name in zip(items, who, strict=True)], dtype=object)
-
-    def _let_majorities_vote(self, votes: ItemVotes) -> None:
-        """Let the items vote that have a majority; radii count annotations, of which all are kept."""
-        decided = np.flatnonzero(votes.states < len(self.classes_))
-        self.row_names_ = None if self.row_names_ is None else self.row_names_[decided]
-        n_items, n_labels = self.n_rows_, self.n_labels_
-        self._keep_labels(
-            votes.states[decided].astype(np.int64),
-            np.ones(len(decided), dtype=bool),
-            np.zeros(len(decided), dtype=bool),
-        )
-        self.n_rows_, self.n_labels_ = n_items, n_labels
-        self._majority, self._ballots = votes, Ballots(n_items, decided, None)
-
-    @property
-    def rows_of_labels(self) -> Integers | None:
-        """The row of each label; None if each row has one label."""
-        return None if self._ballots is None else self._ballots.row
-
-    @property
-    def given_codes_(self) -> Integers:
-        """All labels that were given to the fit, as positions in `classes_`; annotations if their majorities vote."""
-        return self.label_codes_ if self._majority is None else self._majority.codes
-
-    @property
-    def majority_first(self) -> bool:
-        """Whether items vote, each for the majority of its annotations."""
-        return self._majority is not None
-
-    def powers(self, adversary: Adversary | None) -> Powers:
-        """Return what an adversary can do to the rows of this fit; by default, change any label to any class.
-
-        If majorities vote, these are powers over the annotations, not over the labels of items.
-        """
-        if self._majority is None:
-            return super().powers(adversary)
-        self.refuse_unless_frozen(adversary)
-        refuse_windows(adversary, "A model of majorities, Annotations(..., aggregate='majority'),")
-        codes = self._majority.codes
-        found = powers_of(adversary, codes, self.classes_, np.ones(len(codes), dtype=bool))
-        return majority_powers(found, self._majority)
-
-    def _weigh_labels(self, X: Floats, sample_weight: Any) -> None:
-        weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
-        if not weights.any():
-            raise ValueError("sample_weight must not be 0 for all rows: no label would vote.")
-        found = relative(weights)
-        if found is not None:
-            self._ballots, self._votes_are = Ballots(self.n_rows_, None, found), "sample_weight"
-
-    def _n_unlabelled(self) -> int:
-        if self._ballots is None or self._ballots.row is None:
-            return super()._n_unlabelled()
-        row = self._ballots.row if self._majority is None else self._majority.item
-        return self.n_rows_ - len(np.unique(row))
-
-    def _ballot_assumptions(self) -> list[Assumption]:
-        if self._ballots is None:
-            return []
-        if self._ballots.row is None:
-            return [Assumption("sample-weights")]
-        if self._majority is not None:
-            n_labelled = len(np.unique(self._majority.item))
-            n_tied = n_labelled - len(self._ballots)
-            values = {"n_labels": self.n_labels_, "n_labelled": n_labelled, "n_tied": n_tied}
-            return [Assumption("majority-first", values)]
-        n_labelled = len(np.unique(self._ballots.row))
-        return [Assumption("annotations", {"n_labels": self.n_labels_, "n_labelled": n_labelled})]
-
-    @property
-    def covers_rows(self) -> bool:
-        """Whether this fit can be certified against changed rows; not with weights or several labels per row."""
-        return super().covers_rows and self._ballots is None
-
-    def _refuse_ballots(self, what: str) -> None:
-        if self._ballots is not None:
-            raise ValueError(
-                f"{what} cannot be combined with {self._votes_are}: fit with one label of weight 1 per row."
-            )
 
     def _learn_from_trusted(self, X: Floats, reference: Floats | None) -> None:
         """Let the learner read trusted labels, if there are any: those of the reference, or of training rows."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,9 +36,6 @@ from flipproof.learners.row_by_row import rows_at, with_number_types
 from flipproof.origins import joined_names, row_names
 from flipproof.parameters import parameter_error
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, joined, label_values, positions
-
-if TYPE_CHECKING:
-    pass
 
 
 @contextmanager
