@@ -40,6 +40,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath"]
 myst_heading_anchors = 4
 suppress_warnings = ["config.cache"]  # the gallery's order is an object that cannot be pickled
 
+toc_object_entries_show_parents = "hide"  # the contents of a page about a class name its methods alone
 nitpicky = True
 # annotations and types of other projects: no inventories are downloaded, so that the site is built without a network
 nitpick_ignore_regex = [("py:.*", r"(?!flipproof).*"), ("py:.*", r"flipproof\.(core|values|learners)\..*")]
@@ -148,7 +149,7 @@ def _page(module, name, lowered):
     while page.lower() in lowered:  # `audit` and `Audit` must not share a file where case does not matter
         page += "-"
     lowered.add(page.lower())
-    lines = [full, "=" * len(full), "", f".. currentmodule:: {module}", ""]
+    lines = [name, "=" * len(name), "", f".. currentmodule:: {module}", ""]
     if inspect.isclass(thing):
         lines += [f".. autoclass:: {name}"]
         methods = _methods(thing) if not issubclass(thing, BaseException) else []
@@ -188,7 +189,7 @@ def _reference():
             groups.setdefault(kind, []).append((name, page, _summary(thing)))
         for kind in [one for one in ["", *KINDS] if one in groups]:
             index += [kind, "~" * len(kind), ""] if kind else []
-            index += [".. list-table::", "   :widths: 40 60", ""]
+            index += [".. list-table::", "   :widths: 40 60", "   :class: names", ""]
             for name, page, summary in groups[kind]:
                 index += [f"   * - :doc:`{name} <{page}>`", f"     - {summary}"]
             index += ["", ".. toctree::", "   :hidden:", "", *[f"   {n} <{p}>" for n, p, _ in groups[kind]], ""]
@@ -226,8 +227,9 @@ def _links_within_the_site(app, name, source):
     text = re.sub(r"\]\(\.\./reproduction/", "](project/reproduction/", text)
     text = re.sub(r"\]\(\.\./((?:[A-Z_]+)\.md)\)", r"](project/\1)", text)
     if "<!-- other pages -->" in text:
-        listed = " ".join(page.read_text() for page in [DOCS / "index.md", *DOCS.glob("*/index.md"), DOCS / "guide.md"])
-        names = [page.stem for page in sorted(DOCS.glob("*.md")) if not re.search(rf"\b{page.stem}\b", listed)]
+        lists = [DOCS / "index.md", *DOCS.glob("*/index.md"), DOCS / "guide.md", DOCS / "about.md"]
+        listed = {line.strip(" <>").split("<")[-1] for page in lists for line in page.read_text().splitlines()}
+        names = [page.stem for page in sorted(DOCS.glob("*.md")) if page.stem not in listed | {"index"}]
         lines = "\n".join(names)
         text = text.replace("<!-- other pages -->", f"```{{toctree}}\n:caption: More\n\n{lines}\n```" if names else "")
     source[0] = text
@@ -239,7 +241,9 @@ def _link_public_names(app, doctree):
     known |= {f"flipproof.{name}": f"flipproof.{name}" for name in flipproof.PUBLIC_NAMES}
     for room, names in SECTIONS.items():
         known |= {f"{room}.{name}": f"{room}.{name}" for name in names}
-        known |= {name: f"{room}.{name}" for name in names if name not in flipproof.PUBLIC_NAMES and name != "save"}
+        known |= {name: f"{room}.{name}" for name in names if name not in flipproof.PUBLIC_NAMES}
+    # `certify` alone may be a method, and `load` anything
+    known = {name: target for name, target in known.items() if not (name.islower() and name.isalpha())}
     for literal in list(doctree.findall(nodes.literal)):
         target = known.get(literal.astext())
         if target is None or isinstance(literal.parent, nodes.reference | pending_xref):
@@ -251,6 +255,15 @@ def _link_public_names(app, doctree):
         link += literal
 
 
+def _wrap_sentences(app, doctree):
+    """Let output that is a sentence wrap; tables keep their columns, and scroll."""
+    for block in doctree.findall(nodes.literal_block):
+        lines = block.astext().splitlines()
+        if any(len(line) > 100 for line in lines) and not any("  " in line for line in lines):
+            block["classes"].append("sentences")
+
+
 def setup(app):
+    app.connect("doctree-read", _wrap_sentences)
     app.connect("source-read", _links_within_the_site)
     app.connect("doctree-read", _link_public_names)

@@ -3,8 +3,6 @@
 import ast
 from importlib import import_module
 
-__version__ = "0.1.0.dev0"
-
 # Public names are listed in __init__.pyi, which type checkers read. They are imported when they are first used, so that
 # `import flipproof` is quick.
 with open(f"{__path__[0]}/__init__.pyi", encoding="utf-8") as _stub:
@@ -17,11 +15,23 @@ __all__ = ["__version__", *PUBLIC_NAMES, *PUBLIC_SUBPACKAGES]
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return _version()
     if name in PUBLIC_NAMES:
         return getattr(import_module(f"flipproof.{PUBLIC_NAMES[name]}"), name)
     if name in PUBLIC_SUBPACKAGES:
         return import_module(f"flipproof.{name}")
     raise AttributeError(f"module 'flipproof' has no attribute {name!r}")
+
+
+def _version() -> str:
+    """Return the version of the installed package, which the build takes from the latest tag."""
+    from importlib.metadata import PackageNotFoundError, version
+
+    try:
+        return version("flipproof")
+    except PackageNotFoundError:  # source files that were not installed
+        return "0+unknown"
 
 
 def __dir__() -> list[str]:

@@ -57,6 +57,13 @@ class Adversary:
     max_change : float, optional
         Only for regressors: how far each training target may be moved, up or down, within the target range.
 
+    See Also
+    --------
+    flipproof.certify : Certify with a learner, a Pipeline or a search.
+    flipproof.Annotations : Several labels per item.
+    flipproof.attacks.worst_flips : Smallest attack by labels.
+    flipproof.attacks.worst_rows : Smallest attack by rows.
+
     Examples
     --------
     >>> import numpy as np

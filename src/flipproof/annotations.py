@@ -48,6 +48,11 @@ class Annotations:
     aggregate : {"votes", "majority"}
         Whether each annotation votes, or the majority of each item.
 
+    See Also
+    --------
+    flipproof.Adversary : What an attacker can change.
+    flipproof.attacks.annotators_to_check : Rank annotators.
+
     Examples
     --------
     >>> from flipproof import Adversary, Annotations, CertifiedNeighborsClassifier

@@ -46,6 +46,10 @@ class Assumption:
     values : mapping of str to str, number, bool, or a list or tuple of these
         The details of the assumption. Each code requires specific names.
 
+    See Also
+    --------
+    flipproof.Certificates : One certificate per test row.
+
     Examples
     --------
     >>> from flipproof import Assumption

@@ -188,6 +188,20 @@ class Audit:
         other changes.
     title : str or None
         Title of a report.
+
+    See Also
+    --------
+    flipproof.audit : From a table to certificates, attacks and a report.
+    flipproof.Report : Report of a fitted model.
+
+    Examples
+    --------
+    >>> import flipproof
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> result = flipproof.audit((X, y), holdout=0.25, requirements=["accuracy >= 0.85 @ 5"])
+    >>> result.passed, sorted(result.certificates)
+    (True, ['exact'])
     """
 
     certificates: Mapping[str, Certificates]

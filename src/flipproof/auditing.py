@@ -229,11 +229,18 @@ def audit(
     Returns
     -------
     Audit
+        Model, certificates, attacks, judged requirements and provenance; `save` writes a report.
 
     Raises
     ------
     ValueError, OSError
         If any input is invalid. The message is one line.
+
+    See Also
+    --------
+    flipproof.Audit : Result of an audit.
+    flipproof.compare : Several models on the same test rows.
+    flipproof.TableModel : A learner with its encoder and adversary.
 
     Examples
     --------

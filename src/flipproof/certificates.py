@@ -46,6 +46,23 @@ class Certificate:
         As in :class:`Certificates`.
     sentence : str
         What is guaranteed, in plain English.
+
+    See Also
+    --------
+    flipproof.Certificates : One certificate per test row.
+    flipproof.explain : Explain one certificate.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> certificate = model.certify(X[400:])[0]
+    >>> certificate.prediction, certificate.radius, certificate.rival
+    (0, 24, 1)
+    >>> print(str(certificate)[:94])
+    Test row 0 is predicted as 0. The prediction is guaranteed unchanged even if an attacker who
     """
 
     id: Any
@@ -112,6 +129,13 @@ class Certificates:
     origin : Origin or None
         The model and the test rows, with their names and data frame library, from which `to_frame` and `explain` get
         what they need.
+
+    See Also
+    --------
+    flipproof.certified_accuracy : Share of rows that are correct and certified.
+    flipproof.certified_recall : Certified accuracy per class.
+    flipproof.explain : Explain one certificate.
+    flipproof.save_certificates : Write certificates and their proof.
 
     Examples
     --------

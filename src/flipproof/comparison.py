@@ -111,6 +111,21 @@ class Comparison:
         The true classes of the test rows.
     trusted_only : tuple of TrustedBaseline
         What the trusted labels alone achieve, if there are any: the same kinds of learners, and priors.
+
+    See Also
+    --------
+    flipproof.compare : Several models on the same test rows.
+
+    Examples
+    --------
+    >>> import flipproof
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> models = {"ridge": flipproof.CertifiedRidgeClassifier(), "clusters": flipproof.CertifiedClusterClassifier()}
+    >>> fitted = {name: model.fit(X[:400], y[:400]) for name, model in models.items()}
+    >>> result = flipproof.compare(fitted, X[400:], y[400:], flips=[0, 10])
+    >>> result.to_frame().columns[:4].tolist()
+    ['model', 'method', 'unit', 'n_units']
     """
 
     models: tuple[ComparedModel, ...]
@@ -327,6 +342,12 @@ def compare(
     ------
     ValueError
         If radii of models count different things, for example labels and a norm of features: these cannot be compared.
+
+    See Also
+    --------
+    flipproof.select_on_trusted : Choose learner and parameters on trusted labels.
+    flipproof.Comparison : Result of a comparison.
+    flipproof.CertifiedAccuracyDisplay : Plot of certified accuracy.
 
     Notes
     -----

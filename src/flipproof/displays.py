@@ -66,6 +66,12 @@ class CertifiedAccuracyDisplay:
     ax_, figure_ : matplotlib axes and figure
         Where it was drawn.
 
+    See Also
+    --------
+    flipproof.certified_accuracy : Share of rows that are correct and certified.
+    flipproof.RadiusHistogramDisplay : Histogram of radii.
+    flipproof.AttackDisplay : Certified and attacked accuracy in one plot.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -331,6 +337,10 @@ class RadiusHistogramDisplay:
     ax_, figure_ : matplotlib axes and figure
         Where it was drawn.
 
+    See Also
+    --------
+    flipproof.CertifiedAccuracyDisplay : Plot of certified accuracy.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits
@@ -475,6 +485,23 @@ class AttackDisplay:
         The curves, after drawing.
     ax_, figure_ : matplotlib axes and figure
         Where they were drawn.
+
+    See Also
+    --------
+    flipproof.CertifiedAccuracyDisplay : Plot of certified accuracy.
+    flipproof.attacks.worst_flips : Smallest attack by labels.
+
+    Examples
+    --------
+    >>> from flipproof import AttackDisplay, CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> from flipproof.attacks import worst_flips
+    >>> certificates, attack = model.certify(X[400:]), worst_flips(model, X[400:])
+    >>> display = AttackDisplay.from_certificates(certificates, y[400:], attack)
+    >>> bool((display.certified <= display.attacked).all())
+    True
     """
 
     ax_: Axes

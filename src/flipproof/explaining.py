@@ -70,6 +70,20 @@ class Explanation:
     contents : mapping of str to tuples
         Contents of the test row, followed by those of the training rows of `changes`, by column; empty if the training
         rows were not given.
+
+    See Also
+    --------
+    flipproof.explain : Explain one certificate.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> explanation = model.certify(X[400:]).explain(79)
+    >>> print(explanation.note)
+    The smallest attack changes 8 labels; the prediction is then 0.
     """
 
     certificate: Certificate
@@ -190,6 +204,12 @@ def explain(
     Returns
     -------
     Explanation
+        The certificate and the attack; `str` returns a text, `to_frame` a data frame.
+
+    See Also
+    --------
+    flipproof.Explanation : The smallest attack on one prediction.
+    flipproof.attacks.worst_flips : Smallest attack by labels.
 
     Examples
     --------

@@ -53,6 +53,11 @@ class CertifiedIntervals:
     origin : Origin or None
         The test rows, with their names and data frame library.
 
+    See Also
+    --------
+    flipproof.CertifiedRidgeRegressor : Ridge regression for numbers.
+    flipproof.WorstChanges : The attack that attains the end of an interval.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -192,6 +197,20 @@ class WorstChanges:
         Their targets after the attack.
     before, after : float
         The prediction before and after the attack.
+
+    See Also
+    --------
+    flipproof.CertifiedIntervals : Exact intervals of regressors.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from flipproof import CertifiedRidgeRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = CertifiedRidgeRegressor(target_range=(25, 350)).fit(X[:300], y[:300])
+    >>> (changes,) = model.worst_changes(X[300:301], flips=5)
+    >>> len(changes.rows), bool(changes.after > changes.before)
+    (5, True)
     """
 
     rows: Integers

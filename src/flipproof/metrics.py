@@ -30,6 +30,20 @@ def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Arr
     -------
     array of shape (f,)
         Certified accuracy at each number of flips.
+
+    See Also
+    --------
+    flipproof.certified_recall : Certified accuracy per class.
+    flipproof.CertifiedAccuracyDisplay : Plot of certified accuracy.
+
+    Examples
+    --------
+    >>> from flipproof import certified_accuracy, CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> certified_accuracy(y[400:], model.certify(X[400:]), flips=[0, 10]).round(3)
+    array([0.935, 0.917])
     """
     return np.asarray(n_correct(y_true, certificates, flips) / len(certificates))
 
@@ -37,10 +51,33 @@ def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: Arr
 def certified_recall(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Floats:
     """Certified accuracy per true class; a constant classifier certifies everything but recalls only one class.
 
+    Parameters
+    ----------
+    y_true : array or Series of shape (m,)
+        The true classes of the test rows. If these were a pandas frame, a Series is read by its index.
+    certificates : Certificates
+        What `certify` returned for them.
+    flips : array of shape (f,)
+        Numbers of changed labels, or radii in the unit of the certificates.
+
     Returns
     -------
     array of shape (f, K)
         In the order of `certificates.classes`; NaN for a class that does not occur in `y_true`.
+
+    See Also
+    --------
+    flipproof.certified_accuracy : Share of rows that are correct and certified.
+
+    Examples
+    --------
+    >>> from flipproof import certified_recall, CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> certified_recall(y[400:], model.certify(X[400:]), flips=[0, 10]).round(3)
+    array([[0.744, 0.992],
+           [0.718, 0.977]])
     """
     truth, wanted = _checked(y_true, certificates, flips)
     recalls = []

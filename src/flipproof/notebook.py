@@ -45,6 +45,10 @@ def notebook_view(certificates: Certificates, y_true: Any = None) -> str:
     str
         HTML. Notebooks call this function for certificates and reports.
 
+    See Also
+    --------
+    flipproof.Certificates : One certificate per test row.
+
     Examples
     --------
     >>> import flipproof

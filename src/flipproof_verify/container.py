@@ -35,7 +35,12 @@ AT_A_TIME = 2**24
 
 
 class UnreadableFileError(ValueError):
-    """The file is not a certificate file of format 1, or is damaged. `reason` is a short code."""
+    """The file is not a certificate file of format 1, or is damaged. `reason` is a short code.
+
+    See Also
+    --------
+    flipproof_verify.verify : Check a certificate file.
+    """
 
     def __init__(self, reason: str, message: str):
         super().__init__(message)

@@ -74,6 +74,25 @@ class Verification:
         Verdict and reason (a key of `REASONS`) of the rows that are not verified, by row.
     document : dict
         The document of the file: method, adversary, assumptions, digests.
+
+    See Also
+    --------
+    flipproof_verify.verify : Check a certificate file.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import flipproof_verify
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "proof.flipproof")
+    ...     model.certify(X[400:405]).save(path)
+    ...     result = flipproof_verify.verify(path)
+    >>> result.verdict, result.n_checked
+    ('VERIFIED', 5)
     """
 
     n_rows: int

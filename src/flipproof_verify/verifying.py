@@ -84,6 +84,7 @@ def verify(
     Returns
     -------
     Verification
+        The verdict, and the reasons for rows that are not verified.
 
     Raises
     ------
@@ -91,6 +92,25 @@ def verify(
         If the file is not a certificate file of format 1, is damaged, or contradicts itself.
     OSError
         If the file cannot be read.
+
+    See Also
+    --------
+    flipproof.save_certificates : Write certificates and their proof.
+    flipproof_verify.Verification : Result of a check.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import flipproof_verify
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "proof.flipproof")
+    ...     model.certify(X[400:405]).save(path)
+    ...     print(flipproof_verify.verify(path))
+    VERIFIED: 5 of 5 rows checked
     """
     file = read(path)
     _check_document(file)

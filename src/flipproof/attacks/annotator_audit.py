@@ -37,6 +37,23 @@ class AnnotatorAudit:
         Number of predictions that were attacked: the most fragile ones.
     n_annotators : int
         Number of all annotators.
+
+    See Also
+    --------
+    flipproof.attacks.annotators_to_check : Rank annotators.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flipproof import Adversary
+    >>> from flipproof.attacks import annotators_to_check
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> found = annotators_to_check(model, X[400:], Adversary(groups=np.arange(400) % 40), top=3)
+    >>> found.names.tolist()
+    [27, 28, 31]
     """
 
     names: NDArray[Any]
@@ -91,6 +108,12 @@ def annotators_to_check(
     -------
     AnnotatorAudit
         Annotators who take part in no attack are not listed, so there may be fewer than `top`.
+
+    See Also
+    --------
+    flipproof.attacks.labels_to_audit : Rank training labels.
+    flipproof.attacks.AnnotatorAudit : Ranked annotators.
+    flipproof.Annotations : Several labels per item.
 
     Examples
     --------

@@ -95,6 +95,16 @@ class PlannedCheck:
         to them, of the same kind or the prior.
     certified : tuple of float
         Certified accuracy at each number of flips; without labels of the test rows, the share of certified predictions.
+
+    See Also
+    --------
+    flipproof.attacks.plan_audit : Simulate what checking labels buys.
+
+    Examples
+    --------
+    >>> from flipproof.attacks import PlannedCheck
+    >>> PlannedCheck(n_checked=40, chosen="levers", used="votes", certified=(0.9, 0.8)).n_checked
+    40
     """
 
     n_checked: int
@@ -121,6 +131,21 @@ class AuditPlan:
         Share of the checked labels that the simulated check got wrong.
     n_trusted : int
         Number of labels that were trusted before any check.
+
+    See Also
+    --------
+    flipproof.attacks.plan_audit : Simulate what checking labels buys.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedForestClassifier
+    >>> from flipproof.attacks import plan_audit
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedForestClassifier(20).fit(X[:400], y[:400])
+    >>> plan = plan_audit(model, X[400:], y[400:], [40], X=X[:400], y=y[:400], flips=[0, 50])
+    >>> len(plan.checks), plan.flips
+    (15, (0, 50))
     """
 
     before: tuple[float, ...]
@@ -268,6 +293,12 @@ def plan_audit(
     AuditPlan
         Ways that cannot be fitted to so few labels are left out. Trusted geometry needs a learner with trees. Shares
         are measured on the given test rows, on which a target may be met by chance.
+
+    See Also
+    --------
+    flipproof.attacks.labels_to_audit : Rank training labels.
+    flipproof.select_on_trusted : Choose learner and parameters on trusted labels.
+    flipproof.attacks.AuditPlan : Result of a plan.
 
     Examples
     --------

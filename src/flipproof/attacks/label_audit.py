@@ -45,6 +45,21 @@ class LabelAudit:
         exists or the prediction was not attacked.
     n_attacked : int
         Number of predictions that were attacked: the most fragile ones.
+
+    See Also
+    --------
+    flipproof.attacks.labels_to_audit : Rank training labels.
+
+    Examples
+    --------
+    >>> from flipproof.attacks import labels_to_audit
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> found = labels_to_audit(model, X[400:], top=3)
+    >>> found.rows.tolist(), found.n_attacks.tolist()
+    ([376, 192, 46], [118, 115, 113])
     """
 
     rows: Integers
@@ -97,6 +112,12 @@ def labels_to_audit(
     -------
     LabelAudit
         Rows that are part of no attack are not listed, so there may be fewer than `top`.
+
+    See Also
+    --------
+    flipproof.attacks.plan_audit : Simulate what checking labels buys.
+    flipproof.attacks.annotators_to_check : Rank annotators.
+    flipproof.attacks.worst_flips : Smallest attack by labels.
 
     Examples
     --------

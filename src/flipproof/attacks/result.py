@@ -42,6 +42,22 @@ class AttackResult:
         False for test rows that the attack did not reach before it was interrupted or its budget was spent.
     annotators : tuple of m arrays, or None
         The annotator of each changed label, if annotators are counted; :meth:`who` lists them.
+
+    See Also
+    --------
+    flipproof.attacks.worst_flips : Smallest attack by labels.
+    flipproof.attacks.RowAttackResult : Changed rows, by test row.
+
+    Examples
+    --------
+    >>> from flipproof.attacks import worst_flips
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> attack = worst_flips(model, X[400:])
+    >>> int(attack.flips_needed[0]), len(attack.rows[0])
+    (25, 25)
     """
 
     flips_needed: Integers
@@ -128,6 +144,20 @@ class RowAttackResult:
         Number of refits that confirmed attacks.
     attempted : booleans of shape (m,)
         False for test rows that the attack did not reach before it was interrupted.
+
+    See Also
+    --------
+    flipproof.attacks.worst_rows : Smallest attack by rows.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedForestClassifier
+    >>> from flipproof.attacks import worst_rows
+    >>> model = CertifiedForestClassifier(5, min_samples_leaf=2, classes=["ham", "spam"])
+    >>> model = model.fit([[0.0], [0.1], [3.0]], ["ham", "ham", "spam"], reference=[[0.0], [1.0], [2.0], [3.0]])
+    >>> attack = worst_rows(model, [[0.2]])
+    >>> bool(attack.success[0]), bool(attack.is_smallest[0])
+    (True, True)
     """
 
     changes_needed: Integers

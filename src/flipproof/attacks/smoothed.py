@@ -40,6 +40,21 @@ class SmoothedAttackResult(AttackResult):
         prediction reaches 1/2, so that nothing is certified; -1 where it never does so in this attack.
     q : float
         The noise.
+
+    See Also
+    --------
+    flipproof.attacks.smoothed_attack : Attack on the smoothed classifier.
+
+    Examples
+    --------
+    >>> from flipproof.attacks import smoothed_attack
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> attack = smoothed_attack(model, X[400:405])
+    >>> attack.flips_to_half, attack.q
+    (array([21, 61, 60, 64, 68]), 0.1)
     """
 
     flips_to_half: Integers = None  # type: ignore[assignment]
@@ -84,6 +99,22 @@ def smoothed_attack(
     SmoothedAttackResult
         Ctrl-C ends the attack after the current 128 test rows, a second Ctrl-C at once. The attacks found so far are
         returned, and `attempted` is False for the other rows.
+
+    See Also
+    --------
+    flipproof.attacks.worst_flips : Smallest attack by labels.
+    flipproof.attacks.SmoothedAttackResult : Attack on a smoothed classifier.
+
+    Examples
+    --------
+    >>> from flipproof.attacks import smoothed_attack
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> attack = smoothed_attack(model, X[400:405])
+    >>> attack.flips_to_half <= attack.flips_needed
+    array([ True,  True,  True,  True,  True])
     """
     check_parameter("smoothed_attack", "max_flips", max_flips, MAX_FLIPS)
     refuse_rows("smoothed_attack", adversary)

@@ -156,6 +156,23 @@ def worst_flips(
     AttackResult
         Ctrl-C ends the attack after the current 128 test rows, a second Ctrl-C at once. The attacks found so far are
         returned, and `attempted` is False for the other rows.
+
+    See Also
+    --------
+    flipproof.attacks.labels_to_audit : Rank training labels.
+    flipproof.attacks.worst_rows : Smallest attack by rows.
+    flipproof.explain : Explain one certificate.
+
+    Examples
+    --------
+    >>> from flipproof.attacks import worst_flips
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> attack = worst_flips(model, X[400:])
+    >>> bool((attack.flips_needed == model.certify(X[400:]).radius + 1).all())
+    True
     """
     check_parameter("worst_flips", "max_flips", max_flips, MAX_FLIPS)
     refuse_rows("worst_flips", adversary, certificates)

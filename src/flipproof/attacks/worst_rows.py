@@ -113,6 +113,11 @@ def worst_rows(
         Ctrl-C ends the attack after the current 128 test rows, a second Ctrl-C at once. The attacks found so far are
         returned, and `attempted` is False for the other rows.
 
+    See Also
+    --------
+    flipproof.attacks.worst_flips : Smallest attack by labels.
+    flipproof.attacks.RowAttackResult : Changed rows, by test row.
+
     Examples
     --------
     >>> from flipproof import CertifiedForestClassifier

@@ -252,6 +252,10 @@ def check_certifier(
     AssertionError
         With the finding, the labels and rows concerned, and how to reproduce it.
 
+    See Also
+    --------
+    flipproof.LabelLinearClassifier : Base class of learners, for custom ones.
+
     Examples
     --------
     >>> import numpy as np

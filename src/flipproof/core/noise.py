@@ -68,10 +68,22 @@ class LabelFlip:
     n_classes : int, optional
         K. If omitted, `fit` fills it in; until then the measure has no divergence.
 
+    See Also
+    --------
+    flipproof.FeatureNoise : Gaussian noise on features.
+    flipproof.JointNoise : Noise on labels and features.
+    flipproof.SmoothedClassifier : Certifies any classifier, by votes of noisy copies.
+
     Notes
     -----
     All constants are derived from q in rational arithmetic and rounded once, so they are correct to the last bit even
     where 1 - K q / (K - 1) nearly vanishes.
+
+    Examples
+    --------
+    >>> from flipproof import LabelFlip
+    >>> round(LabelFlip(0.1, n_classes=2).kl_per_flip, 3)
+    1.758
     """
 
     q: float
@@ -179,6 +191,18 @@ class FeatureNoise:
     ----------
     sigma : float
         Standard deviation, in the units of the features: all columns should be on the same scale.
+
+    See Also
+    --------
+    flipproof.LabelFlip : Noise on labels.
+    flipproof.JointNoise : Noise on labels and features.
+    flipproof.SmoothedClassifier : Certifies any classifier, by votes of noisy copies.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from flipproof import FeatureNoise, SmoothedClassifier
+    >>> model = SmoothedClassifier(DecisionTreeClassifier(), noise=FeatureNoise(sigma=0.5))
     """
 
     sigma: float
@@ -215,6 +239,18 @@ class JointNoise:
         Noise on the labels.
     features : FeatureNoise
         Noise on the features.
+
+    See Also
+    --------
+    flipproof.LabelFlip : Noise on labels.
+    flipproof.FeatureNoise : Gaussian noise on features.
+    flipproof.SmoothedClassifier : Certifies any classifier, by votes of noisy copies.
+
+    Examples
+    --------
+    >>> from flipproof import FeatureNoise, JointNoise, LabelFlip
+    >>> JointNoise(LabelFlip(0.1), FeatureNoise(0.5))
+    JointNoise(labels=LabelFlip(q=0.1, n_classes=None), features=FeatureNoise(sigma=0.5))
     """
 
     labels: LabelFlip

@@ -58,6 +58,18 @@ def load_mnist(
     Returns
     -------
     Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_mnist17 : The digits 1 and 7.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_mnist
+    >>> data = load_mnist()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     shelf = Shelf("MNIST", "mnist", data_home, folder, download_if_missing, check)
     images = [_images(shelf, file) for file in (TRAIN_IMAGES, TEST_IMAGES)]
@@ -80,7 +92,29 @@ def load_mnist(
 
 
 def load_mnist17(**where: Any) -> Dataset:
-    """Load the digits 1 and 7 of MNIST: 13,007 training and 2,163 test images. Same parameters as `load_mnist`."""
+    """Load the digits 1 and 7 of MNIST: 13,007 training and 2,163 test images. Same parameters as `load_mnist`.
+
+    Parameters
+    ----------
+    **where
+        As in :func:`load_mnist`.
+
+    Returns
+    -------
+    Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_mnist : All ten digits.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_mnist17
+    >>> data = load_mnist17()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
+    """
     return load_mnist(digits=(1, 7), **where)
 
 
@@ -166,6 +200,18 @@ def load_cifar10(
     Returns
     -------
     Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_mnist : All ten digits.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_cifar10
+    >>> data = load_cifar10()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     check_parameter("load_cifar10", "kind", kind, one_of("images", "lite0"))
     shelf = Shelf("CIFAR10", "cifar10", data_home, folder, download_if_missing, check)
@@ -328,6 +374,18 @@ def load_dogfish(
     Returns
     -------
     Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_cifar10 : Photographs of ten classes.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_dogfish
+    >>> data = load_dogfish()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     check_parameter("load_dogfish", "kind", kind, one_of(*KINDS))
     shelf = Shelf("Dogfish", "dogfish", data_home, folder, False, check)

@@ -69,6 +69,20 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
     It is `data_home`, or the environment variable FLIPPROOF_DATA, or ``~/flipproof_data``. It is created by the first
     download.
 
+    Parameters
+    ----------
+    data_home : path, optional
+        The folder, if it is known already.
+
+    Returns
+    -------
+    pathlib.Path
+        The folder; it is not created.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+
     Examples
     --------
     >>> from flipproof.datasets import get_data_home
@@ -259,6 +273,18 @@ class Dataset:
         Positions of the columns that contain words instead of numbers.
     image_shape : tuple of int, optional
         Height, width and (for colour) channels of the images that were flattened into rows.
+
+    See Also
+    --------
+    flipproof.datasets.get_data_home : Folder of the data sets.
+    flipproof.datasets.load_spambase : Mails as frequencies.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from flipproof.datasets import load_spambase
+    >>> data = load_spambase()  # doctest: +SKIP
+    >>> model = CertifiedRidgeClassifier(classes=data.classes).fit(data.X_train, data.y_train)  # doctest: +SKIP
     """
 
     name: str

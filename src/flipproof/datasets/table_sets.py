@@ -88,6 +88,18 @@ def load_spambase(
     Returns
     -------
     Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_phishing : Phishing websites.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_spambase
+    >>> data = load_spambase()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     shelf = Shelf("Spambase", "spambase", data_home, folder, download_if_missing, check)
     table = np.array(rows_of(shelf, SPAMBASE), dtype=np.float64)
@@ -130,6 +142,18 @@ def load_german_credit(
     Returns
     -------
     Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_adult : Census income.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_german_credit
+    >>> data = load_german_credit()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     check_parameter("load_german_credit", "kind", kind, one_of("numbers", "words"))
     shelf = Shelf("German credit", "german_credit", data_home, folder, download_if_missing, check)
@@ -177,6 +201,17 @@ def load_adult(
     -------
     Dataset
         Unknown words are "?", as published.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_german_credit : Loans.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_adult
+    >>> data = load_adult()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     shelf = Shelf("Adult", "adult", data_home, folder, download_if_missing, check)
     parts = [rows_of(shelf, file) for file in (ADULT_TRAIN, ADULT_TEST)]
@@ -278,6 +313,18 @@ def load_phishing(
     Returns
     -------
     Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_spambase : Mails as frequencies.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_phishing
+    >>> data = load_phishing()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     shelf = Shelf("Phishing websites", "phishing_websites", data_home, folder, download_if_missing, check)
     names, *lines = shelf.read(PHISHING).decode("utf-8").splitlines()

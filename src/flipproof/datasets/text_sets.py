@@ -78,6 +78,17 @@ def load_imdb(
     -------
     Dataset
         Rows are sorted: negative before positive, then by number.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_sms_spam : Short messages.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_imdb
+    >>> data = load_imdb()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     check_parameter("load_imdb", "kind", kind, one_of("texts", "glove"))
     shelf = Shelf("IMDB", "imdb", data_home, folder, download_if_missing, check)
@@ -123,6 +134,18 @@ def load_sms_spam(
     Returns
     -------
     Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_imdb : Film reviews.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_sms_spam
+    >>> data = load_sms_spam()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     shelf = Shelf("SMS spam", "sms_spam", data_home, folder, download_if_missing, check)
     lines = [line.split("\t", 1) for line in _lines(shelf.read(MESSAGES))]

@@ -133,6 +133,16 @@ def reproduce(
         Called with progress messages.
     verbose : int
         1: networks print a line to stderr after every epoch.
+
+    See Also
+    --------
+    flipproof.experiments.read_experiment : Read an experiment.
+
+    Examples
+    --------
+    >>> from pathlib import Path
+    >>> from flipproof.experiments import read_experiment, reproduce
+    >>> reproduce(read_experiment("mnist17"), Path("reproduction"), quick=True)  # doctest: +SKIP
     """
     say(f"{experiment.title}: loading")
     work = prepare(experiment, out, data_dir, seed, quick, say, verbose)

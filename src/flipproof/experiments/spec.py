@@ -130,6 +130,16 @@ class Experiment:
         Numbers of rows of a quick run, and parameters of features that change for it.
     fingerprint : str
         SHA-256 of the file.
+
+    See Also
+    --------
+    flipproof.experiments.read_experiment : Read an experiment.
+
+    Examples
+    --------
+    >>> from flipproof.experiments import read_experiment
+    >>> read_experiment("mnist17").title
+    'MNIST 1/7'
     """
 
     name: str
@@ -157,12 +167,50 @@ class Experiment:
 
 
 def experiment_names() -> list[str]:
-    """Return the names of all experiments."""
+    """Return the names of all experiments.
+
+    Returns
+    -------
+    list of str
+        The names, as `flipproof reproduce` takes them.
+
+    See Also
+    --------
+    flipproof.experiments.read_experiment : Read an experiment.
+
+    Examples
+    --------
+    >>> from flipproof.experiments import experiment_names
+    >>> experiment_names()
+    ['cifar10', 'dogfish', 'imdb', 'mnist', 'mnist17']
+    """
     return sorted(file.name.removesuffix(".toml") for file in _specs().iterdir() if file.name.endswith(".toml"))
 
 
 def read_experiment(name: str) -> Experiment:
-    """Return one of the experiments in the package."""
+    """Return one of the experiments in the package.
+
+    Parameters
+    ----------
+    name : str
+        One of :func:`experiment_names`.
+
+    Returns
+    -------
+    Experiment
+        Its data, features, runs and figures.
+
+    See Also
+    --------
+    flipproof.experiments.experiment_names : Names of all experiments.
+    flipproof.experiments.reproduce : Run an experiment.
+
+    Examples
+    --------
+    >>> from flipproof.experiments import read_experiment
+    >>> read_experiment("mnist17").flips
+    (1, 10, 100, 500, 1000, 1500, 2000)
+    """
     if name not in experiment_names():
         raise ValueError(f"Unknown experiment {name!r}. Known: {', '.join(experiment_names())}.")
     content = _specs().joinpath(f"{name}.toml").read_bytes()

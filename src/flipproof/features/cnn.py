@@ -69,6 +69,18 @@ class CNNFeatures(ImageTransformer):
     ----------
     weights_ : dict of arrays
         The network.
+
+    See Also
+    --------
+    flipproof.features.SimCLRFeatures : A network trained without labels.
+    flipproof.features.WeakSupervision : Features from rules.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from flipproof.features import CNNFeatures
+    >>> features = CNNFeatures(X_other_digits, y_other_digits)  # doctest: +SKIP
+    >>> model = CertifiedRidgeClassifier(features=features).fit(X, y)  # doctest: +SKIP
     """
 
     #: What certificates with these features assume; every learner adds it to its assumptions.

@@ -32,6 +32,20 @@ def pca_features(n_components: int = 50, *, whiten: bool = False, random_state: 
     Returns
     -------
     sklearn.decomposition.PCA
+        Not fitted; use it as `features` of a learner.
+
+    See Also
+    --------
+    flipproof.features.ica_features : Independent components.
+    flipproof.features.UMAPFeatures : UMAP without labels.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from flipproof.features import pca_features
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(features=pca_features(5)).fit(X[:400], y[:400])
     """
     return PCA(n_components, whiten=whiten, random_state=random_state)
 
@@ -53,6 +67,18 @@ def ica_features(n_components: int = 30, *, random_state: int = 0) -> Pipeline:
     -------
     sklearn.pipeline.Pipeline
         A step that drops constant columns, followed by sklearn.decomposition.FastICA.
+
+    See Also
+    --------
+    flipproof.features.pca_features : Principal components.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from flipproof.features import ica_features
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(features=ica_features(5)).fit(X[:400], y[:400])
     """
     ica = FastICA(n_components, whiten="unit-variance", max_iter=400, tol=1e-2, random_state=random_state)
     # FastICA takes its signs from the first column, and fails if it is constant, like the corner pixel of many images
@@ -81,6 +107,17 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     ----------
     umap_ : umap.UMAP
         The fitted map.
+
+    See Also
+    --------
+    flipproof.features.pca_features : Principal components.
+    flipproof.CertifiedNeighborsClassifier : The nearest rows vote.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedNeighborsClassifier
+    >>> from flipproof.features import UMAPFeatures
+    >>> model = CertifiedNeighborsClassifier(500, features=UMAPFeatures(10)).fit(X, y)  # doctest: +SKIP
     """
 
     #: Learners pass all test rows at once: umap-learn places them together, and one at a time would take minutes.

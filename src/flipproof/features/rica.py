@@ -65,6 +65,11 @@ class RICA(ImageTransformer):
     n_iter_ : int
         Number of steps.
 
+    See Also
+    --------
+    flipproof.features.pca_features : Principal components.
+    flipproof.features.SimCLRFeatures : A network trained without labels.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -252,6 +252,18 @@ class SimCLRFeatures(ImageTransformer):
     ----------
     weights_ : dict of arrays
         The network.
+
+    See Also
+    --------
+    flipproof.features.CNNFeatures : A network trained on other classes.
+    flipproof.features.UMAPFeatures : UMAP without labels.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from flipproof.features import SimCLRFeatures
+    >>> features = SimCLRFeatures((32, 32, 3), weights="resnet18.safetensors")
+    >>> model = CertifiedRidgeClassifier(features=features).fit(X, y)  # doctest: +SKIP
     """
 
     parameter_constraints: ClassVar[Constraints] = {

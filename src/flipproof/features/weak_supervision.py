@@ -41,6 +41,10 @@ class PatternRule:
         The class of texts with a match, or a function from a match to a class or None. If the matches of a text name
         different classes, the rule names none.
 
+    See Also
+    --------
+    flipproof.features.WeakSupervision : Features from rules.
+
     Examples
     --------
     >>> from flipproof.features import PatternRule
@@ -81,6 +85,19 @@ class RuleCounts:
         Names of the rules.
     classes : array of shape (K,)
         The classes.
+
+    See Also
+    --------
+    flipproof.features.WeakSupervision : Features from rules.
+
+    Examples
+    --------
+    >>> from flipproof.features import PatternRule, WeakSupervision
+    >>> texts = ["superb, 9/10", "superb cast", "dull, 2/10", "a dull film"]
+    >>> rule = PatternRule("([0-9]+)/10", lambda found: "good" if int(found[1]) > 6 else "bad")
+    >>> counts = WeakSupervision([rule]).fit(texts).counts_
+    >>> counts.n_rows, counts.n_decided, counts.by_class
+    (4, 2, (1, 1))
     """
 
     n_rows: int
@@ -138,7 +155,8 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     See Also
     --------
-    CNNFeatures : a network that was trained on other classes.
+    PatternRule : A rule for texts.
+    CNNFeatures : A network trained on other classes.
 
     Examples
     --------

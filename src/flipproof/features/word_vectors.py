@@ -36,7 +36,26 @@ def read_word_vectors(path: str | os.PathLike[str], limit: int | None = None) ->
     Returns
     -------
     words : list of str
+        The words, in the order of the file.
     vectors : array of shape (n_words, n_dimensions)
+        The vector of each word.
+
+    See Also
+    --------
+    flipproof.features.WordVectors : Mean word vectors.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from flipproof.features import read_word_vectors
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "vectors.txt")
+    ...     with open(path, "w") as file:
+    ...         print("good 1 0", file=file)
+    ...         print("bad 0 1", file=file)
+    ...     words, vectors = read_word_vectors(path)
+    >>> words, vectors.shape
+    (['good', 'bad'], (2, 2))
     """
     path = Path(path)
     try:
@@ -137,6 +156,11 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Their vectors.
     weights_ : array of shape (n_words,)
         The weight of each word.
+
+    See Also
+    --------
+    flipproof.features.read_word_vectors : Read a file of word vectors.
+    flipproof.tables.TableEncoder : Encode columns without labels.
 
     Examples
     --------

@@ -174,6 +174,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
     verbose : int, default=0
         1: show progress and the time left on stderr in `fit`, `predict` and `certify`. It does not affect results.
 
+    See Also
+    --------
+    flipproof.checks.check_certifier : Try every attack on small problems.
+    flipproof.CertifiedRidgeClassifier : Ridge regression, as in the paper.
+
     Examples
     --------
     >>> import numpy as np

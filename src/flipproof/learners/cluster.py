@@ -111,6 +111,11 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
     n_features_in_ : int
         Number of input columns.
 
+    See Also
+    --------
+    flipproof.CertifiedNeighborsClassifier : The nearest rows vote.
+    flipproof.CertifiedForestClassifier : Rows in the same leaves vote.
+
     Examples
     --------
     >>> from sklearn.cluster import KMeans

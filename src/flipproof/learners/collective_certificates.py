@@ -124,6 +124,12 @@ def collective_certify(
     Returns
     -------
     CollectiveCertificate
+        At most how many predictions change, and what this rests on.
+
+    See Also
+    --------
+    flipproof.certify : Certify with a learner, a Pipeline or a search.
+    flipproof.attacks.worst_flips : Smallest attack by labels.
 
     Notes
     -----

@@ -113,6 +113,12 @@ class CertifiedForestClassifier(LabelLinearClassifier):
     n_features_in_ : int
         Number of input columns.
 
+    See Also
+    --------
+    flipproof.CertifiedNeighborsClassifier : The nearest rows vote.
+    flipproof.CertifiedRidgeClassifier : Ridge regression, as in the paper.
+    flipproof.CertifiedForestRegressor : The same trees for numbers.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

@@ -393,6 +393,12 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     n_features_in_ : int
         Number of input columns.
 
+    See Also
+    --------
+    flipproof.CertifiedRidgeClassifier : Ridge regression, as in the paper.
+    flipproof.StreamingKernelClassifier : Kernels on more rows than memory.
+    flipproof.CertifiedKernelRegressor : Kernel ridge regression for numbers.
+
     Examples
     --------
     >>> from sklearn.datasets import make_circles

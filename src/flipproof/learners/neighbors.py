@@ -161,6 +161,12 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
     n_features_in_ : int
         Number of input columns.
 
+    See Also
+    --------
+    flipproof.CertifiedForestClassifier : Rows in the same leaves vote.
+    flipproof.CertifiedClusterClassifier : Rows of the same cluster vote.
+    flipproof.CertifiedNeighborsRegressor : Nearest rows for numbers.
+
     Examples
     --------
     >>> from sklearn.datasets import load_digits

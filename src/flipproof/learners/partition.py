@@ -119,6 +119,10 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     n_features_in_ : int
         Number of features seen in `fit`.
 
+    See Also
+    --------
+    flipproof.SmoothedClassifier : Certifies any classifier, by votes of noisy copies.
+
     Notes
     -----
     *Partitions.* The rows are sorted by a 64-bit hash of their features and assigned in turn, so that the sizes of the

@@ -36,6 +36,23 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     Certificates
         A Pipeline passes the labels to every step, and it is unknown whether a step used them: `assumptions` names the
         steps that must not have used them. A search chooses parameters by the labels: `assumptions` names those too.
+
+    See Also
+    --------
+    flipproof.Certificates : One certificate per test row.
+    flipproof.Adversary : What an attacker can change.
+    flipproof.audit : From a table to certificates, attacks and a report.
+
+    Examples
+    --------
+    >>> import flipproof
+    >>> from sklearn.pipeline import make_pipeline
+    >>> from sklearn.preprocessing import StandardScaler
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> pipeline = make_pipeline(StandardScaler(), flipproof.CertifiedRidgeClassifier(classes=[0, 1]))
+    >>> flipproof.certify(pipeline.fit(X[:400], y[:400]), X[400:])
+    <Certificates: 169 predictions, method 'exact', median radius 30 of 400 labels>
     """
     learner = learner_in(model)
     refuse_regressors(learner, "flipproof.certify")

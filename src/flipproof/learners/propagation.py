@@ -124,6 +124,11 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     n_features_in_ : int
         Number of input columns.
 
+    See Also
+    --------
+    flipproof.CertifiedNeighborsClassifier : The nearest rows vote.
+    flipproof.CertifiedKernelClassifier : Kernel ridge regression.
+
     References
     ----------
     Zhou, Bousquet, Lal, Weston and Schölkopf, *Learning with Local and Global Consistency*, NIPS 16, 2004.

@@ -93,6 +93,12 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
     n_features_in_ : int
         Number of input columns.
 
+    See Also
+    --------
+    flipproof.CertifiedRidgeClassifier : Ridge regression, as in the paper.
+    flipproof.CertifiedKernelRegressor : Kernel ridge regression for numbers.
+    flipproof.CertifiedIntervals : Exact intervals of regressors.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -232,6 +238,12 @@ class CertifiedKernelRegressor(CertifiedRegressor):
     n_features_in_ : int
         Number of input columns.
 
+    See Also
+    --------
+    flipproof.CertifiedKernelClassifier : Kernel ridge regression.
+    flipproof.CertifiedRidgeRegressor : Ridge regression for numbers.
+    flipproof.CertifiedIntervals : Exact intervals of regressors.
+
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
@@ -319,6 +331,12 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         The target range that was used.
     n_features_in_ : int
         Number of input columns.
+
+    See Also
+    --------
+    flipproof.CertifiedNeighborsClassifier : The nearest rows vote.
+    flipproof.CertifiedForestRegressor : The same trees for numbers.
+    flipproof.CertifiedIntervals : Exact intervals of regressors.
 
     Examples
     --------
@@ -424,6 +442,12 @@ class CertifiedForestRegressor(CertifiedRegressor):
         The target range that was used.
     n_features_in_ : int
         Number of input columns.
+
+    See Also
+    --------
+    flipproof.CertifiedForestClassifier : Rows in the same leaves vote.
+    flipproof.CertifiedNeighborsRegressor : Nearest rows for numbers.
+    flipproof.CertifiedIntervals : Exact intervals of regressors.
 
     Examples
     --------

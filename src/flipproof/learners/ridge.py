@@ -25,7 +25,12 @@ LENGTH_BITS = 16
 
 
 class LabelDependenceWarning(UserWarning):
-    """A certificate assumes something to be fixed that was computed from the labels that it protects."""
+    """A certificate assumes something to be fixed that was computed from the labels that it protects.
+
+    See Also
+    --------
+    flipproof.CertifiedRidgeClassifier : Ridge regression, as in the paper.
+    """
 
 
 class RidgeParameters(LabelLinearParameters):
@@ -144,6 +149,13 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         The fitted `prior`.
     n_features_in_ : int
         Number of input columns.
+
+    See Also
+    --------
+    flipproof.CertifiedKernelClassifier : Kernel ridge regression.
+    flipproof.CertifiedNeighborsClassifier : The nearest rows vote.
+    flipproof.StreamingRidgeClassifier : Ridge regression on more rows than memory.
+    flipproof.CertifiedRidgeRegressor : Ridge regression for numbers.
 
     Examples
     --------

@@ -202,6 +202,11 @@ def select_on_trusted(
         candidate: put simpler values first. A candidate that cannot be fitted to a fold has the score NaN and is never
         chosen.
 
+    See Also
+    --------
+    flipproof.compare : Several models on the same test rows.
+    flipproof.attacks.plan_audit : Simulate what checking labels buys.
+
     Notes
     -----
     The folds have fewer rows than the final fit, and the best number of neighbours or the best lambda depends on the

@@ -42,6 +42,21 @@ class TableModel:
         Names of the training rows, in order.
     source : mapping of str
         Where the training rows came from: "learner", "training", "reference" and digests of files.
+
+    See Also
+    --------
+    flipproof.audit : From a table to certificates, attacks and a report.
+    flipproof.load : Read a model from a file.
+    flipproof.save : Write a model to a file.
+
+    Examples
+    --------
+    >>> import flipproof
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> table = load_breast_cancer(as_frame=True).frame
+    >>> model = flipproof.audit(table[:400], table[400:], label="target").deployed
+    >>> model.columns[:2]
+    ('mean radius', 'mean texture')
     """
 
     model: Any

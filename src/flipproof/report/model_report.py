@@ -42,6 +42,11 @@ class Report:
     flips : tuple of int or None
         Numbers of flips in its tables.
 
+    See Also
+    --------
+    flipproof.audit : From a table to certificates, attacks and a report.
+    flipproof.compare : Several models on the same test rows.
+
     Examples
     --------
     >>> import os, tempfile

@@ -301,6 +301,10 @@ def largest_certifiable(
     float
         An integer if the radius counts labels; -1 if even unanimous votes decide nothing.
 
+    See Also
+    --------
+    flipproof.SmoothedClassifier : Certifies any classifier, by votes of noisy copies.
+
     Examples
     --------
     >>> from flipproof.core.noise import LabelFlip

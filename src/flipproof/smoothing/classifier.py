@@ -124,6 +124,13 @@ class SmoothedClassifier(LabelsInMemory):
     n_features_in_ : int
         Number of features seen in `fit`, if the data has columns.
 
+    See Also
+    --------
+    flipproof.CertifiedPartitionClassifier : Certifies any classifier, by votes of disjoint parts.
+    flipproof.LabelFlip : Noise on labels.
+    flipproof.FeatureNoise : Gaussian noise on features.
+    flipproof.smoothing.SmoothedCertificates : Certificates with a confidence.
+
     Notes
     -----
     *What is certified.* With probability `confidence` over the draws: the prediction is g, and g is unchanged under any

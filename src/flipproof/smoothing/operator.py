@@ -31,6 +31,17 @@ class SmoothedValue:
         Log of ``1 - lower``: the input of the guarantees of :mod:`flipproof.core.guarantees`.
     n_samples : int or None
         Number of samples; None if all draws were enumerated.
+
+    See Also
+    --------
+    flipproof.smoothing.smoothed_value : The paper's vote G.
+
+    Examples
+    --------
+    >>> from flipproof import LabelFlip
+    >>> from flipproof.smoothing import smoothed_value
+    >>> smoothed_value(lambda labels: int(labels.sum() > 1), LabelFlip(0.1, 2), [1, 1, 1]).value.round(3)
+    array([0.028, 0.972])
     """
 
     value: Floats
@@ -56,6 +67,17 @@ class SmoothedDecision:
         Logs of upper bounds on the vote for all other classes together, and for each of them.
     value : SmoothedValue
         The vote.
+
+    See Also
+    --------
+    flipproof.smoothing.smoothed_decision : The paper's decision g.
+
+    Examples
+    --------
+    >>> from flipproof import LabelFlip
+    >>> from flipproof.smoothing import smoothed_decision
+    >>> smoothed_decision(lambda labels: int(labels.sum() > 1), LabelFlip(0.1, 2), [1, 1, 1]).decided
+    True
     """
 
     decision: int
@@ -98,6 +120,12 @@ def smoothed_value(
     Returns
     -------
     SmoothedValue
+        The vote of each class, with bounds.
+
+    See Also
+    --------
+    flipproof.smoothing.smoothed_decision : The paper's decision g.
+    flipproof.smoothing.SmoothedValue : A vote under noise.
 
     Notes
     -----
@@ -140,13 +168,24 @@ def smoothed_decision(
 ) -> SmoothedDecision:
     """Return the decision g of a function under noise around the data: the class with the largest vote.
 
-    Parameters, enumeration and sampling are as in :func:`smoothed_value`. No class is selected beforehand, since the
+    No class is selected beforehand, since the
     bounds hold for all classes at once. (A tie of two classes goes to class 0 here, and to 1 in the paper; it is never
     decided.)
+
+    Parameters
+    ----------
+    function, measure, data, n_classes, n_samples, confidence, random_state
+        As in :func:`smoothed_value`, with the same enumeration and sampling.
 
     Returns
     -------
     SmoothedDecision
+        The class, and whether the bounds prove it.
+
+    See Also
+    --------
+    flipproof.smoothing.smoothed_value : The paper's vote G.
+    flipproof.smoothing.SmoothedDecision : A decision under noise.
 
     Examples
     --------

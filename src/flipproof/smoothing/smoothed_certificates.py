@@ -105,6 +105,22 @@ class SmoothedCertificates(Certificates):
         The probability of error that is allowed for each statement.
     split : booleans of shape (m,)
         Whether half of `alpha` was spent on bounds for single rivals.
+
+    See Also
+    --------
+    flipproof.SmoothedClassifier : Certifies any classifier, by votes of noisy copies.
+    flipproof.Certificates : One certificate per test row.
+
+    Examples
+    --------
+    >>> from sklearn.tree import DecisionTreeClassifier
+    >>> from flipproof import SmoothedClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = SmoothedClassifier(DecisionTreeClassifier(max_depth=1), noise=0.2, n_select=20, n_samples=100)
+    >>> certificates = model.fit(X[:400], y[:400]).certify(X[400:420])
+    >>> certificates.confidence, certificates.n_samples
+    (0.999, 100)
     """
 
     log_rival: Floats = field(default_factory=lambda: np.zeros(0))

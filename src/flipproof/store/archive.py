@@ -49,7 +49,12 @@ TYPES = {
 
 
 class ModelFileError(ValueError):
-    """A file that is no model, or a damaged one; or a model that cannot be stored. The message is one line."""
+    """A file that is no model, or a damaged one; or a model that cannot be stored. The message is one line.
+
+    See Also
+    --------
+    flipproof.load : Read a model from a file.
+    """
 
 
 @dataclass(frozen=True)

@@ -28,7 +28,12 @@ NOT_STORED = {
 
 
 class ModelVersionWarning(UserWarning):
-    """A model contains steps of another version of scikit-learn, which may transform rows differently."""
+    """A model contains steps of another version of scikit-learn, which may transform rows differently.
+
+    See Also
+    --------
+    flipproof.load : Read a model from a file.
+    """
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> str:
@@ -55,6 +60,11 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
     ------
     ValueError
         If the model, or a part of it, cannot be stored. The message names it and says what to do.
+
+    See Also
+    --------
+    flipproof.load : Read a model from a file.
+    flipproof.save_certificates : Write certificates and their proof.
 
     Examples
     --------
@@ -94,6 +104,26 @@ def load(path: str | os.PathLike[str]) -> Any:
         If the file is not a model, is damaged, or of an unknown format. The message is one line.
     OSError
         If it cannot be read.
+
+    See Also
+    --------
+    flipproof.save : Write a model to a file.
+    flipproof.store.model_digest : Digest of a model.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import flipproof
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     flipproof.save(model, os.path.join(folder, "model.flipproof"))
+    ...     same = flipproof.load(os.path.join(folder, "model.flipproof"))
+    '5caf2bd299af6516b9615bcb2005d9daab3e6c22d0326576ebd560e01adceb30'
+    >>> bool((same.certify(X[400:]).radius == model.certify(X[400:]).radius).all())
+    True
     """
     file = Path(path)
     archive, _ = read(file)
@@ -115,6 +145,31 @@ def model_digest(model: Any) -> str:
     """Return the SHA-256 of a model: a fitted model, or the path of a file, which is checked.
 
     It is the same for a model, the file that it is saved to, and the model that is loaded from there.
+
+    Parameters
+    ----------
+    model : learner, Pipeline, TableModel or path
+        A fitted model, or its file.
+
+    Returns
+    -------
+    str
+        64 hexadecimal digits.
+
+    See Also
+    --------
+    flipproof.save : Write a model to a file.
+    flipproof_verify.verify : Check a certificate file.
+
+    Examples
+    --------
+    >>> from flipproof.store import model_digest
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> len(model_digest(model))
+    64
     """
     if isinstance(model, (str, os.PathLike)):
         return read(Path(model))[1]

@@ -121,6 +121,16 @@ def load_certificates(path: str | os.PathLike[str]) -> Certificates:
 
     The digests of the file are checked, but not the proof: ``flipproof verify`` does that.
 
+    Parameters
+    ----------
+    path : path
+        A certificate file.
+
+    Returns
+    -------
+    Certificates
+        As they were saved.
+
     Raises
     ------
     ValueError
@@ -129,6 +139,20 @@ def load_certificates(path: str | os.PathLike[str]) -> Certificates:
     See Also
     --------
     save_certificates : Write certificates and their proof.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> import flipproof
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     model.certify(X[400:]).save(os.path.join(folder, "proof.flipproof"))
+    ...     certificates = flipproof.load_certificates(os.path.join(folder, "proof.flipproof"))
+    >>> certificates
+    <Certificates: 169 predictions, method 'exact', median radius 64 of 400 labels>
     """
     from safetensors import SafetensorError, safe_open
 

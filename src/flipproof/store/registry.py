@@ -165,7 +165,23 @@ def _all_entries() -> dict[str, Entry]:
 
 
 def registered_classes() -> tuple[str, ...]:
-    """Return the names of all classes whose objects can be stored: module and class."""
+    """Return the names of all classes whose objects can be stored: module and class.
+
+    Returns
+    -------
+    tuple of str
+        The names, sorted.
+
+    See Also
+    --------
+    flipproof.save : Write a model to a file.
+
+    Examples
+    --------
+    >>> from flipproof.store import registered_classes
+    >>> "flipproof.learners.ridge.CertifiedRidgeClassifier" in registered_classes()
+    True
+    """
     return tuple(_all_entries())
 
 

@@ -37,6 +37,17 @@ class Block:
         The annotator of each row.
     first_row : int
         Number of the first row among all rows, if known.
+
+    See Also
+    --------
+    flipproof.streaming.RowBlocks : Rows in parts.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from flipproof.streaming import Block
+    >>> Block("block 1", np.zeros((2, 3)), np.array([0, 1])).X.shape
+    (2, 3)
     """
 
     name: str

@@ -54,7 +54,7 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
 
     Parameters
     ----------
-    noise, regularization, fit_intercept, clip, method, precision, classes
+    noise, regularization, fit_intercept, clip, prior, prior_weight, method, precision
         As in :class:`flipproof.CertifiedRidgeClassifier`.
     features : None
         Must be None: transform the rows first, with :meth:`flipproof.streaming.RowBlocks.map` or Dask's `map_blocks`.
@@ -64,6 +64,12 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
         Number of threads that visit rows in this process; unused on a cluster. Results do not depend on it.
     verbose : int, default=0
         1: report the progress of each pass over the rows on stderr.
+
+    See Also
+    --------
+    flipproof.CertifiedRidgeClassifier : Ridge regression, as in the paper.
+    flipproof.StreamingKernelClassifier : Kernels on more rows than memory.
+    flipproof.streaming.RowBlocks : Rows in parts.
 
     Examples
     --------
@@ -112,17 +118,37 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
     kernel : str, default="rbf"
         Name of a kernel. Functions are refused: they receive many rows at once, so their values might depend on the
         division into blocks.
-    gamma, degree, coef0, regularization, n_components, fit_intercept, noise, clip, method, precision, classes
+    gamma, degree, coef0, regularization, n_components, fit_intercept, noise, clip, prior, prior_weight
         As in :class:`flipproof.CertifiedKernelClassifier`. Without a reference, `n_components` must be given for up to
         10,000 rows, and the kernel ``"laplacian"`` needs `gamma`.
+    method, precision
+        As in :class:`flipproof.CertifiedKernelClassifier`.
     features : None
         Must be None: transform the rows first.
+    classes : array of K classes, optional
+        All classes. If omitted, they are read from the labels, and this is an assumption.
     block_size : int, optional
         Number of test rows certified in one pass; by default as many as fit into 64 MiB of counts.
     n_jobs : int, optional
         Number of threads that visit rows in this process; unused on a cluster. Results do not depend on it.
     verbose : int, default=0
         1: report the progress of each pass over the rows on stderr.
+
+    See Also
+    --------
+    flipproof.CertifiedKernelClassifier : Kernel ridge regression.
+    flipproof.StreamingRidgeClassifier : Ridge regression on more rows than memory.
+    flipproof.streaming.RowBlocks : Rows in parts.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from flipproof.streaming import StreamingKernelClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> blocks = [(X[start : start + 300], y[start : start + 300]) for start in range(0, 1200, 300)]
+    >>> model = StreamingKernelClassifier(n_components=50, classes=range(10)).fit(blocks)
+    >>> model.certify(X[1200:])
+    <Certificates: 597 predictions, method 'exact', median radius 14 of 1200 labels>
     """
 
     parameter_constraints: ClassVar[Constraints] = {

@@ -201,6 +201,11 @@ class RowBlocks:
     feature_names : tuple of str or None
         Names of the feature columns, if they come from data frames or files.
 
+    See Also
+    --------
+    flipproof.StreamingRidgeClassifier : Ridge regression on more rows than memory.
+    flipproof.StreamingKernelClassifier : Kernels on more rows than memory.
+
     Examples
     --------
     >>> import numpy as np

@@ -127,8 +127,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     ----------
     text : iterable of str
         Columns that are texts, not categories.
-    categories : iterable of str
-        Columns that hold categories, even if some or all of them are numbers.
     scale : {"auto", "standard", "rank", "none"}, default="auto"
         Scale of columns of numbers. ``"standard"``: mean 0, variance 1. ``"rank"``: ranks mapped to a normal
         distribution, which tames heavy tails. ``"auto"``: by rank for columns with a kurtosis above 10 and at least
@@ -137,6 +135,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Number of features of a text.
     max_categories : int, default=100
         Largest number of features of a column of words.
+    categories : iterable of str
+        Columns that hold categories, even if some or all of them are numbers.
 
     Attributes
     ----------
@@ -146,6 +146,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Columns of numbers that ``"auto"`` maps by rank.
     n_features_out_ : int
         Number of features.
+
+    See Also
+    --------
+    flipproof.audit : From a table to certificates, attacks and a report.
+    flipproof.tables.read_table : Read a table from a file.
 
     Examples
     --------

@@ -109,6 +109,25 @@ def read_table(
     ------
     OSError, ValueError
         If there is no such file or it is not a valid table; the message is one line.
+
+    See Also
+    --------
+    flipproof.tables.TextLayout : Layout of a text file.
+    flipproof.tables.TableEncoder : Encode columns without labels.
+    flipproof.audit : From a table to certificates, attacks and a report.
+
+    Examples
+    --------
+    >>> import os, tempfile
+    >>> from flipproof.tables import read_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "mails.csv")
+    ...     with open(path, "w") as file:
+    ...         print("length,spam", file=file)
+    ...         print("12,yes", file=file)
+    ...     table = read_table(path)
+    >>> table.column_names, table.num_rows
+    (['length', 'spam'], 1)
     """
     return read_file(path, layout, part=part, as_words=as_words, purposes=purposes).table
 

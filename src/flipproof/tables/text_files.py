@@ -70,6 +70,16 @@ class TextLayout:
         The sign before the decimals of a number, in CSV and TSV.
     na : tuple of str
         Further values that mean a missing value.
+
+    See Also
+    --------
+    flipproof.tables.read_table : Read a table from a file.
+
+    Examples
+    --------
+    >>> from flipproof.tables import TextLayout, read_table
+    >>> layout = TextLayout(separator=";", decimal=",")
+    >>> read_table("prices.csv", layout)  # doctest: +SKIP
     """
 
     names: tuple[str, ...] = ()

@@ -44,6 +44,11 @@ class AnyClassifierAttack:
     verbose : int
         1: report progress on stderr.
 
+    See Also
+    --------
+    flipproof.attacks.undefended_attack : Attack on a logistic regression.
+    flipproof.SmoothedClassifier : Certifies any classifier, by votes of noisy copies.
+
     Examples
     --------
     >>> from sklearn.datasets import load_iris

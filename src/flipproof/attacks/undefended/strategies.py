@@ -55,6 +55,11 @@ class DistanceAttack:
     verbose : int
         1: report progress on stderr.
 
+    See Also
+    --------
+    flipproof.attacks.InfluenceAttack : Attack on the most influential labels.
+    flipproof.attacks.undefended_attack : Attack on a logistic regression.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -154,6 +159,11 @@ class InfluenceAttack:
         Number of threads, each working on one test row. The result does not depend on it.
     verbose : int
         1: report progress on stderr.
+
+    See Also
+    --------
+    flipproof.attacks.DistanceAttack : Attack on the nearest labels.
+    flipproof.attacks.undefended_attack : Attack on a logistic regression.
 
     Examples
     --------
@@ -330,6 +340,12 @@ def undefended_attack(
         `n_refits` counts every fit: by Newton's method, and of the model itself. An interrupt (Ctrl-C) ends the attack
         early: the attacks found so far are returned, and `attempted` is False for the other rows.
 
+    See Also
+    --------
+    flipproof.attacks.AnyClassifierAttack : Attack on any classifier.
+    flipproof.attacks.InfluenceAttack : Attack on the most influential labels.
+    flipproof.attacks.DistanceAttack : Attack on the nearest labels.
+
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
@@ -356,6 +372,27 @@ def strongest(*results: AttackResult) -> AttackResult:
     ----------
     *results : AttackResult
         Attacks on the same predictions.
+
+    Returns
+    -------
+    AttackResult
+        The best attack on each test row.
+
+    See Also
+    --------
+    flipproof.attacks.undefended_attack : Attack on a logistic regression.
+    flipproof.attacks.AttackResult : Changed labels, by test row.
+
+    Examples
+    --------
+    >>> from flipproof.attacks import strongest, worst_flips
+    >>> from flipproof import CertifiedRidgeClassifier
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:400], y[:400])
+    >>> patient, impatient = worst_flips(model, X[400:405]), worst_flips(model, X[400:405], max_flips=10)
+    >>> bool((strongest(impatient, patient).flips_needed == patient.flips_needed).all())
+    True
     """
     if not results:
         raise ValueError("strongest needs at least one AttackResult. Got none.")
