@@ -61,7 +61,7 @@ class Certificate:
     >>> certificate = model.certify(X[400:])[0]
     >>> certificate.prediction, certificate.radius, certificate.rival
     (0, 24, 1)
-    >>> print(str(certificate)[:94])
+    >>> print(str(certificate)[:92])
     Test row 0 is predicted as 0. The prediction is guaranteed unchanged even if an attacker who
     """
 

@@ -58,6 +58,8 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
         As in :class:`flipproof.CertifiedRidgeClassifier`.
     features : None
         Must be None: transform the rows first, with :meth:`flipproof.streaming.RowBlocks.map` or Dask's `map_blocks`.
+    classes : array of K classes, optional
+        All classes. If omitted, they are read from the labels, and this is an assumption.
     block_size : int, optional
         Number of test rows certified in one pass; by default as many as fit into 64 MiB of counts.
     n_jobs : int, optional
