@@ -22,7 +22,7 @@ print(certificates)
 print(certificates[0])
 
 # %%
-# The radius of a prediction is the number of labels that may be changed, whichever they are. Certified accuracy counts
+# The radius of a prediction is the number of labels that may be changed, any of them. Certified accuracy counts
 # the test rows that are correct and have at least that radius.
 print(certified_accuracy(y_test, certificates, flips=[0, 1, 5, 10, 20]).round(3))
 CertifiedAccuracyDisplay.from_certificates(certificates, y_test, name="ridge")

@@ -34,6 +34,9 @@ def test_continuous_integration_runs_the_documented_test_commands():
     # tests of the README's command have just run
     assert f"\n{everything.replace('pytest --all', 'pytest --rest')} || exit\n" in after
     assert "pytest --all" in everything
+    site = "pip install '.[docs]' && make -C docs html"
+    assert f"`{site}`" in CONTRIBUTING
+    assert f"\n{site} || exit\n" in after
 
 
 def test_there_are_two_commands_to_try():

@@ -30,7 +30,7 @@ def render_model_card(evidence: Evidence) -> str:
             [(f"{one.changes:,}", percent(float(one.share))) for one in evidence.figures],
         ),
         "Shares of all test rows, rounded down. A prediction is certified at a number of changes if it is the same "
-        "whatever is changed, up to that number.",
+        "under any changes up to that number.",
         *_against_rows(evidence),
         "## What was tested",
         _bullets(summary["threat"]),

@@ -1,6 +1,6 @@
 """
-Gold labels
-===========
+Trusted labels
+==============
 
 What a few labels that nobody can change are worth: as trusted votes, as a prior, and alone.
 """
@@ -25,7 +25,7 @@ forest = CertifiedForestClassifier(50, classes=[0, 1])
 with_prior = CertifiedForestClassifier(
     50, classes=[0, 1], prior=RandomForestClassifier(random_state=0), prior_weight=1.0
 )
-for name, model in [("no gold labels", forest.fit(X_train, y_train)), ("prior", with_prior)]:
+for name, model in [("no trusted labels", forest.fit(X_train, y_train)), ("prior", with_prior)]:
     if name == "prior":
         model.fit(X_train, y_train, trusted=trusted)
     plt.step(flips, certified_accuracy(y_test, model.certify(X_test), flips), where="post", label=name)
@@ -33,11 +33,11 @@ for name, model in [("no gold labels", forest.fit(X_train, y_train)), ("prior", 
 # %%
 # The baseline is a model of the trusted labels alone: no change of other labels affects it.
 alone = RandomForestClassifier(random_state=0).fit(X_train[trusted], y_train[trusted]).score(X_test, y_test)
-plt.axhline(alone, color="gray", linestyle="--", label="40 gold labels alone")
+plt.axhline(alone, color="gray", linestyle="--", label="40 trusted labels alone")
 plt.xlabel("changed labels")
 plt.ylabel("certified accuracy")
 plt.legend()
-print(f"gold labels alone: {alone:.3f}")
+print(f"trusted labels alone: {alone:.3f}")
 
 # %%
 # Before you check labels, simulate what it would buy.
