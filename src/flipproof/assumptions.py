@@ -362,6 +362,10 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "The features step ({step}) is assumed to transform each row separately, so that the features of a row do not "
         "depend on other rows. This was tested on some rows of the reference."
     ),
+    "graph-fixed": (
+        "The graph is as given: nobody can add, remove or change its {n_nodes:,} nodes, their features, or its "
+        "{n_edges:,} edges."
+    ),
     "rows-lower-bound": ("The radius is a lower bound: it is not known whether an attack with one more change exists."),
     # what the adversary cannot do
     "trusted-labels": "{n_trusted:,} of the {n_labels:,} training labels are trusted: nobody can change them.",

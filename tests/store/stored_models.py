@@ -10,6 +10,7 @@ import warnings
 from pathlib import Path
 
 import numpy as np
+from scipy.sparse import csr_array
 from sklearn.cluster import DBSCAN, AgglomerativeClustering, KMeans, MiniBatchKMeans
 from sklearn.decomposition import PCA
 from sklearn.mixture import GaussianMixture
@@ -19,6 +20,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import flipproof
 from flipproof import Adversary
+from flipproof.features import GraphFeatures
 from flipproof.files import digest_of_pieces
 
 N_ROWS, N_COLUMNS = 36, 3
@@ -31,6 +33,7 @@ def rows(seed, n=N_ROWS):
 X, REFERENCE, X_TEST = rows(0), rows(1, 20), rows(2, 5)
 Y = np.random.default_rng(3).integers(0, 3, N_ROWS)
 WORDS = np.array(["no", "yes, often", "ü"])[Y]
+GRAPH = csr_array(np.abs(np.subtract.outer(np.arange(N_ROWS), np.arange(N_ROWS))) % 17 == 1, dtype=float)
 UNLABELED = np.arange(N_ROWS) % 3 == 0
 
 ridge, kernel = flipproof.CertifiedRidgeClassifier, flipproof.CertifiedKernelClassifier
@@ -67,6 +70,12 @@ def models():
         fitted[name] = model.fit(X, labels)
     for name, model in {"propagation": propagation(4), "propagation-poisson": propagation(4, rule="poisson")}.items():
         fitted[name] = model.fit(X, WORDS, UNLABELED)
+    nodes = {
+        "graph": propagation(graph=GRAPH, clip=0.9),
+        "graph-features": ridge(features=GraphFeatures(GRAPH, X, hops=1)),
+    }
+    for name, model in nodes.items():
+        fitted[name] = model.fit(np.arange(N_ROWS)[:30], WORDS[:30])
     of_rows = {
         "ridge": ridge(clip=0.9),
         "kernel": kernel(n_components=7, **steps),
@@ -114,9 +123,12 @@ def digest_of_certificates(certificates):
 def digests(model, every=False):
     """Return digests of predictions, scores and all certificates of a model."""
     learner = model[-1] if hasattr(model, "steps") else model
-    found = [digest_of_pieces([model.predict(X_TEST).tobytes(), model.decision_function(X_TEST).tobytes()])]
+    rows = X_TEST
+    if getattr(learner, "n_nodes_", None) is not None or isinstance(getattr(learner, "features", None), GraphFeatures):
+        rows = np.array([3, 35, 0, 34, 17])
+    found = [digest_of_pieces([model.predict(rows).tobytes(), model.decision_function(rows).tobytes()])]
     for adversary, method in adversaries(learner, every):
-        found.append(digest_of_certificates(flipproof.certify(model, X_TEST, method, adversary)))
+        found.append(digest_of_certificates(flipproof.certify(model, rows, method, adversary)))
     return found
 
 

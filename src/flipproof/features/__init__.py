@@ -1,6 +1,7 @@
 """Label-free feature maps: scikit-learn transformers whose `fit` ignores labels, so that certificates stay valid."""
 
 from flipproof.features.cnn import CNNFeatures
+from flipproof.features.graphs import GraphFeatures
 from flipproof.features.presets import UMAPFeatures, ica_features, pca_features
 from flipproof.features.rica import RICA
 from flipproof.features.simclr import SimCLRFeatures
@@ -10,6 +11,7 @@ from flipproof.features.word_vectors import WordVectors, read_word_vectors
 __all__ = [
     "RICA",
     "CNNFeatures",
+    "GraphFeatures",
     "PatternRule",
     "RuleCounts",
     "SimCLRFeatures",

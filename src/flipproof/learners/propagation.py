@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
+from flipproof.assumptions import Assumption
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.rounding import EXACT_BITS, Floats, Integers, exponent_above, power_of_two, scale
 from flipproof.core.votes import SparseVotes, sparse_votes, tiles
+from flipproof.features.graphs import edge_weights, graph_fixed, node_numbers
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.neighbor_search import ExactSearch, exact_search
-from flipproof.parameters import Constraints, integer, number, one_of
+from flipproof.parameters import Constraints, integer, number, one_of, parameter_error
 from flipproof.progress import CountedProgress
 
 RULES = ("spreading", "poisson")
@@ -29,6 +31,12 @@ SOLUTION_BITS = 40
 #: Values below 2**-32, relative to the longest possible solution, may be rounding error, and count as 0.
 REACH_BITS = 32
 
+#: Values of fewer units than this, relative to the same, may be rounding error as well.
+ERROR_UNITS = 16
+
+#: Different weights of edges: weights are rounded up to multiples of the largest one divided by this.
+WEIGHT_LEVELS = 2**10
+
 #: Solutions for all labels are kept if they have at most this many numbers (128 MiB); else each test row is solved for.
 MOST_KEPT = 2**24
 
@@ -37,13 +45,14 @@ COLUMNS_AT_A_TIME = 32
 
 
 class CertifiedPropagationClassifier(LabelLinearClassifier):
-    """Label spreading on a graph of neighbours, with a certificate against changed training labels; few labels suffice.
+    """Label spreading on a graph, with a certificate against changed training labels; few labels suffice.
 
-    Training rows are connected to their nearest neighbours, and every label spreads along these edges, through rows
-    with and without labels. Choose it where labels are few, rows without a label are many, and classes form connected
-    groups: a label then votes for a whole group, and an attacker must outvote all labels there (or, with the rule
-    ``"poisson"``, all labels anywhere). Distances are Euclidean: scale columns that have different units, for instance
-    by ``features=StandardScaler()``, which is fitted on all rows, labelled or not.
+    The graph is your own, see `graph`, or is made from features: training rows are connected to their nearest
+    neighbours. Every label spreads along the edges, through rows with and without labels. Choose it where labels are
+    few, rows without a label are many, and classes form connected groups: a label then votes for a whole group, and an
+    attacker must outvote all labels there (or, with the rule ``"poisson"``, all labels anywhere). Distances are
+    Euclidean: scale columns that have different units, for instance by ``features=StandardScaler()``, which is fitted
+    on all rows, labelled or not.
 
     **Why it is label-linear.** Let W be the symmetric 0/1 matrix of the graph, D its degrees, S = D^-1/2 W D^-1/2, and
     Y the labels as class indicators, with a line of zeros for each row without a label. Label spreading (Zhou et al.
@@ -64,9 +73,14 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         s_c(z) = sum over labelled j of u_j(z) ([y_j = c] - share of c) = sum over labelled j of alpha_j(z) [y_j = c],
         alpha_j(z) = u_j(z) - mean of u(z) over all labelled rows.
 
-    A test row that no label reaches gets no votes: it is assigned to the lowest class, with radius 0. That happens if
-    there is no path, or if paths are so long that less than 2^-32 / (1 - alpha) arrives. With more neighbours, or a
-    larger `alpha`, labels reach farther.
+    A test row that no label reaches gets no votes: it is assigned to the lowest class, and no change of labels can
+    alter that. It happens if there is no path, or if paths are so long that less than 2^-32 / (1 - alpha) arrives. With
+    more neighbours, or a larger `alpha`, labels reach farther.
+
+    **On your own graph.** With ``graph=A``, rows are nodes of A, and X holds their numbers: ``fit(nodes, y)`` takes the
+    nodes that have a label, ``predict(nodes)`` and ``certify(nodes)`` any nodes. All nodes and edges of A carry labels
+    on. The line of node z is that of label spreading itself: alpha_j(z) = sqrt(d_z d_j) u_j(z), with e(z) = z alone. If
+    z has a label, that counts as well. Certificates rest on the assumption that nobody can change the graph.
 
     Parameters
     ----------
@@ -82,6 +96,17 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         with the most labels wins everywhere. ``"poisson"``: Poisson learning, which does not have this bias, since
         labels far away count against their class. It usually certifies more, and most with a large `alpha`. It measures
         where a class is more frequent than elsewhere, so it learns nothing from labels that are all of one class.
+    graph : sparse or dense array of shape (nodes, nodes), optional
+        Weights of the edges between nodes: symmetric, finite and not negative; 0 where there is no edge. Entries on the
+        diagonal are edges from a node to itself. Weights that are not all the same are rounded up to 1,024 levels of
+        the largest one, so that sums are exact. A node without edges is reached by its own label only. X is then node
+        numbers, from 0 on, of shape (n,) or (n, 1); `n_neighbors` is not used, and there can be no `features`. By
+        default, rows are connected to their nearest neighbours.
+    clip : "sign" or float, optional
+        Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
+        clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
+        1. With the rule ``"spreading"``, it usually increases radii; ``"poisson"`` has many equal votes, and needs
+        none.
     noise : float, LabelFlip or "auto", default=0.1
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
@@ -111,8 +136,10 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     ----------
     classes_ : array of shape (K,)
         The classes.
-    n_neighbors_ : int
-        Number of neighbours that was used.
+    n_neighbors_ : int or None
+        Number of neighbours that was used; None with a given graph.
+    n_nodes_ : int or None
+        Number of nodes of the given graph.
     precision_ : int
         Bits per vote that were used.
     noise_ : LabelFlip or None
@@ -145,6 +172,16 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     >>> model = CertifiedPropagationClassifier(alpha=0.99, rule="poisson", classes=range(10))
     >>> model.fit(X[:1000], y[:1000], unlabeled).certify(X[1000:])
     <Certificates: 797 predictions, method 'exact', median radius 6 of 200 labels>
+
+    On a graph of your own: a ring of 12 nodes, four of which have a label.
+
+    >>> from scipy.sparse import coo_array
+    >>> one, other = np.arange(12), (np.arange(12) + 1) % 12
+    >>> edges = coo_array((np.ones(12), (one, other)), shape=(12, 12))
+    >>> model = CertifiedPropagationClassifier(graph=edges + edges.T, classes=["a", "b"])
+    >>> certificates = model.fit([0, 1, 6, 7], ["a", "a", "b", "b"]).certify([11, 2, 5])
+    >>> certificates.prediction, certificates.radius
+    (array(['a', 'a', 'b'], dtype='<U1'), array([0, 0, 0]))
     """
 
     parameter_constraints: ClassVar[Constraints] = {
@@ -159,6 +196,8 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         *,
         alpha: float = 0.9,
         rule: str = "spreading",
+        graph: Any = None,
+        clip: str | float | None = None,
         noise: Any = 0.1,
         prior: Any = None,
         prior_weight: float = 1.0,
@@ -172,6 +211,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
     ):
         super().__init__(
             noise,
+            clip=clip,
             prior=prior,
             prior_weight=prior_weight,
             method=method,
@@ -185,6 +225,18 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self.n_neighbors = n_neighbors
         self.alpha = alpha
         self.rule = rule
+        self.graph = graph
+
+    def validate_parameters(self) -> None:
+        """Refuse invalid parameters, and features beside a given graph."""
+        super().validate_parameters()
+        if self.graph is None:
+            return
+        edge_weights(self.graph, type(self).__name__)
+        if self.features is not None:
+            wanted = "None with a given graph"
+            remedy = "X is node numbers. For features of nodes, see flipproof.features.GraphFeatures."
+            raise parameter_error(type(self).__name__, "features", wanted, self.features, remedy)
 
     def fit(  # type: ignore[override]
         self, X: Any, y: Any, unlabeled: Any = None, trusted: Any = None, sample_weight: Any = None
@@ -194,7 +246,8 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         Parameters
         ----------
         X : array or data frame of shape (n, k)
-            Training features, or the input of `features`.
+            Training features, or the input of `features`. With a given `graph`, the numbers of the training nodes, of
+            shape (n,) or (n, 1).
         y : array of shape (n,)
             Training labels: numbers, strings or booleans. Entries of rows without a label are ignored.
         unlabeled : booleans of shape (n,), optional
@@ -214,34 +267,65 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
 
     _gets_a_copy = False
 
+    def _read_training_rows(self, X: Any, y: Any, *others: Any, **named: Any) -> tuple[Floats, Floats | None]:
+        self.validate_parameters()
+        self.n_nodes_ = None if self.graph is None else int(self.graph.shape[0])
+        return super()._read_training_rows(X, y, *others, **named)
+
+    def _numbers(self, X: Any, **options: Any) -> Any:
+        """Return rows as numbers; with a given graph, node numbers in one column."""
+        if self.n_nodes_ is not None:
+            X = node_numbers(X, self.n_nodes_, type(self).__name__)[:, None].astype(np.float64)
+        return super()._numbers(X, **options)
+
+    def learner_assumptions(self) -> list[Assumption]:
+        """Return the assumption that the graph cannot be changed, if it is given."""
+        return [] if self.n_nodes_ is None else [graph_fixed(self._graph.adjacency)]
+
     def fit_without_labels(self, X: Floats) -> None:
-        """Connect training rows to their neighbours; if labels are few, compute where each of them spreads."""
-        n, self.n_neighbors_ = len(X), min(int(self.n_neighbors), len(X) - 1)
+        """Connect training rows to their neighbours, or take the given graph; if labels are few, spread each of them.
+
+        Soundness: which rows have a label is as given, and no label is read.
+        """
+        n = len(X)
         self._rule = self.rule  # as fitted; set_params may change the parameter before the next fit
-        self._search = exact_search(X)
-        with CountedProgress(n, "rows connected", self.verbose) as progress:
-            nearest = _nearest_others(self._search, X, self.n_neighbors_, progress)
-        self._graph = Graph.of_neighbors(nearest, float(self.alpha))
         self._voters, self._spread = np.flatnonzero(self.is_labeled_), None
-        if n * len(self._voters) <= MOST_KEPT:
+        self._search: ExactSearch | None = None
+        if self.n_nodes_ is None:
+            self.n_neighbors_: int | None = min(int(self.n_neighbors), n - 1)
+            self._search = exact_search(X)
+            with CountedProgress(n, "rows connected", self.verbose) as progress:
+                nearest = _nearest_others(self._search, X, self.n_neighbors_, progress)
+            self._graph = Graph.of_neighbors(nearest, float(self.alpha))
+            self._sources = self._voters
+        else:
+            self.n_neighbors_ = None
+            self._graph = Graph.of_weights(edge_weights(self.graph, type(self).__name__), float(self.alpha))
+            self._sources = X[self._voters, 0].astype(np.int64)
+        if len(self._graph.degree) * len(self._voters) <= MOST_KEPT:
             with CountedProgress(len(self._voters), "labels spread", self.verbose) as progress:
-                self._spread = self._graph.solutions(self._voters, progress)
+                self._spread = self._graph.solutions(self._sources, progress)
 
     def label_free_votes(self, Z: Floats, held: None) -> SparseVotes:
         """Return the votes of all labels on a block of test rows.
 
         (D - alpha W)^-1 is symmetric: what a label sends to the neighbours of a test row equals what they send to it.
         """
-        graph, n, n_voters = self._graph, self.n_rows_, len(self._voters)
-        joined = _indicator(self._search.nearest(Z, self.n_neighbors_).rows, n)
-        reached = graph.solve(joined.T)[self._voters].T if self._spread is None else joined @ self._spread
-        alpha = self._weigh(graph.without_error(reached))
+        graph, n_voters = self._graph, len(self._voters)
+        if self._search is None:
+            joined_to = Z.astype(np.int64)
+        else:
+            assert self.n_neighbors_ is not None
+            joined_to = self._search.nearest(Z, self.n_neighbors_).rows
+        joined = _indicator(joined_to, len(graph.degree))
+        reached = graph.solve(joined.T)[self._sources].T if self._spread is None else joined @ self._spread
+        alpha = self._weigh(graph.without_error(reached), joined_to)
         starts = n_voters * np.arange(len(Z) + 1)
-        weights = csr_array((alpha.ravel(), np.tile(self._voters, len(Z)), starts), shape=(len(Z), n))
+        weights = csr_array((alpha.ravel(), np.tile(self._voters, len(Z)), starts), shape=(len(Z), self.n_rows_))
         return sparse_votes(weights, self.precision_, n_voters)
 
-    def _weigh(self, reached: Floats) -> Floats:
-        """Return alpha of the labelled rows, given ``u * 2**bits`` there.
+    def _weigh(self, reached: Floats, joined_to: Integers) -> Floats:
+        """Return alpha of the labelled rows, given ``u * 2**bits`` there, and the rows that test rows are joined to.
 
         Soundness: the sum is exact in any order. By Cauchy and Schwarz as in :attr:`Graph.bits` it is below
         2**52 sqrt(labels / largest degree), which int64 holds for millions of labels.
@@ -249,14 +333,18 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         if self._rule == "poisson":
             mean = reached.astype(np.int64).sum(axis=1, keepdims=True) / reached.shape[1]
             return scale(reached - mean, -self._graph.bits)
-        return scale(reached, -self._graph.bits) * np.sqrt(self._graph.degree[self._voters] / self.n_neighbors_)
+        degree = self._graph.degree
+        if self.n_neighbors_ is None:
+            return scale(reached, -self._graph.bits) * np.sqrt(degree[self._sources]) * np.sqrt(degree[joined_to])
+        return scale(reached, -self._graph.bits) * np.sqrt(degree[self._sources] / self.n_neighbors_)
 
     def _votes_per_row(self) -> int:
         return len(self._voters)
 
     def _numbers_per_row(self) -> int:
         """Count the distances to all rows or, if each test row is solved for, the numbers in a step of the solution."""
-        return (1 if self._spread is not None else 4) * self.n_rows_ + 8 * len(self._voters) + 4 * self.n_neighbors_
+        numbers = (1 if self._spread is not None else 4) * len(self._graph.degree)
+        return numbers + 8 * len(self._voters) + 4 * (self.n_neighbors_ or 1)
 
 
 @dataclass(frozen=True)
@@ -264,15 +352,15 @@ class Graph:
     """Solves ``(D - alpha W) u = e`` for sets e of rows; D^1/2 u is then ``(I - alpha S)^-1 D^-1/2 e``.
 
     Soundness: results do not depend on the order of a sum, hence not on the columns that are solved for together. W is
-    0 or 1 and iterates are integers, multiples of 2^-bits, with few enough bits that their sums are exact; all else is
+    integers, and iterates are multiples of 2^-bits, with few enough bits that their sums are exact. All else is
     computed element by element. The number of steps is fixed in advance.
 
     Attributes
     ----------
     adjacency : sparse array of shape (n, n)
-        W, in float64.
+        W, symmetric: integers from 0 to `WEIGHT_LEVELS`, in float64; 0 and 1 for neighbours.
     degree : floats of shape (n,)
-        D: the row sums of W, at least the number of neighbours.
+        D: the row sums of W, at least the number of neighbours; 1 for a node without edges.
     alpha : float
         Between 0 and 1.
     """
@@ -288,14 +376,31 @@ class Graph:
         adjacency = csr_array(directed.maximum(directed.T))
         return cls(adjacency, np.diff(adjacency.indptr).astype(np.float64), alpha)
 
+    @classmethod
+    def of_weights(cls, weights: csr_array, alpha: float) -> Graph:
+        """Take a given graph, as :func:`~flipproof.features.graphs.edge_weights` returns it.
+
+        Soundness: rounding is element by element and depends on the weights alone. Rounding up keeps every edge.
+        """
+        adjacency = weights.copy()
+        largest = adjacency.data.max()
+        if (adjacency.data == largest).all():
+            adjacency.data[:] = 1.0
+        elif largest > WEIGHT_LEVELS or not np.array_equal(adjacency.data, np.rint(adjacency.data)):
+            # divided first: the largest number there is would overflow
+            adjacency.data = np.ceil(np.maximum(adjacency.data / largest, 1 / WEIGHT_LEVELS) * WEIGHT_LEVELS)
+        degree = adjacency.sum(axis=1)  # of integers: exact in any order
+        return cls(adjacency, np.where(degree > 0, degree, 1.0), alpha)
+
     @property
     def bits(self) -> int:
         """Bits after the point of iterates.
 
         With |u|_D^2 = u' D u: e has no more members than the least degree, so the solution has
         |u|_D <= |D^-1/2 e| / (1 - alpha) <= 1 / (1 - alpha), and iterates, which are closer to it than 0 is, at most
-        twice that. Sums over neighbours are at most sqrt(largest degree / least degree) |u|_D by Cauchy and Schwarz.
-        One bit is left for the rounding of iterates.
+        twice that, where a set of one node e = z has |D^-1/2 e| = d_z^-1/2. Since W_ij <= d_j, sums over neighbours,
+        of W_ij |u_j|, are at most sqrt(d_i) |u|_D by Cauchy and Schwarz, and sqrt(largest degree / least degree) bounds
+        their growth. One bit is left for the rounding of iterates.
         """
         largest_sum = 2 / (1 - self.alpha) * np.sqrt(self.degree.max() / self.degree.min())
         return EXACT_BITS - 1 - int(exponent_above(largest_sum))
@@ -333,7 +438,7 @@ class Graph:
 
     def without_error(self, solutions: Floats) -> Floats:
         """Return solutions with 0 for values that may be rounding error, which includes all negative ones."""
-        least = 2.0 ** (self.bits - REACH_BITS) / (1 - self.alpha)
+        least = max(2.0 ** (self.bits - REACH_BITS), ERROR_UNITS) / (1 - self.alpha)
         return np.where(solutions < least, 0.0, solutions)
 
 

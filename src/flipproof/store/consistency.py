@@ -20,6 +20,7 @@ from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.forest import SHARE_BITS
 from flipproof.learners.neighbor_search import FLOAT32_BITS, search_on_grid
 from flipproof.learners.neighbors import EXACT_METRICS
+from flipproof.learners.propagation import WEIGHT_LEVELS
 from flipproof.learners.ridge import is_paper_rule, refuse_rules_of_all_rows
 from flipproof.store.archive import ModelFileError
 from flipproof.values import as_values, distinct
@@ -342,26 +343,38 @@ def _are_equal(first: csr_array, second: csr_array) -> bool:
 
 
 def check_graph(graph: Any) -> None:
-    """The graph is symmetric, without weights."""
+    """The graph is symmetric, with integer weights that can be added exactly."""
     adjacency = graph.adjacency
     require(adjacency.shape[0] == adjacency.shape[1] == len(graph.degree), "the graph is not square")
-    require((adjacency.data == 1).all() and _are_equal(adjacency, csr_array(adjacency.T)), "the graph is not symmetric")
-    require(np.array_equal(np.diff(adjacency.indptr), graph.degree) and graph.degree.min() >= 1, "degrees are wrong")
+    require(_are_whole(adjacency.data, WEIGHT_LEVELS) and (adjacency.data >= 1).all(), "the weights are not on a grid")
+    require(_are_equal(adjacency, csr_array(adjacency.T)), "the graph is not symmetric")
+    degree = adjacency.sum(axis=1)
+    require(len(degree) and np.array_equal(np.where(degree > 0, degree, 1.0), graph.degree), "degrees are wrong")
 
 
 def check_propagation(model: Any) -> None:
-    """The graph is of the training rows, and what labels send along it can be added exactly."""
+    """The graph is of the training rows, or given, and what labels send along it can be added exactly."""
     _check_label_linear(model)
     own = vars(model)
     search, graph, voters, spread = own["_search"], own["_graph"], own["_voters"], own["_spread"]
-    require(model.n_reference_ is None and own["_held"] is None and own["_clip"] is None, "it has votes of others")
+    require(model.n_reference_ is None and own["_held"] is None, "it has votes of others")
+    require(np.array_equal(voters, np.flatnonzero(model.is_labeled_)), "other rows vote than those with labels")
+    require(spread is None or len(spread) == len(graph.degree), "the votes are of other labels")
+    if model.n_nodes_ is not None:
+        require(search is None and model.n_neighbors_ is None, "the graph is given, but has neighbours")
+        require(len(graph.degree) == model.n_nodes_, "the graph has other nodes")
+        require((own["_sources"] < model.n_nodes_).all(), "a label is of an unknown node")
+        require(spread is None or _are_whole(spread, 2.0**EXACT_BITS), "the votes cannot be added exactly")
+        _check_columns(model, 1)
+        return
+    require(search is not None and model.n_neighbors_ is not None, "the neighbours are missing")
     require(len(search.squares) == len(graph.degree) == model.n_rows_, "the graph is of other rows")
+    require((graph.adjacency.data == 1).all(), "the neighbours have weights")
+    require(np.array_equal(own["_sources"], voters), "other rows vote than those with labels")
     require(not search.by_angle, "distances are not Euclidean")
     _check_columns(model, len(search.columns))
     require(1 <= model.n_neighbors_ <= graph.degree.min(), "a row has fewer neighbours than all have")
-    require(np.array_equal(voters, np.flatnonzero(model.is_labeled_)), "other rows vote than those with labels")
     if spread is not None:
-        require(spread.shape == (model.n_rows_, len(voters)), "the votes are of other labels")
         require(_are_whole(spread, 2.0**EXACT_BITS / model.n_neighbors_), "the votes cannot be added exactly")
 
 

@@ -191,6 +191,16 @@ def zeros_and_ones(lines: str, columns: str) -> Kind:
     return Kind(fits, f"a sparse array of zeros and ones of shape ({lines}, {columns})")
 
 
+def sparse_floats(lines: str, columns: str) -> Kind:
+    """Return the kind of sparse arrays of finite floats."""
+
+    def fits(value: Any, sizes: Sizes) -> bool:
+        is_sparse = isinstance(value, csr_array) and value.dtype == np.float64
+        return is_sparse and _has_shape(value.shape, (lines, columns), sizes) and bool(np.isfinite(value.data).all())
+
+    return Kind(fits, f"a sparse array of finite floats of shape ({lines}, {columns})")
+
+
 def sequence(kind: Kind, length: str | None = None, of: type = list) -> Kind:
     """Return the kind of lists, or tuples, whose items are all of one kind."""
 

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
+from scipy.sparse import csr_array, issparse
 
 from flipproof.store.archive import ModelFileError
 from flipproof.store.registry import REMEDY, Entry, entry_named, entry_of
@@ -85,8 +85,9 @@ class Packer:
             if name in UFUNCS and getattr(np, name, None) is value:
                 return {"ufunc": name}
             raise ModelFileError(f"{where} is the function {name}, which cannot be stored: {REMEDY}.")
-        if isinstance(value, csr_array):
-            return self._sparse(value, where)
+        if issparse(value):  # a matrix that was given, in any format, is stored by its values
+            is_stored_as_it_is = isinstance(value, csr_array) and value.dtype.kind == "f"
+            return self._sparse(value if is_stored_as_it_is else csr_array(value, dtype=np.float64), where)
         if isinstance(value, os.PathLike):
             return os.fspath(value)
         if type(value).__module__.partition(".")[0] in ("pandas", "polars", "pyarrow"):

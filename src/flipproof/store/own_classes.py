@@ -32,6 +32,7 @@ from flipproof.store.kinds import (
     positive,
     sequence,
     size,
+    sparse_floats,
     values,
     whole,
     zeros_and_ones,
@@ -112,7 +113,7 @@ DATACLASSES: dict[str, tuple[dict[str, Kind], Callable[[Any], None] | None]] = {
     ),
     "learners.neighbor_search.MeasuredSearch": ({"training_rows": floats("rows", "columns"), "metric": TEXT}, None),
     "learners.propagation.Graph": (
-        {"adjacency": zeros_and_ones("rows", "others"), "degree": floats("rows"), "alpha": positive(0.9999)},
+        {"adjacency": sparse_floats("rows", "others"), "degree": floats("rows"), "alpha": positive(0.9999)},
         consistency.check_graph,
     ),
 }
@@ -279,13 +280,14 @@ register(
     _learner(
         "propagation.CertifiedPropagationClassifier",
         {
-            "clip": NOTHING,
-            "n_neighbors_": whole(1),
+            "n_neighbors_": whole(1) | NOTHING,
+            "n_nodes_": whole(2) | NOTHING,
             "_rule": one_of("spreading", "poisson"),
-            "_search": instance("ExactSearch"),
+            "_search": instance("ExactSearch") | NOTHING,
             "_graph": instance("Graph"),
             "_voters": integers("voters", low=0),
-            "_spread": floats("rows", "voters") | NOTHING,
+            "_sources": integers("voters", low=0),
+            "_spread": floats("nodes", "voters") | NOTHING,
             "_held": NOTHING,
             "_placed": NOTHING,
             "_reference_held": NOTHING,
@@ -379,6 +381,13 @@ register(
             "words_": sequence(TEXT, "words"),
             "vectors_": floats("words", "width"),
             "weights_": floats("words"),
+            "_n_features_out": size("width"),
+        },
+    ),
+    Entry(
+        "flipproof.features.graphs.GraphFeatures",
+        {
+            "embedding_": floats("nodes", "width") | sparse_floats("nodes", "width"),
             "_n_features_out": size("width"),
         },
     ),
