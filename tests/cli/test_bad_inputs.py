@@ -371,7 +371,7 @@ BAD = {
     "output of an unknown kind": Bad("its name must end in", options=("-o", "out.xlsx")),
     "output without an ending": Bad("its name must end in", options=("-o", "out")),
     "report of an unknown kind": Bad("its name must end in .html, .md, .json", options=("--report", "r.pdf")),
-    "two outputs at one path": Bad("it is also an input file", options=("-o", "same.json", "--report", "same.json")),
+    "two outputs at one path": Bad("two options name this file", options=("-o", "same.json", "--report", "same.json")),
     "output not writable": Bad("cannot write '/proc/self/out.csv'", options=("-o", "/proc/self/out.csv")),
     # options
     "unknown encoding": Bad("'utf-9' is not a known encoding", options=("--encoding", "utf-9")),
