@@ -24,6 +24,7 @@ X = RNG.normal(size=(60, 3)) + 2 * np.eye(3)[Y]
 EXAMPLES = [
     *(Assumption(code) for code in ("labels-only", "features-only", "divergence-only", "noise-on-all-labels")),
     *(Assumption(code) for code in ("annotators-bounded", "partitions-chosen", "auxiliary-labels", "one-attack")),
+    Assumption("pretrained-encoder", {"step": "SentenceEncoder", "encoder": "m", "digest": "0a", "has_cache": True}),
     *(Assumption(code) for code in ("pretrained-weights", "test-rows-together", "smoothed-decision")),
     Assumption("labels-or-features"),
     Assumption("trusted-labels", {"n_trusted": 2, "n_labels": 5}),

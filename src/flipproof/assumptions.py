@@ -210,6 +210,15 @@ def _used_as_given(role: str, step: str, parts: tuple[tuple[str, str], ...], dat
     return f"In the {role} ({step}), {named} is used as given. It is assumed not to contain anything from these {data}."
 
 
+def _pretrained_encoder(step: str, encoder: str, digest: str, has_cache: bool) -> str:
+    changed = "it, or the cache of its vectors" if has_cache else "it"
+    return (
+        f"The features are those of the pretrained encoder {encoder} (SHA-256 {digest}...), which {step} uses as it "
+        "is. It is assumed not to have been trained on the labels that are certified or, where rows can be changed, on "
+        f"these rows. Nobody may have changed {changed}."
+    )
+
+
 def _partly_used(method: str) -> str:
     if method == "gap":
         why = "how a base learner responds to any other change is not known"
@@ -497,6 +506,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "pretrained-weights": (
         "The weights passed to SimCLRFeatures are assumed to have been trained without the labels that are certified."
     ),
+    "pretrained-encoder": _pretrained_encoder,
     "test-rows-together": (
         "UMAPFeatures embeds test rows together: a certificate holds for a prediction that is made with the same test "
         "rows."

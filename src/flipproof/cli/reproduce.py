@@ -17,8 +17,8 @@ from flipproof.cli.options import GroupedCommand, common_options, option
 if TYPE_CHECKING:
     from flipproof.experiments.spec import Experiment
 
-#: The data sets of the paper, and further choices.
-DATA_SETS = ("mnist17", "mnist", "cifar10", "dogfish", "imdb")
+#: The data sets of the paper, those beyond it, and further choices.
+DATA_SETS = ("mnist17", "mnist", "cifar10", "dogfish", "imdb", "sms", "enron")
 CHOICES = (*DATA_SETS, "figures", "all")
 
 
@@ -52,7 +52,8 @@ CHOICES = (*DATA_SETS, "figures", "all")
 def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: bool, as_json: bool, quiet: bool) -> None:
     """Repeat an experiment of the paper, with further certificates and features.
 
-    WHAT is mnist17, mnist, cifar10, dogfish or imdb; "all" for all five; or "figures" to redraw existing results.
+    WHAT is one of the paper's data sets: mnist17, mnist, cifar10, dogfish or imdb; or sms or enron, spam by sentence
+    embeddings, also against changed rows; "all" for all seven; or "figures" to redraw existing results.
     Writes one row per test row, tables with the paper's values for comparison, and curves. An interrupted run continues
     where it stopped.
 

@@ -8,7 +8,7 @@
 from flipproof.datasets.image_sets import load_cifar10, load_dogfish, load_mnist, load_mnist17
 from flipproof.datasets.shelf import Dataset, get_data_home
 from flipproof.datasets.table_sets import load_adult, load_german_credit, load_phishing, load_spambase
-from flipproof.datasets.text_sets import load_imdb, load_sms_spam
+from flipproof.datasets.text_sets import load_enron_spam, load_imdb, load_sms_spam
 
 __all__ = [
     "Dataset",
@@ -16,6 +16,7 @@ __all__ = [
     "load_adult",
     "load_cifar10",
     "load_dogfish",
+    "load_enron_spam",
     "load_german_credit",
     "load_imdb",
     "load_mnist",

@@ -1,8 +1,9 @@
-"""Film reviews (IMDB) and text messages (SMS spam)."""
+"""Film reviews (IMDB), text messages (SMS spam) and mails (Enron spam)."""
 
 from __future__ import annotations
 
 import io
+import json
 import os
 import re
 import tarfile
@@ -47,6 +48,34 @@ MESSAGES = PublicFile(
     {"7d039a24a6083ed9ef0f806ebad56bbb976e3aeb8de05669173bfdc4996c239d": ORIGINAL},
     "https://archive.ics.uci.edu/static/public/228/sms+spam+collection.zip",
     member="SMSSpamCollection",
+)
+
+#: Sentence embeddings of the messages and of the mails, in the order of these files.
+MESSAGE_VECTORS = PublicFile(
+    "sms_minilm.npz",
+    {
+        "093c10a2265fbbfd4c2eb54297a262587e8b4029ad2457703f082b2827b8a3fb": (
+            "sentence embeddings of all-MiniLM-L6-v2, of the first 128 tokens of each message"
+        )
+    },
+)
+MAIL_VECTORS = PublicFile(
+    "enron_minilm.npz",
+    {
+        "f5e73078839dd580014b66549c14ac8dd9cf71b43f8171c15d814787b33ad64e": (
+            "sentence embeddings of all-MiniLM-L6-v2, of the first 192 tokens of each mail"
+        )
+    },
+)
+
+#: One mail per line, as JSON: label (1: spam), name of the file, text.
+MAILS = PublicFile(
+    "enron_farmer_gp.jsonl",
+    {
+        "90935d33742a590ce24d8ad68a75ebb2557fca06512a552e04a14967f5e676a1": (
+            "a part of Enron-Spam: all 3,225 ham mails of farmer, and every fourth spam mail of GP by date"
+        )
+    },
 )
 
 
@@ -115,6 +144,7 @@ def load_imdb(
 
 def load_sms_spam(
     *,
+    kind: str = "texts",
     test_size: float = 0.25,
     random_state: int = 0,
     data_home: str | os.PathLike[str] | None = None,
@@ -126,6 +156,9 @@ def load_sms_spam(
 
     Parameters
     ----------
+    kind : {"texts", "minilm"}
+        ``"texts"``: the messages. ``"minilm"``: the file ``sms_minilm.npz`` in ``minilm/``, 384 numbers per message by
+        a pretrained sentence encoder, as :class:`flipproof.features.SentenceEncoder` computes them; not downloaded.
     test_size, random_state
         There is no official test set: this share of the rows is drawn at random, without using the labels.
     data_home, folder, download_if_missing, check
@@ -147,13 +180,19 @@ def load_sms_spam(
     >>> data = load_sms_spam()  # doctest: +SKIP
     >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
-    shelf = Shelf("SMS spam", "sms_spam", data_home, folder, download_if_missing, check)
-    lines = [line.split("\t", 1) for line in _lines(shelf.read(MESSAGES))]
-    texts = _object_array(text for _, text in lines)
-    is_spam = np.array([label == "spam" for label, _ in lines], dtype=np.int64)
-    X_train, y_train, X_test, y_test = split_rows(texts, is_spam, test_size, random_state)
+    check_parameter("load_sms_spam", "kind", kind, one_of("texts", "minilm"))
+    rows: NDArray[Any]
+    if kind == "minilm":
+        shelf = Shelf("SMS spam, MiniLM,", "minilm", data_home, folder, False, check)
+        rows, is_spam = _sentence_vectors(shelf, MESSAGE_VECTORS)
+    else:
+        shelf = Shelf("SMS spam", "sms_spam", data_home, folder, download_if_missing, check)
+        lines = [line.split("\t", 1) for line in _lines(shelf.read(MESSAGES))]
+        rows = _object_array(text for _, text in lines)
+        is_spam = np.array([label == "spam" for label, _ in lines], dtype=np.int64)
+    X_train, y_train, X_test, y_test = split_rows(rows, is_spam, test_size, random_state)
     return Dataset(
-        name="SMS spam",
+        name="SMS spam" if kind == "texts" else "SMS spam, sentence embeddings",
         X_train=X_train,
         y_train=y_train,
         X_test=X_test,
@@ -163,6 +202,60 @@ def load_sms_spam(
         provenance=f"SMS Spam Collection v.1 (Almeida, Hidalgo). {shelf.origins()}.",
         checksums=shelf.checksums,
     )
+
+
+def load_enron_spam(
+    *,
+    kind: str = "texts",
+    test_size: float = 0.25,
+    random_state: int = 0,
+    data_home: str | os.PathLike[str] | None = None,
+    folder: str | os.PathLike[str] | None = None,
+    check: bool = True,
+) -> Dataset:
+    """Load 4,723 mails of the Enron-Spam corpus, 1,498 of them spam.
+
+    Parameters
+    ----------
+    kind : {"texts", "minilm"}
+        ``"texts"``: the mails. ``"minilm"``: the file ``enron_minilm.npz`` in ``minilm/``, 384 numbers per mail by a
+        pretrained sentence encoder; see :func:`load_sms_spam`.
+    test_size, random_state
+        There is no official test set: this share of the rows is drawn at random, without using the labels.
+    data_home, folder, check
+        See :func:`load_mnist`; the file is ``enron_farmer_gp.jsonl`` in ``enron_spam/``. It is not downloaded.
+
+    Returns
+    -------
+    Dataset
+    """
+    check_parameter("load_enron_spam", "kind", kind, one_of("texts", "minilm"))
+    rows: NDArray[Any]
+    if kind == "minilm":
+        shelf = Shelf("Enron spam, MiniLM,", "minilm", data_home, folder, False, check)
+        rows, is_spam = _sentence_vectors(shelf, MAIL_VECTORS)
+    else:
+        shelf = Shelf("Enron spam", "enron_spam", data_home, folder, False, check)
+        mails = [json.loads(line) for line in _lines(shelf.read(MAILS))]
+        is_spam = np.array([mail["label"] for mail in mails], dtype=np.int64)
+        rows = _object_array(mail["text"] for mail in mails)
+    X_train, y_train, X_test, y_test = split_rows(rows, is_spam, test_size, random_state)
+    return Dataset(
+        name="Enron spam" if kind == "texts" else "Enron spam, sentence embeddings",
+        X_train=X_train,
+        y_train=y_train,
+        X_test=X_test,
+        y_test=y_test,
+        classes=(0, 1),
+        class_names=("ham", "spam"),
+        provenance=f"Enron-Spam (Metsis, Androutsopoulos, Paliouras 2006). {shelf.origins()}.",
+        checksums=shelf.checksums,
+    )
+
+
+def _sentence_vectors(shelf: Shelf, file: PublicFile) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+    data = arrays(shelf, file, ("X", "y"))
+    return data["X"].astype(np.float32), data["y"].astype(np.int64)
 
 
 def _review_lines(shelf: Shelf) -> tuple[bytes, bytes]:

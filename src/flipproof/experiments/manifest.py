@@ -25,6 +25,9 @@ PACKAGES = ("flipproof", "numpy", "scipy", "scikit-learn", "torch", "umap-learn"
 #: Names and descriptions of a run, which do not change its rows.
 NOT_IN_SETTINGS = ("name", "group", "published", "note", "only_with")
 
+#: Settings that were added later, with the values that earlier runs have: these do not change their digests.
+ADDED_SETTINGS = {"changes": "labels", "reference_rows": 0}
+
 #: Version of the definition of the exact radius: since 2, a tie counts as lost only if the prediction changes.
 RADII = 2
 
@@ -148,6 +151,9 @@ def environment() -> dict[str, Any]:
 def settings_of(experiment: Experiment, run: Run) -> str:
     """Return a digest of the settings of a run: of the classifier, its features, and the loader."""
     settings = {name: value for name, value in asdict(run).items() if name not in NOT_IN_SETTINGS}
+    for name, usual in ADDED_SETTINGS.items():
+        if settings[name] == usual:
+            del settings[name]
     if not run.is_undefended:
         settings["radii"] = RADII
     maps = [asdict(spec) for spec in experiment.chain(run.features)]

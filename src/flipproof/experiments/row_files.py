@@ -168,6 +168,12 @@ def worst_recall(rows: RunRows) -> float:
     return min(float(np.mean(rows["prediction"][rows.label == c] == c)) for c in np.unique(rows.label))
 
 
+def only_class(rows: RunRows, label: int) -> RunRows:
+    """Return the rows whose true label is this one: shares of them are recalls."""
+    mine = rows.label == label
+    return RunRows(rows.index[mine], rows.label[mine], {name: column[mine] for name, column in rows.columns.items()})
+
+
 def certified(rows: RunRows, method: str, flips: ArrayLike) -> Floats:
     """Share of test rows that are correct and certified at each number of flips."""
     # a row with radius r needs more than r flips to be lost

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
+from flipproof.adversary import Adversary
 from flipproof.attacks import smoothed_attack, undefended_attack
 from flipproof.core.rounding import Integers
 from flipproof.datasets import Dataset
@@ -36,6 +37,13 @@ def _clusters(n_clusters: int, seed: int, **parameters: Any) -> CertifiedCluster
     return CertifiedClusterClassifier(KMeans(n_clusters, n_init=10, random_state=seed), **parameters)
 
 
+def _neighbors(seed: int, percent: float | None = None, n_rows: int = 0, **parameters: Any) -> Any:
+    """Return neighbours; `percent` of the voting rows, rounded to an odd number, if it is given."""
+    if percent is not None:
+        parameters["n_neighbors"] = 2 * int(percent * n_rows // 200) + 1
+    return CertifiedNeighborsClassifier(**parameters)
+
+
 def _without_seed(kind: Callable[..., Any]) -> Callable[..., Any]:
     return lambda seed, **parameters: kind(**parameters)
 
@@ -43,7 +51,7 @@ def _without_seed(kind: Callable[..., Any]) -> Callable[..., Any]:
 #: From a name in a spec to a learner.
 LEARNERS: Mapping[str, Callable[..., Any]] = {
     "ridge": _without_seed(CertifiedRidgeClassifier),
-    "neighbors": _without_seed(CertifiedNeighborsClassifier),
+    "neighbors": _neighbors,
     "clusters": _clusters,
     "logistic": _without_seed(LogisticRegression),
 }
@@ -59,7 +67,14 @@ def fitted(run: Run, X: NDArray[Any], y: Integers, classes: tuple[int, ...], see
     with warnings.catch_warnings():
         # the paper's lambda reads the labels; the tables say so
         warnings.simplefilter("ignore", LabelDependenceWarning)
-        return LEARNERS[run.learner](seed=seed, **parameters).fit(X, y)
+        if not run.reference_rows:
+            return LEARNERS[run.learner](seed=seed, **parameters).fit(X, y)
+        if "percent" in parameters:
+            parameters["n_rows"] = len(y) - run.reference_rows
+        in_reference = np.zeros(len(y), dtype=bool)
+        in_reference[np.linspace(0, len(y) - 1, run.reference_rows).astype(np.int64)] = True
+        reference, X, y = X[in_reference], X[~in_reference], y[~in_reference]
+        return LEARNERS[run.learner](seed=seed, **parameters).fit(X, y, reference=reference)
 
 
 def facts(model: Any) -> dict[str, float]:
@@ -75,7 +90,7 @@ def measure(run: Run, model: Any, X: NDArray[Any], y: Integers, Z: NDArray[Any])
             attack = undefended_attack(model, X, y, Z)
         return columns | {"prediction": attack.prediction.astype(np.int64), "flips_needed": attack.flips_needed}
     for method in run.methods:
-        certificates = model.certify(Z, method)
+        certificates = model.certify(Z, method, adversary=Adversary(changes=run.changes))
         columns[method] = certificates.radius.astype(np.int64)
         columns["prediction"] = certificates.prediction.astype(np.int64)
     if run.attacked:

@@ -12,6 +12,8 @@ from flipproof.files import digest_of
 
 #: Purposes of a run: a row of the paper's table, a line for comparison in figures only, or beyond the paper.
 GROUPS = ("paper", "reference", "beyond")
+#: What the adversary of a run can change.
+CHANGES = ("labels", "rows")
 #: What a figure shows.
 FIGURE_KINDS = ("certified", "attacked")
 
@@ -51,6 +53,11 @@ class Run:
         The paper's values at the numbers of flips of the table, if it has this row.
     note : str
         Differences from the paper's setting, for the caption.
+    changes : {"labels", "rows"}
+        What the radii of a run count: changed labels, or rows that are added, removed or replaced.
+    reference_rows : int
+        Number of training rows, evenly spaced, that are the reference: the geometry is learned from them alone, and
+        they do not vote. 0: no reference.
     only_with : str
         What the run needs in addition to the data of the experiment, for messages. The run is skipped in quick runs and
         if this is missing, and the tables say so; a run without it is never skipped.
@@ -66,6 +73,8 @@ class Run:
     published: tuple[float, ...]
     note: str
     only_with: str
+    changes: str = "labels"
+    reference_rows: int = 0
 
     @property
     def is_undefended(self) -> bool:
@@ -126,6 +135,8 @@ class Experiment:
         Published results of others, one sentence each.
     caption : str
         Text above the table: where the setting differs from the paper's.
+    recall_of : int or None
+        A class whose certified recall the tables show in brackets.
     quick : mapping
         Numbers of rows of a quick run, and parameters of features that change for it.
     fingerprint : str
@@ -152,6 +163,7 @@ class Experiment:
     figures: tuple[Figure, ...] = ()
     peers: tuple[str, ...] = ()
     caption: str = ""
+    recall_of: int | None = None
     quick: Mapping[str, Any] = field(default_factory=dict)
     fingerprint: str = ""
 
@@ -233,6 +245,7 @@ def parse_experiment(name: str, content: bytes) -> Experiment:
             figures=tuple(Figure(**{**figure, "runs": tuple(figure["runs"])}) for figure in table.get("figures", ())),
             peers=tuple(table.get("peers", ())),
             caption=table.get("caption", ""),
+            recall_of=table.get("recall_of"),
             quick=table.get("quick", {}),
             fingerprint=digest_of(content),
         )
@@ -258,6 +271,8 @@ def _run(table: Mapping[str, Any]) -> Run:
         published=tuple(table.get("published", ())),
         note=table.get("note", ""),
         only_with=table.get("only_with", ""),
+        changes=table.get("changes", "labels"),
+        reference_rows=table.get("reference_rows", 0),
     )
 
 
@@ -273,6 +288,8 @@ def _check(experiment: Experiment) -> None:
     for run in experiment.runs:
         if run.features not in known or run.group not in GROUPS:
             raise ValueError(f"{experiment.name}: run {run.name!r} has unknown features or an unknown group.")
+        if run.changes not in CHANGES or (run.changes == "rows" and (not run.reference_rows or run.attacked)):
+            raise ValueError(f"{experiment.name}: run {run.name!r} cannot be certified against changed {run.changes}.")
         if run.published and len(run.published) != len(experiment.flips):
             raise ValueError(f"{experiment.name}: run {run.name!r} needs one published value per column.")
         if run.only_with and experiment.other_form(run.features) is None:

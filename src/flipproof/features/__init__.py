@@ -2,8 +2,10 @@
 
 from flipproof.features.cnn import CNNFeatures
 from flipproof.features.graphs import GraphFeatures
+from flipproof.features.image_encoder import ImageEncoder
 from flipproof.features.presets import UMAPFeatures, ica_features, pca_features
 from flipproof.features.rica import RICA
+from flipproof.features.sentence_encoder import SentenceEncoder
 from flipproof.features.simclr import SimCLRFeatures
 from flipproof.features.weak_supervision import PatternRule, RuleCounts, WeakSupervision
 from flipproof.features.word_vectors import WordVectors, read_word_vectors
@@ -12,8 +14,10 @@ __all__ = [
     "RICA",
     "CNNFeatures",
     "GraphFeatures",
+    "ImageEncoder",
     "PatternRule",
     "RuleCounts",
+    "SentenceEncoder",
     "SimCLRFeatures",
     "UMAPFeatures",
     "WeakSupervision",

@@ -384,6 +384,14 @@ register(
             "_n_features_out": size("width"),
         },
     ),
+    # The files of the model are not stored: they must be there, and their digest is compared. Nor is the cache: a model
+    # file from somebody else must not decide where vectors are read from or written to.
+    Entry(
+        "flipproof.features.sentence_encoder.SentenceEncoder",
+        {"digest_": TEXT, "_n_features_out": whole(1)},
+        left_out=("cache", "_vectors"),
+        parameters=("model", "normalize"),
+    ),
     Entry(
         "flipproof.features.graphs.GraphFeatures",
         {

@@ -1,0 +1,244 @@
+"""Images as vectors of a pretrained PyTorch network."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from copy import deepcopy
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from flipproof.assumptions import Assumption
+from flipproof.features.images import image_shape_of
+from flipproof.features.pretrained import (
+    CACHE,
+    ROWS_TWICE,
+    Vector,
+    VectorCache,
+    checked_vector,
+    encoder_assumption,
+    kernels_and_versions,
+    of_length_one,
+    one_torch_thread,
+    refuse_unless_repeatable,
+)
+from flipproof.features.training import torch_for
+from flipproof.files import digest_of_pieces
+from flipproof.parameters import (
+    BOOLEAN,
+    NONE,
+    Constraint,
+    Constraints,
+    check_parameters,
+    function,
+    is_integer,
+    one_of,
+    with_methods,
+)
+
+#: Version of how images are encoded: another version finds no vectors of this one in a cache.
+RECIPE = 1
+
+#: Largest value of a pixel.
+WHITE = 255
+
+#: Axes of the output of a network for one image: a vector, or a vector for each place in the image.
+VECTOR_AXES, MAP_AXES = 2, 4
+
+SHAPE = NONE | Constraint(
+    lambda shape: isinstance(shape, (tuple, list)) and all(is_integer(n) and n > 0 for n in shape),
+    ("a tuple of positive integers",),
+)
+
+
+class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """Encode images by a pretrained PyTorch network, used as it is: there is nothing to fit.
+
+    For networks of torchvision and timm without their last layer (``network.fc = torch.nn.Identity()``,
+    ``timm.create_model(..., num_classes=0)``), and for your own. No label is read, and each image is encoded
+    separately, so with ``fit(..., reference=...)`` certificates can cover whole rows; a few rows are enough for the
+    reference. Images are encoded one at a time on one thread: the vector of an image is the same, to the last bit, in
+    any batch and order.
+
+    Parameters
+    ----------
+    network : torch.nn.Module
+        Maps a batch of images, shape (1, channels, height, width), to vectors, shape (1, d). An output of shape
+        (1, d, height, width) is averaged over the image. The encoder uses a copy, without dropout.
+    preprocess : function, optional
+        Maps a tensor of shape (channels, height, width) to the input of the network, without the axis of the batch;
+        for example ``weights.transforms()`` of torchvision. It must not draw random numbers. Default: bytes are divided
+        by 255, other numbers are used as they are.
+    pixels : {"bytes", "numbers"}, default="bytes"
+        ``"bytes"``: whole numbers from 0 to 255, of any type; `preprocess` gets them as ``torch.uint8``. ``"numbers"``:
+        any numbers; it gets them as ``torch.float32``.
+    image_shape : tuple of int, optional
+        (height, width) or (height, width, channels) of rows of shape (n, n_pixels). Default: square and grey.
+    normalize : bool, default=True
+        Whether to divide each vector by its length.
+    cache : path, optional
+        Folder in which vectors are kept, by digests of the network and its input. Nobody may change it. It contains no
+        images. The digest covers the weights and the layers of the network, not the code of its classes.
+
+    Notes
+    -----
+    :func:`flipproof.save` refuses a learner with this step, because a network is code as well as numbers. To store the
+    learner, encode the images first: ``learner.fit(encoder.transform(images), labels, ...)``.
+
+    Attributes
+    ----------
+    digest_ : str
+        SHA-256 of the weights and the layers of the network.
+
+    See Also
+    --------
+    SentenceEncoder : the same for texts.
+
+    Examples
+    --------
+    >>> from flipproof import CertifiedNeighborsClassifier
+    >>> from flipproof.features import ImageEncoder
+    >>> network = torchvision.models.resnet18(weights="DEFAULT")  # doctest: +SKIP
+    >>> network.fc = torch.nn.Identity()  # doctest: +SKIP
+    >>> encoder = ImageEncoder(network, ResNet18_Weights.DEFAULT.transforms())  # doctest: +SKIP
+    >>> model = CertifiedNeighborsClassifier(501, metric="cosine", features=encoder)  # doctest: +SKIP
+    >>> model.fit(images, labels, reference=checked_images)  # doctest: +SKIP
+    """
+
+    parameter_constraints: ClassVar[Constraints] = {
+        "network": with_methods("state_dict", "eval", "forward", described="a torch.nn.Module"),
+        "preprocess": NONE | function(),
+        "pixels": one_of("bytes", "numbers"),
+        "image_shape": SHAPE,
+        "normalize": BOOLEAN,
+        "cache": CACHE,
+    }
+
+    def __init__(
+        self,
+        network: Any,
+        preprocess: Callable[[Any], Any] | None = None,
+        *,
+        pixels: str = "bytes",
+        image_shape: tuple[int, ...] | None = None,
+        normalize: bool = True,
+        cache: Any = None,
+    ) -> None:
+        self.network = network
+        self.preprocess = preprocess
+        self.pixels = pixels
+        self.image_shape = image_shape
+        self.normalize = normalize
+        self.cache = cache
+
+    @property
+    def rests_on(self) -> Assumption:
+        """What certificates with these features assume; every learner adds it to its assumptions."""
+        return encoder_assumption("ImageEncoder", type(self.network).__name__, network_digest(self.network), self.cache)
+
+    def fit(self, X: Any, y: Any = None) -> ImageEncoder:
+        """Copy the network and check that it is deterministic; nothing is learned, and labels are ignored."""
+        torch = torch_for("ImageEncoder")
+        check_parameters(self)
+        self._network = deepcopy(self.network).eval().requires_grad_(False).to("cpu")
+        self.digest_ = network_digest(self._network)
+        settings = {"recipe": RECIPE, "network": self.digest_, "normalize": bool(self.normalize)}
+        self._vectors = VectorCache(
+            self.cache, json.dumps({**settings, **kernels_and_versions("torch")}, sort_keys=True)
+        )
+        images = self._images(X)
+        if len(images) == 0:
+            raise ValueError("ImageEncoder needs at least one image to be fitted. Got none.")
+        for image in images[:ROWS_TWICE]:
+            first, again = (self._encoded(torch, self._input(torch, image)) for _ in range(2))
+            refuse_unless_repeatable(first, again, "ImageEncoder", "the network")
+        self._n_features_out = len(first)
+        return self
+
+    def transform(self, X: Any) -> NDArray[np.float32]:
+        """Return the vectors of images, shape (m, d)."""
+        check_is_fitted(self, "digest_")
+        torch = torch_for("ImageEncoder")
+        vectors = [self._vector(torch, image) for image in self._images(X)]
+        return np.stack(vectors) if vectors else np.empty((0, self._n_features_out), dtype=np.float32)
+
+    def _images(self, X: Any) -> NDArray[Any]:
+        """Return rows as images, shape (n, height, width, channels), of bytes or of 32-bit floats."""
+        rows = np.asarray(X)
+        if rows.dtype.kind not in "fiub":
+            raise ValueError(f"ImageEncoder needs images as arrays of numbers. Got the type {rows.dtype} instead.")
+        if rows.ndim == 2:
+            rows = rows.reshape(len(rows), *image_shape_of(rows.shape[1], self.image_shape, "ImageEncoder"))
+        elif rows.ndim == 3:
+            rows = rows[..., None]
+        elif rows.ndim != 4:
+            wanted = "rows of pixels, or images of shape (n, height, width, channels)"
+            raise ValueError(f"ImageEncoder needs {wanted}. Got an array of shape {rows.shape} instead.")
+        if not np.all(np.isfinite(rows)):
+            raise ValueError("ImageEncoder needs finite pixels. Got NaN or infinity.")
+        if self.pixels == "numbers":
+            return rows.astype(np.float32)
+        if np.any((rows < 0) | (rows > WHITE)) or not np.array_equal(rows, np.round(rows)):
+            raise ValueError(
+                "ImageEncoder(pixels='bytes') needs whole numbers from 0 to 255: multiply the pixels, or use "
+                "pixels='numbers' and give a preprocess function for them."
+            )
+        return rows.astype(np.uint8)
+
+    def _vector(self, torch: Any, image: NDArray[Any]) -> Vector:
+        given = self._input(torch, image)
+        numbers = np.ascontiguousarray(given.numpy())
+        content: list[bytes | str] = [f"{numbers.dtype} {numbers.shape}\n", numbers.tobytes()]
+        return self._vectors.get(content, lambda: self._encoded(torch, given))
+
+    def _input(self, torch: Any, image: NDArray[Any]) -> Any:
+        """Return what the network gets for an image."""
+        pixels = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
+        with one_torch_thread(torch):
+            if self.preprocess is not None:
+                given = self.preprocess(pixels.clone())
+            else:
+                given = pixels.to(torch.float32) / WHITE if self.pixels == "bytes" else pixels
+        if not isinstance(given, torch.Tensor):
+            raise ValueError(
+                f"The 'preprocess' parameter of ImageEncoder must return a tensor. Got {type(given).__name__} instead."
+            )
+        return given.detach().cpu().clone()
+
+    def _encoded(self, torch: Any, given: Any) -> Vector:
+        """Return the vector of one image; it is alone in its batch."""
+        with one_torch_thread(torch):
+            answer = self._network(given[None])
+            if isinstance(answer, torch.Tensor) and answer.ndim == MAP_AXES:
+                answer = answer.mean(dim=(2, 3))
+        if not isinstance(answer, torch.Tensor) or answer.ndim != VECTOR_AXES or len(answer) != 1:
+            found = f"shape {tuple(answer.shape)}" if isinstance(answer, torch.Tensor) else type(answer).__name__
+            raise ValueError(
+                "The 'network' parameter of ImageEncoder must return a tensor of shape (1, d) or (1, d, height, width) "
+                f"for one image. Got {found} instead: wrap the network in a torch.nn.Module that returns one."
+            )
+        vector = checked_vector(answer[0].numpy(), "ImageEncoder", "a network")
+        return of_length_one(vector, self.normalize)
+
+
+def network_digest(network: Any) -> str:
+    """Return the SHA-256 of the layers and the weights of a network."""
+    pieces: list[bytes | str] = [f"{type(network).__module__}.{type(network).__qualname__}\n{network!r}\n"]
+    for name, tensor in sorted(network.state_dict().items()):
+        if hasattr(tensor, "detach"):
+            array = tensor.detach().cpu().contiguous()
+            pieces += [
+                f"{name} {array.dtype} {tuple(array.shape)}\n",
+                bytes(array.flatten().view(dtype=_bytes()).numpy()),
+            ]
+        else:
+            pieces.append(f"{name} {tensor!r}\n")
+    return digest_of_pieces(pieces)
+
+
+def _bytes() -> Any:
+    return torch_for("ImageEncoder").uint8
