@@ -21,7 +21,9 @@ LARGEST_OFFSET = 2**60
 
 
 class Attack(Protocol):
-    """What an adversary can do to the prediction of one test row."""
+    """What an adversary can do to the prediction of one test row; `undecided` is the reason if that is not known."""
+
+    undecided: str
 
     def wins(self, rival: int, n_changes: int | None) -> bool | None:
         """Tell whether the rival wins after `n_changes` changes (None: any number); None if that is not decided."""
@@ -83,7 +85,7 @@ class Claims:
         found.refute(rows[np.argmax(scores, axis=1) != winner], "prediction")
         margin = (scores[at, winner] - scores[at, rival]).astype(np.float64)
         if exponents is not None:
-            if np.abs(exponents).max(initial=0) > LARGEST_EXPONENT:
+            if int(exponents.min()) < -LARGEST_EXPONENT or int(exponents.max()) > LARGEST_EXPONENT:
                 raise UnreadableFileError("exponent", "An exponent is beyond the range of float64.")
             margin = scaled(margin, -np.asarray(exponents))
         found.refute(rows[margin != self.margin[rows]], "margin")
@@ -96,8 +98,8 @@ class Claims:
         for rival in range(self.n_classes):
             if rival != self.prediction[row]:
                 wins = attack.wins(rival, radius)
-                if wins is None:  # only lists of nearest rows can be too short
-                    found.doubt([row], "depth")
+                if wins is None:
+                    found.doubt([row], attack.undecided)
                 else:
                     found.expect(row, not wins, "unlimited" if radius is None else "radius")
 
@@ -107,10 +109,14 @@ class Claims:
         if self.unlimited[row]:
             return
         rival, radius = int(self.rival[row]), int(self.radius[row])
-        if attack.wins(rival, radius + 1):
+        next_wins = attack.wins(rival, radius + 1)
+        if next_wins:
             return  # together with the radius, which holds for every rival, this is what is claimed
+        if next_wins is None:
+            found.doubt([row], attack.undecided)
+            return
         others = [one for one in range(self.n_classes) if one not in (rival, self.prediction[row])]
-        if not attack.wins(rival, None):
+        if not attack.wins(rival, None):  # or undecided: then no number of changes beyond the list is compared
             fewest = None
         else:
             low, high = radius + 1, radius + 2  # `low` changes are too few
@@ -137,4 +143,5 @@ def read_offsets(file: ProofFile, n_classes: int, optional: bool = False) -> Int
 def scaled(x: NDArray[np.float64], exponent: Integers) -> NDArray[np.float64]:
     """Multiply by a power of two in two halves, so that no intermediate result leaves the range of float64."""
     half = exponent // 2
-    return np.ldexp(np.ldexp(x, half.astype(np.int32)), (exponent - half).astype(np.int32))
+    with np.errstate(over="ignore"):
+        return np.asarray(np.ldexp(np.ldexp(x, half.astype(np.int32)), (exponent - half).astype(np.int32)))

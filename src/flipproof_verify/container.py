@@ -60,7 +60,7 @@ class ProofFile:
         if name not in self.tensors:
             raise UnreadableFileError("missing-tensor", f"The tensor {name!r} is missing.")
         found = self.tensors[name]
-        self._used.add(_without_block(name))
+        self._used.add(name)
         if found.dtype.kind.replace("u", "b") not in kinds:
             raise UnreadableFileError("tensor-type", f"The tensor {name!r} has a wrong type: {found.dtype}.")
         fits = len(found.shape) == len(shape) and all(w in (None, s) for w, s in zip(shape, found.shape, strict=True))
@@ -83,14 +83,12 @@ class ProofFile:
         return np.asarray(stored, dtype=np.int64)
 
     def refuse_unused(self) -> None:
-        """Refuse tensors that no check has read: they would be claims that nobody checks."""
-        unused = sorted(name for name in self.tensors if _without_block(name) not in self._used)
+        """Refuse tensors that no check reads: they would be claims that nobody checks."""
+        in_blocks = {name.rpartition(".")[0] for name in self._used if re.search(r"\.[0-9]+$", name)}
+        known = {f"{stem}.{number}" for stem in in_blocks for number in range(len(self.document["blocks"]))}
+        unused = sorted(set(self.tensors) - self._used - known)
         if unused:
             raise UnreadableFileError("unused-tensor", f"This rule has no tensor {unused[0]!r}.")
-
-
-def _without_block(name: str) -> str:
-    return re.sub(r"\.[0-9]+$", "", name)
 
 
 def read(path: str | os.PathLike[str]) -> ProofFile:
@@ -114,7 +112,10 @@ def read(path: str | os.PathLike[str]) -> ProofFile:
     if metadata.get("flipproof_sha256") != hashlib.sha256(text).hexdigest():
         raise UnreadableFileError("document-digest", "The document does not match its digest.")
     document = _parsed(text, "document")
-    if document.get("format") != "flipproof-certificates" or document.get("version") != 1:
+    if document.get("format") != "flipproof-certificates" or (
+        type(document.get("version")),
+        document.get("version"),
+    ) != (int, 1):
         raise UnreadableFileError("version", "The file is not of format 1 of flipproof-certificates.")
     places = _places(header, size - 8 - length)
     digests = document.get("digests")

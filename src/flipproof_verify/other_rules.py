@@ -47,6 +47,8 @@ def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterato
         ends_pile = file.flags(f"near.ends_pile.{number}", listed.shape)
         for row in rows:
             order, ends = listed[row - begin], ends_pile[row - begin]
+            if not n and is_hit[row]:
+                raise UnreadableFileError("near", "There is no training row that could be equal to the test row.")
             if len(np.unique(order)) < len(order) or (len(order) == n and n and not ends[-1]):
                 raise UnreadableFileError("near", "A training row is listed twice, or the last pile does not end.")
             if not ends[min(k, n) - 1 :].any() and n:
@@ -66,6 +68,8 @@ def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterato
 
 class _OnNeighbors:
     """Changes of rows, one test row: try every pile as the one at the cut."""
+
+    undecided = "depth"
 
     def __init__(
         self,
@@ -143,6 +147,8 @@ def check_partitions(file: ProofFile, claims: Claims, found: Findings) -> Iterat
 
 class _OnPartitions:
     """Changes of labels or rows that turn partitions, one test row."""
+
+    undecided = ""  # never
 
     def __init__(
         self, votes: Integers, touchable: Flags, lead: Integers, winner: int, training: Training, part_of: Integers
@@ -222,7 +228,8 @@ def check_samples(file: ProofFile, claims: Claims, found: Findings) -> Iterator[
             else:
                 found.expect(row, bool(log_rival[row] >= log_failure[row]), "log_failure")
             if not claims.abstained[row] and not found.is_refuted(row):
-                bounds = float(log_failure[row]), min(float(log_rival[row]), float(log_failure[row]))
+                failure = min(float(log_failure[row]), 0.0)
+                bounds = failure, min(float(log_rival[row]), failure)
                 _check_sampled_row(row, bounds, sampling, claims, training, document, found)
         yield 1
 
@@ -265,7 +272,7 @@ def _check_sampled_row(
     radius, method = claims.radius[row], document["method"]
     if radius == 0 or is_infinite(bounds[0]):
         return
-    level = sampling["level"]
+    level: Any = sampling.get("level")  # a divergence needs none
     if training is not None:
         r, noise = training.most_in_groups(int(radius)), Noise(level, claims.n_classes)
         if method == "kl":

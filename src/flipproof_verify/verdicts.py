@@ -22,6 +22,7 @@ REASONS = {
     "abstained": "a row is certified although its votes do not decide it",
     "precision": "the numbers are too close to decide with this precision",
     "depth": "the list of nearest rows is too short to decide",
+    "search": "there are too many sets of annotators or of changes to try them all",
 }
 
 

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from flipproof_verify.claimed import Claims
 from flipproof_verify.container import ProofFile, UnreadableFileError, read
+from flipproof_verify.majority_rule import check_majority
 from flipproof_verify.noise_rule import check_noise
 from flipproof_verify.other_rules import check_neighbors, check_partitions, check_samples
 from flipproof_verify.verdicts import Findings, Verification
@@ -24,16 +25,25 @@ CHECKS: dict[tuple[str, str], Check] = {
     ("votes", "tight"): check_noise,
     ("votes", "kl"): check_noise,
     ("neighbors", "exact"): check_neighbors,
+    ("majority", "exact"): check_majority,
     ("partitions", "gap"): check_partitions,
     ("samples", "tight"): check_samples,
     ("samples", "kl"): check_samples,
     ("samples", "gaussian"): check_samples,
 }
 
+#: The keys of a document; another one would be a claim that nobody checks.
+KEYS = {
+    *("format", "version", "producer", "rule", "method", "changes", "unit", "n_test", "n_rows", "n_train"),
+    *("n_touchable", "classes", "assumptions", "has_adversary", "digests", "blocks"),
+    *("votes", "k", "n_items", "n_partitions", "sampling"),
+}
+
 #: What radii may count or measure, for each rule and kind of changes.
 OF_LABELS, OF_ROWS = ("labels", "annotators"), ("rows", "sources")
 UNITS: dict[tuple[str, str], tuple[str, ...]] = {
     ("votes", "labels"): (*OF_LABELS, "windows"),
+    ("majority", "labels"): OF_LABELS,
     ("partitions", "labels"): OF_LABELS,
     ("samples", "labels"): (*OF_LABELS, "l2", "divergence"),
     **{(rule, changes): OF_ROWS for rule in ("votes", "neighbors", "partitions") for changes in ("rows", "removals")},
@@ -46,13 +56,8 @@ METHODS_OF_UNITS = {"windows": ("exact",), "l2": ("kl", "gaussian"), "divergence
 #: Units of groups of labels or rows; the assumption of the same name says so.
 GROUPED_UNITS = ("annotators", "windows", "sources")
 
-#: Assumptions that explain why some labels or rows cannot be changed, and the value that says how many.
-FIXED = {
-    "trusted-labels": "n_trusted",
-    "trusted-rows": "n_trusted",
-    "trusted-at-fit": "n_trusted",
-    "unlabelled-rows": "n_unlabelled",
-}
+#: Assumptions that say how many labels or rows cannot be changed because they are trusted.
+FIXED = ("trusted-labels", "trusted-rows", "trusted-at-fit")
 
 #: What may be changed: exactly one of these is assumed.
 SCOPES = {"labels-only", "features-only", "divergence-only", "rows-changed"}
@@ -131,8 +136,12 @@ def verify(
 def _chosen(rows: Sequence[int] | int | None, m: int, seed: int) -> NDArray[np.int64]:
     if rows is None:
         return np.arange(m)
+    if isinstance(rows, int) and rows < 1:
+        raise ValueError("At least one row must be checked.")
     if isinstance(rows, int):
         return np.sort(np.random.default_rng(seed).permutation(m)[:rows])
+    if not len(rows):
+        raise ValueError("At least one row must be checked.")
     return np.unique(np.asarray(rows, dtype=np.int64))
 
 
@@ -142,8 +151,12 @@ def is_class(given: Any) -> bool:
 
 
 def _check_document(file: ProofFile) -> None:
-    """Refuse a document that lacks a key or contradicts itself."""
+    """Refuse a document that lacks a key, has another one, or contradicts itself."""
     document = file.document
+    if not set(document) <= KEYS:
+        raise UnreadableFileError("document", f"The document has an unknown key: {min(set(document) - KEYS)!r}.")
+    if type(document.get("has_adversary")) is not bool:
+        raise UnreadableFileError("document", "The document must say whether its adversary is limited.")
     for key in ("n_test", "n_train", "n_rows", "n_touchable"):
         if type(document.get(key)) is not int or document[key] < 0:
             raise UnreadableFileError("document", f"The document's {key!r} must be an integer of at least 0.")
@@ -159,19 +172,28 @@ def _check_document(file: ProofFile) -> None:
         raise UnreadableFileError("document", f"This rule and method certify no {unit} where {changes} may be changed.")
     if method == "gaussian" and unit != "l2":
         raise UnreadableFileError("document", "The method 'gaussian' certifies distances of features, 'l2'.")
-    blocks = document.get("blocks", [document["n_test"]])
+    blocks = document.get("blocks")
     ascend = isinstance(blocks, list) and all(type(one) is int for one in blocks) and blocks == sorted(set(blocks))
-    if not ascend or blocks[-1:] != [document["n_test"]] or blocks[0] <= 0:
+    if not isinstance(blocks, list) or not ascend or blocks[-1:] != [document["n_test"]] or blocks[0] <= 0:
         raise UnreadableFileError("document", "The blocks must ascend to the number of test rows.")
     _check_assumptions(file)
+
+
+def _is_assumption(given: Any) -> bool:
+    return (
+        isinstance(given, dict)
+        and set(given) == {"code", "values"}
+        and isinstance(given["code"], str)
+        and isinstance(given["values"], dict)
+    )
 
 
 def _check_assumptions(file: ProofFile) -> None:
     document = file.document
     listed = document.get("assumptions")
-    if not isinstance(listed, list) or not all(isinstance(one, dict) and "code" in one for one in listed):
-        raise UnreadableFileError("assumptions", "The document must list assumptions with their codes.")
-    codes = {str(one["code"]) for one in listed}
+    if not isinstance(listed, list) or not all(map(_is_assumption, listed)):
+        raise UnreadableFileError("assumptions", "The document must list assumptions: a code and its values, no more.")
+    codes = {one["code"] for one in listed}
     changes_rows, unit = document["changes"] != "labels", document["unit"]
     expected = {"l2": "features-only", "divergence": "divergence-only"}
     scope = "rows-changed" if changes_rows else expected.get(unit, "labels-only")
@@ -180,6 +202,8 @@ def _check_assumptions(file: ProofFile) -> None:
     if not needed <= codes or len(codes & SCOPES) != 1:
         missing = ", ".join(sorted(needed - codes)) or "exactly one about what may be changed"
         raise UnreadableFileError("assumptions", f"The document lacks assumptions: {missing}.")
+    if codes & set(GROUPED_UNITS) - {unit} or ("majority-first" in codes) != (document["rule"] == "majority"):
+        raise UnreadableFileError("assumptions", "An assumption is about another unit or rule than the document.")
     if changes_rows and _values(listed, "rows-changed", "changes") != [document["changes"]]:
         raise UnreadableFileError("assumptions", "An assumption is about other changes than the document.")
     has_groups = "train.group" in file.tensors
@@ -188,14 +212,17 @@ def _check_assumptions(file: ProofFile) -> None:
     training = Training.of(file)
     if unit in ("l2", "divergence"):
         return  # no labels are changed
-    _check_limits(training, listed, document["classes"])
+    n_unlabelled = document["n_rows"] - document["n_train"]
+    if n_unlabelled and _values(listed, "unlabelled-rows", "n_unlabelled") != [n_unlabelled]:
+        raise UnreadableFileError("assumptions", "'n_train' is not the number of rows that have a label.")
+    _check_limits(training, listed, document["classes"], n_unlabelled)
     if training.n_touchable != document["n_touchable"]:
         raise UnreadableFileError("document", "'n_touchable' is not the number that can be changed by the proof.")
     if unit in GROUPED_UNITS and _values(listed, unit, f"n_{unit}") != [document["n_touchable"]]:
         raise UnreadableFileError("assumptions", f"The assumption {unit!r} states another number than the proof has.")
 
 
-def _check_limits(training: Training, listed: list[dict[str, Any]], classes: list[Any]) -> None:
+def _check_limits(training: Training, listed: list[dict[str, Any]], classes: list[Any], n_unlabelled: int) -> None:
     """Refuse limits of the adversary that no assumption states: fixed labels, and changes that are not possible."""
     n_possible, n_all = int(training.transitions.sum()), len(classes) * (len(classes) - 1)
     can_leave: NDArray[np.bool_] = np.ones(len(classes), dtype=bool)
@@ -210,15 +237,17 @@ def _check_limits(training: Training, listed: list[dict[str, Any]], classes: lis
             raise UnreadableFileError("assumptions", "A change that is said to be possible is not covered.")
         can_leave = np.asarray(training.transitions.any(axis=1))
     n_fixed = int((~training.changeable & can_leave[training.label]).sum())
-    if n_fixed > sum(count for code, value in FIXED.items() for count in _values(listed, code, value)):
+    stated_fixed = [count for code in FIXED for count in _values(listed, code, "n_trusted")]
+    if n_fixed > sum(stated_fixed) + n_unlabelled:
         raise UnreadableFileError("assumptions", f"{n_fixed} labels or rows are fixed, but no assumption says so.")
+    if not all(0 <= count <= int((~training.changeable).sum()) for count in stated_fixed):
+        raise UnreadableFileError("assumptions", "More labels or rows are said to be fixed than are.")
 
 
 def _values(listed: list[dict[str, Any]], code: str, name: str) -> list[Any]:
     """Return the values of a name in the assumptions of a code; refuse a value of another type."""
     kind = {"changes": (str, list)}.get(name, (int,))
-    found = [one.get("values") for one in listed if one["code"] == code]
-    values: list[Any] = [one.get(name) if isinstance(one, dict) else None for one in found]
+    values: list[Any] = [one["values"].get(name) for one in listed if one["code"] == code]
     well_formed = all(isinstance(value, kind) and not isinstance(value, bool) for value in values)
     if well_formed and code == "changes-allowed" and name == "changes":
         pairs = [pair for value in values for pair in value]

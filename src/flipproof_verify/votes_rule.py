@@ -18,6 +18,9 @@ VOTE_BOUND = 2**24
 #: Sums of absolute products below this are exact in float64, in any order.
 EXACT_BOUND = 2.0**53
 
+#: Coefficients are smaller: no product, nor a sum of products, is beyond the range of float64.
+LARGEST_COEFFICIENT = 2.0**900
+
 #: More than the exponent of any float.
 NO_EXPONENT = 10**6
 
@@ -104,12 +107,17 @@ class Training:
         return int(sizes[:n_groups].sum())
 
 
+def n_voters(file: ProofFile) -> int:
+    """Return how many rows vote: all training rows, or the items whose annotations they are."""
+    return int(file.document["n_items" if file.document["rule"] == "majority" else "n_rows"])
+
+
 def vote_blocks(file: ProofFile, wanted: Integers) -> Iterator[tuple[Integers, Floats]]:
     """Yield runs of the wanted test rows with the votes on them, integers in float64."""
-    n, m = file.document["n_rows"], file.document["n_test"]
+    n, m = n_voters(file), file.document["n_test"]
     limit = file.tensor("test.limit", "i", (m,)) if "test.limit" in file.tensors else None
     at_a_time = max(1, VOTES_AT_A_TIME // max(n, 1))
-    read = {"product": _Product, "dense": _Dense, "sparse": _Sparse}.get(file.document.get("votes", ""))
+    read = {"product": _Product, "dense": _Dense, "sparse": _Sparse}.get(str(file.document.get("votes")))
     if read is None:
         raise UnreadableFileError("votes", "The votes must be 'product', 'dense' or 'sparse'.")
     source = read(file)
@@ -119,7 +127,7 @@ def vote_blocks(file: ProofFile, wanted: Integers) -> Iterator[tuple[Integers, F
         largest = np.full(len(rows), VOTE_BOUND - 1) if limit is None else np.asarray(limit[rows])
         if (largest < 0).any() or (largest >= VOTE_BOUND).any():
             raise UnreadableFileError("limit", "The largest vote must be from 0 to 2**24 - 1.")
-        if read is _Product:
+        if read is _Product and limit is not None:
             np.clip(votes, -largest[:, None], largest[:, None], out=votes)
         sizes = np.abs(votes).max(axis=1, initial=0.0)
         if (sizes > largest).any():
@@ -151,8 +159,8 @@ def row_tiles(n: int, width: int) -> Iterator[slice]:
 
 def _check_exact(coefficients: Floats, sizes: Floats) -> None:
     """Refuse coefficients for which a product with the basis might round: see the specification."""
-    if not np.isfinite(coefficients).all():
-        raise UnreadableFileError("coefficients", "A coefficient is not finite.")
+    if not (np.abs(coefficients) < LARGEST_COEFFICIENT).all():
+        raise UnreadableFileError("coefficients", "A coefficient is not a number, or is 2**900 or more.")
     mantissa, exponent = np.frexp(coefficients)
     integers = np.ldexp(np.abs(mantissa), 53).astype(np.int64)
     lowest = np.bitwise_and(integers, -integers)  # the lowest bit that is set
@@ -169,7 +177,7 @@ class _InBlocks:
     """Votes in blocks of test rows."""
 
     def __init__(self, file: ProofFile):
-        self._file, self._n = file, file.document["n_rows"]
+        self._file, self._n = file, n_voters(file)
         self._ends = np.array(file.document["blocks"], dtype=np.int64)
 
     def on(self, rows: Integers) -> Floats:
@@ -226,12 +234,12 @@ class _Sparse(_InBlocks):
         starts = self._file.tensor(f"votes.start.{number}", "i", (n_rows + 1,)).astype(np.int64)
         columns = self._file.tensor(f"votes.row.{number}", "i", (None,))
         values = self._file.tensor(f"votes.value.{number}", "i", (len(columns),))
-        if starts[0] != 0 or starts[-1] != len(columns) or (np.diff(starts) < 0).any():
+        if starts[0] != 0 or starts[-1] != len(columns) or (starts[1:] < starts[:-1]).any():
             raise UnreadableFileError("sparse", "The starts of sparse votes must ascend from 0 to their number.")
         for row, place in zip(rows, places, strict=True):
             own = slice(starts[row], starts[row + 1])
             at = np.asarray(columns[own], dtype=np.int64)
-            if at.size and (at[0] < 0 or at[-1] >= self._n or (np.diff(at) <= 0).any()):
+            if at.size and (at[0] < 0 or at[-1] >= self._n or (at[1:] <= at[:-1]).any()):
                 raise UnreadableFileError("sparse", "The training rows of sparse votes must ascend, each once.")
             votes[place, at] = values[own]
 
@@ -253,6 +261,8 @@ def check_exact(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
 
 class _Attack:
     """What changes of labels or rows do to the margins of one test row."""
+
+    undecided = ""  # never
 
     def __init__(self, votes: Floats, winner: int, lead: Integers, training: Training, limit: int):
         self._votes, self._winner, self._lead = votes, winner, lead

@@ -14,6 +14,7 @@ from sklearn.linear_model import LogisticRegression
 
 from flipproof import (
     Adversary,
+    Annotations,
     CertifiedNeighborsClassifier,
     CertifiedPartitionClassifier,
     CertifiedRidgeClassifier,
@@ -58,12 +59,19 @@ def honest_files(folder):
     StreamingRidgeClassifier(classes=[0, 1, 2]).fit(blocks).certify(test).save(Path(folder) / "blocks.flipproof")
     weighted = ridge.fit(train, labels, sample_weight=1.0 + np.arange(60) % 3)
     weighted.certify(test).save(Path(folder) / "weights.flipproof")
+    item, who = np.repeat(np.arange(30), 3), np.tile(np.arange(3), 30) + 3 * (np.arange(90) % 4)
+    given = np.where(np.arange(90) % 7 == 0, (labels[item] + 1) % 3, labels[item])
+    crowd = Annotations.from_long(item, who, given, items=np.arange(30), aggregate="majority")
+    majorities = ridge.fit(train[:30], crowd)
+    majorities.certify(test).save(Path(folder) / "majority.flipproof")
+    groups = Adversary(groups=who, trusted=np.arange(90) % 10 == 0)
+    majorities.certify(test, adversary=groups).save(Path(folder) / "majority-annotators.flipproof")
     digests = {"data.csv": hashlib.sha256(b"data").hexdigest()}
     ridge.fit(train, labels).certify(test[:2]).save(Path(folder) / "digests.flipproof", files=digests)
     for name, noise, method in (("samples", 0.2, "tight"), ("distances", FeatureNoise(0.5), "gaussian")):
         model = SmoothedClassifier(LogisticRegression(), noise, 20, 60, 0.9, random_state=0)
         model.fit(train / 16, labels).certify(test / 16, method).save(Path(folder) / f"{name}.flipproof")
-    return [*cases, "blocks", "weights", "digests", "samples", "distances"]
+    return [*cases, "blocks", "weights", "majority", "majority-annotators", "digests", "samples", "distances"]
 
 
 def _changed(name, change):
@@ -242,6 +250,98 @@ def _state_touchable(box, count):
         one["values"] = {k: int(count) if k == f"n_{one['code']}" else v for k, v in one["values"].items()}
 
 
+def _claims(box, prediction, rival, margin, radius):
+    for name, value in (("prediction", prediction), ("rival", rival), ("margin", margin), ("radius", radius)):
+        box.tensors[f"claim.{name}"][:] = value
+
+
+def _no_training_rows(box):
+    """No training rows, but one that equals the test row: no list has a pile that an added row could join."""
+    box.document.update(n_rows=0, n_train=0)
+    for name in list(box.tensors):
+        if name.startswith("train."):
+            box.tensors[name] = box.tensors[name][:0]
+        elif name.startswith("near."):
+            box.tensors[name] = box.tensors[name][:, :0]
+    box.tensors["test.is_hit"][:] = True
+    box.tensors["claim.unlimited"][:] = True
+    _claims(box, 0, 1, 0, 10**9)
+
+
+def _rival_beyond_the_list(box):
+    """The lists decide the radius 0, but not which class wins with the fewest changes."""
+    labels, ends = box.tensors["train.label"], box.tensors["near.ends_pile.0"]
+    box.tensors["claim.rival"] = (3 - box.tensors["claim.rival"] - box.tensors["claim.prediction"]).astype(np.int32)
+    for row, order in enumerate(box.tensors["near.row.0"]):
+        voting = 9 + int(np.argmax(ends[row, 8:]))
+        counts = np.bincount(labels[order[:voting]], minlength=3)
+        best, rival = box.tensors["claim.prediction"][row], box.tensors["claim.rival"][row]
+        box.tensors["claim.margin"][row] = counts[best] - counts[rival]
+    box.tensors["claim.radius"][:] = 0
+    for name in ("near.row.0", "near.ends_pile.0"):
+        box.tensors[name] = box.tensors[name][:, :9]
+
+
+def _products_that_overflow(box):
+    """Products of infinite size with both signs: votes that are not numbers."""
+    box.tensors["votes.coefficients.0"][:] = 0
+    box.tensors["votes.coefficients.0"][:, :2] = 2.0**1023
+    box.tensors["votes.basis"][:, 0], box.tensors["votes.basis"][:, 1] = 2**20, -(2**20)
+
+
+def _starts_that_wrap(box):
+    """Differences of starts that are positive only because 64-bit integers wrap around."""
+    n_votes = len(box.tensors["votes.row.0"])
+    box.tensors["votes.start.0"][:] = [0, 2**62, 2**63 - 1, -(2**63), -(2**62), -1, n_votes]
+
+
+def _rows_that_wrap(box):
+    rows = box.tensors["votes.row.0"].astype(np.int64)
+    rows[1:5] = [2**62, 2**63 - 1, -(2**63), -(2**62)]
+    box.tensors["votes.row.0"] = rows
+
+
+def _more_unlabelled(box):
+    """No label can be changed, since no row has one, it is said; but all rows vote, and the document counts labels."""
+    box.document["assumptions"].append({"code": "unlabelled-rows", "values": {"n_unlabelled": 60, "n_rows": 60}})
+    box.tensors["train.changeable"][:] = False
+    box.tensors["claim.unlimited"][:] = True
+    box.tensors["claim.radius"][:] = box.document["n_touchable"] = 0
+
+
+def _assumption(code, **values):
+    return lambda box: box.document["assumptions"].append({"code": code, "values": values})
+
+
+def _sentence(box):
+    box.document["assumptions"][0]["sentence"] = "All of these certificates also cover changed features."
+
+
+def _state(code, **values):
+    def edit(box):
+        for one in box.document["assumptions"]:
+            if one["code"] == code:
+                one["values"].update(values)
+
+    return edit
+
+
+def _extra(name):
+    return lambda box: box.tensors.update({name: box.tensors["claim.radius"] + 100})
+
+
+def _infinite_failure(box):
+    for name in ("claim.log_failure", "claim.log_rival"):
+        box.tensors[name][:] = np.inf
+    box.tensors["claim.abstained"][:] = False
+
+
+def _no_annotations_can_be_changed(box):
+    box.tensors["train.changeable"][:] = False
+    box.tensors["claim.unlimited"][:] = True
+    box.tensors["claim.radius"][:] = box.document["n_touchable"] = 0
+
+
 #: Name of the broken file: the honest file, the edit, and the reason for which it is refuted or refused.
 BROKEN = {
     "radius-plus-one": ("exact", _changed("claim.radius", _more), "radius"),
@@ -336,6 +436,36 @@ BROKEN = {
     "radius-plus-one-weights": ("weights", _changed("claim.radius", _more), "radius"),
     "other-weights": ("weights", _changed("train.weight", lambda old: old[::-1].copy()), "margin"),
     "weight-above-one": ("weights", _changed("train.weight", lambda old: old * 2), "tensor-values"),
+    "exponent-without-absolute-value": ("exact", _changed("test.exponent", _at(slice(None), -(2**63))), "exponent"),
+    "products-that-overflow": ("exact", _products_that_overflow, "coefficients"),
+    "vote-beyond-the-grid": ("exact", _changed("votes.coefficients.0", lambda old: old * 2**25), "limit"),
+    "starts-that-wrap": ("sparse", _starts_that_wrap, "sparse"),
+    "rows-that-wrap": ("sparse", _rows_that_wrap, "sparse"),
+    "equal-to-no-row": ("insertions", _no_training_rows, "near"),
+    "rival-beyond-the-list": ("neighbors", _rival_beyond_the_list, "depth"),
+    "fewer-labels-than-stated": ("exact", _document(n_train=1), "assumptions"),
+    "labels-that-are-none": ("exact", _more_unlabelled, "assumptions"),
+    "more-trusted-than-fixed": ("trusted", _state("trusted-labels", n_trusted=10**15), "assumptions"),
+    "negative-trusted": ("trusted", _state("trusted-labels", n_trusted=-1), "assumptions"),
+    "annotators-without-groups": ("exact", _assumption("annotators", n_annotators=1), "assumptions"),
+    "majority-without-items": ("exact", _assumption("majority-first", n_labels=60), "assumptions"),
+    "sentence-that-nobody-checks": ("exact", _sentence, "assumptions"),
+    "key-that-nobody-checks": ("exact", _document(certified_features=True), "document"),
+    "block-that-nobody-checks": ("exact", _extra("votes.coefficients.7"), "unused-tensor"),
+    "claim-with-a-number": ("exact", _extra("claim.radius.0"), "unused-tensor"),
+    "no-blocks": ("exact", lambda box: box.document.pop("blocks"), "document"),
+    "votes-that-are-a-list": ("exact", _document(votes=["product"]), "votes"),
+    "true-as-version": ("exact", _document(version=True), "version"),
+    "infinite-failure": ("samples", _infinite_failure, "abstained"),
+    "radius-plus-one-majority": ("majority", _changed("claim.radius", _more), "radius"),
+    "radius-plus-one-majority-annotators": ("majority-annotators", _changed("claim.radius", _more), "radius"),
+    "annotation-flipped": ("majority", _changed("train.label", _at(slice(0, 3), lambda old: (old + 1) % 3)), "margin"),
+    "annotation-of-another-item": ("majority", _changed("train.item", lambda old: old[::-1].copy()), "prediction"),
+    "item-that-does-not-exist": ("majority", _changed("train.item", _at(0, 30)), "tensor-values"),
+    "more-items": ("majority", _document(n_items=31), "tensor-shape"),
+    "majority-of-fixed-annotations": ("majority", _no_annotations_can_be_changed, "assumptions"),
+    "dropped-assumption-majority": ("majority", _without_assumption("majority-first"), "assumptions"),
+    "other-number-of-ties": ("majority", _state("majority-first", n_tied=29), "assumptions"),
     "changed-model-digest": ("digests", _digest(model="0" * 63), "file-digest"),
     "changed-file-digest": ("digests", _digest(files={"data.csv": "x" * 64}), "file-digest"),
     "changed-digest": ("exact", _wrong_digest("claim.radius"), "tensor-digest"),

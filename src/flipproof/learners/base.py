@@ -503,7 +503,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         if isinstance(powers, MajorityPowers):
             votes = class_scores(source, self.label_codes_, n_classes)
             scores = votes + self.offsets_on(source, votes.sum(axis=1))
-            of_items = all_votes(self._votes_with_prior(Z, None)).astype(np.int64)
+            of_items = all_votes(self.votes_of_items(Z)).astype(np.int64)
             found, is_attained = certify_majorities(of_items, scores, powers)
             return CertifiedBlock(found, source.exponent, is_attained)
         if method == "exact" and powers.groups is not None:

@@ -106,6 +106,10 @@ class LabelFreeVotes(WeightedLabels):
         assert self._ballots is not None
         return cast(self._votes_with_prior(Z, None), self._ballots, self.precision_)
 
+    def votes_of_items(self, Z: Any) -> VoteSource:
+        """Return the votes of all rows on a block of test rows, also of those that have no majority and drop out."""
+        return self._votes_with_prior(Z, None)
+
     def _votes_with_prior(self, Z: Any, ballots: Ballots | None) -> VoteSource:
         """Return the votes on a block of test rows, of rows or of ballots.
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.certificates import ROW_UNITS, Certificates
+from flipproof.core.majority import MajorityPowers
 from flipproof.core.powers import Powers
 from flipproof.core.provider import provides_votes
 from flipproof.core.rounding import Integers, scale
@@ -27,13 +28,11 @@ VOTES_AT_A_TIME = 2**22
 
 def write_proof(tensors: Tensors, certificates: Certificates, learner: Any, X: Any) -> dict[str, Any]:
     """Write the tensors of the proof, and return what the document says of the rule."""
-    if getattr(learner, "majority_first", False):
-        raise ValueError(
-            "There is no proof format for majorities, Annotations(..., aggregate='majority'): use aggregate='votes'."
-        )
     if isinstance(learner, RowsInBlocks):
         return _rows_in_blocks(tensors, certificates, learner, X)
     powers = learner.powers(certificates.adversary)
+    if isinstance(powers, MajorityPowers):
+        return _majorities(tensors, certificates, learner, powers, X)
     if isinstance(certificates, SmoothedCertificates):
         return _sampled(tensors, certificates, learner, powers)
     if isinstance(learner, CertifiedPartitionClassifier):
@@ -45,8 +44,8 @@ def write_proof(tensors: Tensors, certificates: Certificates, learner: Any, X: A
     return _votes(tensors, certificates, learner, powers, X)
 
 
-def _training(tensors: Tensors, learner: Any, powers: Powers) -> None:
-    tensors.add("train.label", learner.label_codes_, np.int32)
+def _training(tensors: Tensors, codes: Integers, powers: Powers) -> None:
+    tensors.add("train.label", codes, np.int32)
     tensors.add("train.changeable", powers.changeable, np.bool_)
     tensors.add("transitions", powers.transitions, np.bool_)
     if powers.groups is not None:
@@ -57,7 +56,7 @@ def _training(tensors: Tensors, learner: Any, powers: Powers) -> None:
 
 def _votes(tensors: Tensors, certificates: Certificates, learner: Any, powers: Powers, X: Any) -> dict[str, Any]:
     """Write integer votes and offsets, block by block."""
-    _training(tensors, learner, powers)
+    _training(tensors, learner.label_codes_, powers)
     Z, n_classes = learner.test_rows(X), len(learner.classes_)
     form = "dense"
     ends: list[int] = []
@@ -71,6 +70,29 @@ def _votes(tensors: Tensors, certificates: Certificates, learner: Any, powers: P
         _write_grid(tensors, certificates, start, source, offsets)
         ends.append(start + len(sums))
     return {"rule": "votes", "votes": form, "blocks": ends}
+
+
+def _majorities(
+    tensors: Tensors, certificates: Certificates, learner: Any, powers: MajorityPowers, X: Any
+) -> dict[str, Any]:
+    """Write the annotations, and the votes of all items, block by block."""
+    annotations = powers.votes
+    _training(tensors, annotations.codes, powers)
+    tensors.add("train.item", annotations.item, np.int32)
+    Z = learner.test_rows(X)
+    form = "dense"
+    ends: list[int] = []
+    size = max(1, min(VOTES_AT_A_TIME // max(annotations.n_items, 1), 4096))
+    for start in range(0, len(Z), size):
+        source, voting = (votes(Z[start : start + size]) for votes in (learner.votes_of_items, learner.votes_on))
+        sums = class_scores(voting, learner.label_codes_, annotations.n_classes)
+        offsets = learner.offsets_on(voting, sums.sum(axis=1))
+        _refuse_other_predictions(certificates, start, np.argmax(sums + offsets, axis=1))
+        form = _write_votes(tensors, source, len(ends))
+        _write_grid(tensors, certificates, start, source, offsets)
+        ends.append(start + len(sums))
+    counted = {"n_rows": len(annotations.item), "n_items": annotations.n_items}
+    return {"rule": "majority", "votes": form, "blocks": ends, **counted}
 
 
 def _rows_in_blocks(tensors: Tensors, certificates: Certificates, learner: RowsInBlocks, X: Any) -> dict[str, Any]:
@@ -149,7 +171,7 @@ def _neighbors(
     X: Any,
 ) -> dict[str, Any]:
     """Write the nearest rows in order, as many as the radii need."""
-    _training(tensors, learner, powers)
+    _training(tensors, learner.label_codes_, powers)
     Z, k, n = learner.test_rows(X), learner.n_neighbors_, learner.n_rows_
     unlimited = np.asarray(certificates.unlimited)
     ends: list[int] = []
@@ -187,7 +209,7 @@ def _partitions(
     X: Any,
 ) -> dict[str, Any]:
     """Write the class that each base learner predicts."""
-    _training(tensors, learner, powers)
+    _training(tensors, learner.label_codes_, powers)
     votes = learner.partition_votes(learner.test_features(X)).astype(np.int16)
     counts = np.stack([(votes == code).sum(axis=1) for code in range(len(learner.classes_))], axis=1)
     offsets = learner.prior_votes(X, len(votes))
@@ -200,7 +222,7 @@ def _partitions(
 
 def _sampled(tensors: Tensors, certificates: SmoothedCertificates, learner: Any, powers: Powers) -> dict[str, Any]:
     """Write the votes of both samples."""
-    _training(tensors, learner, powers)
+    _training(tensors, learner.label_codes_, powers)
     tensors.add("votes.selection", certificates.selection, np.int64)
     tensors.add("votes.estimation", certificates.estimation, np.int64)
     tensors.add("claim.log_rival", certificates.log_rival, np.float64)
