@@ -94,6 +94,17 @@ def test_a_million_votes_of_full_precision(lead_off_by):
     assert flips_for(2 * largest * n + 1) == UNREACHABLE
 
 
+def test_two_classes_as_the_gains_in_order():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        votes, labels, winner = rng.integers(-40, 40, size=60), rng.integers(2, size=60), int(rng.integers(2))
+        gains = np.sort(2 * np.maximum(np.where(labels == winner, votes, -votes), 0))[::-1]
+        lead = int(rng.integers(1, gains.sum() + 3))
+        reached = np.flatnonzero(np.cumsum(gains) >= lead)
+        expected = reached[0] + 1 if reached.size else UNREACHABLE
+        assert needed(votes, labels, 2, winner, 1 - winner, lead) == expected
+
+
 @settings(max_examples=300)
 @given(st.data())
 def test_every_attack_on_small_cases(data):

@@ -84,14 +84,14 @@ def to_grid(x: Floats, exponent: Integers | int, bits: int) -> Floats:
     return np.clip(on_grid, -limit, limit, out=on_grid)
 
 
-def round_and_add(x: Floats, even: Floats) -> Integers:
-    """Return ``rint(x) + even + SHIFT_BITS`` as integers, in the memory of `x`, for even integers `even`.
+def rounded_sum(x: Floats, shifted: Floats) -> Integers:
+    """Return ``rint(x) + even`` as integers, for even integers given as ``shifted = even + ROUNDING_SHIFT``.
 
     Adding ROUNDING_SHIFT leaves no bits for a fraction: the addition itself rounds, ties to even like `rint` (adding
-    `even` does not change parity), and the low bits are the integer.
+    `even` does not change parity), and the low bits are the integer. The memory of `x` is overwritten.
     """
-    x += even + ROUNDING_SHIFT
-    return x.view(np.int64)
+    x += shifted
+    return np.asarray(x.view(np.int64) - SHIFT_BITS)
 
 
 def bits_left(terms: int, *bits_used: int) -> int:

@@ -26,6 +26,9 @@ LARGEST_PRECISION = 24
 TILE_ROWS = 2**14
 ROWS_AT_A_TIME = 128
 
+#: Training rows whose basis is converted to float64 at a time, so that it stays in a cache.
+CONVERTED_ROWS = 2**11
+
 #: Test rows, training rows, and the unrounded votes of these training rows on these test rows.
 Tile: TypeAlias = "tuple[slice, slice, Floats]"
 
@@ -94,13 +97,15 @@ class ProductVotes:
     def in_tiles(self, size: int, at_a_time: int) -> Iterator[Tile]:
         """Yield the products of runs of test rows and training rows; they reuse one buffer, as allocation is slow."""
         n_rows, size = len(self.coefficients), max(min(size, self.n_train), 1)
-        tile, products = np.empty((size, self.basis.shape[1])), np.empty(min(at_a_time, n_rows) * size)
+        wide = np.empty((min(CONVERTED_ROWS, size), self.basis.shape[1]))
+        products = np.empty(min(at_a_time, n_rows) * size)
         for start, stop in tiles(self.n_train, size):
-            some = tile[: stop - start]
-            some[:] = self._basis(start, stop)
             for first, last in tiles(n_rows, at_a_time):
-                out = products[: (last - first) * len(some)].reshape(last - first, len(some))
-                votes = np.matmul(self.coefficients[first:last], some.T, out=out)
+                votes = products[: (last - first) * (stop - start)].reshape(last - first, stop - start)
+                for begin, end in tiles(stop - start, CONVERTED_ROWS):
+                    some = wide[: end - begin]
+                    some[:] = self._basis(start + begin, start + end)
+                    np.matmul(self.coefficients[first:last], some.T, out=votes[:, begin:end])
                 if self.weights is not None:
                     votes *= self.weights[start:stop]
                 if self.limit is not None:
