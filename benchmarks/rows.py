@@ -15,6 +15,7 @@ import argparse
 import csv
 import io
 import lzma
+import time
 from collections.abc import Callable
 from copy import copy
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ from flipproof import (
 RESULTS = Path(__file__).parent / "results" / "rows"
 
 #: Repeats of a measurement, of which the best counts.
-COST_REPEATS = 3
+COST_REPEATS = 5
 
 CHANGES = ("labels", "rows", "insertions", "removals")
 COLUMNS = ("learner", "test_row", "label", "prediction", *CHANGES)
@@ -269,7 +270,10 @@ def cost_models(problem):
 
 
 def cost(names=("A", "B"), sizes=(1000, 2000, 4000, 8000)):
-    """Print the time to certify against rows relative to labels, and of partial_fit by number of rows."""
+    """Print the time to certify against rows relative to labels, and of partial_fit by number of rows.
+
+    Ratios are of processor time, which other programs on the machine affect less.
+    """
     print("| problem | learner | labels | rows | insertions | removals |\n|---|---|---|---|---|---|")
     for name in names:
         problem = make(SIZES[name])
@@ -278,7 +282,7 @@ def cost(names=("A", "B"), sizes=(1000, 2000, 4000, 8000)):
         for title, learner in cost_models(problem).items():
             model = clone(learner).fit(*fit[:2], reference=fit[2])
             tasks = {one: partial(model.certify, problem.Z, adversary=Adversary(changes=one)) for one in CHANGES}
-            best = best_times(tasks, COST_REPEATS)
+            best = best_times(tasks, COST_REPEATS, time.process_time)
             ratios = [f"{best[one] / best['labels']:.2f}" for one in CHANGES]
             print(f"| {name} | {title} | {' | '.join(ratios)} |", flush=True)
     print(f"\nSeconds of partial_fit, with {len(fit[0]):,} and half as many rows before\n")

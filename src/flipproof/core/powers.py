@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -82,6 +83,11 @@ class Powers:
     groups: Integers | None
     changes: str = "labels"
     window_ends: Integers | None = None
+
+    @cached_property
+    def kept(self) -> dict[str, Any]:
+        """What a learner computes once for these powers, and needs for each block of test rows."""
+        return {}
 
     @cached_property
     def changeable_window_ends(self) -> Integers:

@@ -136,20 +136,30 @@ class Crowd:
         return np.flatnonzero(np.isin(self.annotations.item, kept))
 
     def held_out(self, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of training and test items; without a true label, only clear majorities are held out."""
+        """Return the numbers of training and test items.
+
+        Without a true label, only items with annotations are drawn. Of these, an item whose majority is not clear is
+        neither trained on nor tested.
+
+        Soundness: which items are trained on does not depend on any label. If a tie kept an item in the training set,
+        a changed annotation would change the geometry, which no certificate covers.
+        """
         n_items = self.annotations.n_items
         order = np.random.default_rng(seed).permutation(n_items)
         if self.truth is None:
-            order = order[~self.annotations.majority()[1][order]]
+            order = order[np.isin(order, self.annotations.item)]
         n_test = round(share * n_items)
-        if not 0 < n_test < n_items or n_test > len(order):
+        chosen = np.sort(order[:n_test])
+        kept = np.setdiff1d(np.arange(n_items), chosen)
+        if self.truth is None:
+            chosen = chosen[~self.annotations.majority()[1][chosen]]
+        if not len(chosen) or not len(self.numbers_of(kept)):
             raise InputError(
                 Parameter("holdout"),
-                f": {share:g} of {n_items} items leaves no training items or no test items; {len(order)} items can be "
-                "held out, because their majority is clear or their label is known.",
+                f": {share:g} of {n_items} items leaves no training labels or no test items whose label is known or "
+                "whose majority is clear.",
             )
-        chosen = np.sort(order[:n_test])
-        return np.setdiff1d(np.arange(n_items), chosen), chosen
+        return kept, chosen
 
     def as_rows(self, items: Rows) -> Rows:
         """Return a row per annotation, for names and contents of attacked labels."""

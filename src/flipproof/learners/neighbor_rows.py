@@ -40,6 +40,7 @@ from flipproof.learners.neighbor_search import (
     NUMBERS_TO_SELECT_FROM,
     NearestSets,
     RowsInOrder,
+    counted_in_blocks,
     in_order,
     nearest_counts,
     nearest_sets,
@@ -290,8 +291,8 @@ class Electorate:
         counts = np.zeros((2, len(rows)), dtype=np.int64)
         for start, stop in tiles(len(rows), max(NUMBERS_TO_SELECT_FROM // max(last - first, 1), 1)):
             some, limit = relative[rows[start:stop], first:last], distance[start:stop, None]
-            counts[0, start:stop] = np.count_nonzero(some < limit, axis=1)
-            counts[1, start:stop] = np.count_nonzero(some <= limit, axis=1)
+            for number, is_meant in enumerate((some < limit, some <= limit)):
+                counts[number, start:stop] = counted_in_blocks(is_meant, [0, last - first])[:, 0]
         return counts[0], counts[1]
 
     def _by_long_lists(

@@ -54,6 +54,9 @@ FEWEST_NEIGHBORS = 15
 #: Description of a valid index.
 INDEX = "a transformer to sparse matrices of distances that can be fitted without labels, as KNeighborsTransformer is"
 
+#: Training rows of at most this many bytes are copied in the order of their classes for certificates against rows.
+MOST_COPIED = 2**26
+
 #: Bits per vote if every neighbour votes 1.
 UNIFORM_PRECISION = 1
 
@@ -376,9 +379,8 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         search = self._held
         assert isinstance(search, ExactSearch)
         offsets, Z = self._constant_offsets(Z), features_in(Z)
-        order = by_class(self.label_codes_, powers.changeable)  # this changes no result
-        electorate = self._electorate(search, powers, order)
-        relative, own_squares = search.compare(Z, order)
+        ordered, order, electorate = self._by_class(search, powers)
+        relative, own_squares = ordered.compare(Z, order)
         scores, needed = electorate.changes_needed(relative, own_squares, offsets)
         scope, exponent = powers.scope, np.zeros(len(Z), dtype=np.int64)
         found = exact_certificates(scores, lambda winner, lead: needed, replace(scope, group_sizes=None))
@@ -386,6 +388,21 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             return CertifiedBlock(found, exponent, powers.changes == "removals" or search.has_nearest(Z))
         radius = np.where(found.unlimited, scope.n_touchable, scope.groups_within(found.radius))
         return CertifiedBlock(replace(found, radius=radius, unlimited=radius == scope.n_touchable), exponent, False)
+
+    def _by_class(self, search: ExactSearch, powers: Powers) -> tuple[ExactSearch, Integers | None, Electorate]:
+        """Return the rows sorted by class, which changes no result: a search, the order of its rows, and who they are.
+
+        It is computed once for all blocks of test rows. Many rows are not copied, but put in order for each block.
+        """
+        if "by class" not in powers.kept:
+            order = by_class(self.label_codes_, powers.changeable)
+            electorate = self._electorate(search, powers, order)
+            if search.columns.nbytes <= MOST_COPIED:
+                powers.kept["by class"] = search.reordered(order), None, electorate
+            else:
+                powers.kept["by class"] = search, order, electorate
+        found: tuple[ExactSearch, Integers | None, Electorate] = powers.kept["by class"]
+        return found
 
     def _constant_offsets(self, Z: Any) -> Integers | None:
         """Return the offsets of the prior on test rows, if there is one, as `offsets_on` does."""
