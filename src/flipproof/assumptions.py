@@ -392,6 +392,10 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "Changes are counted in annotators, of whom {n_annotators:,} have targets to change. A malicious annotator may "
         "change all of their own targets, and no others."
     ),
+    "target-weights": (
+        "The targets have weights (sample_weight). They are assumed to have been chosen without targets: weights that "
+        "depend on targets would change with them."
+    ),
     "targets-moved": "Each target can be moved by at most {max_change:g}, up or down, within the target range.",
     "windows": (
         "The radius counts windows of time of length {length}, both ends included. An attacker may change all labels "

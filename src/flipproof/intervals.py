@@ -24,7 +24,7 @@ class CertifiedIntervals:
     Attributes
     ----------
     prediction : floats of shape (m,)
-        What `predict` returns; or the coefficients, or the means of groups.
+        What `predict` returns; or coefficients, means of groups, or gaps between them.
     flips : int or tuple of int
         Numbers of changed targets that `low` and `high` are about.
     low, high : floats of shape (m,), or (m, r) for r numbers of flips
@@ -46,7 +46,7 @@ class CertifiedIntervals:
         The assumptions under which the intervals hold; ``str`` returns the sentence of each.
     method : str
         Always "exact".
-    about : {"prediction", "coefficient", "mean"}
+    about : {"prediction", "coefficient", "mean", "gap"}
         What the numbers are.
     adversary : Adversary or None
         The adversary as given. None: any target may be changed to any number in the range.

@@ -22,11 +22,12 @@ from flipproof.core.votes import SparseVotes, VoteSource, all_votes
 #: Bits of a target on the grid.
 TARGET_BITS = 20
 
-#: Sums of votes times targets stay below 2**62, so that a sum and the way to it fit into 64 bits.
-SUM_BITS = 62
+#: Sums of votes times targets stay below 2**61, so that a sum and the way to it fit into 64 bits, and searches between
+#: -2**61 and 2**61 find all of them.
+SUM_BITS = 61
 
 #: More changes than any adversary can make: the answer where no number of changes is enough.
-NEVER = 2**SUM_BITS
+NEVER = 2 ** (SUM_BITS + 1)
 
 
 @dataclass(frozen=True)

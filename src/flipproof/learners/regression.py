@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from flipproof.adversary import Adversary, check_adversary
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
+from flipproof.core.target_means import CombinationReach, SumsOfVotes
 from flipproof.core.targets import (
     ListedVotes,
     Reach,
@@ -50,14 +52,14 @@ from flipproof.parameters import (
     parameter_error,
     with_methods,
 )
-from flipproof.values import check_nothing_masked, distinct
+from flipproof.values import as_names, check_nothing_masked, distinct
 
 #: Classes that a geometry is told: it gets no target, so they matter only in that there are more than two, since the
 #: paper's rule for two classes without an intercept has an offset that regression does not have.
 PLACEHOLDER_CLASSES = (0, 1, 2)
 
 #: Assumptions of a geometry that are about classes, or that a regressor states in its own words.
-NOT_ABOUT_TARGETS = ("labels-only", "classes-read")
+NOT_ABOUT_TARGETS = ("labels-only", "classes-read", "sample-weights")
 
 Learner = TypeVar("Learner", bound=type)
 Geometry = TypeVar("Geometry", bound=LabelLinearClassifier)
@@ -101,6 +103,12 @@ class Question:
         if self.tolerance is not None:
             return tolerated(reach, units, self.tolerance)
         return None if self.threshold is None else crossing(reach, units, self.threshold)
+
+    def fewest_of(self, reach: CombinationReach) -> int | None:
+        """Return the same for a mean or a gap."""
+        if self.tolerance is not None:
+            return reach.tolerated(self.tolerance)
+        return None if self.threshold is None else reach.crossing(self.threshold)
 
 
 class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -150,13 +158,16 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self
         """
+        return self._fit(X, y)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> CertifiedRegressor:
         with all_or_nothing(self):
             check_parameters(self)
             check_nothing_masked(y, "y")
             targets = self._checked_targets(y)
             check_consistent_length(X, targets)
             placeholders = np.zeros(len(targets), dtype=np.int64)
-            self._geometry = self._new_geometry().fit(X, placeholders)
+            self._geometry = self._new_geometry().fit(X, placeholders, sample_weight=sample_weight)
             self._state_of_geometry()
             self.target_range_ = self._resolved_range(targets)
             self._grid = TargetGrid.of(*self.target_range_)
@@ -242,8 +253,14 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         found = [Assumption("targets-only"), Assumption("target-range", {"low": low, "high": high, "step": step})]
         if self.target_range is None:
             found.append(Assumption("target-range-read"))
+        if any(one.code == "sample-weights" for one in self._geometry.assumptions_):
+            found.append(Assumption("target-weights"))
         of_geometry = (one for one in self._geometry.assumptions_ if one.code not in NOT_ABOUT_TARGETS)
         return (*found, *of_geometry)
+
+    def also_assume(self, assumption: Assumption) -> None:
+        """Add an assumption to the certificates of this fit."""
+        self.assumptions_ = (*self.assumptions_, assumption)
 
     def predict(self, X: Any) -> Floats:
         """Return the predictions, as floats of shape (m,)."""
@@ -296,6 +313,91 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         origin = Origin.of(self, X, sum(len(part[0]) for part in parts))
         return self._intervals(parts, question, reachable, adversary, origin, "prediction")
 
+    def certify_means(
+        self,
+        X: Any,
+        groups: Any = None,
+        flips: int | Sequence[int] | None = None,
+        *,
+        tolerance: float | None = None,
+        threshold: float | None = None,
+        adversary: Adversary | None = None,
+    ) -> CertifiedIntervals:
+        """Certify how far changed training targets can move the mean prediction of each group of test rows.
+
+        A mean of weighted sums of the targets is one, too: the intervals are exact (M16). Not for medians.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+        groups : array of shape (m,), optional
+            The group of each test row. Default: all rows are one group.
+        flips, tolerance, threshold, adversary
+            As for :meth:`certify`.
+
+        Returns
+        -------
+        CertifiedIntervals
+            One line per group, in the order of their names. Numbers are rounded once, from exact fractions.
+        """
+        return self._certify_groups(X, groups, flips, tolerance, threshold, adversary, of_gaps=False)
+
+    def certify_gaps(
+        self,
+        X: Any,
+        groups: Any,
+        flips: int | Sequence[int] | None = None,
+        *,
+        tolerance: float | None = None,
+        threshold: float | None = None,
+        adversary: Adversary | None = None,
+    ) -> CertifiedIntervals:
+        """Certify how far changed training targets can move the gap between the mean predictions of two groups.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (m, k)
+            Test rows.
+        groups : array of shape (m,)
+            The group of each test row; two groups or more.
+        flips, tolerance, threshold, adversary
+            As for :meth:`certify`. With ``threshold=0``, the radius is the largest number of changes that cannot turn
+            the sign of the gap.
+
+        Returns
+        -------
+        CertifiedIntervals
+            One line per pair of groups: the mean of the first minus the mean of the second.
+        """
+        return self._certify_groups(X, groups, flips, tolerance, threshold, adversary, of_gaps=True)
+
+    def _certify_groups(
+        self, X: Any, groups: Any, flips: Any, tolerance: Any, threshold: Any, adversary: Any, of_gaps: bool
+    ) -> CertifiedIntervals:
+        check_is_fitted(self)
+        self._check_means_are_linear()
+        question, reachable = self._question(flips, tolerance, threshold), self._reachable(adversary)
+        sums = SumsOfVotes(self.n_rows_)
+        Z = self._geometry.test_rows(X)
+        names, codes = _groups_of_rows(groups, len(Z))
+        for rows, source in self._blocks(Z):
+            listed = listed_votes(source)
+            sums.add(listed, self._units(listed, source), codes[rows])
+        wanted, lines = _means_or_gaps(names, of_gaps)
+        y0, parts = self._grid.value(self._origin), []
+        for factors in wanted:
+            reach = sums.combined(factors).reach(reachable, self._origin, y0)
+            low, high = reach.ends(question.flips)
+            fewest = question.fewest_of(reach)
+            numbers = np.array([reach.number(reach.value)]), np.array([low]), np.array([high])
+            parts.append((*numbers, None if fewest is None else np.array([fewest])))
+        origin = Origin(np.arange(len(lines)), names=lines)
+        return self._intervals(parts, question, reachable, adversary, origin, "gap" if of_gaps else "mean")
+
+    def _check_means_are_linear(self) -> None:
+        """Raise ValueError if predictions are no weighted sums of the targets."""
+
     def worst_changes(
         self, X: Any, flips: int = 1, *, end: str = "high", adversary: Adversary | None = None
     ) -> list[WorstChanges]:
@@ -343,7 +445,9 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _in_blocks(self, X: Any) -> Iterator[tuple[slice, VoteSource]]:
         """Yield the votes of all training rows on blocks of test rows."""
-        Z = self._geometry.test_rows(X)
+        return self._blocks(self._geometry.test_rows(X))
+
+    def _blocks(self, Z: Any) -> Iterator[tuple[slice, VoteSource]]:
         n_votes = self._geometry._votes_per_row() + self._geometry._numbers_per_row() // 4
         size = self.block_size or rows_at_a_time(n_votes, MEMORY_BUDGET)
         for start in range(0, len(Z), size):
@@ -445,6 +549,27 @@ def certified_parts(reach: Reach, units: Units, question: Question) -> tuple[Flo
     """Return numbers, both ends after each number of changes, and the fewest changes that break the radius."""
     low, high = reach.ends(question.flips)
     return units.numbers(reach.value), units.numbers(low), units.numbers(high), question.fewest(reach, units)
+
+
+def _groups_of_rows(groups: Any, n_rows: int) -> tuple[list[Any], Integers]:
+    """Return the names of groups of test rows, and the group of each row."""
+    if groups is None:
+        return ["all"], np.zeros(n_rows, dtype=np.int64)
+    given = as_names(groups, "groups", "give a name to every test row.")
+    if len(given) != n_rows:
+        raise ValueError(f"groups must have one entry per test row, {n_rows}. Got {len(given)} instead.")
+    names, codes = distinct(given)
+    return names.tolist(), codes.astype(np.int64)
+
+
+def _means_or_gaps(names: list[Any], of_gaps: bool) -> tuple[list[dict[int, int]], list[Any]]:
+    """Return the factors of the means that make up each line of a result, by group, and the names of the lines."""
+    if not of_gaps:
+        return [{group: 1} for group in range(len(names))], names
+    if len(names) < 2:
+        raise ValueError(f"A gap needs two groups of test rows. Got {len(names)} instead.")
+    pairs = list(combinations(range(len(names)), 2))
+    return [{one: 1, other: -1} for one, other in pairs], [f"{names[one]} - {names[other]}" for one, other in pairs]
 
 
 def _limits(adversary: Adversary | None, reachable: Reachable) -> list[Assumption]:

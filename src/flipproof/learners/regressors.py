@@ -376,6 +376,32 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         self.features = features
         self.block_size = block_size
 
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CertifiedNeighborsRegressor:
+        """Fit to training features and targets; targets enter only as what the votes weigh.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, k)
+            Training features, or the input of `features`.
+        y : array of shape (n,)
+            Training targets: numbers within `target_range`.
+        sample_weight : array of shape (n,), optional
+            Weights of the targets in the mean, not negative. They do not decide who the neighbours are. If all
+            neighbours of a test row weigh 0, the prediction is the middle of the target range. Not for the median.
+
+        Returns
+        -------
+        self
+        """
+        if sample_weight is not None and self.average == "median":
+            raise ValueError("average='median' takes no sample_weight: a median counts targets.")
+        self._fit(X, y, sample_weight)
+        return self
+
+    def _check_means_are_linear(self) -> None:
+        if self._average == "median":
+            raise ValueError("Means and gaps of medians are not certified: use average='mean'.")
+
     def _new_geometry(self) -> NeighborsGeometry:
         if self.average == "median" and self.weights != "uniform":
             raise ValueError("average='median' needs weights='uniform': a median counts targets.")
@@ -485,6 +511,25 @@ class CertifiedForestRegressor(CertifiedRegressor):
         self.features = features
         self.block_size = block_size
         self.n_jobs = n_jobs
+
+    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CertifiedForestRegressor:
+        """Fit to training features and targets; targets enter only as what the votes weigh.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, k)
+            Training features, or the input of `features`.
+        y : array of shape (n,)
+            Training targets: numbers within `target_range`.
+        sample_weight : array of shape (n,), optional
+            Weights of the targets in the mean, not negative. Trees do not depend on them.
+
+        Returns
+        -------
+        self
+        """
+        self._fit(X, y, sample_weight)
+        return self
 
     def _new_geometry(self) -> ForestGeometry:
         return ForestGeometry(
