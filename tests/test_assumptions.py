@@ -43,6 +43,7 @@ EXAMPLES = [
     *(Assumption(code) for code in ("targets-only", "target-range-read")),
     Assumption("trusted-targets", {"n_trusted": 2, "n_targets": 5}),
     Assumption("target-annotators", {"n_annotators": 3}),
+    Assumption("target-weights"),
     Assumption("targets-moved", {"max_change": 0.5}),
     Assumption("target-range", {"low": 0.0, "high": 1e6, "step": 1.0}),
     Assumption("windows", {"length": "7d", "n_windows": 4}),

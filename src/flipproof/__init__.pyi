@@ -15,6 +15,8 @@ from .annotations import Annotations as Annotations
 from .assumptions import Assumption as Assumption
 from .audit_result import Audit as Audit
 from .auditing import audit as audit
+from .auditing_numbers import NumberAudit as NumberAudit
+from .auditing_numbers import audit_numbers as audit_numbers
 from .certificates import Certificate as Certificate
 from .certificates import Certificates as Certificates
 from .comparison import Comparison as Comparison

@@ -20,6 +20,10 @@ RECALL_OF_WORST = re.compile(rf"recall\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII)
 RECALL = re.compile(rf"recall\s+(.+?)\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII | re.DOTALL)
 RADIUS = re.compile(rf"radius\s*>=\s*(\d+)(?:\s*@\s*({NUMBER}))?", re.ASCII)
 
+SHIFT = re.compile(
+    rf"shift\s*<=\s*((?:{NUMBER})(?:e[+-]?\d+)?)\s*@\s*(\d+)(?:\s*@\s*({NUMBER}))?", re.ASCII | re.IGNORECASE
+)
+
 EXAMPLES = (
     "'accuracy >= 0.9 @ 20', 'recall >= 0.6 @ 5', 'recall spam >= 0.6 @ 5', 'radius >= 3' or 'radius >= 3 @ 0.95'"
 )
@@ -106,12 +110,55 @@ class Requirement:
 
 
 @dataclass(frozen=True)
+class ShiftRequirement:
+    """A share of numeric predictions that must not move farther than a limit.
+
+    Attributes
+    ----------
+    tolerance : float
+        How far a prediction may move.
+    flips : int
+        Number of changed targets.
+    text : str
+        The requirement as written.
+    share : float
+        The required share of test rows.
+    measure : str
+        Always "shift".
+    """
+
+    tolerance: float
+    flips: int
+    text: str
+    share: float = 1.0
+    measure: str = "shift"
+
+    @classmethod
+    def parse(cls, text: str) -> ShiftRequirement:
+        """Parse a requirement, ``"shift <= 5000 @ 10"`` or ``"shift <= 5000 @ 10 @ 0.95"``."""
+        found = SHIFT.fullmatch(text.strip())
+        tolerance = float(found[1]) if found else np.inf
+        if not found or not np.isfinite(tolerance):
+            raise InputError(
+                Parameter("requirements"),
+                f": {text!r} must be a requirement on numbers, for example 'shift <= 5000 @ 10', or 'shift <= 5000 @ "
+                "10 @ 0.95' for a share of the predictions.",
+            )
+        return cls(tolerance, int(found[2]), text, _share(found[3] or "1", text))
+
+    def judge(self, radius: NDArray[np.int64]) -> Judgement:
+        """Compare radii at the tolerance of this requirement with its number of changes."""
+        found = float(np.count_nonzero(radius >= self.flips) / len(radius))
+        return Judgement(self, found, found >= self.share)
+
+
+@dataclass(frozen=True)
 class Judgement:
     """A requirement and its outcome.
 
     Attributes
     ----------
-    requirement : Requirement
+    requirement : Requirement or ShiftRequirement
         The requirement.
     found : float
         The share found.
@@ -121,7 +168,7 @@ class Judgement:
         The worst class, if the requirement is about it; else None.
     """
 
-    requirement: Requirement
+    requirement: Requirement | ShiftRequirement
     found: float
     passed: bool
     label: Any = None

@@ -18,6 +18,7 @@ from flipproof.cli.evidence_files import EvidenceFiles, evidence_options
 from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import MODEL, GroupedCommand, common_options, option, split_at_commas
 from flipproof.cli.requirement import found_words, requirement_options, taken_requirements
+from flipproof.cli.targets import TargetOptions, certify_targets, target_options
 from flipproof.cli.workers import ClusterChoice, cluster_options
 from flipproof.learners.names import LEARNERS
 
@@ -38,6 +39,8 @@ Examples:
   flipproof certify --train reported.csv --test test.csv --label spam \\
       --reference checked.csv --changes rows --clip 0.9
   flipproof certify --model spam.flipproof --test new.csv
+  flipproof certify --train sales.csv --test new.csv --target price \\
+      --range 0:1000000 --tolerance 5000 --max-shift 5000@10
 """
 
 #: Options that go with a model; all others were decided when it was fitted.
@@ -92,6 +95,7 @@ def read_rates(_context: click.Context, _parameter: click.Parameter, text: Any) 
 @click.command(cls=GroupedCommand, epilog=EXAMPLES, short_help="Predict and certify the rows of a table.")
 @data_or_model_options
 @learner_options(tuple(LEARNERS))
+@target_options
 @option(
     "--method",
     "methods",
@@ -170,6 +174,9 @@ def certify(
     Parquet files in a folder are read block by block and need not fit in memory. With --workers or --scheduler, Dask
     processes read them in parallel.
 
+    With --target instead of --label, predictions are numbers. Each gets an exact interval: where any r changed training
+    targets can move it.
+
     With --model, the model is the one that `flipproof fit` wrote, and the certificates are the same.
 
     Exit codes: 0 success; 1 a requirement is not met; 2 wrong usage or input.
@@ -182,12 +189,23 @@ def certify(
     from flipproof.fitting import FIT_STEPS, comes_in_blocks, training_files
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
 
+    targets = TargetOptions.taken_from(options)
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     cluster, required = ClusterChoice.taken_from(options), taken_requirements(options)
     evidence = EvidenceFiles.taken_from(options)
     for name, value in (("--title", title), ("--show", show)):
         if value and report is None and not as_json:
             raise click.UsageError(f"{name} requires --report or --json.")
+    if targets.target is not None:
+        return certify_targets(
+            *(targets, data, model, required),
+            out=out,
+            report=report,
+            title=title,
+            as_json=as_json,
+            quiet=quiet,
+            command=_command(sys.argv[1:]),
+        )
     if model_file is not None:
         _check_beside_model(click.get_current_context())
     else:

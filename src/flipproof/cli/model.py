@@ -157,15 +157,7 @@ class ModelOptions:
             return {}
         from flipproof.fitting import settable_parameters
 
-        settable, given = settable_parameters(self.learner, in_blocks), {}
-        for setting in self.settings:
-            name, equals, value = setting.partition("=")
-            if not equals or name not in settable:
-                raise ValueError(
-                    f"--set: {setting!r} must be NAME=VALUE with one of {', '.join(settable)}.{nearest(name, settable)}"
-                )
-            given[name] = _value(value)
-        return given
+        return given_settings(self.settings, settable_parameters(self.learner, in_blocks))
 
     def arguments(self, in_blocks: bool = False) -> dict[str, Any]:
         """Return the options as arguments of `flipproof.audit`."""
@@ -173,6 +165,19 @@ class ModelOptions:
         of_prior = {"prior": self.prior, "prior_weight": self.prior_weight}
         own = {"parameters": self.parameters(in_blocks), "n_jobs": self.jobs, "allowed": self.allow}
         return {name: getattr(self, name) for name in same} | own | of_prior
+
+
+def given_settings(settings: Sequence[str], settable: Sequence[str]) -> dict[str, Any]:
+    """Parse NAME=VALUE of parameters that can be set."""
+    given = {}
+    for setting in settings:
+        name, equals, value = setting.partition("=")
+        if not equals or name not in settable:
+            raise ValueError(
+                f"--set: {setting!r} must be NAME=VALUE with one of {', '.join(settable)}.{nearest(name, settable)}"
+            )
+        given[name] = _value(value)
+    return given
 
 
 def _value(text: str) -> Any:

@@ -25,6 +25,7 @@ OPTIONS = {
     "methods": "--method",
     "n_jobs": "--jobs",
     "parameters": "--set",
+    "target_range": "--range",
 }
 
 #: Options without a value, in place of a field of the layout of text files.

@@ -79,8 +79,8 @@ def prepare(data: DataChoice, choices: Sequence[ModelChoice], step: Step, needs_
     """
     step(f"Reading {Path(data.train).name if is_path(data.train) else source_name(data.train)}")
     reference = read_reference(data)
-    rows = _read(data, choices[0], reference, needs_test)
-    prepared = Prepared(data, rows, _Encoded(None, None), reference)
+    rows = read_rows(data, choices[0], reference, needs_test)
+    prepared = Prepared(data, rows, Encoded(None, None), reference)
     from flipproof.tables.labels import check_classes
 
     check_classes(prepared.labels, prepared.label, choices[0].classes)
@@ -88,8 +88,8 @@ def prepare(data: DataChoice, choices: Sequence[ModelChoice], step: Step, needs_
         prepared.learner(choice)
     if data.roles is not None:
         step("Encoding the columns")
-    encoded = _encoded(data, rows, reference)
-    _warn_about_repeats(data, rows, encoded)
+    encoded = encode_rows(data, rows, reference)
+    warn_about_repeats(data, rows, encoded)
     return replace(prepared, encoded=encoded)
 
 
@@ -108,8 +108,8 @@ class Prepared:
     """
 
     data: DataChoice
-    rows: _ReadRows
-    encoded: _Encoded
+    rows: ReadRows
+    encoded: Encoded
     reference: Reference | None = None
 
     @property
@@ -177,7 +177,7 @@ class Prepared:
         if encoded.assumption is not None:
             refuse_encoded_features(learner)
             learner.also_assume(encoded.assumption)
-        adversary, crowd = _adversary(self.data, choice, self.rows, learner.classes_), self.rows.crowd
+        adversary, crowd = adversary_of(self.data, choice, self.rows, learner.classes_), self.rows.crowd
         checked = self._trusted_rows(None if crowd is not None else adversary)
         return Fitted(
             model,
@@ -242,7 +242,7 @@ def select(data: DataChoice, choices: Sequence[ModelChoice], flips: int, step: S
     grids = {one.name: _lists_among(one.parameters, True) for one in choices}
     single = [replace(one, parameters=_lists_among(one.parameters, False)) for one in choices]
     prepared = prepare(data, single, step)
-    adversary = _adversary(data, single[0], prepared.rows, np.unique(prepared.labels))
+    adversary = adversary_of(data, single[0], prepared.rows, np.unique(prepared.labels))
     assert adversary is not None
     learners = {one.name: prepared.learner(replace(one, verbose=0)) for one in single}
     step(f"Choosing one of {', '.join(learners)} on {np.count_nonzero(adversary.trusted)} trusted rows")
@@ -268,7 +268,7 @@ def _trusted_only(model: Any, checked: tuple[Any, NDArray[Any]], X_test: Any, te
 
 
 @dataclass(frozen=True)
-class _Encoded:
+class Encoded:
     """Features of all rows as input of the learner; `assumption` is about their encoding, if they were encoded."""
 
     train: Any
@@ -278,27 +278,27 @@ class _Encoded:
     assumption: Assumption | None = None
 
 
-def _encoded(data: DataChoice, rows: _ReadRows, reference: Reference | None) -> _Encoded:
+def encode_rows(data: DataChoice, rows: ReadRows, reference: Reference | None) -> Encoded:
     """Encode the columns by the reference, or else by the training rows; arrays are used unchanged."""
     train, test, roles = rows.train.features, rows.test.features, data.roles
     if roles is None:
-        return _Encoded(train, test, None if reference is None else reference.rows)
+        return Encoded(train, test, None if reference is None else reference.rows)
     if reference is None:
         encoder = table_encoder(data, roles)
         with rows.train.located():
             X_train, n_rows = encoder.fit_transform(train), len(rows.train)
         assumption = Assumption("columns-encoded", {"n_encoded": n_rows, "n_rows": n_rows})
         with rows.test.located():
-            return _Encoded(X_train, encoder.transform(test) if len(rows.test) else None, None, encoder, assumption)
+            return Encoded(X_train, encoder.transform(test) if len(rows.test) else None, None, encoder, assumption)
     encoder = fitted_encoder(data, roles, reference, train.column_names)
     with rows.train.located():
         X_train, X_reference = encoded_training_rows(encoder, train), encoder.transform(reference.rows)
     with rows.test.located():
         X_test = encoder.transform(test) if len(rows.test) else None
-    return _Encoded(X_train, X_test, X_reference, encoder, encoded_by_reference(reference))
+    return Encoded(X_train, X_test, X_reference, encoder, encoded_by_reference(reference))
 
 
-def _warn_about_repeats(data: DataChoice, rows: _ReadRows, encoded: _Encoded) -> None:
+def warn_about_repeats(data: DataChoice, rows: ReadRows, encoded: Encoded) -> None:
     """Warn about ids that occur twice, and about test rows that are training rows."""
     if data.roles is not None and data.roles.id:
         for part, source in ((rows.train, "the training rows"), (rows.test, "the test rows")):
@@ -309,7 +309,7 @@ def _warn_about_repeats(data: DataChoice, rows: _ReadRows, encoded: _Encoded) ->
 
 
 @dataclass(frozen=True)
-class _ReadRows:
+class ReadRows:
     """Training and test rows; `kept` are the numbers of the training labels among all given ones, after a holdout.
 
     If items have several labels, `crowd` holds them, and `n_given` and `kept` are about them.
@@ -323,13 +323,14 @@ class _ReadRows:
     crowd: Crowd | None = None
 
 
-def _read(data: DataChoice, choice: ModelChoice, reference: Reference | None, needs_test: bool) -> _ReadRows:
+def read_rows(data: DataChoice, choice: ModelChoice, reference: Reference | None, needs_test: bool) -> ReadRows:
+    """Read training and test rows, from arrays or tables."""
     if needs_test and (data.test is None) == (data.holdout is None):
         raise InputError("give either ", Parameter("test"), " or ", Parameter("holdout"), ".")
     return _read_arrays(data) if data.roles is None else _read_tables(data, data.roles, choice, reference)
 
 
-def _read_arrays(data: DataChoice) -> _ReadRows:
+def _read_arrays(data: DataChoice) -> ReadRows:
     if not (isinstance(data.train, tuple) and len(data.train) == 2):
         raise InputError(
             Parameter("train"),
@@ -345,15 +346,15 @@ def _read_arrays(data: DataChoice) -> _ReadRows:
             f": a pair (X, y) must have one label per row. Got {n} rows and {len(labels)} labels instead.",
         )
     if data.holdout is None:
-        return _ReadRows(_array_rows(X, labels), array_test_rows(data.test), n)
+        return ReadRows(_array_rows(X, labels), array_test_rows(data.test), n)
     from flipproof.tables.roles import held_out
 
     X, (kept, others) = np.asarray(X), held_out(n, data.holdout, data.seed)
     train, test = (_array_rows(X[part], labels[part], part.tolist()) for part in (kept, others))
-    return _ReadRows(train, test, n, kept)
+    return ReadRows(train, test, n, kept)
 
 
-def _read_annotated_arrays(data: DataChoice, X: Any, annotations: Annotations) -> _ReadRows:
+def _read_annotated_arrays(data: DataChoice, X: Any, annotations: Annotations) -> ReadRows:
     X, crowd = np.asarray(X), Crowd(annotations)
     if len(X) != annotations.n_items:
         raise InputError(
@@ -362,10 +363,10 @@ def _read_annotated_arrays(data: DataChoice, X: Any, annotations: Annotations) -
     labels = annotations.majority()[0]
     if data.holdout is None:
         rows = _array_rows(X, labels), array_test_rows(data.test)
-        return _ReadRows(*rows, len(annotations), crowd=crowd)
+        return ReadRows(*rows, len(annotations), crowd=crowd)
     kept, others = crowd.held_out(data.holdout, data.seed)
     train, test = (_array_rows(X[part], labels[part], part.tolist()) for part in (kept, others))
-    return _ReadRows(train, test, len(annotations), crowd.numbers_of(kept), crowd=crowd.of_items(kept))
+    return ReadRows(train, test, len(annotations), crowd.numbers_of(kept), crowd=crowd.of_items(kept))
 
 
 def array_test_rows(test: Any) -> Rows:
@@ -385,7 +386,7 @@ def _array_rows(X: Any, labels: NDArray[Any] | None, ids: list[Any] | None = Non
     return Rows(features, labels, list(range(features.shape[0])) if ids is None else ids)
 
 
-def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference: Reference | None) -> _ReadRows:
+def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference: Reference | None) -> ReadRows:
     from flipproof.tables.columns import index_columns
     from flipproof.tables.roles import (
         feature_names,
@@ -413,9 +414,9 @@ def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference:
         train, words = training_rows(table, roles, names, source, file), word_columns(table.schema, roles)
         if data.test is None:
             no_rows = rows_to_predict(table.slice(0, 0), replace(roles, id=None), names, source)
-            return _ReadRows(train, no_rows, _n_labels(table, crowd), word_columns=words, crowd=crowd)
+            return ReadRows(train, no_rows, _n_labels(table, crowd), word_columns=words, crowd=crowd)
         test = read_test_rows(data, roles, names, words, train.labels)
-        return _ReadRows(train, test, _n_labels(table, crowd), word_columns=words, crowd=crowd)
+        return ReadRows(train, test, _n_labels(table, crowd), word_columns=words, crowd=crowd)
     drawn = numbered(table)
     if crowd is not None:
         kept, others = crowd.held_out(data.holdout, data.seed)
@@ -424,11 +425,11 @@ def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference:
             drawn = drawn.set_column(drawn.column_names.index(roles.label), roles.label, crowd.truth)
         test = rows_to_predict(drawn.take(others), roles, names, source, train.labels, file)
         words, numbers = word_columns(table.schema, roles), crowd.numbers_of(kept)
-        return _ReadRows(train, test, len(crowd.annotations), numbers, words, crowd.of_items(kept))
+        return ReadRows(train, test, len(crowd.annotations), numbers, words, crowd.of_items(kept))
     kept, others = held_out(table.num_rows, data.holdout, data.seed)
     train = training_rows(drawn.take(kept), roles, names, source, file)
     test = rows_to_predict(drawn.take(others), roles, names, source, file=file)
-    return _ReadRows(train, test, table.num_rows, kept, word_columns(table.schema, roles))
+    return ReadRows(train, test, table.num_rows, kept, word_columns(table.schema, roles))
 
 
 def _n_labels(table: pa.Table, crowd: Crowd | None) -> int:
@@ -501,13 +502,13 @@ def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
     return table.append_column(roles.label, column_of(labels.tolist()))
 
 
-def _trusted_mask(data: DataChoice, choice: ModelChoice, rows: _ReadRows) -> NDArray[np.bool_] | None:
+def _trusted_mask(data: DataChoice, choice: ModelChoice, rows: ReadRows) -> NDArray[np.bool_] | None:
     """Return which training labels are trusted, by a column or by the given adversary; None if nobody says."""
-    found = _adversary(data, replace(choice, allowed=()), rows, np.zeros(0))
+    found = adversary_of(data, replace(choice, allowed=()), rows, np.zeros(0))
     return None if found is None or found.trusted is None else np.asarray(found.trusted)
 
 
-def _adversary(data: DataChoice, choice: ModelChoice, rows: _ReadRows, classes: NDArray[Any]) -> Adversary | None:
+def adversary_of(data: DataChoice, choice: ModelChoice, rows: ReadRows, classes: NDArray[Any]) -> Adversary | None:
     """Combine the given adversary, the columns and the allowed changes, for the training rows after a holdout."""
     given = choice.adversary
     check_adversary(given, rows.n_given)

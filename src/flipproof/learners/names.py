@@ -20,3 +20,11 @@ LEARNERS_IN_BLOCKS = {"ridge": "StreamingRidgeClassifier", "kernel": "StreamingK
 
 #: Learners whose attacks are known exactly.
 LABEL_LINEAR = tuple(name for name in LEARNERS if name != "partition")
+
+#: Regressors: a regressor is called like the classifier with its geometry.
+REGRESSORS = {
+    "ridge": "CertifiedRidgeRegressor",
+    "neighbors": "CertifiedNeighborsRegressor",
+    "kernel": "CertifiedKernelRegressor",
+    "forest": "CertifiedForestRegressor",
+}

@@ -38,7 +38,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
     str
         The page. It loads no other resource, is readable without scripts, and prints on A4.
     """
-    environment = _environment()
+    environment = report_environment()
     from markupsafe import Markup
 
     style, script = (files("flipproof.report").joinpath("templates", name).read_text("utf-8") for name in _ASSETS)
@@ -110,7 +110,8 @@ def _slider_data(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 @cache
-def _environment() -> Environment:
+def report_environment() -> Environment:
+    """Return the environment of templates, which escapes all data."""
     try:
         import jinja2
     except ImportError as error:

@@ -50,7 +50,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         "Data and classifier:",
         _facts([facts.FactTable("", _sizes(summary)), *facts.data_facts(summary)]),
         f"## Certified {'accuracy' if problem['truth_known'] else 'predictions'}",
-        _table(figures.accuracy_table(summary)),
+        markdown_table(figures.accuracy_table(summary)),
         "Shares of all test rows, rounded down.",
         *_against_rows(summary),
         *_trusted_only(summary),
@@ -58,13 +58,13 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         "## By class",
         f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
         f"{escaped(problem['flips_name'])}.",
-        _table(figures.class_table(summary)),
+        markdown_table(figures.class_table(summary)),
         "## Most fragile predictions",
         *_predictions(summary),
         *_annotators(summary),
         *_audit(summary),
         "## Methods",
-        _table(figures.method_table(summary)),
+        markdown_table(figures.method_table(summary)),
         _bullets(method["meaning"] for method in summary["methods"]),
         "## Assumptions",
         _assumptions(summary),
@@ -111,7 +111,7 @@ def _against_rows(summary: Mapping[str, Any]) -> list[str]:
     if about["also"] is not None:
         headline = about["also"]["headline"]
         blocks += [f"**{escaped(headline['text'])}**", *map(escaped, headline.get("sentences", []))]
-        blocks.append(_table(figures.accuracy_table(about["also"])))
+        blocks.append(markdown_table(figures.accuracy_table(about["also"])))
     attacks = [one["sentence"] for one in about.get("attacks", [])]  # missing in older reports
     return [*blocks, _bullets(about["sentences"]), *(["Smallest attacks found:", _bullets(attacks)] if attacks else [])]
 
@@ -150,7 +150,7 @@ def _predictions(summary: Mapping[str, Any]) -> list[str]:
             cells.append(_attack_words(row["attack"], problem["unit"]))
         rows.append(tuple(map(str, cells)))
     said = f"The {len(rows):,} most fragile of {listed['total']:,} predictions."
-    blocks = [said, _table(TextTable(tuple(heads), tuple(rows)))]
+    blocks = [said, markdown_table(TextTable(tuple(heads), tuple(rows)))]
     if summary["attack"]:
         attack = summary["attack"]
         blocks.append(
@@ -174,7 +174,7 @@ def _attacked_rows(predictions: Sequence[Mapping[str, Any]], columns: Sequence[s
     if not changed:
         return []
     rows = tuple((name, str(one["old"]), *_contents(one, columns)) for name, one in changed.items())
-    return ["Training rows of these attacks:", _table(TextTable(("training row", "label", "contents"), rows))]
+    return ["Training rows of these attacks:", markdown_table(TextTable(("training row", "label", "contents"), rows))]
 
 
 def _attack_words(attack: Mapping[str, Any] | None, unit: str) -> str:
@@ -190,7 +190,7 @@ def _annotators(summary: Mapping[str, Any]) -> list[str]:
     if table is None:
         return []
     few = TextTable(table.header, table.rows[:MOST_AUDITED])
-    return ["## Annotators to check first", figures.annotators_said(summary), _table(few)]
+    return ["## Annotators to check first", figures.annotators_said(summary), markdown_table(few)]
 
 
 def _audit(summary: Mapping[str, Any]) -> list[str]:
@@ -215,7 +215,7 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
         "A label on this list is influential, not necessarily wrong. Once these labels are trusted, attackers use "
         "others: the command flipproof plan measures what checking them buys."
     )
-    return ["## Labels to check first", about, _table(TextTable(heads, rows))]
+    return ["## Labels to check first", about, markdown_table(TextTable(heads, rows))]
 
 
 def _assumptions(summary: Mapping[str, Any]) -> str:
@@ -237,7 +237,8 @@ def _bullets(lines: Iterable[str]) -> str:
     return "\n".join(f"- {escaped(line)}" for line in lines)
 
 
-def _table(table: TextTable) -> str:
+def markdown_table(table: TextTable) -> str:
+    """Return a table in Markdown."""
     lines = [[escaped(cell) for cell in line] for line in (table.header, *table.rows)]
     lines.insert(1, ["---"] * len(table.header))
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)

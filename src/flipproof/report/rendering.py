@@ -21,6 +21,10 @@ def rendered(summary: Mapping[str, Any], ending: str) -> str:
     ValueError
         If there is no format with this ending.
     """
+    if summary.get("kind") == "numbers" and ending in (".html", ".md"):
+        from flipproof.report.numbers import numbers_html, numbers_markdown
+
+        return numbers_html(summary) if ending == ".html" else numbers_markdown(summary)
     if ending == ".html":
         from flipproof.report.html import render_html
 

@@ -10,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from flipproof.errors import InputError, Parameter
-from flipproof.tables.columns import as_labels
+from flipproof.errors import InputError, Parameter, RowNumber
+from flipproof.tables.columns import as_labels, as_numbers, type_kind_of_values
 from flipproof.tables.spellings import whole_number
 from flipproof.values import distinct, positions
 
@@ -42,6 +42,35 @@ def label_array(
         return None
     labels = as_labels(name, column, source)
     return labels if like is None else labels_like(labels, like, name, source)
+
+
+def target_array(
+    column: pa.ChunkedArray, name: str, source: str, *, optional: bool = False
+) -> NDArray[np.float64] | None:
+    """Return numeric targets as floats.
+
+    Parameters
+    ----------
+    column : pyarrow.ChunkedArray
+        The targets.
+    name, source : str
+        Names of the column and of its table, for errors.
+    optional : bool
+        Whether all targets may be missing; the result is then None.
+    """
+    if optional and column.null_count == len(column):
+        return None
+    if type_kind_of_values(column.type) != "numbers":
+        raise ValueError(f"column {name!r} of {source} holds {column.type}: targets must be numbers.")
+    targets = as_numbers(name, column)
+    missing = np.flatnonzero(np.isnan(targets))
+    if len(missing):
+        raise InputError(
+            f"{source} has missing targets in column {name!r}, the first in ",
+            RowNumber(int(missing[0])),
+            ": leave those rows out, or complete them.",
+        )
+    return targets
 
 
 def labels_like(labels: NDArray[Any], like: NDArray[Any], name: str, source: str) -> NDArray[Any]:

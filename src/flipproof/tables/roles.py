@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.tables.columns import index_columns, index_range, is_words, plain_numbers, type_kind_of_values
-from flipproof.tables.labels import label_array
+from flipproof.tables.labels import label_array, target_array
 from flipproof.tables.reading import FileRows
 from flipproof.tables.spellings import NUMBER, refuse_strange_words, shortened
 
@@ -53,6 +53,10 @@ class Roles:
         Column with the timestamp of each label.
     show : tuple of str
         Columns whose contents a report shows, or patterns; features or not.
+    is_number : bool
+        Whether the label column holds numeric targets, not classes.
+    shown_by : str
+        The parameter that names the columns of `show`, for errors.
     """
 
     label: str
@@ -65,6 +69,8 @@ class Roles:
     annotator: str | None = None
     window: str | None = None
     show: tuple[str, ...] = ()
+    is_number: bool = False
+    shown_by: str = "show"
 
     @property
     def purposes(self) -> dict[str, str]:
@@ -77,7 +83,10 @@ class Roles:
         return self._purposes({self.id: "ids", self.label: "label"})
 
     def _purposes(self, named: Mapping[str | None, str]) -> dict[str, str]:
-        return {name: purpose for name, purpose in named.items() if name and name not in self.words}
+        found = {name: purpose for name, purpose in named.items() if name and name not in self.words}
+        if self.is_number:  # read like any other column of numbers
+            found.pop(self.label, None)
+        return found
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -180,17 +189,18 @@ def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Coll
         name = getattr(roles, role)
         if not name:
             continue
-        require_column(name, columns, role, source)
+        shown = "target" if role == "label" and roles.is_number else role
+        require_column(name, columns, shown, source)
         if name in taken:
-            raise InputError(f"column {name!r} cannot be both ", taken[name], " and ", Parameter(role), ".")
-        taken[name] = Parameter(role)
+            raise InputError(f"column {name!r} cannot be both ", taken[name], " and ", Parameter(shown), ".")
+        taken[name] = Parameter(shown)
     named = (*roles.features, *roles.words)
     matched = [_matching(pattern, columns, "features", source) for pattern in named] if roles.features else [columns]
     found = dict.fromkeys(name for names in matched for name in names)
     chosen = [name for name in found if name not in index or name in named]
     for name in named:
         if name in taken:
-            kind = "label" if taken[name].name == "label" else taken[name]
+            kind = taken[name].name if taken[name].name in ("label", "target") else taken[name]
             raise InputError("the ", kind, f" column {name!r} cannot be a feature.")
     for name in roles.text:
         require_column(name, columns, "text", source)
@@ -248,7 +258,7 @@ def _found(pattern: str, columns: Sequence[str]) -> list[str]:
 def shown_columns(roles: Roles, columns: Sequence[str], source: str) -> list[str]:
     """Return the columns whose contents a report shows; raise for columns that do not exist."""
     known = [name for name in columns if name != ROW_NUMBER]
-    return [name for pattern in roles.show for name in _matching(pattern, known, "show", source)]
+    return [name for pattern in roles.show for name in _matching(pattern, known, roles.shown_by, source)]
 
 
 def _shown(table: pa.Table, names: Sequence[str]) -> pa.Table | None:
@@ -301,9 +311,17 @@ def training_rows(
     others = {name: table[name] for name in (roles.trusted, roles.annotator, roles.window) if name}
     places = _places(table, roles, source, file)
     with places.located():
-        labels = label_array(table[roles.label], roles.label, source)
+        labels = _labels(table, roles, source)
     shown = _shown(table, shown_columns(roles, table.column_names, source))
     return Rows(table.select(list(names)), labels, _ids(table, roles), others, places, shown)
+
+
+def _labels(table: pa.Table, roles: Roles, source: str, like: Any = None, optional: bool = False) -> Any:
+    """Return the labels, or the numeric targets."""
+    column = table[roles.label]
+    if roles.is_number:
+        return target_array(column, roles.label, source, optional=optional)
+    return label_array(column, roles.label, source, like=like, optional=optional)
 
 
 def rows_to_predict(
@@ -327,7 +345,7 @@ def rows_to_predict(
     labels, places = None, _places(table, roles, source, file)
     if roles.label in columns:
         with places.located():
-            labels = label_array(table[roles.label], roles.label, source, like=train_labels, optional=True)
+            labels = _labels(table, roles, source, like=train_labels, optional=True)
     shown = [name for pattern in roles.show for name in _found(pattern, columns)]
     return Rows(table.select(list(names)), labels, _ids(table, roles), places=places, shown=_shown(table, shown))
 

@@ -1,0 +1,369 @@
+"""`flipproof.audit_numbers`: certified intervals, requirements and a report for numeric targets, in one call."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.adversary import Adversary
+from flipproof.audit_result import Provenance
+from flipproof.errors import InputError, Parameter
+from flipproof.files import portable_path
+from flipproof.fitting import DataChoice, Fitted, is_path, source_name
+from flipproof.fitting.numbers import NumberChoice, fit_numbers, number_choices
+from flipproof.intervals import CertifiedIntervals
+from flipproof.learners.regression import is_range
+from flipproof.origins import frame_library
+from flipproof.requirements import Judgement, Requirement, ShiftRequirement
+from flipproof.values import as_values
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from flipproof.learners.regression import CertifiedRegressor
+    from flipproof.tables import TableEncoder, TextLayout
+    from flipproof.tables.roles import Rows
+
+#: Numbers of changes of which intervals are shown by default, as far as there are so many targets.
+USUAL_FLIPS = (1, 5, 10, 50, 100)
+
+#: More groups than these are taken for a mistake: a column of numbers or names.
+MOST_GROUPS = 50
+
+
+def audit_numbers(
+    train: Any,
+    test: Any = None,
+    *,
+    target: str | None = None,
+    target_range: Any = None,
+    learner: Any = "ridge",
+    parameters: Mapping[str, Any] | None = None,
+    flips: int | Sequence[int] | None = None,
+    tolerance: float | None = None,
+    threshold: float | None = None,
+    by: str | Any = None,
+    adversary: Adversary | None = None,
+    max_change: float | None = None,
+    trusted: str | None = None,
+    annotator: str | None = None,
+    features: Sequence[str] = (),
+    drop: Sequence[str] = (),
+    text: Sequence[str] = (),
+    categories: Sequence[str] = (),
+    id: str | None = None,
+    scale: str = "auto",
+    text_dimensions: int = 200,
+    layout: TextLayout | None = None,
+    holdout: float | None = None,
+    seed: int = 0,
+    requirements: Iterable[str | Requirement | ShiftRequirement] = (),
+    title: str | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> NumberAudit:
+    """Fit a regressor, certify how far changed training targets can move its predictions, and check requirements.
+
+    The command ``flipproof certify --target COL`` calls this function.
+
+    Parameters
+    ----------
+    train : path, data frame, or pair (X, y)
+        Training rows, as for :func:`flipproof.audit`; they must fit in memory.
+    test : path, data frame, array, or pair (X, y), optional
+        Test rows. Targets are optional.
+    target : str
+        Column of numeric targets. Not for pairs of arrays.
+    target_range : pair of numbers, optional
+        The lowest and highest possible target. Default: read from the training targets, which is then an assumption.
+    learner : str or regressor, default="ridge"
+        "ridge", "kernel", "neighbors" or "forest"; or a flipproof regressor, which is cloned.
+    parameters : mapping, optional
+        Parameters of the regressor, for example ``{"average": "median"}``.
+    flips : int, or several, optional
+        Numbers of changed targets, or of malicious annotators, of which intervals are computed. Default: 1, 5, 10, 50
+        and 100, as far as there are so many targets.
+    tolerance, threshold : float, optional
+        What the radius is about, one of them: how far a prediction may move, or which side of a number it stays on.
+    by : str, or array of shape (m,), optional
+        Column of the test rows, or an array, that divides them into groups: the mean prediction of each group and the
+        gaps between groups are then certified, too.
+    adversary : Adversary, optional
+        Adversary for the rows of `train` as given. Default: any target may be changed within the range.
+    max_change : float, optional
+        How far each target can be moved.
+    trusted, annotator : str, optional
+        Column that is true for targets that cannot be changed; and column with the annotator of each target. With
+        `annotator`, radii count annotators.
+    features, drop, text, categories, id, scale, text_dimensions, layout, holdout, seed
+        As for :func:`flipproof.audit`.
+    requirements : sequence of str, optional
+        ``"shift <= 5000 @ 10"``: no prediction moves by more than 5,000 after any 10 changes; ``"shift <= 5000 @ 10 @
+        0.95"``: 95 % of them do not; ``"radius >= 3 @ 0.95"``: 95 % of the radii are at least 3.
+    title : str, optional
+        Title of a report.
+    progress : callable, optional
+        Called with the name of each step before it begins.
+
+    Returns
+    -------
+    NumberAudit
+
+    Raises
+    ------
+    ValueError, OSError
+        If any input is invalid. The message is one line.
+
+    Examples
+    --------
+    >>> import flipproof
+    >>> from sklearn.datasets import load_diabetes
+    >>> rows = load_diabetes(return_X_y=True)
+    >>> found = flipproof.audit_numbers(
+    ...     rows, holdout=0.2, target_range=(25, 350), tolerance=20, requirements=["shift <= 20 @ 3 @ 0.9"]
+    ... )
+    >>> found.passed
+    True
+    """
+    if find_spec("pyarrow") is None:
+        raise ImportError("flipproof.audit_numbers needs pyarrow: pip install 'flipproof[cli]'")
+    began = time.perf_counter()
+    step = progress or (lambda text: None)
+    wanted = as_number_requirements(requirements)
+    if any(isinstance(one, Requirement) for one in wanted) and tolerance is None and threshold is None:
+        raise InputError(
+            "a requirement on radii needs ", Parameter("tolerance"), " or ", Parameter("threshold"), " of a radius."
+        )
+    if target_range is not None and not is_range(target_range):
+        raise InputError(
+            Parameter("target_range"),
+            f": it must be two finite numbers, the lower one first. Got {target_range!r} instead.",
+        )
+    show = (by,) if isinstance(by, str) else ()
+    data, choice = number_choices(
+        train,
+        test,
+        target,
+        adversary,
+        trusted=trusted,
+        annotator=annotator,
+        features=features,
+        drop=drop,
+        text=text,
+        categories=categories,
+        id=id,
+        scale=scale,
+        text_dimensions=text_dimensions,
+        layout=layout,
+        holdout=holdout,
+        seed=seed,
+        show=show,
+    )
+    numbers = NumberChoice(learner, parameters, target_range, max_change)
+    fitted = fit_numbers(data, choice, numbers, step)
+    groups = _groups(by, fitted)
+    model: CertifiedRegressor = fitted.model
+    step(f"Certifying {len(fitted.test)} predictions")
+    asked: dict[str, Any] = {"tolerance": tolerance, "threshold": threshold, "adversary": fitted.adversary}
+    number_of_flips = _usual_flips(fitted) if flips is None else flips
+    found = model.certify(fitted.X_test, number_of_flips, **asked)
+    if found.origin is not None:
+        found = replace(found, origin=replace(found.origin, names=fitted.test.ids, library=frame_library(train)))
+    means, gaps = None, None
+    if groups is not None:
+        step("Certifying the means of groups")
+        means = model.certify_means(fitted.X_test, groups, number_of_flips, **asked)
+        if len(means) > 1:
+            gaps = model.certify_gaps(fitted.X_test, groups, number_of_flips, **asked)
+    judged = tuple(_judge(one, found, fitted) for one in wanted)
+    return NumberAudit(
+        intervals=found,
+        means=means,
+        gaps=gaps,
+        requirements=judged,
+        model=model,
+        encoder=fitted.encoder,
+        X_test=fitted.X_test,
+        train=fitted.train,
+        test=fitted.test,
+        adversary=fitted.adversary,
+        provenance=_provenance(data, numbers, fitted, began),
+        title=title,
+    )
+
+
+@dataclass(frozen=True, repr=False, eq=False)
+class NumberAudit:
+    """Result of :func:`flipproof.audit_numbers`.
+
+    Attributes
+    ----------
+    intervals : CertifiedIntervals
+        One interval per test row.
+    means, gaps : CertifiedIntervals or None
+        Mean predictions of groups of test rows, and gaps between groups, if `by` was given.
+    requirements : tuple of Judgement
+        For each requirement, the share found and whether it `passed`.
+    model : CertifiedRegressor
+        The fitted regressor. Its input is the output of `encoder`.
+    encoder : TableEncoder or None
+        Encoder of the columns; None if the rows were given as numbers.
+    X_test : array of shape (m, k)
+        Features of the test rows, as input of `model`.
+    train, test : Rows
+        Rows, with their targets as `labels`, and `ids`.
+    adversary : Adversary or None
+        The adversary of the certificates.
+    provenance : Provenance
+        Data, learner, checksums and versions.
+    title : str or None
+        Title of a report.
+    """
+
+    intervals: CertifiedIntervals
+    means: CertifiedIntervals | None
+    gaps: CertifiedIntervals | None
+    requirements: tuple[Judgement, ...]
+    model: Any
+    encoder: TableEncoder | None
+    X_test: NDArray[Any]
+    train: Rows | None
+    test: Rows
+    adversary: Adversary | None
+    provenance: Provenance
+    title: str | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether all requirements are met; True if there are none."""
+        return all(one.passed for one in self.requirements)
+
+    def __repr__(self) -> str:
+        source = self.provenance
+        lines = [
+            f"<NumberAudit: {source.learner['name']}, {source.n_train:,} training rows, {source.n_test:,} test rows",
+            f"  {self.intervals!r}",
+        ]
+        lines += [f"  {'met' if one.passed else 'NOT MET'}: {one.text}" for one in self.requirements]
+        return "\n".join(lines) + ">"
+
+    def to_arrow(self) -> pa.Table:
+        """Return a table with one line per test row; the column ``true`` is there if targets of test rows are known."""
+        table = self.intervals.to_arrow(ids=self.test.ids)
+        if self.test.labels is None:
+            return table
+        return table.add_column(2, "true", [np.asarray(self.test.labels, dtype=np.float64)])
+
+    def to_frame(self) -> Any:
+        """Return a data frame with one line per test row, as :meth:`CertifiedIntervals.to_frame`."""
+        return self.intervals.to_frame()
+
+    def summary(self, **facts: Any) -> dict[str, Any]:
+        """Return the content of a report, in JSON types only.
+
+        Parameters
+        ----------
+        **facts
+            Further facts, for example ``command="make audit"``.
+        """
+        from flipproof.report.numbers import summarize_numbers
+
+        return summarize_numbers(
+            self.intervals,
+            y_true=None if self.test.labels is None else np.asarray(self.test.labels, dtype=np.float64),
+            means=self.means,
+            gaps=self.gaps,
+            requirement=[one.facts for one in self.requirements],
+            facts=self.provenance.facts(**facts),
+            title=self.title,
+        )
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a report: .html, .md, or .json (which `flipproof report` converts)."""
+        from flipproof.report.rendering import save_report
+
+        save_report(self.summary, path)
+
+
+def as_number_requirements(
+    given: Iterable[str | Requirement | ShiftRequirement],
+) -> tuple[Requirement | ShiftRequirement, ...]:
+    """Return requirements on numbers; parse those given as text."""
+    listed = (given,) if isinstance(given, str | Requirement | ShiftRequirement) else tuple(given)
+    found: list[Requirement | ShiftRequirement] = []
+    for one in listed:
+        if not isinstance(one, str):
+            found.append(one)
+        elif one.strip().lower().startswith("radius"):
+            found.append(Requirement.parse(one))
+        else:
+            found.append(ShiftRequirement.parse(one))
+    for one in found:
+        if one.measure not in ("shift", "radius"):
+            raise InputError(f"{one.text} is about classes: numeric targets have requirements on shifts and radii.")
+    return tuple(found)
+
+
+def _judge(one: Requirement | ShiftRequirement, found: CertifiedIntervals, fitted: Fitted) -> Judgement:
+    """Compare a requirement with exact radii."""
+    if isinstance(one, ShiftRequirement):
+        radius = fitted.model.certify(fitted.X_test, tolerance=one.tolerance, adversary=fitted.adversary).radius
+        return one.judge(radius)
+    assert found.radius is not None
+    share = float(np.count_nonzero(found.radius >= one.flips) / len(found))
+    return Judgement(one, share, share >= one.share)
+
+
+def _usual_flips(fitted: Fitted) -> list[int]:
+    n_train = fitted.model.n_rows_
+    return [one for one in USUAL_FLIPS if one <= n_train]
+
+
+def _groups(by: Any, fitted: Fitted) -> NDArray[Any] | None:
+    """Return the group of each test row, as names."""
+    if by is None:
+        return None
+    if isinstance(by, str):
+        if fitted.test.shown is None:
+            raise InputError(Parameter("by"), f": the test rows have no column {by!r}.")
+        given = fitted.test.shown[by].to_pylist()
+        groups = np.array(["(missing)" if one is None else str(one) for one in given], dtype=str)
+    else:
+        groups = as_values(by, "by")
+    n_groups = len(np.unique(groups))
+    if n_groups > MOST_GROUPS:
+        raise InputError(Parameter("by"), f": it must divide the test rows into a few groups. Got {n_groups} groups.")
+    return groups
+
+
+def _provenance(data: DataChoice, numbers: NumberChoice, fitted: Fitted, began: float) -> Provenance:
+    from flipproof.report.summary import software
+    from flipproof.tables.file_content import digest_of_source
+
+    def named(given: Any) -> str:
+        return portable_path(source_name(given)) if is_path(given) else source_name(given)
+
+    digests = {named(one): digest_of_source(one) for one in (data.train, data.test) if is_path(one)}
+    held_out = f"{data.holdout:g} of {named(data.train)}, seed {data.seed}" if data.holdout is not None else ""
+    settings = fitted.model.get_params(deep=False)
+    plain = json.loads(json.dumps({name: one for name, one in settings.items() if name != "features"}, default=str))
+    return Provenance(
+        training=named(data.train),
+        test=held_out if data.test is None else named(data.test),
+        n_train=fitted.model.n_rows_,
+        n_test=len(fitted.test),
+        label=None if data.roles is None else data.roles.label,
+        columns=fitted.columns,
+        encoding=fitted.encoding,
+        learner={"name": numbers.name, **plain},
+        digests=digests,
+        versions=software(),
+        seconds=time.perf_counter() - began,
+    )

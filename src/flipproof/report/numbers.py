@@ -1,0 +1,280 @@
+"""Reports about certified intervals of numeric predictions: the summary, in JSON types, as Markdown and HTML."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from flipproof.intervals import CertifiedIntervals
+from flipproof.readable import percent
+from flipproof.report import facts as figures
+from flipproof.report.html import report_environment
+from flipproof.report.markdown import escaped, markdown_table
+from flipproof.report.summary import FORMAT, VERSION, checksum, plain_value, software
+from flipproof.report.text import TextTable
+
+#: What marks a summary of numeric predictions.
+KIND = "numbers"
+
+TEMPLATE = "numbers.html.j2"
+
+#: Number of most fragile test rows in a report, and of intervals in its picture.
+MOST_ROWS, MOST_DRAWN = 50, 60
+
+#: Changes that void every certificate of this kind.
+VOIDS = (
+    "Changed training features, added or removed rows, and changed test rows.",
+    "Targets beyond the target range, or moved farther than assumed.",
+    "Parameters that were chosen by looking at the training targets.",
+)
+
+
+def shown(value: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Write a number for people, with five significant digits, and all digits before the decimal point.
+
+    Soundness: lower ends are rounded down, upper ends and moves up, so that nothing is shown tighter than it is.
+    """
+    digits = max(5, Decimal(value).adjusted() + 1) if value else 5
+    short = Context(prec=digits, rounding=rounding).create_decimal_from_float(value)
+    text = f"{short:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def shown_above(value: float) -> str:
+    """Write an upper end or a move, rounded up."""
+    return shown(value, ROUND_CEILING)
+
+
+def shown_below(value: float) -> str:
+    """Write a lower end, rounded down."""
+    return shown(value, ROUND_FLOOR)
+
+
+def summarize_numbers(
+    found: CertifiedIntervals,
+    *,
+    y_true: NDArray[np.float64] | None,
+    means: CertifiedIntervals | None,
+    gaps: CertifiedIntervals | None,
+    requirement: Sequence[Mapping[str, Any]],
+    facts: Mapping[str, Any],
+    title: str | None,
+) -> dict[str, Any]:
+    """Return the content of a report, in JSON types only."""
+    flips = list(np.atleast_1d(found.flips).tolist())
+    low, high = (one.reshape(len(found), -1) for one in (found.low, found.high))
+    shift = np.maximum(high - found.prediction[:, None], found.prediction[:, None] - low)
+    table = [
+        {
+            "flips": number,
+            "median_width": float(np.median(high[:, place] - low[:, place])),
+            "median_shift": float(np.median(shift[:, place])),
+            "largest_shift": float(shift[:, place].max()),
+            "certified": None if found.radius is None else int(np.count_nonzero(found.radius >= number)),
+        }
+        for place, number in enumerate(flips)
+    ]
+    order = np.argsort(-shift[:, -1] if found.radius is None else found.radius, kind="stable")[:MOST_ROWS]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "kind": KIND,
+        "title": title or "Report on numeric predictions",
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "problem": {
+            "n_train": found.n_train,
+            "n_test": len(found),
+            "n_units": found.n_touchable,
+            "unit": found.unit,
+            "target_range": list(found.target_range),
+            "tolerance": found.tolerance,
+            "threshold": found.threshold,
+            "truth_known": y_true is not None,
+            **_errors(found.prediction, y_true),
+        },
+        "flips": flips,
+        "headline": _headline(found, table),
+        "table": table,
+        "predictions": [_line(found, low, high, row, y_true) for row in order.tolist()],
+        "means": None if means is None else _lines(means),
+        "gaps": None if gaps is None else _lines(gaps),
+        "requirement": list(requirement),
+        "assumptions": [{"code": one.code, "sentence": str(one)} for one in found.assumptions],
+        "voids": list(VOIDS),
+        "facts": plain_value(dict(facts)),
+        "software": software(),
+    }
+
+
+def _errors(prediction: NDArray[np.float64], y_true: NDArray[np.float64] | None) -> dict[str, Any]:
+    if y_true is None:
+        return {"mean_absolute_error": None, "r2": None}
+    left = float(((y_true - prediction) ** 2).sum())
+    total = float(((y_true - y_true.mean()) ** 2).sum())
+    return {
+        "mean_absolute_error": float(np.abs(y_true - prediction).mean()),
+        "r2": 1 - left / total if total > 0 else None,
+    }
+
+
+def _what(found: CertifiedIntervals) -> str:
+    return "training targets" if found.unit == "targets" else "annotators"
+
+
+def _headline(found: CertifiedIntervals, table: Sequence[Mapping[str, Any]]) -> str:
+    one = table[min(1, len(table) - 1)]
+    changed = f"any {one['flips']:,} of {found.n_touchable:,} {_what(found)}"
+    verb = "are changed" if found.unit == "targets" else "are malicious"
+    if found.tolerance is not None:
+        share = percent((one["certified"] or 0) / max(len(found), 1))
+        return f"Even if {changed} {verb}, {share} of predictions move by at most {shown(found.tolerance)}."
+    if found.threshold is not None:
+        share = percent((one["certified"] or 0) / max(len(found), 1))
+        side = f"stay on their side of {shown(found.threshold)}"
+        return f"Even if {changed} {verb}, {share} of predictions {side}."
+    return f"If {changed} {verb}, half of the predictions move by at most {shown_above(one['median_shift'])}."
+
+
+def _line(found: CertifiedIntervals, low: Any, high: Any, row: int, y_true: Any) -> dict[str, Any]:
+    truth = {} if y_true is None else {"true": float(y_true[row])}
+    radius = {} if found.radius is None else {"radius": int(found.radius[row])}
+    return {
+        "id": plain_value(found.ids[row]),
+        "prediction": float(found.prediction[row]),
+        **truth,
+        "low": low[row].tolist(),
+        "high": high[row].tolist(),
+        **radius,
+    }
+
+
+def _lines(found: CertifiedIntervals) -> list[dict[str, Any]]:
+    low, high = (one.reshape(len(found), -1) for one in (found.low, found.high))
+    return [_line(found, low, high, row, None) for row in range(len(found))]
+
+
+def interval_table(summary: Mapping[str, Any]) -> TextTable:
+    """Return how far predictions move at each number of changes."""
+    problem = summary["problem"]
+    heads = ["malicious annotators" if problem["unit"] == "annotators" else "changed targets"]
+    heads += ["median width", "median move", "largest move"]
+    certified = summary["table"][0]["certified"] is not None
+    if problem["tolerance"] is not None:
+        heads.append(f"move at most {shown(problem['tolerance'])}")
+    elif certified:
+        heads.append(f"same side of {shown(problem['threshold'])}")
+    rows = []
+    for one in summary["table"]:
+        cells = [f"{one['flips']:,}", *(shown_above(one[name]) for name in ("median_width", "median_shift", "largest_shift"))]
+        rows.append((*cells, *([percent(one["certified"] / problem["n_test"])] if certified else [])))
+    return TextTable(tuple(heads), tuple(rows))
+
+
+def line_table(lines: Sequence[Mapping[str, Any]], flips: Sequence[int], name: str) -> TextTable:
+    """Return predictions, means or gaps with their intervals."""
+    first = lines[0]
+    place = min(1, len(flips) - 1)
+    heads = [name, "value", *(["true"] if "true" in first else []), f"low at {flips[place]:,}"]
+    heads += [f"high at {flips[place]:,}", *(["radius"] if "radius" in first else [])]
+    rows = []
+    for one in lines:
+        truth = [shown(one["true"])] if "true" in one else []
+        radius = [f"{one['radius']:,}"] if "radius" in one else []
+        ends = [shown_below(one["low"][place]), shown_above(one["high"][place])]
+        rows.append((str(one["id"]), shown(one["prediction"]), *truth, *ends, *radius))
+    return TextTable(tuple(heads), tuple(rows))
+
+
+def sections(summary: Mapping[str, Any]) -> list[tuple[str, str, TextTable]]:
+    """Return the tables of a report with their titles and a line about each; empty ones are left out."""
+    found = [("How far predictions can move", "Both ends of each interval are attained.", interval_table(summary))]
+    flips = summary["flips"]
+    if summary["means"]:
+        text = "The mean prediction of the test rows of each group, exact."
+        found.append(("Means of groups", text, line_table(summary["means"], flips, "group")))
+    if summary["gaps"]:
+        text = "The mean prediction of the first group minus that of the second, exact."
+        found.append(("Gaps between groups", text, line_table(summary["gaps"], flips, "gap")))
+    if summary["predictions"]:
+        order = "smallest radius" if "radius" in summary["predictions"][0] else "largest move"
+        text = f"At most {MOST_ROWS} test rows, the {order} first."
+        found.append(("Most fragile predictions", text, line_table(summary["predictions"], flips, "test row")))
+    return found
+
+
+def numbers_markdown(summary: Mapping[str, Any]) -> str:
+    """Return a report as the text of a Markdown file."""
+    problem = summary["problem"]
+    blocks = [f"# {escaped(summary['title'])}"]
+    blocks += [
+        f"**{'Met' if one['met'] else 'NOT MET'}:** {escaped(one['text'])}, found {percent(one['found'])}"
+        for one in summary["requirement"]
+    ]
+    low, high = map(shown, problem["target_range"])
+    sizes = f"{problem['n_train']:,} training rows, {problem['n_test']:,} test rows, targets from {low} to {high}."
+    blocks += [f"**{escaped(summary['headline'])}**", sizes, escaped(accuracy_words(summary))]
+    for title, text, table in sections(summary):
+        blocks += [f"## {title}", text, markdown_table(table)]
+    blocks += ["## Assumptions", "\n".join(f"- {escaped(one['sentence'])}" for one in summary["assumptions"])]
+    blocks += ["What voids the certificates:", "\n".join(f"- {one}" for one in summary["voids"])]
+    blocks += ["## Versions and checksums"]
+    rows = [row for table in figures.provenance_facts(summary) for row in table.rows]
+    blocks += ["\n".join(f"- {escaped(name)}: {escaped(value)}" for name, value in rows)]
+    blocks += [f"SHA-256 of the summary: {checksum(summary)}"]
+    return "\n\n".join(block for block in blocks if block) + "\n"
+
+
+def accuracy_words(summary: Mapping[str, Any]) -> str:
+    """Return a sentence about the errors of the predictions, if the truth is known."""
+    problem = summary["problem"]
+    if not problem["truth_known"]:
+        return ""
+    r2 = "" if problem["r2"] is None else f", R² {problem['r2']:.3f}"
+    return f"Without changes: mean absolute error {shown(problem['mean_absolute_error'])}{r2}."
+
+
+def numbers_html(summary: Mapping[str, Any]) -> str:
+    """Return a report as the text of one HTML file, which loads nothing else."""
+    from markupsafe import Markup
+
+    environment = report_environment()
+    style = files("flipproof.report").joinpath("templates", "report.css").read_text("utf-8")
+    return environment.get_template(TEMPLATE).render(
+        summary=summary,
+        problem=summary["problem"],
+        sections=sections(summary),
+        accuracy=accuracy_words(summary),
+        bars=_bars(summary),
+        range_words=[shown(one) for one in summary["problem"]["target_range"]],
+        data_facts=figures.data_facts(summary),
+        provenance=figures.provenance_facts(summary),
+        checksum=checksum(summary),
+        style=Markup(style),  # a file of this package, not data: no escaping
+        percent=percent,
+    )
+
+
+def _bars(summary: Mapping[str, Any]) -> list[dict[str, float | str]]:
+    """Return the intervals of the most fragile predictions as places from 0 to 100 on the target range."""
+    low, high = summary["problem"]["target_range"]
+    place = min(1, len(summary["flips"]) - 1)
+
+    def at(value: float) -> float:
+        return float(np.clip(100 * (value - low) / (high - low), 0, 100))
+
+    return [
+        {
+            "says": f"{one['id']}: {shown(one['prediction'])}, from {shown_below(one['low'][place])} to "
+            f"{shown_above(one['high'][place])}",
+            "from": at(one["low"][place]),
+            "to": at(one["high"][place]),
+            "at": at(one["prediction"]),
+        }
+        for one in summary["predictions"][:MOST_DRAWN]
+    ]

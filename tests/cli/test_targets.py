@@ -1,0 +1,183 @@
+"""`flipproof certify --target` and `flipproof.audit_numbers`: the numbers of the library, requirements, bad input."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+from pyarrow import parquet
+
+import flipproof
+from flipproof import CertifiedRidgeRegressor
+from flipproof.cli.group import run
+from flipproof.report.numbers import shown, shown_above, shown_below
+from flipproof.tables import TableEncoder
+
+COLUMNS = ["size", "town"]
+
+
+def houses(n, seed):
+    rng = np.random.default_rng(seed)
+    size = rng.uniform(20, 200, size=n).round(1)
+    town = rng.choice(["ash", "oak"], size=n)
+    price = (size * 3000 + 20_000 * (town == "oak") + rng.normal(scale=2e4, size=n)).clip(0, 1e6).round(2)
+    return pd.DataFrame(
+        {
+            "size": size,
+            "town": town,
+            "price": price,
+            "agent": rng.choice(list("abcde"), size=n),
+            "checked": rng.choice(["yes", "no"], size=n),
+        }
+    )
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("houses")
+    houses(60, 0).to_csv(folder / "train.csv", index=False)
+    houses(20, 1).to_csv(folder / "test.csv", index=False)
+    return folder
+
+
+def base(files):
+    return ["certify", "--train", str(files / "train.csv"), "--test", str(files / "test.csv"), "-q"]
+
+
+FEATURES = ["--features", "size,town", "--target", "price", "--range", "0:1000000"]
+
+
+def test_the_command_returns_the_numbers_of_the_library(files, tmp_path, capfd):
+    out, page = tmp_path / "out.parquet", tmp_path / "report.html"
+    arguments = [*base(files), *FEATURES, "--tolerance", "5000", "--flips", "1,3", "--by", "town", "-o", str(out)]
+    assert run([*arguments, "--report", str(page), "--json"]) == 0
+    summary = json.loads(capfd.readouterr().out)
+    train, test = houses(60, 0), houses(20, 1)
+    encoder = TableEncoder()
+    X = encoder.fit_transform(train[COLUMNS])
+    model = CertifiedRidgeRegressor(target_range=(0, 1e6)).fit(X, train["price"])
+    expected = model.certify(encoder.transform(test[COLUMNS]), [1, 3], tolerance=5000)
+    table = parquet.read_table(out).to_pandas()
+    np.testing.assert_array_equal(table["prediction"], expected.prediction)
+    np.testing.assert_array_equal(table["low_3"], expected.low[:, 1])
+    np.testing.assert_array_equal(table["radius"], expected.radius)
+    np.testing.assert_array_equal(table["true"], test["price"])
+    means = model.certify_means(encoder.transform(test[COLUMNS]), test["town"].to_numpy(), [1, 3])
+    assert [one["id"] for one in summary["means"]] == ["ash", "oak"]
+    assert [one["prediction"] for one in summary["means"]] == means.prediction.tolist()
+    assert [one["id"] for one in summary["gaps"]] == ["ash - oak"]
+    text = page.read_text("utf-8")
+    assert "Gaps between groups" in text
+    assert "<script" not in text
+
+
+def test_requirements_decide_on_the_exit_code(files, capfd):
+    assert run([*base(files), *FEATURES, "--max-shift", "1000000@60"]) == 0
+    assert run([*base(files), *FEATURES, "--max-shift", "1@1"]) == 1
+    assert "not met: --max-shift 1@1" in capfd.readouterr().err
+    assert run([*base(files), *FEATURES, "--tolerance", "1e6", "--min-radius", "60@0.9"]) == 0
+    assert run([*base(files), *FEATURES, "--threshold", "1e5", "--min-radius", "60"]) == 1
+
+
+def test_limits_of_the_adversary_are_columns(files, capfd):
+    limits = ["--trusted", "checked", "--annotator", "agent", "--max-change", "500"]
+    assert run([*base(files), *FEATURES, *limits, "--learner", "neighbors", "--set", "average=median", "--json"]) == 0
+    summary = json.loads(capfd.readouterr().out)
+    assert summary["problem"]["unit"] == "annotators"
+    codes = {one["code"] for one in summary["assumptions"]}
+    assert codes >= {"trusted-targets", "target-annotators", "targets-moved"}
+
+
+def test_saved_reports_are_converted(files, tmp_path, capfd):
+    saved = tmp_path / "saved.json"
+    assert run([*base(files), *FEATURES, "--tolerance", "9000", "--report", str(saved)]) == 0
+    assert "Assumptions:" in capfd.readouterr().out
+    assert run(["report", str(saved)]) == 0
+    assert "## Most fragile predictions" in capfd.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("given", "fragment"),
+    [
+        (["--target", "prize"], "--target: "),
+        (["--target", "town"], "targets must be numbers"),
+        (["--target", "price", "--range", "0:100"], "within target_range"),
+        (["--target", "price", "--range", "100"], "LOW:HIGH"),
+        (["--target", "price", "--range", "0:inf"], "LOW:HIGH"),
+        (["--target", "price", "--tolerance", "-1"], "--tolerance"),
+        (["--target", "price", "--tolerance", "nan"], "--tolerance"),
+        (["--target", "price", "--max-shift", "5"], "EPS@FLIPS"),
+        (["--target", "price", "--max-shift", "-5@1"], "EPS@FLIPS"),
+        (["--target", "price", "--flips", "1.5"], "whole numbers"),
+        (["--target", "price", "--label", "town"], "--label cannot be combined"),
+        (["--target", "price", "--method", "kl"], "--method cannot be combined"),
+        (["--target", "price", "--proof", "p.flipproof"], "--proof cannot be combined"),
+        (["--target", "price", "--learner", "cluster"], "has no regressor"),
+        (["--target", "price", "--set", "colour=1"], "--set"),
+        (["--target", "price", "--tolerance", "1", "--threshold", "2"], "not both"),
+        (["--target", "price", "--by", "size", "--range", "0:1000000"], ""),
+        (["--target", "price", "--by", "colour"], "--by: "),
+        (["--target", "price", "--min-radius", "3"], "--tolerance or --threshold"),
+        (["--label", "town", "--tolerance", "3"], "requires --target"),
+    ],
+)
+def test_bad_input_is_refused_in_one_line(files, capfd, given, fragment):
+    code = run([*base(files), *given])
+    said = capfd.readouterr()
+    if fragment:
+        assert code == 2
+        assert fragment in said.err
+        assert "Traceback" not in said.err
+        assert len(said.err.strip().splitlines()) == 1
+    else:
+        assert code == 0
+
+
+def test_frames_and_arrays():
+    train, test = houses(60, 0), houses(20, 1).set_index(np.arange(100, 120))
+    found = flipproof.audit_numbers(
+        train,
+        test,
+        target="price",
+        features=COLUMNS,
+        target_range=(0, 1e6),
+        flips=2,
+        tolerance=1e4,
+        requirements="shift <= 2e4 @ 3 @ 0.5",
+    )
+    assert list(found.to_frame().index) == list(range(100, 120))
+    assert "NumberAudit" in repr(found)
+    rng = np.random.default_rng(0)
+    X, y, Z = rng.normal(size=(30, 3)), rng.uniform(size=30), rng.normal(size=(6, 3))
+    groups = np.arange(6) % 2
+    by_arrays = flipproof.audit_numbers((X, y), Z, learner=CertifiedRidgeRegressor(), flips=[1], by=groups)
+    np.testing.assert_array_equal(by_arrays.intervals.prediction, CertifiedRidgeRegressor().fit(X, y).predict(Z))
+    assert by_arrays.gaps is not None
+    assert by_arrays.test.labels is None
+
+
+@pytest.mark.parametrize(
+    ("options", "fragment"),
+    [
+        ({"target": "y"}, "requires a file"),
+        ({"target_range": (1, 0)}, "target_range"),
+        ({"learner": "partition"}, "one of ridge"),
+        ({"learner": 3}, "one of ridge"),
+        ({"requirements": ["accuracy >= 0.9 @ 3"]}, "shift <= 5000"),
+        ({"requirements": ["shift <= 1e999 @ 3"]}, "shift <= 5000"),
+        ({"parameters": {"n_neighbors": 3}}, "must be one of"),
+    ],
+)
+def test_bad_arguments_are_refused(options, fragment):
+    X = np.arange(12.0).reshape(6, 2)
+    with pytest.raises(ValueError, match=fragment):
+        flipproof.audit_numbers((X, np.arange(6.0)), X, **options)
+
+
+def test_numbers_for_people_are_never_tighter_than_what_was_proved():
+    assert shown(1234567.8) == "1,234,568"
+    assert shown_below(12.34567) == "12.345"
+    assert shown_above(12.34501) == "12.346"
+    assert shown_below(-12.34501) == "-12.346"
+    assert shown_above(0.0) == "0"
+    assert shown_above(2e-9) == "0.0000000020001"
