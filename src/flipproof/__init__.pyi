@@ -29,6 +29,7 @@ from .displays import CertifiedAccuracyDisplay as CertifiedAccuracyDisplay
 from .displays import RadiusHistogramDisplay as RadiusHistogramDisplay
 from .explaining import Explanation as Explanation
 from .explaining import explain as explain
+from .interval_display import CertifiedIntervalDisplay as CertifiedIntervalDisplay
 from .intervals import CertifiedIntervals as CertifiedIntervals
 from .intervals import WorstChanges as WorstChanges
 from .learners.base import LabelLinearClassifier as LabelLinearClassifier

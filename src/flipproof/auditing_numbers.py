@@ -115,11 +115,17 @@ def audit_numbers(
     Returns
     -------
     NumberAudit
+        Intervals, requirements and whether they are met; `save` writes a report.
 
     Raises
     ------
     ValueError, OSError
         If any input is invalid. The message is one line.
+
+    See Also
+    --------
+    flipproof.audit : The same for classes.
+    flipproof.CertifiedRidgeRegressor : Ridge regression for numbers.
 
     Examples
     --------
@@ -225,6 +231,20 @@ class NumberAudit:
         Data, learner, checksums and versions.
     title : str or None
         Title of a report.
+
+    See Also
+    --------
+    flipproof.audit_numbers : From a table to certified intervals and a report.
+    flipproof.CertifiedIntervals : Exact intervals of regressors.
+
+    Examples
+    --------
+    >>> import flipproof
+    >>> from sklearn.datasets import load_diabetes
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> result = flipproof.audit_numbers((X, y), holdout=0.25, target_range=(25, 350), flips=5)
+    >>> result.passed, len(result.intervals)
+    (True, 110)
     """
 
     intervals: CertifiedIntervals

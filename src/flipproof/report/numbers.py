@@ -171,7 +171,8 @@ def interval_table(summary: Mapping[str, Any]) -> TextTable:
         heads.append(f"same side of {shown(problem['threshold'])}")
     rows = []
     for one in summary["table"]:
-        cells = [f"{one['flips']:,}", *(shown_above(one[name]) for name in ("median_width", "median_shift", "largest_shift"))]
+        moves = ("median_width", "median_shift", "largest_shift")
+        cells = [f"{one['flips']:,}", *(shown_above(one[name]) for name in moves)]
         rows.append((*cells, *([percent(one["certified"] / problem["n_test"])] if certified else [])))
     return TextTable(tuple(heads), tuple(rows))
 
