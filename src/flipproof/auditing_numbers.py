@@ -18,7 +18,7 @@ from flipproof.audit_result import Provenance
 from flipproof.errors import InputError, Parameter
 from flipproof.files import portable_path
 from flipproof.fitting import DataChoice, Fitted, is_path, source_name
-from flipproof.fitting.numbers import NumberChoice, fit_numbers, number_choices
+from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.regression import is_range
 from flipproof.origins import frame_library
@@ -293,7 +293,7 @@ class NumberAudit:
         **facts
             Further facts, for example ``command="make audit"``.
         """
-        from flipproof.report.numbers import summarize_numbers
+        from flipproof.report.interval_report import summarize_numbers
 
         return summarize_numbers(
             self.intervals,

@@ -180,11 +180,11 @@ def test_very_few_predictions_are_shown(problem, rows):
 def test_without_jinja_the_error_says_what_to_install(problem, monkeypatch):
     from flipproof.report import html
 
-    html._environment.cache_clear()
+    html.report_environment.cache_clear()
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ImportError, match=r"pip install 'flipproof\[cli\]'"):
         render_html(problem.summary())
-    html._environment.cache_clear()
+    html.report_environment.cache_clear()
 
 
 def _contrast(one, other):

@@ -13,12 +13,12 @@ import click
 from click.core import ParameterSource
 
 from flipproof.cli import EXIT_REQUIREMENT
+from flipproof.cli.certify_targets import TargetOptions, certify_targets, target_options
 from flipproof.cli.data import DataOptions, data_or_model_options
 from flipproof.cli.evidence_files import EvidenceFiles, evidence_options
 from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import MODEL, GroupedCommand, common_options, option, split_at_commas
 from flipproof.cli.requirement import found_words, requirement_options, taken_requirements
-from flipproof.cli.targets import TargetOptions, certify_targets, target_options
 from flipproof.cli.workers import ClusterChoice, cluster_options
 from flipproof.learners.names import LEARNERS
 

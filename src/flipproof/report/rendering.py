@@ -22,7 +22,7 @@ def rendered(summary: Mapping[str, Any], ending: str) -> str:
         If there is no format with this ending.
     """
     if summary.get("kind") == "numbers" and ending in (".html", ".md"):
-        from flipproof.report.numbers import numbers_html, numbers_markdown
+        from flipproof.report.interval_report import numbers_html, numbers_markdown
 
         return numbers_html(summary) if ending == ".html" else numbers_markdown(summary)
     if ending == ".html":

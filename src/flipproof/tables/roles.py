@@ -6,7 +6,7 @@ import fnmatch
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
@@ -53,10 +53,6 @@ class Roles:
         Column with the timestamp of each label.
     show : tuple of str
         Columns whose contents a report shows, or patterns; features or not.
-    is_number : bool
-        Whether the label column holds numeric targets, not classes.
-    shown_by : str
-        The parameter that names the columns of `show`, for errors.
     """
 
     label: str
@@ -69,8 +65,10 @@ class Roles:
     annotator: str | None = None
     window: str | None = None
     show: tuple[str, ...] = ()
-    is_number: bool = False
-    shown_by: str = "show"
+
+    #: Whether the label column holds numeric targets, and the parameter that names the columns of `show`, for errors.
+    is_number: ClassVar[bool] = False
+    shown_by: ClassVar[str] = "show"
 
     @property
     def purposes(self) -> dict[str, str]:
@@ -92,6 +90,14 @@ class Roles:
     def words(self) -> tuple[str, ...]:
         """Columns that are read as words, even if all of their values are numbers."""
         return *self.text, *self.categories
+
+
+@dataclass(frozen=True)
+class TargetRoles(Roles):
+    """Roles of the columns of a table whose label column holds numeric targets; `show` are columns of groups."""
+
+    is_number: ClassVar[bool] = True
+    shown_by: ClassVar[str] = "by"
 
 
 @dataclass(frozen=True)

@@ -109,7 +109,9 @@ def number_choices(train: Any, test: Any, target: str | None, adversary: Adversa
         raise InputError(Parameter("target"), ": it requires a file or a data frame with columns.")
     data, choice = as_choices(train, test, label=target, adversary=adversary, **others)
     if data.roles is not None:
-        data = replace(data, roles=replace(data.roles, is_number=True, shown_by="by"))
+        from flipproof.tables.roles import TargetRoles
+
+        data = replace(data, roles=TargetRoles(**vars(data.roles)))
     return data, choice
 
 

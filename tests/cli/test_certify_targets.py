@@ -10,7 +10,7 @@ from pyarrow import parquet
 import flipproof
 from flipproof import CertifiedRidgeRegressor
 from flipproof.cli.group import run
-from flipproof.report.numbers import shown, shown_above, shown_below
+from flipproof.report.interval_report import shown, shown_above, shown_below
 from flipproof.tables import TableEncoder
 
 COLUMNS = ["size", "town"]

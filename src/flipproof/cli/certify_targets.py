@@ -203,7 +203,7 @@ def certify_targets(
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
     from flipproof.files import write_all
-    from flipproof.fitting.numbers import settable_numbers
+    from flipproof.fitting.regressor import settable_numbers
     from flipproof.learners.names import REGRESSORS
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
 
@@ -270,7 +270,7 @@ def _about(result: NumberAudit) -> dict[str, Any]:
 
 def _print(summary: dict[str, Any], result: NumberAudit, files: Sequence[Path]) -> None:
     from flipproof.cli.talk import data_console, print_paragraph, print_table
-    from flipproof.report.numbers import accuracy_words, interval_table, line_table
+    from flipproof.report.interval_report import accuracy_words, interval_table, line_table
 
     console, source = data_console(), result.provenance
     print_paragraph(console, summary["headline"], indent="", style="bold")
