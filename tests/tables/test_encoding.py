@@ -4,8 +4,10 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
 
-from flipproof import CertifiedRidgeClassifier
+import flipproof
+from flipproof import Assumption, CertifiedRidgeClassifier
 from flipproof.tables import TableEncoder
 from flipproof.tables.encoding import is_heavy_tailed
 
@@ -120,6 +122,42 @@ def test_similar_texts_have_similar_vectors():
     again = encoder.transform(pa.table({"t": texts}))
     assert np.allclose(again, encoded)
     assert "text (t)" in encoder.describe()[0]
+
+
+class Lengths(TransformerMixin, BaseEstimator):
+    """Encodes a text as its number of letters and of spaces, and refuses labels."""
+
+    rests_on = Assumption("stated", {"text": "Letters are counted correctly."})
+
+    def fit(self, X, y=None):
+        assert y is None
+        self.n_seen_ = len(X)
+        return self
+
+    def transform(self, X):
+        return np.array([[len(text), text.count(" ")] for text in X], dtype=np.float32)
+
+
+def test_a_given_encoder_encodes_every_column_of_texts():
+    table = pa.table({"t": ["a b c", None, "abc"], "n": [1.0, 2.0, 3.0], "u": ["", "x", " "]})
+    encoder = TableEncoder(["t", "u"], scale="none", text_encoder=Lengths())
+    assert encoder.fit_transform(table).tolist() == [[1, 5, 2, 0, 0], [2, 0, 0, 1, 0], [3, 3, 0, 1, 1]]
+    assert encoder.transform(table.slice(2)).tolist() == [[3, 3, 0, 1, 1]]
+    assert "encoded by Lengths; 4 features" in encoder.describe()[1]
+    assert not hasattr(encoder.text_encoder, "n_seen_")
+    with pytest.raises(ValueError, match="'text_encoder' parameter of TableEncoder must be None or a transformer"):
+        TableEncoder(["t"], text_encoder="all-MiniLM-L6-v2").fit(table)
+
+
+def test_an_audit_names_the_encoder_of_texts():
+    table = pa.table({"t": ["a b", "abc", "a b c d", "abcdefg"] * 5, "y": ["yes", "no"] * 10})
+    result = flipproof.audit(table, holdout=0.2, label="y", text=["t"], text_encoder=Lengths(), learner="neighbors")
+    assert Lengths.rests_on in result.main.assumptions
+    given = {"learner": "neighbors", "reference": table.slice(0, 4), "changes": "rows", "classes": ["no", "yes"]}
+    result = flipproof.audit(table, holdout=0.2, label="y", text=["t"], text_encoder=Lengths(), **given)
+    assert Lengths.rests_on in result.main.assumptions
+    with pytest.raises(ValueError, match="'text_encoder' requires 'text'"):
+        flipproof.audit(table, holdout=0.2, label="y", text_encoder=Lengths())
 
 
 @pytest.mark.parametrize("texts", [["a"], ["...", "!", "--"], ["one", "two"]])

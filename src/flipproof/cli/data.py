@@ -90,6 +90,20 @@ _column_options = together(
         metavar="N",
         help="Number of features per text column. Default: 200",
     ),
+    option(
+        "--text-encoder",
+        group=DATA,
+        metavar="DIR",
+        help="Folder of a sentence-transformers model that encodes the text columns instead. Nothing is downloaded. "
+        "Requires: pip install 'flipproof[text]'",
+    ),
+    option(
+        "--text-cache",
+        group=DATA,
+        type=click.Path(path_type=Path, file_okay=False),
+        metavar="DIR",
+        help="Folder in which --text-encoder keeps vectors of texts. Nobody else may change it.",
+    ),
     option("--no-header", group=DATA, is_flag=True, help="The file has no header line. Columns are named f0, f1, ..."),
     _columns_option("--names", "Column names for a file without a header line."),
     option("--separator", group=DATA, metavar="CHAR", help="Column separator. Default: detected."),
@@ -206,6 +220,8 @@ class DataOptions:
     id_column: str | None
     scale: str
     text_dimensions: int
+    text_encoder: str | None
+    text_cache: Path | None
     no_header: bool
     names: tuple[str, ...]
     separator: str | None
@@ -254,10 +270,21 @@ class DataOptions:
         if (self.test is None) == (self.holdout is None):
             raise click.UsageError("Give either --test FILE or --holdout SHARE.")
 
+    def _encoder(self) -> Any:
+        """Return the encoder of text columns, if one is given."""
+        if self.text_encoder is None:
+            if self.text_cache is not None:
+                raise click.UsageError("--text-cache requires --text-encoder.")
+            return None
+        from flipproof.features import SentenceEncoder
+
+        return SentenceEncoder(self.text_encoder, cache=self.text_cache)
+
     def arguments(self) -> dict[str, Any]:
         """Return the options as arguments of `flipproof.audit`."""
         rows = ("train", "test", "holdout", "seed", "reference", "reference_labels")
         crowd = ("labels", "item", "annotators", "aggregate", "count")
         columns = ("label", "features", "drop", "text", "categories", "scale")
         own = {"id": self.id_column, "layout": self.layout, "text_dimensions": self.text_dimensions}
+        own["text_encoder"] = self._encoder()
         return {name: getattr(self, name) for name in (*rows, *crowd, *columns)} | own

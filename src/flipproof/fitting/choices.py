@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
+from flipproof.assumptions import Assumption
 from flipproof.core.powers import CHANGES
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.fitting.crowd import CrowdChoice, crowd_choice
@@ -56,6 +57,8 @@ class DataChoice:
         Scaling of numbers, as in TableEncoder.
     text_dimensions : int
         Number of features per text column.
+    text_encoder
+        What encodes text columns instead: a transformer, or the folder of a sentence-transformers model.
     reference
         Rows that nobody may have changed, optional: a path or a data frame if `train` is a table, else an array.
     reference_labels : bool
@@ -75,6 +78,7 @@ class DataChoice:
     reference: Any = None
     reference_labels: bool = False
     crowd: CrowdChoice | None = None
+    text_encoder: Any = None
 
 
 @dataclass(frozen=True)
@@ -152,6 +156,7 @@ def as_choices(
     layout: TextLayout | None = None,
     scale: str = "auto",
     text_dimensions: int = 200,
+    text_encoder: Any = None,
     labels: Any = None,
     item: str | None = None,
     annotators: Any = (),
@@ -164,8 +169,11 @@ def as_choices(
     roles = _roles(train, label, columns)
     crowd, of_items = crowd_choice(labels, item, annotators, aggregate, count, roles)
     data = DataChoice(
-        *(train, test, of_items, holdout, seed, layout, scale, text_dimensions, reference, reference_labels, crowd)
+        *(train, test, of_items, holdout, seed, layout, scale, text_dimensions, reference, reference_labels, crowd),
+        text_encoder=text_encoder,
     )
+    if text_encoder is not None and (roles is None or not roles.text):
+        raise InputError(Parameter("text_encoder"), " requires ", Parameter("text"), ", the columns with texts.")
     given = dict(parameters or {})
     if clip is not None:
         if "clip" in given:
@@ -458,7 +466,33 @@ def table_encoder(data: DataChoice, roles: Roles) -> TableEncoder:
     """Return an unfitted encoder of the columns."""
     from flipproof.tables import TableEncoder
 
-    return TableEncoder(roles.text, scale=data.scale, text_dimensions=data.text_dimensions, categories=roles.categories)
+    return TableEncoder(
+        roles.text,
+        scale=data.scale,
+        text_dimensions=data.text_dimensions,
+        categories=roles.categories,
+        text_encoder=_text_encoder(data.text_encoder),
+    )
+
+
+def _text_encoder(given: Any) -> Any:
+    """Return an encoder of texts: as given, or a SentenceEncoder for the folder of a model."""
+    if not isinstance(given, (str, os.PathLike)):
+        return given
+    from flipproof.features import SentenceEncoder
+
+    return SentenceEncoder(given)
+
+
+def assumptions_about_texts(encoder: TableEncoder | None) -> list[Assumption]:
+    """Return what is assumed of the encoder of text columns that was given, if there is one."""
+    if encoder is None or encoder.text_encoder is None:
+        return []
+    from flipproof.learners.clones import assumptions_about
+
+    stated = getattr(encoder.text_encoder, "rests_on", None)
+    found = assumptions_about(encoder.text_encoder, "text encoder")
+    return [*found, stated] if isinstance(stated, Assumption) else found
 
 
 def refuse_encoded_features(learner: Any) -> None:

@@ -16,6 +16,7 @@ from flipproof.fitting.choices import (
     Fitted,
     ModelChoice,
     Step,
+    assumptions_about_texts,
     class_set,
     is_path,
     make_learner,
@@ -159,7 +160,8 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     model.fit(rows_of(encode=encoder.transform), client=connected, **_learned_from(reference, encoder))
     check_test_labels(test.labels, model.classes_, roles.label)
     refuse_encoded_features(model)
-    model.also_assume(assumption)
+    for one in (assumption, *assumptions_about_texts(encoder)):
+        model.also_assume(one)
     adversary = restricted(choice.adversary, {}, choice, model.classes_)
     n_reference = None if reference is None else len(reference)
     return Fitted(model, test, X_test, adversary, encoder, files=files, n_reference=n_reference)

@@ -23,6 +23,7 @@ from flipproof.fitting.choices import (
     Fitted,
     ModelChoice,
     Step,
+    assumptions_about_texts,
     class_set,
     is_path,
     learner_inside,
@@ -176,7 +177,8 @@ class Prepared:
         check_test_labels(self.rows.test.labels, learner.classes_, self.label)
         if encoded.assumption is not None:
             refuse_encoded_features(learner)
-            learner.also_assume(encoded.assumption)
+            for one in (encoded.assumption, *assumptions_about_texts(encoded.encoder)):
+                learner.also_assume(one)
         adversary, crowd = adversary_of(self.data, choice, self.rows, learner.classes_), self.rows.crowd
         checked = self._trusted_rows(None if crowd is not None else adversary)
         return Fitted(

@@ -12,7 +12,16 @@ import numpy as np
 
 from flipproof.adversary import Adversary
 from flipproof.errors import InputError, Parameter, nearest
-from flipproof.fitting.choices import DataChoice, Fitted, ModelChoice, Step, as_choices, comes_in_blocks, is_path
+from flipproof.fitting.choices import (
+    DataChoice,
+    Fitted,
+    ModelChoice,
+    Step,
+    as_choices,
+    assumptions_about_texts,
+    comes_in_blocks,
+    is_path,
+)
 from flipproof.fitting.choices import source_name as name_of
 from flipproof.fitting.memory import adversary_of, encode_rows, read_rows, warn_about_repeats
 from flipproof.learners.names import REGRESSORS
@@ -134,7 +143,8 @@ def fit_numbers(data: DataChoice, choice: ModelChoice, numbers: NumberChoice, st
     began = time.perf_counter()
     model.fit(encoded.train, rows.train.labels)
     if encoded.assumption is not None:
-        model.also_assume(encoded.assumption)
+        for one in (encoded.assumption, *assumptions_about_texts(encoded.encoder)):
+            model.also_assume(one)
     adversary = adversary_of(data, choice, rows, np.zeros(0))
     if numbers.max_change is not None:
         if adversary is not None and adversary.max_change is not None:

@@ -368,7 +368,9 @@ register(
         {
             "kinds_": mapping(TEXT, one_of("numbers", "booleans", "words", "vectors", "text")),
             "heavy_tailed_": sequence(TEXT, of=tuple),
-            "_steps": mapping(TEXT, instance("Pipeline") | sequence(instance("TextEncoder"))),
+            "_steps": mapping(
+                TEXT, instance("Pipeline") | sequence(instance("TextEncoder") | instance("SentenceEncoder"))
+            ),
             "_scales": mapping(TEXT, positive()),
             "_widths": mapping(TEXT, whole(0)),
             "n_features_out_": whole(1),

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, TransformerMixin, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
 from sklearn.impute import SimpleImputer
@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted
 from flipproof.determinism import on_one_thread
 from flipproof.errors import InputError, RowNumber
 from flipproof.origins import index_of
-from flipproof.parameters import Constraints, check_parameters, integer, one_of
+from flipproof.parameters import NONE, Constraints, check_parameters, integer, one_of, with_methods
 from flipproof.tables.columns import as_numbers, as_vectors, as_words, column_kind, without_dictionary
 from flipproof.tables.spellings import (
     MANY_CATEGORIES,
@@ -133,6 +133,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         three distinct values, standard for others. ``"none"``: numbers, vectors and texts are not scaled.
     text_dimensions : int, default=200
         Number of features of a text.
+    text_encoder : transformer, optional
+        Encodes texts instead of latent semantic analysis, for example :class:`flipproof.features.SentenceEncoder`. A
+        missing text counts as an empty one.
     max_categories : int, default=100
         Largest number of features of a column of words.
     categories : iterable of str
@@ -176,6 +179,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         "scale": one_of(*SCALES),
         "text_dimensions": integer(1),
         "max_categories": integer(1),
+        "text_encoder": NONE | with_methods("fit", "transform", described="a transformer of texts"),
     }
 
     def __init__(
@@ -186,12 +190,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         text_dimensions: int = 200,
         max_categories: int = MANY_CATEGORIES,
         categories: Iterable[str] = (),
+        text_encoder: Any = None,
     ) -> None:
         self.text = text
         self.categories = categories
         self.scale = scale
         self.text_dimensions = text_dimensions
         self.max_categories = max_categories
+        self.text_encoder = text_encoder
 
     def fit(self, X: Any, y: Any = None) -> TableEncoder:
         """Learn scales, medians, words and texts from training rows; labels are ignored."""
@@ -258,7 +264,9 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             "booleans": "0 or 1",
             "words": "a column for each word",
             "vectors": "as they are" if self.scale == "none" else "as they are, up to one common scale each",
-            "text": "latent semantic analysis of TF-IDF",
+            "text": "latent semantic analysis of TF-IDF"
+            if self.text_encoder is None
+            else f"encoded by {type(self.text_encoder).__name__}",
         }
         lines = []
         for kind, what in said.items():
@@ -295,9 +303,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         if kind == "vectors":
             block = self._fit_scaled(names, columns)
         elif kind == "text":
-            self._steps[kind] = [TextEncoder(name, self.text_dimensions) for name in names]
-            pairs = zip(self._steps[kind], columns, strict=True)
-            block = self._fit_scaled(names, [step.fit_transform(texts) for step, texts in pairs])
+            block = self._fit_scaled(names, self._fit_texts(names, columns))
         else:
             if kind == "words":
                 for name in names:
@@ -308,6 +314,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             block = self._steps[kind].fit_transform(np.stack(columns, axis=1))
         self._widths[kind] = block.shape[1]
         return np.asarray(block)
+
+    def _fit_texts(self, names: list[str], columns: list[NDArray[Any]]) -> list[NDArray[Any]]:
+        """Fit an encoder to each column of texts, and return the vectors."""
+        if self.text_encoder is None:
+            self._steps["text"] = [TextEncoder(name, self.text_dimensions) for name in names]
+            return [step.fit_transform(texts) for step, texts in zip(self._steps["text"], columns, strict=True)]
+        steps = [clone(self.text_encoder).fit(_present(texts)) for texts in columns]
+        self._steps["text"] = steps
+        return [np.asarray(step.transform(_present(texts))) for step, texts in zip(steps, columns, strict=True)]
 
     def _transform_block(self, kind: str, table: pa.Table) -> NDArray[np.float64] | None:
         names = self._names(kind)
@@ -321,7 +336,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
             return block
         if kind == "text":
             pairs = zip(self._steps[kind], columns, strict=True)
-            return self._scaled(names, [step.transform(texts) for step, texts in pairs])
+            return self._scaled(names, [np.asarray(step.transform(_present(texts))) for step, texts in pairs])
         return np.asarray(self._steps[kind].transform(np.stack(columns, axis=1)))
 
     def _columns(self, kind: str, names: list[str], table: pa.Table) -> list[NDArray[Any]]:
