@@ -17,7 +17,7 @@ from flipproof.certificates import ROW_UNITS, Certificate, Certificates
 from flipproof.core.provider import provides_votes
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import class_scores
-from flipproof.learners.clones import parts_of
+from flipproof.learners.clones import places_rows_together
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.origins import contents_of, frame_library, index_of, make_frame
 from flipproof.readable import text_table
@@ -295,7 +295,7 @@ def _attack(one: Certificates, model: Any, learner: Any, X_row: Any, X_train: An
     if not getattr(learner, "holds_training_rows", True):
         return _Found(f"The smallest attack is not known: {name} does not hold its training rows in memory.")
     features = getattr(learner, "features_", None)
-    if any(getattr(part.value, "places_rows_together", False) for part in parts_of(features)):
+    if places_rows_together(features):
         return _Found("The smallest attack is not known: the features step places all test rows together.")
     known = certify(model, X_row, "exact", one.adversary)
     fields = ("prediction", "rival", "radius") if one.method == "exact" else ("prediction",)

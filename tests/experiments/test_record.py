@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 from toy import IMAGES, N_TEST, SPEC, put_images, toy_experiment
 
+from flipproof import Adversary, CertifiedNeighborsClassifier
 from flipproof.cli import reproduce as reproduce_command
 from flipproof.cli.group import run as command
 from flipproof.experiments import manifest as manifests
-from flipproof.experiments import read_experiment, reproduce
+from flipproof.experiments import read_experiment, reproduce, sources
 from flipproof.experiments import spec as specs
 from flipproof.experiments.row_files import FINISHED, GROWING, NOTHING, RowFile
 from flipproof.experiments.sources import (
@@ -393,3 +394,57 @@ def test_word_vectors_count_as_data(data_dir, tmp_path, capfd):
         assert name not in store.recipe("tfidf")
         assert list(store.word_vectors("words")) == [name]
     assert len(set(recipes)) == 3
+
+
+def test_without_a_name_experiments_are_listed(tmp_path, capfd):
+    (tmp_path / "imdb").mkdir()
+    (tmp_path / "imdb" / "tables.md").touch()
+    assert command(["reproduce", "--out", str(tmp_path), "--json"]) == 0
+    listed = {one["what"]: one["results"] for one in json.loads(capfd.readouterr().out)}
+    assert list(listed) == list(reproduce_command.DATA_SETS)
+    assert listed["imdb"] == str(tmp_path / "imdb" / "tables.md")
+    assert listed["mnist"] is None
+    assert command(["reproduce", "--out", str(tmp_path)]) == 0
+    assert "Full MNIST" in capfd.readouterr().out
+
+
+def test_all_that_is_missing_is_named_at_once(tmp_path, capfd, monkeypatch):
+    monkeypatch.setattr(reproduce_command, "DATA_SETS", ("cifar10", "dogfish"))
+    monkeypatch.setattr(sources, "find_spec", lambda name: None)
+    said = refused(["reproduce", "all", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")], capfd)
+    for file in ("cifar10_lite0_pca128.npz", "dogfish_imagenette", "matplotlib", "umap-learn"):
+        assert file in said
+    one = refused(["reproduce", "cifar10", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")], capfd)
+    assert "cifar10_lite0_pca128.npz" in one
+    assert "umap-learn" in one
+
+
+ROWS_SPEC = """
+[[runs]]
+name = "rows"
+group = "rows"
+changes = "rows"
+one_in = 3
+features = "numbers"
+learner = "neighbors"
+parameters = { n_neighbors = 15 }
+methods = ["exact"]
+"""
+
+
+def test_a_run_against_changed_rows(monkeypatch, tmp_path):
+    toy_experiment(monkeypatch)
+    columns = "flips = [1, 2]\nchanged_rows = [1, 3]"
+    experiment = parse_experiment("toy", (SPEC.replace("flips = [1, 2]", columns) + ROWS_SPEC).encode())
+    put_images(tmp_path)
+    reproduce(experiment, tmp_path / "out", tmp_path)
+    data = load(experiment, tmp_path)
+    model = CertifiedNeighborsClassifier(15, classes=[0, 1])
+    model.fit(data.X_train[20:], data.y_train[20:], reference=data.X_train[:20])
+    radius = model.certify(data.X_test, adversary=Adversary(changes="rows")).radius
+    rows = RowFile(tmp_path / "out").runs()["rows"]
+    np.testing.assert_array_equal(rows["exact"], radius)
+    assert "| rows | 20 | 40 |" in (tmp_path / "out" / "tables.md").read_text()
+    for change in ("one_in = 3", 'changes = "rows"'):
+        with pytest.raises(ValueError, match="about rows|against changed rows"):
+            parse_experiment("toy", (SPEC + ROWS_SPEC.replace(change, "")).encode())

@@ -13,10 +13,20 @@ from sklearn.pipeline import make_pipeline
 from small_images import enlarged_digits
 
 from flipproof import CertifiedRidgeClassifier, certify
-from flipproof.features import RICA, CNNFeatures, SimCLRFeatures, UMAPFeatures, WordVectors, ica_features, pca_features
+from flipproof.features import (
+    RICA,
+    CNNFeatures,
+    FrozenMap,
+    SimCLRFeatures,
+    StraightenedImages,
+    UMAPFeatures,
+    WordVectors,
+    ica_features,
+    pca_features,
+)
 
 DEEP = tuple(pytest.param(name, marks=pytest.mark.deep) for name in ("cnn", "simclr"))
-NAMES = ("pca", "pca, whitened", "ica", "umap", "rica", "words", *DEEP)
+NAMES = ("pca", "pca, whitened", "ica", "umap", "frozen umap", "straightened", "rica", "words", *DEEP)
 WORDS = ("alpha", "beta", "gamma", "delta", "epsilon", "zeta")
 
 
@@ -61,6 +71,8 @@ def problem(request, digit_images, standing_in_for_umap):
         "pca, whitened": lambda: pca_features(5, whiten=True),
         "ica": lambda: ica_features(3),
         "umap": lambda: UMAPFeatures(4),
+        "frozen umap": lambda: FrozenMap(UMAPFeatures(4)),
+        "straightened": lambda: StraightenedImages(),
         "rica": lambda: RICA(20, patch_size=6, n_patches=300, n_whitened=8, grid=2, max_iter=10, stride=5),
         "words": lambda: WordVectors((WORDS, np.arange(12.0).reshape(6, 2) ** 2), weighting="idf"),
         "cnn": lambda: CNNFeatures(images[others], labels[others], n_components=4, epochs=1),

@@ -4,6 +4,8 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pytest
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
 from flipproof import Adversary, CertifiedClusterClassifier, CertifiedNeighborsClassifier, CertifiedRidgeClassifier
@@ -90,6 +92,55 @@ def test_scores_of_several_classifiers_and_of_the_rules_are_added_up():
     np.testing.assert_allclose(squashed, np.tanh(both))
 
 
+class Spreads(TransformerMixin, BaseEstimator):
+    """Divides columns by their spread over the rows in `fit`, whose number it remembers."""
+
+    fits = 0
+
+    def fit(self, X, y=None):
+        assert y is None
+        Spreads.fits += 1
+        self.n_, self.scale_ = len(X), np.std(X, axis=0)
+        return self
+
+    def transform(self, X):
+        return np.asarray(X) / self.scale_
+
+
+def test_features_are_fitted_to_all_rows_and_once():
+    X = np.linspace(-1, 1, 20)[:, None]
+    rules = [lambda row: int(row[0] > 0) if abs(row[0]) > 0.5 else None]
+    shared, own = Spreads(), Spreads()
+    models = [LogisticRegression(), RidgeClassifier(), LogisticRegression(C=10.0)]
+    before = Spreads.fits
+    weak = WeakSupervision(rules, estimator=models, features=[shared, shared, own]).fit(X, np.arange(20))
+    assert Spreads.fits == before + 2
+    assert [one.n_ for one in weak.features_] == [20, 20, 20]
+    assert weak.features_[0] is weak.features_[1]
+    assert len(weak.estimators_[0].coef_) == 1
+    # rules see other numbers, but say the same
+    rules_by_hand = [lambda row: rules[0](row * X.std())]
+    by_hand = WeakSupervision(rules_by_hand, estimator=models).fit(X / X.std()).transform(X / X.std())
+    np.testing.assert_allclose(weak.transform(X), by_hand)
+    one = WeakSupervision(rules, estimator=models[:1], features=shared).fit(X)
+    assert one.transform(X).shape == (20, 1)
+
+
+def test_words_that_no_rule_decides_are_known():
+    texts, _ = reviews(40)
+    words = TfidfVectorizer()
+    weak = WeakSupervision([RATINGS], estimator=LogisticRegression(), features=words).fit([*texts, "never rated"])
+    assert {"never", "rated"} <= set(weak.features_[0].vocabulary_)
+    assert "10" not in weak.features_[0].vocabulary_
+
+
+def test_texts_without_the_words_of_a_rule_are_not_searched():
+    rule = PatternRule(r"(\w+) stars", "good", words=("STARS",))
+    assert rule("Five Stars") == ("good", [(0, 10)])
+    assert rule("five") is None
+    assert PatternRule("five", "good", words=("six",))("five") is None
+
+
 def test_three_classes_of_which_one_is_never_named():
     X = np.linspace(-1, 1, 20)[:, None]
     weak = WeakSupervision([lambda row: "a" if row[0] < 0 else "c"], classes=["a", "b", "c"]).fit(X)
@@ -145,6 +196,8 @@ def test_a_fitted_one_is_a_prior():
         ({"rules": [lambda row: row[0] > 1], "classes": ["a", "b"]}, "names the class|named the class"),
         ({"rules": [lambda row: row[0] > 1], "estimator": object()}, "estimator"),
         ({"rules": [lambda row: row[0] > 1], "rule_weight": -1.0}, "rule_weight"),
+        ({"rules": [lambda row: row[0] > 1], "features": object()}, "features"),
+        ({"rules": [lambda row: row[0] > 1], "features": []}, "features"),
         ({"rules": [lambda row: (row[0] > 1, [(0, 1)])]}, "spans"),
     ],
 )

@@ -25,10 +25,10 @@ CHOICES = (*DATA_SETS, "figures", "all")
 @click.command(
     cls=GroupedCommand,
     short_help="Repeat the experiments of the paper.",
-    epilog="\b\nExamples:\n  flipproof reproduce dogfish --data-dir ~/data --quick\n"
+    epilog="\b\nExamples:\n  flipproof reproduce\n  flipproof reproduce dogfish --data-dir ~/data --quick\n"
     "  flipproof reproduce all --data-dir ~/data --out reproduction",
 )
-@click.argument("what", type=click.Choice(CHOICES), metavar="WHAT")
+@click.argument("what", type=click.Choice(CHOICES), metavar="[WHAT]", required=False)
 @option(
     "--data-dir",
     type=click.Path(path_type=Path, exists=True, file_okay=False),
@@ -49,11 +49,15 @@ CHOICES = (*DATA_SETS, "figures", "all")
     help="Test run on a few rows, in about a minute. The numbers, in the folder WHAT-quick, are not results.",
 )
 @common_options
-def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: bool, as_json: bool, quiet: bool) -> None:
+def reproduce(
+    what: str | None, data_dir: Path | None, out: Path, seed: int, quick: bool, as_json: bool, quiet: bool
+) -> None:
     """Repeat an experiment of the paper, with further certificates and features.
 
     WHAT is one of the paper's data sets: mnist17, mnist, cifar10, dogfish or imdb; or sms or enron, spam by sentence
-    embeddings, also against changed rows; "all" for all seven; or "figures" to redraw existing results.
+    embeddings, also against changed rows; "all" for all seven; or "figures" to redraw existing results. Without WHAT,
+    lists the experiments and their results in --out.
+
     Writes one row per test row, tables with the paper's values for comparison, and curves. An interrupted run continues
     where it stopped.
 
@@ -66,6 +70,9 @@ def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: boo
     from flipproof.experiments.runner import TABLES, present_together
     from flipproof.experiments.spec import read_experiment
 
+    if what is None:
+        _list({name: read_experiment(name) for name in DATA_SETS}, out, as_json)
+        return
     began = time.monotonic()
 
     def say(text: str) -> None:
@@ -90,6 +97,29 @@ def reproduce(what: str, data_dir: Path | None, out: Path, seed: int, quick: boo
     else:
         for title, path in written.items():
             click.echo(f"{title}: {path}")
+
+
+def _list(experiments: dict[str, Experiment], out: Path, as_json: bool) -> None:
+    """Print what can be repeated, and which results are there."""
+    from flipproof.experiments.runner import TABLES
+    from flipproof.readable import text_table
+
+    found = {name: out / name / TABLES for name in experiments}
+    listed = [
+        {
+            "what": name,
+            "data": experiment.title,
+            "runs": len(experiment.runs),
+            "about rows": sum(run.group == "rows" for run in experiment.runs),
+            "results": str(found[name]) if found[name].is_file() else None,
+        }
+        for name, experiment in experiments.items()
+    ]
+    if as_json:
+        click.echo(json.dumps(listed, indent=1))
+        return
+    lines = [["none" if value is None else str(value) for value in one.values()] for one in listed]
+    click.echo(text_table(tuple(listed[0]), lines))
 
 
 def _with_results(folders: dict[str, Path], out: Path) -> dict[str, Path]:
@@ -128,17 +158,23 @@ def _compute(
     from flipproof.cli.output import prepare_folder
     from flipproof.experiments import reproduce as run_experiment
     from flipproof.experiments.runner import prepare
-    from flipproof.experiments.sources import MissingPackagesError
+    from flipproof.experiments.sources import MissingDataError, MissingPackagesError
 
     if len(todo) > 1:
-        missing: set[str] = set()
+        packages: set[str] = set()
+        files: list[str] = []
         for experiment, folder in todo:
             say(f"{experiment.title}: looking for the data")
             try:
                 prepare(experiment, folder, data_dir, seed, quick)
+            except MissingDataError as error:
+                files += error.messages
+                packages |= error.packages
             except MissingPackagesError as error:
-                missing |= error.packages
-        if missing:
-            raise MissingPackagesError(missing)
+                packages |= error.packages
+        if files:
+            raise MissingDataError(files, packages)
+        if packages:
+            raise MissingPackagesError(packages)
     for experiment, folder in todo:
         run_experiment(experiment, prepare_folder(folder), data_dir, seed, quick, say, verbose)

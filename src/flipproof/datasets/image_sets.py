@@ -170,6 +170,17 @@ TRANSFER_FEATURES = PublicFile(
         )
     },
 )
+STRONGER_FEATURES = PublicFile(
+    "cifar10_lite2_lite0_pca192.npz",
+    {
+        "351f10603328305475fc04549e84fbc68ed038ba594297f38f7b6261af642d43": (
+            "a stand-in for features learnt on CIFAR10: 192 principal components of an EfficientNet-lite2 and an "
+            "EfficientNet-lite0 that were trained on ImageNet with labels"
+        )
+    },
+)
+#: Files of features, by kind.
+CIFAR_FEATURES = {"lite0": TRANSFER_FEATURES, "lite2": STRONGER_FEATURES}
 
 
 def load_cifar10(
@@ -184,9 +195,10 @@ def load_cifar10(
 
     Parameters
     ----------
-    kind : {"images", "lite0"}
+    kind : {"images", "lite0", "lite2"}
         ``"images"``: 32 by 32 pixels in three colours from 0 to 255; row, column, colour. ``"lite0"``: the file
         ``cifar10_lite0_pca128.npz`` of 128 features from a network that saw labels of ImageNet, never those of CIFAR10.
+        ``"lite2"``: the file ``cifar10_lite2_lite0_pca192.npz`` of 192 features from that and a larger network.
     data_home : path, optional
         Folder of all data sets, this one in ``cifar10/``; see :func:`get_data_home`.
     folder : path, optional
@@ -213,11 +225,11 @@ def load_cifar10(
     >>> data = load_cifar10()  # doctest: +SKIP
     >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
-    check_parameter("load_cifar10", "kind", kind, one_of("images", "lite0"))
+    check_parameter("load_cifar10", "kind", kind, one_of("images", *CIFAR_FEATURES))
     shelf = Shelf("CIFAR10", "cifar10", data_home, folder, download_if_missing, check)
     image_shape: tuple[int, ...] | None = None
-    if kind == "lite0":
-        data = arrays(shelf, TRANSFER_FEATURES, ("X_train", "y_train", "X_test", "y_test"))
+    if kind in CIFAR_FEATURES:
+        data = arrays(shelf, CIFAR_FEATURES[kind], ("X_train", "y_train", "X_test", "y_test"))
         parts = [(data["X_train"], data["y_train"]), (data["X_test"], data["y_test"])]
         parts = [(X.astype(np.float32), y) for X, y in parts]
     else:

@@ -23,10 +23,10 @@ LARGE = 2**53
 PACKAGES = ("flipproof", "numpy", "scipy", "scikit-learn", "torch", "umap-learn", "numba")
 
 #: Names and descriptions of a run, which do not change its rows.
-NOT_IN_SETTINGS = ("name", "group", "published", "note", "only_with")
+NOT_IN_SETTINGS = ("name", "group", "published", "note", "only_with", "in_quick")
 
 #: Settings that were added later, with the values that earlier runs have: these do not change their digests.
-ADDED_SETTINGS = {"changes": "labels", "reference_rows": 0}
+ADDED_SETTINGS = {"changes": "labels", "reference_rows": 0, "one_in": 0}
 
 #: Version of the definition of the exact radius: since 2, a tie counts as lost only if the prediction changes.
 RADII = 2

@@ -23,7 +23,17 @@ from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
 from flipproof.experiments.manifest import Manifest, settings_of
 from flipproof.experiments.row_files import COLUMNS, NOTHING, REMEDY, RowFile, RunRows
-from flipproof.experiments.sources import FeatureStore, Say, Slice, check_installed, load, slice_of
+from flipproof.experiments.sources import (
+    FeatureStore,
+    MissingDataError,
+    Say,
+    Slice,
+    check_installed,
+    load,
+    not_installed,
+    packages_not_installed,
+    slice_of,
+)
 from flipproof.experiments.spec import Experiment, Run
 from flipproof.experiments.tables_and_figures import draw, duality_gap, tables
 from flipproof.files import digest_of, write_whole
@@ -67,12 +77,15 @@ def fitted(run: Run, X: NDArray[Any], y: Integers, classes: tuple[int, ...], see
     with warnings.catch_warnings():
         # the paper's lambda reads the labels; the tables say so
         warnings.simplefilter("ignore", LabelDependenceWarning)
-        if not run.reference_rows:
+        if not run.reference_rows and not run.one_in:
             return LEARNERS[run.learner](seed=seed, **parameters).fit(X, y)
-        if "percent" in parameters:
-            parameters["n_rows"] = len(y) - run.reference_rows
         in_reference = np.zeros(len(y), dtype=bool)
-        in_reference[np.linspace(0, len(y) - 1, run.reference_rows).astype(np.int64)] = True
+        if run.one_in:
+            in_reference[: len(y) // run.one_in] = True
+        else:
+            in_reference[np.linspace(0, len(y) - 1, run.reference_rows).astype(np.int64)] = True
+        if "percent" in parameters:
+            parameters["n_rows"] = int(np.sum(~in_reference))
         reference, X, y = X[in_reference], X[~in_reference], y[~in_reference]
         return LEARNERS[run.learner](seed=seed, **parameters).fit(X, y, reference=reference)
 
@@ -193,17 +206,21 @@ def prepare(
 
     Nothing is written. For the parameters see :func:`reproduce`.
     """
-    data = load(experiment, data_dir)
-    part = slice_of(experiment, data, quick, seed)
-    features = FeatureStore(experiment, data, part, out / "features", data_dir, seed, say, verbose)
-    recipes = {name: features.recipe(name) for name in experiment.features}
+    try:
+        data = load(experiment, data_dir)
+        part = slice_of(experiment, data, quick, seed)
+        features = FeatureStore(experiment, data, part, out / "features", data_dir, seed, say, verbose)
+        recipes = {name: features.recipe(name) for name in experiment.features}
+    except FileNotFoundError as missing:
+        raise MissingDataError([str(missing)], packages_not_installed(experiment)) from missing
     work = Work(experiment, data, part, features, recipes, seed, say)
     done = work.unchanged(RowFile(out), Manifest(out))
     wanted = [run.features for run in experiment.runs if not run.only_with and len(work.still_to_do(run, done))]
     # figures come last, and must not fail then
-    check_installed({"matplotlib"}.union(*map(features.packages, wanted)))
-    for name in wanted:
-        features.check(name)
+    packages = {"matplotlib"}.union(*map(features.packages, wanted))
+    if messages := features.missing(wanted):
+        raise MissingDataError(messages, not_installed(packages))
+    check_installed(packages)
     return work
 
 
@@ -269,7 +286,7 @@ class Work:
         for run in self.experiment.runs:
             if not run.only_with:
                 continue
-            if self.part.is_quick:
+            if self.part.is_quick and not run.in_quick:
                 reasons.setdefault("not part of a quick run.", []).append(run.name)
             elif len(self.still_to_do(run, done)):
                 try:

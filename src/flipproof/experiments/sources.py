@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer
 
@@ -149,9 +150,41 @@ class MissingPackagesError(ImportError):
         super().__init__(f"Missing packages: {names}. Install all: pip install 'flipproof[reproduce]'.")
 
 
+class MissingDataError(FileNotFoundError):
+    """Files that experiments need are missing, and perhaps packages; the message names all of them.
+
+    Attributes
+    ----------
+    messages : tuple of str
+        What to put where, once for each file.
+    packages : frozenset of str
+        Import names of the missing packages.
+    """
+
+    def __init__(self, messages: Iterable[str], packages: Iterable[str] = ()) -> None:
+        self.messages = tuple(dict.fromkeys(messages))
+        self.packages = frozenset(packages)
+        not_installed = [str(MissingPackagesError(self.packages))] if self.packages else []
+        super().__init__(" ".join([*self.messages, *not_installed]))
+
+
+def packages_not_installed(experiment: Experiment) -> set[str]:
+    """Return the packages that an experiment needs if nothing of it is stored, and that are not installed."""
+    needed = [run.features for run in experiment.runs if not run.only_with]
+    kinds = {spec.kind for name in needed for spec in experiment.chain(name)}
+    readers = {READERS.get((experiment.data["loader"], experiment.other_form(name))) for name in needed}
+    packages = {"matplotlib", *(PACKAGES[kind] for kind in kinds if kind in PACKAGES), *filter(None, readers)}
+    return not_installed(packages)
+
+
+def not_installed(packages: Iterable[str]) -> set[str]:
+    """Return those of the packages that are not installed."""
+    return {package for package in packages if find_spec(package) is None}
+
+
 def check_installed(packages: Iterable[str]) -> None:
     """Raise one error that names all of these packages that are not installed."""
-    if missing := {package for package in packages if find_spec(package) is None}:
+    if missing := not_installed(packages):
         raise MissingPackagesError(missing)
 
 
@@ -194,6 +227,37 @@ def _umap(setting: Setting, parameters: dict[str, Any]) -> Any:
     return UMAPFeatures(random_state=setting.seed, **parameters)
 
 
+def _frozen_umap(setting: Setting, parameters: dict[str, Any]) -> Any:
+    """UMAP of the rows that it is fitted to; others by their nearest ones among these, with the same metric."""
+    from flipproof.features import FrozenMap, UMAPFeatures
+
+    umap = UMAPFeatures(random_state=setting.seed, **parameters)
+    return FrozenMap(umap, metric=umap.metric)
+
+
+def _straightened(setting: Setting, parameters: dict[str, Any]) -> Any:
+    from flipproof.features import StraightenedImages
+
+    return make_pipeline(StraightenedImages(**parameters), FunctionTransformer(_to_unit_range))
+
+
+def _written_ratings(setting: Setting, parameters: dict[str, Any]) -> Any:
+    """Weak supervision by ratings in reviews: the scores of three classifiers, and what the ratings say."""
+    from flipproof.features import NaiveBayesWeights, WeakSupervision, rating_rules
+
+    words = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=parameters.pop("min_df"))
+    vectors = TruncatedSVD(parameters.pop("n_components"), random_state=setting.seed)
+    plain, weighted, reduced = (LogisticRegression(C=C, max_iter=1000) for C in (10.0, 3.0, 10.0))
+    return WeakSupervision(
+        rating_rules(*setting.data.classes),
+        estimator=[plain, make_pipeline(NaiveBayesWeights(), weighted), reduced],
+        features=[words, words, make_pipeline(words, vectors)],
+        classes=setting.data.classes,
+        squash=True,
+        **parameters,
+    )
+
+
 def _tfidf_svd(setting: Setting, parameters: dict[str, Any]) -> Any:
     """TF-IDF with damped counts, then a singular value decomposition, rows of length 1."""
     n_components = parameters.pop("n_components")
@@ -233,7 +297,7 @@ def _simclr(setting: Setting, parameters: dict[str, Any]) -> Any:
 NETWORKS = ("cnn of other digits", "simclr")
 
 #: Kinds that need an optional package, by its import name.
-PACKAGES = {**dict.fromkeys(NETWORKS, "torch"), "umap": "umap"}
+PACKAGES = {**dict.fromkeys(NETWORKS, "torch"), "umap": "umap", "frozen umap": "umap"}
 
 #: The package that reads another form of a data set (loader and form).
 READERS: Mapping[tuple[str, str | None], str] = {("dogfish", "images"): "PIL"}
@@ -242,12 +306,15 @@ READERS: Mapping[tuple[str, str | None], str] = {("dogfish", "images"): "PIL"}
 BUILDERS: Mapping[str, Callable[[Setting, dict[str, Any]], Any]] = {
     "given": lambda setting, parameters: None,
     "pixels": _pixels,
+    "straightened": _straightened,
     "pca": _pca,
     "svd": _svd,
     "ica": _ica,
     "umap": _umap,
+    "frozen umap": _frozen_umap,
     "tfidf-svd": _tfidf_svd,
     "words": _words,
+    "written ratings": _written_ratings,
     "cnn of other digits": _cnn_of_other_digits,
     "rica": _rica,
     "simclr": _simclr,
@@ -352,10 +419,23 @@ class FeatureStore:
 
         If they start from another form of the data, it is loaded once, and downloaded if necessary and possible.
         """
+        self._check_form(name)
+        check_installed(self.packages(name))
+
+    def missing(self, names: Iterable[str]) -> list[str]:
+        """Return which files are missing to compute features, one message for each."""
+        messages: dict[str, None] = {}
+        for name in names:
+            try:
+                self._check_form(name)
+            except FileNotFoundError as error:
+                messages[str(error)] = None
+        return list(messages)
+
+    def _check_form(self, name: str) -> None:
         kind = self.experiment.other_form(name)
         if kind is not None and self._to_compute(name) == self.experiment.chain(name):
             self._form(kind)
-        check_installed(self.packages(name))
 
     def packages(self, name: str) -> set[str]:
         """Return the packages that are needed to compute features."""
@@ -410,7 +490,7 @@ class FeatureStore:
         build = BUILDERS.get(spec.kind)
         if build is None:
             raise ValueError(f"Unknown kind of features {spec.kind!r}. Known: {', '.join(sorted(BUILDERS))}.")
-        n_fitted = parameters.pop("fit_rows", len(X))
+        n_fitted = parameters.pop("fit_rows", len(X) // parameters.pop("fit_one_in", 1))
         transformer = build(self._setting, parameters)
         if transformer is None:
             return X, Z

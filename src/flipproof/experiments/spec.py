@@ -10,8 +10,9 @@ from typing import Any
 
 from flipproof.files import digest_of
 
-#: Purposes of a run: a row of the paper's table, a line for comparison in figures only, or beyond the paper.
-GROUPS = ("paper", "reference", "beyond")
+#: Purposes of a run: a row of the paper's table, a line for comparison in figures only, beyond the paper, or for the
+#: table about changed rows.
+GROUPS = ("paper", "reference", "beyond", "rows")
 #: What the adversary of a run can change.
 CHANGES = ("labels", "rows")
 #: What a figure shows.
@@ -37,8 +38,8 @@ class Run:
     ----------
     name : str
         Name in the tables.
-    group : {"paper", "reference", "beyond"}
-        A row of the paper's table, a line for comparison, or beyond the paper.
+    group : {"paper", "reference", "beyond", "rows"}
+        A row of the paper's table, a line for comparison, beyond the paper, or against changed rows.
     features : str
         Name of the features.
     learner : str
@@ -61,6 +62,11 @@ class Run:
     only_with : str
         What the run needs in addition to the data of the experiment, for messages. The run is skipped in quick runs and
         if this is missing, and the tables say so; a run without it is never skipped.
+    in_quick : bool
+        Whether a run with `only_with` is part of quick runs.
+    one_in : int
+        For runs against changed rows: the first of so many equal parts of the training rows is the reference, whose
+        labels are not used. The others vote.
     """
 
     name: str
@@ -75,6 +81,8 @@ class Run:
     only_with: str
     changes: str = "labels"
     reference_rows: int = 0
+    in_quick: bool = False
+    one_in: int = 0
 
     @property
     def is_undefended(self) -> bool:
@@ -123,8 +131,8 @@ class Experiment:
         Name in file names, and title in tables.
     data : mapping
         The loader's name, ``loader``, and its parameters.
-    flips, more_flips : tuple of int
-        The columns of the paper's table, and of the table beyond it.
+    flips, more_flips, changed_rows : tuple of int
+        The columns of the paper's table, of the table beyond it, and of the table about changed rows.
     features : mapping of str to FeatureSpec
         Features by name, each after the features that it builds on.
     runs : tuple of Run
@@ -158,6 +166,7 @@ class Experiment:
     data: Mapping[str, Any]
     flips: tuple[int, ...]
     more_flips: tuple[int, ...]
+    changed_rows: tuple[int, ...]
     features: Mapping[str, FeatureSpec]
     runs: tuple[Run, ...]
     figures: tuple[Figure, ...] = ()
@@ -240,6 +249,7 @@ def parse_experiment(name: str, content: bytes) -> Experiment:
             data=table["data"],
             flips=tuple(table["flips"]),
             more_flips=tuple(table.get("more_flips", table["flips"])),
+            changed_rows=tuple(table.get("changed_rows", ())),
             features=features,
             runs=tuple(_run(run) for run in table["runs"]),
             figures=tuple(Figure(**{**figure, "runs": tuple(figure["runs"])}) for figure in table.get("figures", ())),
@@ -273,6 +283,8 @@ def _run(table: Mapping[str, Any]) -> Run:
         only_with=table.get("only_with", ""),
         changes=table.get("changes", "labels"),
         reference_rows=table.get("reference_rows", 0),
+        in_quick=table.get("in_quick", False),
+        one_in=table.get("one_in", 0),
     )
 
 
@@ -288,10 +300,13 @@ def _check(experiment: Experiment) -> None:
     for run in experiment.runs:
         if run.features not in known or run.group not in GROUPS:
             raise ValueError(f"{experiment.name}: run {run.name!r} has unknown features or an unknown group.")
-        if run.changes not in CHANGES or (run.changes == "rows" and (not run.reference_rows or run.attacked)):
+        has_reference = bool(run.reference_rows or run.one_in)
+        if run.changes not in CHANGES or (run.changes == "rows" and (not has_reference or run.attacked)):
             raise ValueError(f"{experiment.name}: run {run.name!r} cannot be certified against changed {run.changes}.")
         if run.published and len(run.published) != len(experiment.flips):
             raise ValueError(f"{experiment.name}: run {run.name!r} needs one published value per column.")
+        if run.group == "rows" and (run.changes != "rows" or run.one_in < 2 or run.methods != ("exact",)):
+            raise ValueError(f"{experiment.name}: run {run.name!r} of the table about rows needs changes and one_in.")
         if run.only_with and experiment.other_form(run.features) is None:
             raise ValueError(f"{experiment.name}: run {run.name!r} needs no other data, so it must not be skipped.")
     for figure in experiment.figures:

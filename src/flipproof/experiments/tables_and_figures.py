@@ -35,6 +35,13 @@ Radii count changed labels or, in lines that end in "rows", rows that are added,
 fit and to certify all test rows, on two busy cores, without the time for the features.
 """
 
+ROWS_NOTES = """
+Training rows may be added, removed or replaced, features and labels alike: the columns count these changes. The first
+part of the training rows is the reference, which nobody can change; its labels are not used. Features are learned from
+it, and each other row is then treated by itself. Settings follow from the numbers of rows and classes, or are those of
+a prototype.
+"""
+
 
 def tables(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
     """Return all tables of an experiment as one page."""
@@ -47,6 +54,8 @@ def tables(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> s
     if _of_group(experiment, "paper"):
         page += ["## The paper's table\n", paper_table(experiment, rows, manifest), "## Beyond the paper\n"]
     page.append(beyond_table(experiment, rows, manifest))
+    if experiment.changed_rows:
+        page += ["## Changed rows instead of labels\n", rows_table(experiment, rows, manifest)]
     page += [f"- {peer}" for peer in experiment.peers]
     return "\n".join(page).rstrip() + "\n"
 
@@ -95,7 +104,11 @@ def beyond_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]
                     f"{manifest['runs'][run.name]['seconds']:,.1f}" if place == 0 else "",
                 ]
             )
-    share = "of the labels" if all(run.changes == "labels" for run in experiment.runs) else "of the training rows"
+    share = (
+        "of the labels"
+        if all(run.changes == "labels" for run in _of_group(experiment, "beyond"))
+        else "of the training rows"
+    )
     head = ["", "clean", "worst class", *map(str, experiment.more_flips), "median radius", share, "seconds"]
     about = BEYOND_NOTES if _of_group(experiment, "paper") else OWN_NOTES
     return markdown_table(head, lines) + about + _notes(experiment, "beyond", rows, manifest)
@@ -108,6 +121,32 @@ def _cells(rows: RunRows, method: str, experiment: Experiment) -> list[str]:
         return [f"{share:.4f}" for share in shares]
     recalls = certified(only_class(rows, experiment.recall_of), method, experiment.more_flips)
     return [f"{share:.4f} ({recall:.4f})" for share, recall in zip(shares, recalls, strict=True)]
+
+
+def rows_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
+    """Return certified accuracy by the number of training rows that are added, removed or replaced."""
+    lines = []
+    for run in _of_group(experiment, "rows"):
+        if _is_left_out(run, rows):
+            continue
+        of_run = rows[run.name]
+        n_reference = manifest["n_train"] // run.one_in
+        median = median_radius(of_run, "exact")
+        lines.append(
+            [
+                run.name,
+                f"{n_reference:,}",
+                f"{manifest['n_train'] - n_reference:,}",
+                f"{clean_accuracy(of_run):.4f}",
+                f"{worst_recall(of_run):.4f}",
+                *(f"{share:.4f}" for share in certified(of_run, "exact", experiment.changed_rows)),
+                f"{median:,}" if median >= 0 else "none",
+                f"{manifest['runs'][run.name]['seconds']:,.1f}",
+            ]
+        )
+    counts = [f"{count:,}" for count in experiment.changed_rows]
+    head = ["", "reference", "training", "clean", "worst class", *counts, "median radius", "seconds"]
+    return markdown_table(head, lines) + ROWS_NOTES + _notes(experiment, "rows", rows, manifest)
 
 
 def _our_lines(run: Run, rows: RunRows, flips: Sequence[int]) -> list[tuple[str, Any]]:

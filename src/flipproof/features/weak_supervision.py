@@ -27,6 +27,8 @@ UNDECIDED = -1
 
 #: A classifier whose scores can be used.
 SCORER = with_methods("fit", "decision_function", described="a classifier with a decision_function")
+#: What turns rows into numbers for classifiers.
+ENCODER = with_methods("fit", "transform", described="a transformer")
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,9 @@ class PatternRule:
     label : class, or function
         The class of texts with a match, or a function from a match to a class or None. If the matches of a text name
         different classes, the rule names none.
+    words : tuple of str, default=()
+        Texts that contain none of these, in small letters or capitals, are not searched, to save time. Every match must
+        contain one of them. Default: all texts are searched.
 
     See Also
     --------
@@ -55,9 +60,14 @@ class PatternRule:
 
     pattern: str
     label: Any
+    words: tuple[str, ...] = ()
 
     def __call__(self, text: str) -> tuple[Any, list[tuple[int, int]]] | None:
         """Return the class of a text and what to remove from it; None if nothing matches."""
+        if self.words:
+            small = text.lower()
+            if not any(word.lower() in small for word in self.words):
+                return None
         found = list(re.finditer(self.pattern, text, re.IGNORECASE))
         if not found:
             return None
@@ -136,6 +146,10 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     estimator : classifier, or sequence of classifiers, optional
         Fitted to the rows that got a class from the rules. Scores of several classifiers are standardized and added up.
         Default: logistic regression, for texts on TF-IDF weights of one and two words.
+    features : transformer, or sequence of transformers, optional
+        Fitted to all rows, also those about which the rules say nothing, without what rules matched and without
+        classes. Classifiers get its result. A sequence has one for each classifier; one that occurs several times is
+        fitted once.
     classes : array of shape (K,), optional
         The classes that rules name. Default: those that they name for the rows in `fit`.
     rule_weight : float, default=0.0
@@ -152,6 +166,8 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Coverage and conflicts of the rules.
     estimators_ : list of classifiers
         The fitted classifiers.
+    features_ : list of transformers
+        The fitted transformers, one for each classifier; None without `features`.
 
     See Also
     --------
@@ -178,12 +194,14 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         rules: Sequence[Callable[[Any], Any]],
         *,
         estimator: Any = None,
+        features: Any = None,
         classes: Any = None,
         rule_weight: float = 0.0,
         squash: bool = False,
     ) -> None:
         self.rules = rules
         self.estimator = estimator
+        self.features = features
         self.classes = classes
         self.rule_weight = rule_weight
         self.squash = squash
@@ -202,13 +220,17 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         if n_named < 2:
             found = f"for {len(rows):,} rows, they named {n_named}."
             raise parameter_error("WeakSupervision", "rules", "rules that name at least two classes", self.rules, found)
-        kept = _as_given(X, remaining)
+        estimators = self._estimators(rows)
+        self.features_ = self._fitted_features(_as_given(X, remaining), len(estimators))
+        encoded = self._encoded(_as_given(X, remaining), len(estimators))
         self.estimators_ = [
-            clone(one).fit(_at(kept, decided), self.classes_[codes[decided]]) for one in self._estimators(rows)
+            clone(one).fit(_at(kept, decided), self.classes_[codes[decided]])
+            for one, kept in zip(estimators, encoded, strict=True)
         ]
         self.counts_ = _counted(named, codes, self.rules, self.classes_)
         # the scores of rules are no measure of quality: only their spread over all rows is used
-        self._centers, self._scales = zip(*(_spread(self._raw(one, kept)) for one in self.estimators_), strict=True)
+        scores = (self._raw(one, kept) for one, kept in zip(self.estimators_, encoded, strict=True))
+        self._centers, self._scales = zip(*map(_spread, scores), strict=True)
         self._n_features_out = 1 if len(self.classes_) == 2 else len(self.classes_)
         return self
 
@@ -238,9 +260,9 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """
         check_is_fitted(self)
         answers, remaining = self._asked(_rows_of(X))
-        kept = _as_given(X, remaining)
-        parts = zip(self.estimators_, self._centers, self._scales, strict=True)
-        total = np.sum([(self._raw(one, kept) - center) / scale for one, center, scale in parts], axis=0)
+        encoded = self._encoded(_as_given(X, remaining), len(self.estimators_))
+        parts = zip(self.estimators_, encoded, self._centers, self._scales, strict=True)
+        total = np.sum([(self._raw(one, kept) - center) / scale for one, kept, center, scale in parts], axis=0)
         said = _majority(self._codes(answers), len(self.classes_))
         direction = np.where(said[:, None] == np.arange(len(self.classes_)), 1.0, -1.0 if total.shape[1] == 1 else 0.0)
         direction[said == UNDECIDED] = 0.0
@@ -266,6 +288,27 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             wanted = f"{SCORER.description}, or several"
             raise parameter_error("WeakSupervision", "estimator", wanted, self.estimator)
         return given
+
+    def _fitted_features(self, rows: Any, n_estimators: int) -> list[Any] | None:
+        """Return one fitted transformer for each classifier; one that is given several times is fitted once."""
+        if self.features is None:
+            return None
+        several = isinstance(self.features, (list, tuple))
+        given = list(self.features) if several else [self.features] * n_estimators
+        if len(given) != n_estimators or not all(ENCODER.allows(one) for one in given):
+            wanted = f"{ENCODER.description}, or one for each classifier"
+            raise parameter_error("WeakSupervision", "features", wanted, self.features)
+        fitted = {id(one): one for one in given}
+        fitted = {key: clone(one).fit(rows) for key, one in fitted.items()}
+        return [fitted[id(one)] for one in given]
+
+    def _encoded(self, rows: Any, n_estimators: int) -> list[Any]:
+        """Return what each classifier gets."""
+        if self.features_ is None:
+            return [rows] * n_estimators
+        known = {id(one): one for one in self.features_}
+        known = {key: one.transform(rows) for key, one in known.items()}
+        return [known[id(one)] for one in self.features_]
 
     def _asked(self, rows: Sequence[Any]) -> tuple[list[list[Any]], list[Any]]:
         """Return the answers of each rule to each row, and the rows without what the rules matched."""

@@ -25,7 +25,8 @@ from flipproof.learners.clones import (
     fresh,
     label_free_assumptions,
     name_of,
-    parts_of,
+    places_rows_together,
+    stated_assumptions,
 )
 from flipproof.learners.row_by_row import TILE_ROWS, as_floats, number_types, row_tiles, rows_at, with_number_types
 from flipproof.origins import strange_columns
@@ -203,11 +204,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             rows = self._numbers(reference, dtype=np.float64, ensure_min_samples=2)
         else:
             validate_data(self, reference, skip_check_array=True)
-            if any(getattr(part.value, "places_rows_together", False) for part in parts_of(self.features)):
+            if places_rows_together(self.features):
                 raise ValueError(
                     f"The features step {type(self.features).__name__} embeds rows together, so the features of a row "
                     "depend on other rows: it cannot be used with reference=... Use a step that transforms each row "
-                    "separately."
+                    "separately, or freeze it: features.FrozenMap."
                 )
             rows = self._features_of_reference(reference)
         self._reference_width = rows.shape[1]
@@ -243,9 +244,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         row is transformed alone. Larger differences are those of a step that does not treat rows separately.
         """
         can_be_split = hasattr(X, "shape") or isinstance(X, (list, tuple))
-        if not can_be_split or any(
-            getattr(part.value, "places_rows_together", False) for part in parts_of(self.features_)
-        ):
+        if not can_be_split or places_rows_together(self.features_):
             return TILE_ROWS
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)
         numbers = np.resize(np.arange(n_rows), TILE_ROWS)
@@ -305,7 +304,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         if self.features_ is None:
             return np.asarray(self._numbers(X, dtype=FEATURE_TYPES, reset=False))
         validate_data(self, X, skip_check_array=True, reset=False)
-        if any(getattr(part.value, "places_rows_together", False) for part in parts_of(self.features_)):
+        if places_rows_together(self.features_):
             return np.asarray(check_array(self._transformed(X), dtype=FEATURE_TYPES, estimator=self))
         return on_one_thread(lambda: self._transformed_in_tiles(X))
 
@@ -354,8 +353,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found.append(Assumption("classes-read", {"n_classes": len(self.classes_)}))
         if self.features is not None:
             found += self._assumptions_about_features()
-            stated = (getattr(part.value, "rests_on", None) for part in parts_of(self.features))
-            found += [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
+            found += stated_assumptions(self.features)
         found += self._assumptions_about_trust()
         found += self._assumptions_about_prior()
         if self.n_reference_ is not None and self.features is not None:

@@ -23,7 +23,7 @@ from scipy.sparse import issparse
 from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
-from flipproof.assumptions import Assumption
+from flipproof.assumptions import Assumption, as_assumption
 from flipproof.determinism import FIXED_SEED, with_seeds
 
 #: Types that hold no other objects and cannot be fitted.
@@ -130,8 +130,11 @@ def fresh(X: Any) -> Any:
     return X.copy() if hasattr(X, "copy") and not holds_others else deepcopy(X)
 
 
-def parts_of(step: Any) -> list[Part]:
-    """List the step and all objects inside it that can be reached through parameters, each of them once."""
+def parts_of(step: Any, enters: Callable[[Any], bool] = lambda value: True) -> list[Part]:
+    """List the step and all objects inside it that can be reached through parameters, each of them once.
+
+    Objects inside those that `enters` declines are listed only if they can be reached in another way.
+    """
     found: dict[int, Part] = {}
     waiting = [Part("", step)]
     while waiting:
@@ -139,8 +142,27 @@ def parts_of(step: Any) -> list[Part]:
         if id(part.value) in found or _is_plain(part.value):
             continue
         found[id(part.value)] = part
-        waiting += [Part(_joined(part.path, label), value) for label, value in _inside(part)][::-1]
+        if enters(part.value):
+            waiting += [Part(_joined(part.path, label), value) for label, value in _inside(part)][::-1]
     return list(found.values())
+
+
+def places_rows_together(step: Any) -> bool:
+    """Tell whether the features of a row depend on other rows that are asked for with it.
+
+    A step that says so of itself, `places_rows_together`, does not count inside one that asks it for no rows but those
+    that it was fitted to, `freezes_places`.
+    """
+    reached = parts_of(step, lambda value: not getattr(value, "freezes_places", False))
+    return any(getattr(part.value, "places_rows_together", False) for part in reached)
+
+
+def stated_assumptions(step: Any) -> list[Assumption]:
+    """Return the assumptions that a step and its parts state themselves, `rests_on`."""
+    stated = (getattr(part.value, "rests_on", None) for part in parts_of(step))
+    found = [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
+    together = places_rows_together(step)
+    return [one for one in found if together or one.code != "test-rows-together"]
 
 
 def loose_random_states(part: Part) -> dict[str, Any]:
