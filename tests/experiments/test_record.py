@@ -446,5 +446,5 @@ def test_a_run_against_changed_rows(monkeypatch, tmp_path):
     np.testing.assert_array_equal(rows["exact"], radius)
     assert "| rows | 20 | 40 |" in (tmp_path / "out" / "tables.md").read_text()
     for change in ("one_in = 3", 'changes = "rows"'):
-        with pytest.raises(ValueError, match="about rows|against changed rows"):
+        with pytest.raises(ValueError, match=r"about rows|against changed rows"):
             parse_experiment("toy", (SPEC + ROWS_SPEC.replace(change, "")).encode())
