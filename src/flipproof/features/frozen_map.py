@@ -48,7 +48,7 @@ class FrozenMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     See Also
     --------
-    UMAPFeatures : a map that is worth freezing.
+    flipproof.features.UMAPFeatures : A map that is worth freezing.
 
     Examples
     --------

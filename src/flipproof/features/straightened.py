@@ -29,6 +29,10 @@ class StraightenedImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     image_shape : tuple of int, optional
         ``(height, width)``, or ``(height, width, channels)``. Default: square and grey.
 
+    See Also
+    --------
+    flipproof.features.FrozenMap : Another step that treats each row by itself.
+
     Examples
     --------
     >>> import numpy as np

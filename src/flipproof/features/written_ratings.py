@@ -41,6 +41,11 @@ def rating_rules(bad: Any = 0, good: Any = 1) -> list[PatternRule]:
     Returns
     -------
     list of PatternRule
+        The rules, for :class:`WeakSupervision`.
+
+    See Also
+    --------
+    flipproof.features.WeakSupervision : Learns from what the rules say.
 
     Examples
     --------
@@ -105,6 +110,10 @@ class NaiveBayesWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator): 
     ratios_ : array of shape (n_features,)
         For two classes, the logarithm of the ratio of the shares of the columns. For more, the largest over the classes
         of the logarithm of the ratio of the share in the class to that in the others.
+
+    See Also
+    --------
+    flipproof.features.WeakSupervision : Fits it to the classes that rules name.
 
     Examples
     --------
