@@ -1,11 +1,12 @@
 """Labels that are trusted in the fit, priors and supervised geometry: every attack on small problems, with refits."""
 
 import itertools
+from functools import cache
 
 import numpy as np
 import pytest
 from enumeration import least_cost, possible_attacks, random_powers, touchable
-from every_row_attack import fewest_changes
+from every_row_attack import fewest_changes, fewest_sources
 from sklearn.base import clone
 from sklearn.cluster import KMeans
 from sklearn.cross_decomposition import PLSRegression
@@ -181,6 +182,45 @@ def test_no_changed_rows_within_the_radius_change_a_refit_with_trust_and_prior(n
                 assert found.radius[row] == truth[0] - 1
             if name in ("forest", "supervised", "cluster") and found.radius[row] < most:
                 assert truth is not None  # copies of the test row attain the radius
+
+
+@pytest.mark.few(1)
+@pytest.mark.filterwarnings("ignore::RuntimeWarning")  # of scikit-learn, for equal rows
+@pytest.mark.parametrize("changes", ["removals", pytest.param("rows", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("name", ROW_LEARNERS)
+def test_no_sources_within_the_radius_change_a_refit_with_trust_and_prior(name, changes):
+    """Rows, sources, rows that are trusted in the fit and by the adversary, and a prior: every attack, with refits."""
+    rng = np.random.default_rng([13, *map(ord, name)])
+    n_attained = 0
+    for _ in range(3):
+        X, Z, y, trusted, K = _problem(rng, n_trusted=2, n=5)
+        K, y, Z = 2, y % 2, Z[:2]
+        learner, sources = _with_prior(name, rng, K), rng.integers(3, size=5)
+        reference = np.vstack([rng.normal(size=(5, 2)).round(1), Z[:1]])
+        also_trusted = trusted | (rng.random(5) < 0.2)
+
+        def fit(state, learner=learner, reference=reference, trusted=trusted, X=X):
+            features = np.array([row for row, _, _ in state]).reshape(-1, 2)
+            codes = np.array([label for _, label, _ in state], dtype=np.int64)
+            is_trusted = np.array([not is_free and bool((X[trusted] == row).all(1).any()) for row, _, is_free in state])
+            labels = np.arange(len(reference)) % 2
+            return _again(learner).fit(
+                features, codes, reference=reference, reference_labels=labels, trusted=is_trusted.astype(bool)
+            )
+
+        rows = [(tuple(x), int(c), not bool(t)) for x, c, t in zip(X, y, also_trusted, strict=True)]
+        adversary = Adversary(changes=changes, groups=sources, trusted=also_trusted)
+        found = fit(rows).certify(Z, adversary=adversary)
+        additions = [(tuple(x), c, True) for x, c in itertools.product(Z.tolist(), range(K))]
+        predictions = cache(lambda state, fit=fit, Z=Z: fit(state).predict(Z))
+        for row in range(len(Z)):
+            predict = lambda state, row=row, predictions=predictions: predictions(state)[row]  # noqa: E731
+            truth = fewest_sources(rows, sources.tolist(), additions, changes, predict, 2)
+            assert truth is None or found.radius[row] < truth[0]
+            if changes == "removals" and name not in ("partition", "neighbors"):
+                assert found.radius[row] == (truth[0] - 1 if truth else found.n_touchable) or found.radius[row] >= 2
+            n_attained += truth is not None
+    assert n_attained or changes == "removals" or name in ("partition", "neighbors")
 
 
 @pytest.mark.parametrize(("n_problems", "most"), [(3, 1), pytest.param(8, 2, marks=pytest.mark.slow)])
