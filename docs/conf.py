@@ -216,8 +216,17 @@ def _other_pages():
         _write(target / f"{name}.md", text)
 
 
+def _remove_stale_gallery():
+    """Remove pages of examples that have another name now, which no list of contents would name."""
+    for page in (DOCS / "gallery").glob("[0-9]*.rst"):
+        if not (ROOT / "examples" / f"{page.stem}.py").exists():
+            for file in (DOCS / "gallery").glob(f"{page.stem}*"):
+                file.unlink()
+
+
 _reference()
 _other_pages()
+_remove_stale_gallery()
 
 
 def _links_within_the_site(app, name, source):

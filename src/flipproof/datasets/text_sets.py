@@ -228,6 +228,18 @@ def load_enron_spam(
     Returns
     -------
     Dataset
+        Its rows, labels and classes, and where they come from.
+
+    See Also
+    --------
+    flipproof.datasets.Dataset : Rows, labels and their origin.
+    flipproof.datasets.load_sms_spam : Short messages.
+
+    Examples
+    --------
+    >>> from flipproof.datasets import load_enron_spam
+    >>> data = load_enron_spam()  # doctest: +SKIP
+    >>> data.X_train.shape, data.class_names  # doctest: +SKIP
     """
     check_parameter("load_enron_spam", "kind", kind, one_of("texts", "minilm"))
     rows: NDArray[Any]

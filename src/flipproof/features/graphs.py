@@ -128,6 +128,11 @@ class GraphFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
     embedding_ : sparse or dense array of shape (nodes, k)
         The features of all nodes after `hops` steps.
 
+    See Also
+    --------
+    flipproof.CertifiedPropagationClassifier : Few labels, along a graph.
+    flipproof.features.pca_features : Principal components.
+
     References
     ----------
     Wu, Souza, Zhang, Fifty, Yu and Weinberger, *Simplifying Graph Convolutional Networks*, ICML 2019.

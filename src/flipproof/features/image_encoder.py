@@ -84,11 +84,6 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Folder in which vectors are kept, by digests of the network and its input. Nobody may change it. It contains no
         images. The digest covers the weights and the layers of the network, not the code of its classes.
 
-    Notes
-    -----
-    :func:`flipproof.save` refuses a learner with this step, because a network is code as well as numbers. To store the
-    learner, encode the images first: ``learner.fit(encoder.transform(images), labels, ...)``.
-
     Attributes
     ----------
     digest_ : str
@@ -96,7 +91,12 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     See Also
     --------
-    SentenceEncoder : the same for texts.
+    SentenceEncoder : The same for texts.
+
+    Notes
+    -----
+    :func:`flipproof.save` refuses a learner with this step, because a network is code as well as numbers. To store the
+    learner, encode the images first: ``learner.fit(encoder.transform(images), labels, ...)``.
 
     Examples
     --------

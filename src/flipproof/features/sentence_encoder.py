@@ -76,12 +76,6 @@ class SentenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         Folder in which vectors are kept, by digests of the model and the text. Nobody may change it. It contains no
         texts.
 
-    Notes
-    -----
-    :func:`flipproof.save` stores the name or folder of the model and the SHA-256 of its files, not the files, nor the
-    folder of the cache. A loaded model needs the same files in the same folder, and refuses others; if they are
-    elsewhere, call ``loaded.features_.set_params(model=folder)``.
-
     Attributes
     ----------
     digest_ : str
@@ -89,7 +83,13 @@ class SentenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     See Also
     --------
-    ImageEncoder : the same for images.
+    ImageEncoder : The same for images.
+
+    Notes
+    -----
+    :func:`flipproof.save` stores the name or folder of the model and the SHA-256 of its files, not the files, nor the
+    folder of the cache. A loaded model needs the same files in the same folder, and refuses others; if they are
+    elsewhere, call ``loaded.features_.set_params(model=folder)``.
 
     Examples
     --------
