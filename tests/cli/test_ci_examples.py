@@ -24,6 +24,17 @@ def test_files_are_valid_by_the_vendors_schemas(schema, file):
     assert done.returncode == 0, done.stdout
 
 
+def test_zizmor_finds_nothing_in_the_action():
+    command = ["zizmor", "--offline", "--no-progress", "--config", "tests/cli/zizmor.yml", "action.yml"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": _tools()})
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def _tools():
+    """The path with the tools of this environment first, even if it is not activated."""
+    return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+
 def _run(shell, folder, **variables):
     """Run shell as GitHub's bash does, with the flipproof of this environment first in the path."""
     tools = folder / "tools"

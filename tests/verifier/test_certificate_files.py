@@ -9,7 +9,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import flipproof
-from flipproof import Adversary, Certificates, CertifiedRidgeClassifier, SmoothedClassifier
+from flipproof import Adversary, Certificates, CertifiedRidgeClassifier, CertifiedRidgeRegressor, SmoothedClassifier
 from flipproof.cli.group import run as in_process
 from flipproof_verify import VERIFIED, verify
 from verifier.broken_files import CORPUS
@@ -93,6 +93,12 @@ def test_certificates_without_a_model_are_refused(path):
     loaded = Certificates.load(path)
     with pytest.raises(ValueError, match="give model="):
         loaded.save(path)
+
+
+def test_intervals_of_regressors_have_no_proof_format(path):
+    model = CertifiedRidgeRegressor(target_range=(0, 2)).fit(TRAIN, LABELS)
+    with pytest.raises(ValueError, match="no proof format for CertifiedIntervals"):
+        flipproof.save_certificates(model.certify(TEST, flips=1), path)
 
 
 def test_a_changed_tensor_is_noticed(path):

@@ -307,7 +307,7 @@ def check_forest(model: Any) -> None:
     _check_label_linear(model)
     own = vars(model)
     levels, trees, first = own["_levels"], model.estimators_, own["_first_node"]
-    require(len(trees) >= 1 and (np.diff(levels, axis=1) >= 0).all(), "the ranks of a column are not in order")
+    require(len(trees) >= 1 and (levels[:, 1:] >= levels[:, :-1]).all(), "the ranks of a column are not in order")
     require(all(tree.tree_.n_features == len(levels) for tree in trees), "a tree is of other columns")
     _check_columns(model, len(levels))
     require(first.tolist() == np.cumsum([0, *(tree.tree_.node_count for tree in trees)]).tolist(), "nodes are missing")

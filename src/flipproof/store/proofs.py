@@ -86,6 +86,11 @@ def save_certificates(
     ...     print(flipproof_verify.verify(path))
     VERIFIED: 160 of 160 rows checked
     """
+    if not isinstance(certificates, Certificates):
+        raise ValueError(
+            f"There is no proof format for {type(certificates).__name__}: certificate files hold the certificates of "
+            "classifiers. Save their to_frame() as a table."
+        )
     if model is None or X_test is None:
         if certificates.origin is None or certificates.origin.model is None:
             raise ValueError("These certificates do not know their model and test rows: give model=... and X_test=....")
