@@ -381,7 +381,8 @@ class Unpacker:
         lines, columns = (int(one) if type(one) is int else -1 for one in shape)
         if lines < 0 or columns < 0 or len(starts) != lines + 1:
             raise ModelFileError(f"{where} has an invalid shape")
-        is_rising = starts[0] == 0 and starts[-1] == len(data) == len(indices) and bool((starts[1:] >= starts[:-1]).all())
+        is_rising = starts[0] == 0 and starts[-1] == len(data) == len(indices)
+        is_rising &= bool((starts[1:] >= starts[:-1]).all())  # differences could wrap around
         if not is_rising or (len(indices) and (indices.min() < 0 or indices.max() >= columns)):
             raise ModelFileError(f"{where} has entries outside of its shape")  # scipy would read other memory
         return csr_array((data, indices, starts), shape=(lines, columns))
