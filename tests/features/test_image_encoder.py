@@ -114,6 +114,16 @@ def test_rows_that_are_no_images_are_a_line(change, message):
         ImageEncoder(convolutional()).fit(change(IMAGES))
 
 
+def test_networks_and_inputs_of_half_precision():
+    import torch
+
+    network = convolutional().to(torch.bfloat16)
+    encoder = ImageEncoder(network, lambda pixels: pixels.to(torch.bfloat16) / 255).fit(IMAGES)
+    found = encoder.transform(IMAGES)
+    assert found.dtype == np.float32
+    np.testing.assert_allclose(found, ImageEncoder(convolutional()).fit_transform(IMAGES), atol=0.02)
+
+
 def test_networks_that_cannot_be_used_are_a_line():
     import torch
     from torch import nn

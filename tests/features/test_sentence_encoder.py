@@ -68,6 +68,18 @@ def test_texts_without_spaces_or_words_are_cut_too(text):
     assert all(len(piece) <= 10 for piece in pieces)
 
 
+def test_a_long_text_with_uneven_words_takes_few_passes():
+    passes = []
+
+    def counted(piece):
+        passes.append(len(piece))
+        return 2 + sum(8 if word.startswith("x") else 1 for word in piece.split())
+
+    text = "a " * 20_000 + "xyz " * 2_000
+    assert all(counted(piece) <= 10 for piece in pieces_of(text, counted, 10))
+    assert sum(passes) < 40 * len(text)
+
+
 def test_a_model_without_a_limit_gets_the_whole_text():
     assert pieces_of("a b c", words, None) == ["a b c"]
     assert pieces_of("a b c", words, float("inf")) == ["a b c"]

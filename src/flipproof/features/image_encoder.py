@@ -191,8 +191,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
 
     def _vector(self, torch: Any, image: NDArray[Any]) -> Vector:
         given = self._input(torch, image)
-        numbers = np.ascontiguousarray(given.numpy())
-        content: list[bytes | str] = [f"{numbers.dtype} {numbers.shape}\n", numbers.tobytes()]
+        content: list[bytes | str] = [f"{given.dtype} {tuple(given.shape)}\n", _bytes_of(given)]
         return self._vectors.get(content, lambda: self._encoded(torch, given))
 
     def _input(self, torch: Any, image: NDArray[Any]) -> Any:
@@ -221,7 +220,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 "The 'network' parameter of ImageEncoder must return a tensor of shape (1, d) or (1, d, height, width) "
                 f"for one image. Got {found} instead: wrap the network in a torch.nn.Module that returns one."
             )
-        vector = checked_vector(answer[0].numpy(), "ImageEncoder", "a network")
+        vector = checked_vector(answer[0].to(torch.float64).numpy(), "ImageEncoder", "a network")
         return of_length_one(vector, self.normalize)
 
 
@@ -230,15 +229,13 @@ def network_digest(network: Any) -> str:
     pieces: list[bytes | str] = [f"{type(network).__module__}.{type(network).__qualname__}\n{network!r}\n"]
     for name, tensor in sorted(network.state_dict().items()):
         if hasattr(tensor, "detach"):
-            array = tensor.detach().cpu().contiguous()
-            pieces += [
-                f"{name} {array.dtype} {tuple(array.shape)}\n",
-                bytes(array.flatten().view(dtype=_bytes()).numpy()),
-            ]
+            pieces += [f"{name} {tensor.dtype} {tuple(tensor.shape)}\n", _bytes_of(tensor)]
         else:
             pieces.append(f"{name} {tensor!r}\n")
     return digest_of_pieces(pieces)
 
 
-def _bytes() -> Any:
-    return torch_for("ImageEncoder").uint8
+def _bytes_of(tensor: Any) -> bytes:
+    """Return the numbers of a tensor of any type."""
+    flat = tensor.detach().cpu().contiguous().flatten()
+    return bytes(flat.view(torch_for("ImageEncoder").uint8).numpy())

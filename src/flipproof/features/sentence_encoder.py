@@ -62,8 +62,8 @@ class SentenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     whole rows; a few rows are enough for the reference. Texts are encoded one at a time on one thread: the vector of a
     text is the same, to the last bit, in any batch and order.
 
-    A text that is longer than the model allows is cut at spaces into the smallest number of pieces that fit, of about
-    the same length. Its vector is the mean of theirs.
+    A text that is longer than the model allows is cut at spaces into pieces of about the same length that fit. Its
+    vector is the mean of theirs.
 
     Parameters
     ----------
@@ -292,10 +292,11 @@ def _n_tokens(model: Any, text: str) -> int:
 
 
 def pieces_of(text: str, n_tokens: Callable[[str], int], limit: float | None) -> list[str]:
-    """Cut a text that has more than `limit` tokens, at spaces, into the fewest pieces of equal length that fit.
+    """Cut a text that has more than `limit` tokens, at spaces, into pieces of about equal length that fit.
 
-    If its words have very different numbers of tokens, pieces that are still too long are cut again. Pieces depend on
-    the text and the model alone.
+    There are about as few as possible. If its words have very different numbers of tokens, pieces that are still too
+    long are cut again. Pieces depend on the text and the model alone. Only a few numbers of pieces are tried, so that
+    the time is nearly linear in the length of a text, which anybody may have written.
     """
     if limit is None or not np.isfinite(limit) or len(text) < 2:
         return [text]
@@ -303,7 +304,7 @@ def pieces_of(text: str, n_tokens: Callable[[str], int], limit: float | None) ->
     if n <= limit or limit <= around:
         return [text]
     fewest = max(2, -(-(n - around) // int(limit - around)))
-    for n_pieces in range(fewest, 2 * fewest + 1):
+    for n_pieces in range(fewest, 2 * fewest + 1, max(1, fewest // 4)):
         pieces = _equal_pieces(text, n_pieces)
         if all(n_tokens(piece) <= limit for piece in pieces):
             return pieces
