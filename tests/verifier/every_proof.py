@@ -16,7 +16,15 @@ N, M, N_REFERENCE = record.N_TRAIN, record.N_TEST, 90
 CLASSES = [0, 1, 2]
 
 #: Ways to fit: arguments of `fit` besides the rows, for rows in memory. Names of those that also stream come first.
-FITS = ("plain", "reference", "weights", "annotations", "trusted and prior", "trusted reference and prior")
+FITS = (
+    "plain",
+    "reference",
+    "weights",
+    "annotations",
+    "majorities",
+    "trusted and prior",
+    "trusted reference and prior",
+)
 
 #: How many of the fits also exist for rows in blocks.
 N_STREAMED_FITS = 2
@@ -67,10 +75,12 @@ def fitted(name, how):
         "trusted and prior": {"trusted": np.arange(N) % 5 == 0},
         "trusted reference and prior": {"reference": reference, "reference_labels": reference_labels},
     }
-    if how == "annotations":
+    if how in ("annotations", "majorities"):
         item, annotator = np.repeat(np.arange(N // 2), 2), np.tile([0, 1], N // 2) + 2 * (np.arange(N) % 9)
         labels = np.where(rng.random(N) < 0.2, rng.integers(0, 3, N), y[item])
-        return model.fit(X[: N // 2], Annotations.from_long(item, annotator, labels, items=np.arange(N // 2)))
+        aggregate = {"annotations": "votes", "majorities": "majority"}[how]
+        crowd = Annotations.from_long(item, annotator, labels, items=np.arange(N // 2), aggregate=aggregate)
+        return model.fit(X[: N // 2], crowd)
     return model.fit(X, y, **given[how])
 
 
