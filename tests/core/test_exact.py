@@ -21,9 +21,10 @@ from flipproof.core.votes import GroupVotes
 
 def by_sorting(votes, labels, K):
     """One test row, with a separate level for each vote."""
+    order = np.argsort(votes, kind="stable")
     counts = np.zeros((1, K, len(votes)), dtype=np.int64)
-    counts[0, labels, np.arange(len(votes))] = 1
-    return VoteHistogram(np.asarray(votes, dtype=np.int64)[None], counts, len(votes))
+    counts[0, np.asarray(labels)[order], np.arange(len(votes))] = 1
+    return VoteHistogram(np.asarray(votes, dtype=np.int64)[order][None], counts, len(votes))
 
 
 def by_levels(votes, labels, K):
@@ -103,6 +104,24 @@ def test_two_classes_as_the_gains_in_order():
         reached = np.flatnonzero(np.cumsum(gains) >= lead)
         expected = reached[0] + 1 if reached.size else UNREACHABLE
         assert needed(votes, labels, 2, winner, 1 - winner, lead) == expected
+
+
+@pytest.mark.parametrize("K", [2, 3, 5])
+def test_rows_with_their_own_levels_as_one_by_one(K):
+    rng = np.random.default_rng(K)
+    for largest in (3, 2**24 - 1):
+        votes = np.sort(rng.integers(-largest, largest, size=(6, 40), endpoint=True), axis=1)
+        counts = rng.integers(3, size=(6, K, 40))
+        winner, lead = rng.integers(K, size=6), rng.integers(1, 60 * largest, size=(6, K))
+        together = flips_to_overturn(VoteHistogram(votes, counts, 40), winner, lead)
+        for row in range(6):
+            spread = np.repeat(votes[row], counts[row].sum(axis=0))
+            label = np.concatenate([np.repeat(np.arange(K), counts[row, :, level]) for level in range(40)])
+            for rival in set(range(K)) - {int(winner[row])}:
+                of_winner, of_rival = label == winner[row], label == rival
+                factor = np.where(spread > 0, 1 + of_winner - of_rival, 1 + of_rival - of_winner)
+                reached = np.flatnonzero(np.cumsum(np.sort(factor * np.abs(spread))[::-1]) >= lead[row, rival])
+                assert together[row, rival] == (reached[0] + 1 if reached.size else UNREACHABLE)
 
 
 @settings(max_examples=300)

@@ -91,8 +91,13 @@ def flips_to_overturn(
     """
     if transitions is None and lead.shape[1] == 2 and histogram.has_all_levels:
         return _flips_of_two_classes(histogram, winner, lead)
-    walk = _flips_by_levels if histogram.has_all_levels else _flips_by_sorting
-    flips = walk(histogram, _Moves(transitions, winner, lead.shape[1]), lead)
+    moves = _Moves(transitions, winner, lead.shape[1])
+    if histogram.has_all_levels:
+        flips = _flips_by_bisection(_FromTheTop(histogram, moves), lead)
+    elif transitions is None:
+        flips = _flips_by_bisection(_OnOwnLevels(histogram, winner), lead)
+    else:
+        flips = _flips_by_sorting(histogram, moves, lead)
     flips[np.arange(len(winner)), winner] = UNREACHABLE
     return flips
 
@@ -319,15 +324,14 @@ def _flips_of_two_classes(histogram: VoteHistogram, winner: Integers, lead: Inte
     return flips
 
 
-def _flips_by_levels(histogram: VoteHistogram, moves: _Moves, lead: Integers) -> Integers:
+def _flips_by_bisection(tops: _FromTheTop | _OnOwnLevels, lead: Integers) -> Integers:
     """Find, for all rivals at once and by bisection, the gain at which the sum from the top reaches the lead.
 
     The total gain of the labels with a gain of at least g is a sum over levels from the top. It splits into a few sums
-    per class that are the same for every rival; :class:`_FromTheTop` computes them once.
+    per class that are the same for every rival; `tops` computes them once.
     """
-    tops = _FromTheTop(histogram, moves)
     # the largest gain whose labels, with all larger ones, reach the lead: at least `low`, below `high`
-    low, high = np.zeros_like(lead), np.full_like(lead, 2 * tops.half + 1)
+    low, high = np.zeros_like(lead), np.full_like(lead, 2 * tops.largest + 1)
     while np.any(high - low > 1):
         middle = (low + high) // 2
         enough = tops.reach(middle) >= lead
@@ -340,7 +344,7 @@ class _FromTheTop:
     """Numbers of labels and sums of their votes, from the largest votes down to a level, per class and sign."""
 
     def __init__(self, histogram: VoteHistogram, moves: _Moves):
-        self.half = histogram.values.shape[1] // 2
+        self.half = self.largest = histogram.values.shape[1] // 2
         self._moves = moves
         positive = histogram.counts[:, :, self.half :]
         negative = histogram.counts[:, :, self.half :: -1]  # votes 0, -1, -2, ...
@@ -382,4 +386,66 @@ class _FromTheTop:
         of_winner, of_rival = positive[rows, winner, all_the_way], negative[rows, rivals, all_the_way]
         once += np.where(moves.winner_to_rival, -of_winner, moves.winner_drained * of_winner)
         once += np.where(moves.rival_to_winner, -of_rival, moves.rival_drained * of_rival)
+        return np.asarray(double * twice + once)
+
+
+class _OnOwnLevels:
+    """Numbers of labels and sums of their votes, as in :class:`_FromTheTop`, if every row has its own levels.
+
+    Only for an adversary who can change any label to any class. Sums up to a level are kept instead of sums by the size
+    of votes, and a search in the row's levels finds how many of them are beyond a size.
+    """
+
+    def __init__(self, histogram: VoteHistogram, winner: Integers):
+        values, counts = histogram.values, histogram.counts
+        self._winner, self._n_levels = winner[:, None], values.shape[1]
+        self.largest = int(np.abs(values).max(initial=0))
+        self._apart = 4 * (self.largest + 1)  # shifting the lines apart gives one long ascending list
+        line = np.arange(len(values))[:, None] * (len(values) > 1)
+        self._line, self._rising = line, (values + self._apart * line).ravel()
+        every = histogram.all_counts[:, None]
+        self._counts = [self._upto(side) for side in (counts, every)]
+        self._votes = [self._upto(side * values[:, None]) for side in (counts, every)]
+
+    @staticmethod
+    def _upto(terms: Integers) -> Integers:
+        """Sum from the lowest level: entry [row, class, l] is over the levels before l."""
+        sums = np.zeros((*terms.shape[:2], terms.shape[2] + 1), dtype=np.int64)
+        np.cumsum(terms, axis=-1, out=sums[:, :, 1:])
+        return sums
+
+    def reach(self, gain: Integers) -> Integers:
+        """Return by how much the labels with at least this gain lower the margin over each class."""
+        return self._combined(self._votes, gain, double=2, sign=-1)
+
+    def labels(self, gain: Integers) -> Integers:
+        """Return how many labels have at least this gain against each class."""
+        return self._combined(self._counts, gain, double=1, sign=1)
+
+    def _beyond(self, size: Integers) -> tuple[Integers, Integers]:
+        """Return the first level with a vote of at least `size`, and the first with a vote above ``-size``."""
+        shift = self._apart * self._line
+        above = np.searchsorted(self._rising, np.minimum(size, 2 * self.largest + 1) + shift)
+        below = np.searchsorted(self._rising, shift - np.minimum(size, 2 * self.largest + 1), side="right")
+        return above - self._n_levels * self._line, below - self._n_levels * self._line
+
+    def _combined(self, sides: list[Integers], gain: Integers, double: int, sign: int) -> Integers:
+        """Add up labels that gain twice their vote (votes >= gain / 2) and labels that gain it once (votes >= gain)."""
+        by_class, of_all = sides
+        rows, rivals = np.arange(len(gain))[:, None], np.arange(gain.shape[1])[None, :]
+
+        def positive(sums: Integers, which: Integers | int, first: Integers) -> Integers:
+            return np.asarray(sums[rows, which, -1] - sums[rows, which, first])
+
+        def negative(sums: Integers, which: Integers | int, last: Integers) -> Integers:
+            return np.asarray(sign * sums[rows, which, last])
+
+        above, below = self._beyond((gain + 1) // 2)
+        twice = positive(by_class, self._winner, above) + negative(by_class, rivals, below)
+        if gain.shape[1] == 2:  # no label names a third class
+            return np.asarray(double * twice)
+        above, below = self._beyond(gain)
+        once = positive(of_all, 0, above) + negative(of_all, 0, below)
+        for which in (self._winner, rivals):
+            once -= positive(by_class, which, above) + negative(by_class, which, below)
         return np.asarray(double * twice + once)

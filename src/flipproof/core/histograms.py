@@ -285,16 +285,21 @@ def _own_histogram(votes: Integers, codes: Integers, n_classes: int, levels: int
     rows = len(votes)
     if votes.shape[1] == 0:  # no training rows: one level for vote 0
         votes, codes = np.zeros((rows, 1), dtype=np.int64), np.full((rows, 1), -1)
-    order = np.argsort(votes, axis=1, kind="stable")
-    in_order = np.take_along_axis(votes, order, axis=1)
-    is_new = np.diff(in_order, axis=1, prepend=in_order[:, :1]) > 0
-    level = np.cumsum(is_new, axis=1)
+    # one integer for each vote and label, so that numbers are sorted instead of their positions
+    label_bits = int(n_classes).bit_length()
+    largest = max(abs(int(votes.min(initial=0))), int(votes.max(initial=0)))
+    kind: type[np.signedinteger] = np.int32 if (2 * largest + 1) << label_bits < 2**31 else np.int64
+    keys: NDArray[np.signedinteger] = (((votes + largest) << label_bits) + (codes + 1)).astype(kind)
+    keys.sort(axis=1)
+    in_order, label = (keys >> label_bits).astype(np.int64) - largest, (keys & (2**label_bits - 1)).astype(np.int64) - 1
+    level = np.zeros(votes.shape, dtype=np.int64)
+    np.cumsum(in_order[:, 1:] != in_order[:, :-1], axis=1, out=level[:, 1:])
     row = np.arange(rows)[:, None]
     values = np.repeat(in_order[:, -1:], levels, axis=1)
-    values[np.broadcast_to(row, level.shape), level] = in_order
-    label = np.take_along_axis(codes, order, axis=1)
+    np.put(values, level + row * levels, in_order)
     cells = (row * n_classes + label) * levels + level
-    counts = np.bincount(cells[label >= 0], minlength=rows * n_classes * levels)
+    cells = cells.ravel() if label.min(initial=0) >= 0 else cells[label >= 0]
+    counts = np.bincount(cells, minlength=rows * n_classes * levels)
     return VoteHistogram(values, counts.reshape(rows, n_classes, levels), levels)
 
 
