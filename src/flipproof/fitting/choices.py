@@ -446,6 +446,11 @@ def learner_inside(model: Any) -> Any:
     from flipproof.learners.pipeline import learner_in, remedy_for
 
     learner = learner_in(model)
+    if getattr(learner, "predicts_numbers", False):
+        raise InputError(
+            Parameter("learner"),
+            f": {type(learner).__name__} predicts numbers, and this is about classes. Use flipproof.audit_numbers.",
+        )
     if not isinstance(learner, CertifiedClassifier):
         raise InputError(
             Parameter("learner"),

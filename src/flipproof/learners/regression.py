@@ -164,6 +164,11 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         with all_or_nothing(self):
             check_parameters(self)
             check_nothing_masked(y, "y")
+            if getattr(X, "comes_in_blocks", False) is not False:
+                raise ValueError(
+                    f"{type(self).__name__} needs all training rows in memory. Got {type(X).__name__} instead: give an "
+                    "array or a data frame."
+                )
             targets = self._checked_targets(y)
             check_consistent_length(X, targets)
             placeholders = np.zeros(len(targets), dtype=np.int64)
@@ -491,7 +496,10 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             return Reachable(t, np.zeros_like(t), np.full_like(t, self._grid.steps), None, n)
         owner = type(self).__name__
         if adversary.changes_rows:
-            raise ValueError(f"{owner} covers changed targets only. Got Adversary(changes={adversary.changes!r}).")
+            raise ValueError(
+                f"{owner} covers changed targets only, not rows that are added, removed or replaced. Got "
+                f"Adversary(changes={adversary.changes!r}): omit changes."
+            )
         for name, what in (("allowed", "classes"), ("window", "labels in windows of time")):
             if getattr(adversary, name) is not None:
                 raise ValueError(f"{owner} does not cover Adversary({name}=...), which is about {what}: omit it.")
