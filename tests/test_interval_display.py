@@ -12,6 +12,14 @@ X, y = load_diabetes(return_X_y=True)
 MODEL = CertifiedRidgeRegressor(target_range=(25, 350)).fit(X[:200], y[:200])
 
 
+@pytest.fixture(autouse=True)
+def no_figure_stays_open():
+    yield
+    import matplotlib.pyplot as plt
+
+    plt.close("all")
+
+
 def test_bands_contain_the_predictions_in_order():
     display = CertifiedIntervalDisplay.from_estimator(MODEL, X[200:300], [1, 5], y[200:300])
     line = display.ax_.lines[0].get_ydata()
