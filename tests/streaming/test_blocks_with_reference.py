@@ -318,7 +318,7 @@ class TestRefusals:
             (np.where(reference == reference[2, 1], np.nan, reference), "contains NaN"),
             (np.where(reference == reference[2, 1], np.inf, reference), "contains infinity"),
             (np.ma.masked_array(reference, reference > 1), "masked"),
-            (reference.astype(str)[:, :1] + "x", "could not convert"),
+            (np.char.add(reference.astype(str)[:, :1], "x"), "could not convert"),
             ("rows/", "needs the reference in memory. Got str instead: load it"),
             (RowBlocks.from_arrays(X, y), "needs the reference in memory. Got RowBlocks instead: load it"),
             (1e200 * reference, "Training features must be between"),

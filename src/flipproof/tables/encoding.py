@@ -133,13 +133,13 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         three distinct values, standard for others. ``"none"``: numbers, vectors and texts are not scaled.
     text_dimensions : int, default=200
         Number of features of a text.
-    text_encoder : transformer, optional
-        Encodes texts instead of latent semantic analysis, for example :class:`flipproof.features.SentenceEncoder`. A
-        missing text counts as an empty one.
     max_categories : int, default=100
         Largest number of features of a column of words.
     categories : iterable of str
         Columns that hold categories, even if some or all of them are numbers.
+    text_encoder : transformer, optional
+        Encodes texts instead of latent semantic analysis, for example :class:`flipproof.features.SentenceEncoder`. A
+        missing text counts as an empty one.
 
     Attributes
     ----------
