@@ -14,6 +14,9 @@ from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 from flipproof_verify.votes_rule import Integers, Training, class_sums, vote_blocks
 
+#: Items are fewer: a document must not claim more than memory holds.
+MOST_ITEMS = 2**24
+
 #: More changes than any item has annotations.
 NEVER = 2**40
 
@@ -33,8 +36,8 @@ def check_majority(file: ProofFile, claims: Claims, found: Findings) -> Iterator
     """Check certificates of majorities; yield the number of rows done."""
     document, training, n_classes = file.document, Training.of(file), claims.n_classes
     n_items, n = document.get("n_items"), document["n_rows"]
-    if type(n_items) is not int or n_items < 0:
-        raise UnreadableFileError("items", "The number of items must be an integer of at least 0.")
+    if type(n_items) is not int or not 0 <= n_items < MOST_ITEMS:
+        raise UnreadableFileError("items", "The number of items must be an integer from 0 to 2**24 - 1.")
     items = _Items(file.codes("train.item", (n,), max(n_items, 1)), training, n_items, n_classes)
     stated = {"n_labels": n, "n_labelled": len(np.unique(items.item)), "n_tied": items.n_tied}
     if [one.get("values") for one in document["assumptions"] if one["code"] == "majority-first"] != [stated]:
