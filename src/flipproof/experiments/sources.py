@@ -21,7 +21,7 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import FunctionTransformer, Normalizer
+from sklearn.preprocessing import FunctionTransformer, Normalizer, QuantileTransformer
 
 from flipproof import datasets
 from flipproof.datasets import Dataset
@@ -258,6 +258,11 @@ def _written_ratings(setting: Setting, parameters: dict[str, Any]) -> Any:
     )
 
 
+def _ranks(setting: Setting, parameters: dict[str, Any]) -> Any:
+    """The share of training rows with a smaller value, for each column."""
+    return QuantileTransformer(subsample=None, random_state=setting.seed, **parameters)
+
+
 def _tfidf_svd(setting: Setting, parameters: dict[str, Any]) -> Any:
     """TF-IDF with damped counts, then a singular value decomposition, rows of length 1."""
     n_components = parameters.pop("n_components")
@@ -314,6 +319,7 @@ BUILDERS: Mapping[str, Callable[[Setting, dict[str, Any]], Any]] = {
     "frozen umap": _frozen_umap,
     "tfidf-svd": _tfidf_svd,
     "words": _words,
+    "ranks": _ranks,
     "written ratings": _written_ratings,
     "cnn of other digits": _cnn_of_other_digits,
     "rica": _rica,
