@@ -148,7 +148,7 @@ def test_the_images_of_cifar10_are_downloaded_at_most_once(data_dir, tmp_path, m
     name = "cifar10_lite0_pca128.npz"
     (tmp_path / "cifar10" / name).symlink_to((data_dir / "cifar10" / name).resolve())
     experiment = read_experiment("cifar10")
-    optional = [run for run in experiment.runs if run.only_with]
+    optional = [run for run in experiment.runs if run.only_with == "the images of CIFAR10"]
     assert [run.features for run in optional] == ["simclr", "pixels"]
     data = load(experiment, tmp_path)
     part = slice_of(experiment, data, quick=False, seed=0)
