@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Rows
 
-#: Numbers of changes of which intervals are shown by default, as far as there are so many targets.
+#: Numbers of changes of which intervals are shown by default, up to the number of targets.
 USUAL_FLIPS = (1, 5, 10, 50, 100)
 
 #: More groups than these are taken for a mistake: a column of numbers or names.
@@ -89,7 +89,7 @@ def audit_numbers(
         Parameters of the regressor, for example ``{"average": "median"}``.
     flips : int, or several, optional
         Numbers of changed targets, or of malicious annotators, of which intervals are computed. Default: 1, 5, 10, 50
-        and 100, as far as there are so many targets.
+        and 100, up to the number of targets.
     tolerance, threshold : float, optional
         What the radius is about, one of them: how far a prediction may move, or which side of a number it stays on.
     by : str, or array of shape (m,), optional

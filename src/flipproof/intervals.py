@@ -28,7 +28,7 @@ class CertifiedIntervals:
     flips : int or tuple of int
         Numbers of changed targets that `low` and `high` are about.
     low, high : floats of shape (m,), or (m, r) for r numbers of flips
-        After any so many changes, each number is from `low` to `high`, and both ends are attained.
+        After this number of changes, of any targets, each value is from `low` to `high`, and both ends are attained.
     radius : integers of shape (m,) or None
         The largest number of changes that cannot move the number by more than `tolerance`, or to the other side of
         `threshold`; all that can be changed, if no number of changes does. None if neither was asked for.

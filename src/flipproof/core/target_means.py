@@ -51,7 +51,7 @@ class SumsOfVotes:
         different, place = np.unique(keys, axis=0, return_inverse=True)
         if (len(self.sums) + len(different)) * self.n_train > MOST_SUMS:
             raise ValueError(
-                "Means over so many test rows, each with weights of a different sum, take too much memory: certify "
+                "Means over this many test rows, each with weights of a different sum, take too much memory: certify "
                 "fewer test rows, or use uniform neighbours or ridge."
             )
         found = np.zeros((len(different), self.n_train), dtype=np.int64)
@@ -141,7 +141,7 @@ class CombinationReach:
         return float(self.start + value / self.denominator)
 
     def ends(self, n_changes: Sequence[int]) -> tuple[list[float], list[float]]:
-        """Return the lowest and highest number after any so many changes."""
+        """Return the lowest and highest number after any `n_changes` changes."""
         places = [min(one, len(self.rising) - 1) for one in n_changes]
         return (
             [self.number(self.value - self.falling[place]) for place in places],

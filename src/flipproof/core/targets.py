@@ -114,7 +114,7 @@ class Reach(Protocol):
         ...
 
     def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
-        """Return the lowest and the highest integer after any so many changes, each of shape (m, numbers)."""
+        """Return the lowest and the highest integer after any `n_changes` changes, each of shape (m, numbers)."""
         ...
 
     def fewest(self, goal: Integers, upward: bool) -> Integers:
@@ -168,7 +168,7 @@ class SumReach:
     falling: Integers
 
     def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
-        """Return the lowest and the highest sum after any so many changes; more than there are change no more."""
+        """Return the lowest and the highest sum after any `n_changes` changes of different targets."""
         places = np.minimum(np.asarray(n_changes, dtype=np.int64), self.rising.shape[1] - 1)
         return self.value[:, None] - self.falling[:, places], self.value[:, None] + self.rising[:, places]
 
@@ -254,7 +254,7 @@ class MedianReach:
     groups: Integers
 
     def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
-        """Return the lowest and the highest median after any so many changes."""
+        """Return the lowest and the highest median after any `n_changes` changes."""
         lower, upper = (
             np.stack([self._farthest(number, upward) for number in n_changes], axis=1) for upward in (False, True)
         )

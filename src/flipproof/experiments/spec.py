@@ -65,7 +65,7 @@ class Run:
     in_quick : bool
         Whether a run with `only_with` is part of quick runs.
     one_in : int
-        For runs against changed rows: the first of so many equal parts of the training rows is the reference, whose
+        For runs against changed rows: the first of this many equal parts of the training rows is the reference, whose
         labels are not used. The others vote.
     """
 

@@ -41,7 +41,7 @@ OUTLYING = 2.0**10
 #: Number of training features converted at a time: 8 MiB.
 FEATURES_AT_A_TIME = 2**20
 
-#: Distances are integers of at most 53 bits and a sign; with a tag of so many bits they fit into an int64.
+#: Distances are integers of at most 53 bits and a sign; with a tag of this many bits they fit into an int64.
 TAG_BITS = 9
 
 #: Number of distances to select from at a time: 2 MiB, which fits in a cache.
