@@ -1,6 +1,7 @@
 """Files and options as they come from users in a hurry and from attackers: one line, the right exit code, no file."""
 
 import bz2
+import contextlib
 import errno
 import gzip
 import io
@@ -83,9 +84,9 @@ def lines(*rows):
 
 
 def sqlite_database():
-    connection = sqlite3.connect(":memory:")
-    connection.execute("create table mails (length real)")
-    return connection.serialize()
+    with contextlib.closing(sqlite3.connect(":memory:")) as connection:
+        connection.execute("create table mails (length real)")
+        return connection.serialize()
 
 
 @dataclass(frozen=True)

@@ -111,10 +111,9 @@ def test_views(kind):
 
 def test_identifiers_are_their_bytes():
     values = [bytes(range(one, one + 16)) for one in (1, 200, 1)]
-    names = as_names(
-        "a", pa.chunked_array([pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))]), ""
-    )
-    assert names.tolist() == values
+    if hasattr(pa, "uuid"):  # since PyArrow 18
+        array = pa.ExtensionArray.from_storage(pa.uuid(), pa.array(values, pa.binary(16)))
+        assert as_names("a", pa.chunked_array([array]), "").tolist() == values
     assert as_names("a", chunked(values, pa.binary(16)), "a file").tolist() == values
 
 
