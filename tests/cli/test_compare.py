@@ -54,8 +54,8 @@ def test_the_table_has_the_figures_of_certify(arguments, capfd):
 
 
 def test_rows_are_read_and_encoded_once(arguments, capfd, monkeypatch):
-    read, encoded = [], memory._encoded
-    monkeypatch.setattr(memory, "_encoded", lambda *given: read.append(1) or encoded(*given))
+    read, encoded = [], memory.encode_rows
+    monkeypatch.setattr(memory, "encode_rows", lambda *given: read.append(1) or encoded(*given))
     assert run(["compare", *arguments, *TWO]) == 0
     assert read == [1]
 

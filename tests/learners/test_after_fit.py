@@ -72,6 +72,7 @@ OTHERS = {
     "features": [PCA(1), StandardScaler(), "x"],
     "fit_intercept": [True, False],
     "gamma": [0.01, 3.0],
+    "graph": [np.ones((80, 80)), "x"],
     "grow": ["supervised"],
     "index": [None, KNeighborsTransformer(mode="distance", n_neighbors=2)],
     "keep_models": [True, False],

@@ -82,11 +82,17 @@ def test_files_that_contradict_themselves_are_refused(tmp_path):
             saved_and_loaded(wrong, tmp_path / "m.flipproof")
 
 
-def test_majorities_have_no_proof(tmp_path):
-    model = ridge().fit(X, Annotations.from_long(**LONG, aggregate="majority"))
-    with pytest.raises(ValueError, match="majorit"):
-        model.certify(X_TEST).save(tmp_path / "m.flipproof")
-    assert list(tmp_path.iterdir()) == []
+def test_proofs_of_majorities_in_stored_models_are_verified(tmp_path):
+    from flipproof_verify import verify
+
+    fitted = ridge().fit(X, Annotations.from_long(**LONG, aggregate="majority"))
+    model = saved_and_loaded(fitted, tmp_path / "m.flipproof")
+    certificates = model.certify(X_TEST)
+    certificates.save(tmp_path / "p.flipproof")
+    assert verify(tmp_path / "p.flipproof").verdict == "VERIFIED"
+    larger = dataclasses.replace(certificates, radius=certificates.radius + ~certificates.unlimited)
+    larger.save(tmp_path / "q.flipproof", model=model, X_test=X_TEST)
+    assert verify(tmp_path / "q.flipproof").verdict == "REFUTED"
 
 
 @pytest.mark.parametrize("name", MODELS)

@@ -203,7 +203,7 @@ def experiment_names() -> list[str]:
     --------
     >>> from flipproof.experiments import experiment_names
     >>> experiment_names()
-    ['cifar10', 'dogfish', 'imdb', 'mnist', 'mnist17']
+    ['cifar10', 'dogfish', 'enron', 'imdb', 'mnist', 'mnist17', 'sms']
     """
     return sorted(file.name.removesuffix(".toml") for file in _specs().iterdir() if file.name.endswith(".toml"))
 
