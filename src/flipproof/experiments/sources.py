@@ -436,6 +436,8 @@ class FeatureStore:
                 self._check_form(name)
             except FileNotFoundError as error:
                 messages[str(error)] = None
+            except ImportError:  # the files are there; `packages` names what reads them
+                continue
         return list(messages)
 
     def _check_form(self, name: str) -> None:
