@@ -22,7 +22,7 @@ from sklearn.base import clone
 from flipproof.attacks.label_audit import labels_to_audit
 from flipproof.certificates import Certificates
 from flipproof.core.rounding import Floats, Integers
-from flipproof.learners.baseline import trusted_only_predictions
+from flipproof.learners.baseline import TrustedOnlyPredictions, trusted_only_predictions
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.metrics import certified_accuracy, n_certified
 from flipproof.origins import frame_library, make_frame
@@ -55,6 +55,9 @@ USED = {
     "alone": "the only labels of the learner",
     "prior alone": "the prior without other labels",
 }
+
+#: How checked labels are used by each kind of model that knows no others.
+USED_ALONE = {"learner": "alone", "prior": "prior alone"}
 
 #: Certificates with weights of labels or several labels per row: a plan would have to choose among those.
 WEIGHTED = ("sample-weights", "annotations")
@@ -377,12 +380,12 @@ def _refuse_other_fits(model: Any) -> None:
 
 
 def _alone(
-    found: dict[str, NDArray[Any]], truth: NDArray[Any], n_checked: int, chosen: str, n_columns: int
+    found: Sequence[TrustedOnlyPredictions], truth: NDArray[Any], n_checked: int, chosen: str, n_columns: int
 ) -> Iterator[PlannedCheck]:
     """Yield the accuracy of models of the checked labels alone, which is the same at any number of flips."""
-    for name, predictions in found.items():
-        used = "prior alone" if name.startswith("the prior") else "alone"
-        yield PlannedCheck(n_checked, chosen, used, (float(np.mean(predictions == truth)),) * n_columns)
+    for one in found:
+        accuracy = float(np.mean(one.predictions == truth))
+        yield PlannedCheck(n_checked, chosen, USED_ALONE[one.kind], (accuracy,) * n_columns)
 
 
 def _sizes(budget: Sequence[int], n: int) -> list[int]:
