@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from flipproof.errors import InputError, Parameter
+
 #: A description that lists more values than this, and nothing else, begins with "one of".
 WORDS_WITHOUT_ONE_OF = 2
 
@@ -158,7 +160,7 @@ N_JOBS = NONE | Constraint(lambda value: is_integer(value) and value != 0, ("an 
 VERBOSE = integer(0) | BOOLEAN
 
 
-def parameter_error(owner: str, name: str, wanted: str, value: Any, remedy: str = "") -> ValueError:
+def parameter_error(owner: str, name: str, wanted: str, value: Any, remedy: str = "") -> InputError:
     """Return the error for a parameter with a value that is not allowed.
 
     Parameters
@@ -175,7 +177,7 @@ def parameter_error(owner: str, name: str, wanted: str, value: Any, remedy: str 
     shown, end = repr(value), f": {remedy}" if remedy else "."
     if "\n" in shown:  # the repr of an estimator with many parameters
         shown = " ".join(shown.split())
-    return ValueError(f"The {name!r} parameter of {owner} must be {wanted}. Got {shown} instead{end}")
+    return InputError(Parameter(name, owner=owner), f" must be {wanted}. Got {shown} instead{end}")
 
 
 def check_parameter(owner: str, name: str, value: Any, constraint: Constraint) -> None:
@@ -183,7 +185,7 @@ def check_parameter(owner: str, name: str, value: Any, constraint: Constraint) -
 
     Raises
     ------
-    ValueError
+    InputError
         See :func:`parameter_error`.
     """
     if not constraint.allows(value):

@@ -113,6 +113,19 @@ def test_every_output_format_holds_the_same_results(files, certify, tmp_path):
     assert json.loads(wanted.schema.metadata[b"flipproof"])["n_train"] == N_TRAIN
 
 
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--noise", "0.9", "--method", "kl"], "--noise must be in (0, 0.5)"),
+        (["--set", "precision=1"], "--set precision must be"),
+        (["--clip", "7"], "--clip"),
+    ],
+)
+def test_a_refused_parameter_of_the_learner_is_named_by_its_option(options, named, files, tmp_path, capsys):
+    assert run(["certify", *files, *options, "-o", str(tmp_path / "out.csv")]) == 2
+    assert named in capsys.readouterr().err
+
+
 def test_results_of_several_methods_are_written_in_order(files, certify):
     written, summary = certify(*files, "--method", "exact", "--method", "kl", "--noise", "0.2")
     assert written.num_rows == 2 * N_TEST

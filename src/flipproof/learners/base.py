@@ -276,7 +276,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
                 self._reference_held = self.hold(self.place(reference) if placed is None else placed)
                 placed = self._placed = self.place(X)
             self._held: Any = None if placed is None else self.hold(placed)
-            self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
+            self.noise_ = resolve_noise(
+                self.noise, len(self.classes_), self.rule_depends_on_noise(), type(self).__name__
+            )
             self._fit_with_labels(self.label_codes_)
             if annotations is not None:
                 self._keep_annotations(annotations)

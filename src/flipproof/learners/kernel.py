@@ -450,7 +450,7 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         self._map, self._lambda = landmark_map(compared.matrix), compared.regularization
         with CountedProgress((1 + LONG_PASSES) * len(X), "visits to training rows", self.verbose) as progress:
             mapped = landmark_features(X, self._kernel, self._map, visited=progress.advance)
-            self._whitening, basis = whiten(mapped, bool(self.fit_intercept), progress.advance)
+            self._whitening, basis = whiten(mapped, bool(self.fit_intercept), on_one_thread, progress.advance)
         return basis
 
     def place(self, X: Floats) -> NDArray[np.float32]:

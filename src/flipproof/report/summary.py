@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import flipproof
 from flipproof import metrics
 from flipproof.assumptions import Assumption
 from flipproof.attacks.annotator_audit import rank_annotators
@@ -585,5 +586,5 @@ def _check_attack(attack: AttackResult, main: Certificates) -> None:
 
 def software() -> dict[str, str]:
     """Return the versions of Python and of the libraries that affect the results."""
-    libraries = ("flipproof", "numpy", "scipy", "scikit-learn")
-    return {"Python": platform.python_version(), **{name: metadata.version(name) for name in libraries}}
+    others = {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"Python": platform.python_version(), "flipproof": flipproof.__version__, **others}
