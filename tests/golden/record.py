@@ -67,7 +67,7 @@ def learners(classes):
         "clusters": flipproof.CertifiedClusterClassifier(KMeans(12, n_init=2, random_state=0), **given),
         "forest": flipproof.CertifiedForestClassifier(10, **given),
         "propagation": flipproof.CertifiedPropagationClassifier(8, **given),
-        "one's own": Parzen(**given),
+        "custom": Parzen(**given),
         "partitions": flipproof.CertifiedPartitionClassifier(DecisionTreeClassifier(max_depth=4), 15, **given),
     }
 

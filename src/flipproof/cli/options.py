@@ -90,6 +90,7 @@ class GroupedCommand(click.Command):
             record = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
             if record is not None:
                 groups.setdefault(getattr(parameter, "group", OUTPUT), []).append(record)
+        groups[OUTPUT] = groups.pop(OUTPUT)  # last, because it ends in --help
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records)

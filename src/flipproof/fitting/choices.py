@@ -341,9 +341,9 @@ def is_path(given: Any) -> bool:
 def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
     """Whether training rows are read in blocks."""
     if is_path(train):
-        from flipproof.streaming.arrays import stands_for_files
+        from flipproof.streaming.arrays import means_files
 
-        return on_cluster or stands_for_files(Path(train))
+        return on_cluster or means_files(Path(train))
     if isinstance(train, tuple) or hasattr(train, "columns"):
         return False
     from flipproof.streaming import RowBlocks

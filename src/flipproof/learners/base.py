@@ -562,7 +562,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
     def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
         check_parameters(self, "block_size")
-        n_classes, held, n_votes = len(self.classes_), self._numbers_per_row(), self._votes_per_row()
+        n_classes, held, n_votes = len(self.classes_), self.numbers_per_row(), self.votes_per_row()
         if self._ballots is not None:
             n_votes = self._ballots.most_votes(n_votes)
             held += 3 * n_votes

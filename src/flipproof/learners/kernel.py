@@ -482,9 +482,10 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
         return None if self.component_indices_ is None else self._rule.estimated_scores(Z)
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
+        """Return how many numbers are held per test row, besides the votes."""
         if self.component_indices_ is None:
-            return super()._numbers_per_row()
+            return super().numbers_per_row()
         return 8 * len(self._kernel.landmarks)
 
 

@@ -225,7 +225,8 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     def _deployed_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
         return self._rule.offsets(votes, exponent)
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
+        """Return how many numbers are held per test row, besides the votes."""
         return 0
 
 
