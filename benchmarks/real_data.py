@@ -8,7 +8,7 @@ from flipproof import datasets
 
 
 def spambase(data_dir):
-    """4,601 mails: word frequencies, and "spam" or "ham"."""
+    """4,601 emails: word frequencies, and "spam" or "ham"."""
     return _rows_and_words(datasets.load_spambase(data_home=data_dir, test_size=0))
 
 

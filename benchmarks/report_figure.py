@@ -19,9 +19,9 @@ CHROMIUM = ("chromium", "--headless", "--no-sandbox", "--disable-background-netw
 
 def main() -> None:
     X, y = spambase(Path(os.environ["FLIPPROOF_DATA"]))
-    mails = pa.table({f"feature_{column}": X[:, column] for column in range(X.shape[1])} | {"kind": y})
+    emails = pa.table({f"feature_{column}": X[:, column] for column in range(X.shape[1])} | {"kind": y})
     result = flipproof.audit(
-        mails,
+        emails,
         label="kind",
         holdout=0.25,
         methods=["exact", "tight", "kl"],

@@ -88,7 +88,7 @@ def digits(*wanted):
     return read
 
 
-def mails(name):
+def emails(name):
     return lambda data_dir: split(*mail_embeddings(data_dir, name))
 
 
@@ -165,7 +165,7 @@ CASES = {
     ),
     "sms": Case(
         "SMS spam, sentence embeddings",
-        mails("sms"),
+        emails("sms"),
         10,
         (0, 10, 20, 50),
         {
@@ -177,7 +177,7 @@ CASES = {
     ),
     "enron": Case(
         "Enron spam, sentence embeddings",
-        mails("enron"),
+        emails("enron"),
         10,
         (0, 10, 20, 50),
         {

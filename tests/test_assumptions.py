@@ -146,7 +146,7 @@ def test_numpy_values_become_plain_python():
         ("no-such-thing", {}, "'code' parameter of Assumption must be one of 'labels-only', .* Got 'no-such-thing'"),
         (None, {}, "'code' parameter of Assumption must be one of .* Got None"),
         ("labels-only", [], "must be a mapping. Got list"),
-        ("labels-only", {"n": 1}, "must have the names none. Got 'n' instead"),
+        ("labels-only", {"n": 1}, "the names none. Got 'n' instead"),
         ("trusted-labels", {"n_trusted": 1}, "the names 'n_trusted', 'n_labels'. Got 'n_trusted' instead"),
         ("classes-read", {"n_classes": np.nan}, "must be texts, finite numbers, .* Got nan"),
         ("classes-read", {"n_classes": None}, "must be texts, finite numbers, .* Got None"),

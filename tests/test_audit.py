@@ -37,8 +37,8 @@ N_TRAIN, N_TEST = 80, 20
 FEATURES = ["length", "country", "answered"]
 
 
-def mails(n, seed):
-    """Mails by length, sender and kind; spam is longer and from other countries."""
+def emails(n, seed):
+    """Emails by length, sender and kind; spam is longer and from other countries."""
     rng = np.random.default_rng(seed)
     spam = rng.random(n) < 0.5
     return pa.table(
@@ -52,7 +52,7 @@ def mails(n, seed):
     )
 
 
-TRAIN, TEST = mails(N_TRAIN, 1), mails(N_TEST, 2)
+TRAIN, TEST = emails(N_TRAIN, 1), emails(N_TEST, 2)
 WHO = np.array(["ann", "bob", "eve", "joe"])[np.arange(N_TRAIN) % 4]
 CHECKED = np.arange(N_TRAIN) % 3 == 0
 
@@ -417,7 +417,7 @@ def test_errors_name_the_argument_in_one_line(arguments, words):
 
 
 def test_unknown_report_formats_are_refused(wanted, tmp_path):
-    with pytest.raises(InputError, match=r"must end in \.html, \.md, \.json"):
+    with pytest.raises(InputError, match=r"must end in \.html, \.md or \.json"):
         wanted.save(tmp_path / "report.pdf")
     assert not list(tmp_path.iterdir())
 

@@ -20,8 +20,8 @@ FEATURES = ["length", "country", "body"]
 ROWS = {"label": "kind", "id": "key", "text": ["body"], "changes": "rows", "clip": 0.9}
 
 
-def mails(n, seed):
-    """Mails with a number, a category and a text; spam is longer."""
+def emails(n, seed):
+    """Emails with a number, a category and a text; spam is longer."""
     rng = np.random.default_rng(seed)
     spam = rng.random(n) < 0.5
     words = np.array(["free", "win", "cash", "lunch", "report", "meeting", "hello"])
@@ -37,7 +37,7 @@ def mails(n, seed):
     )
 
 
-TRAIN, TEST, REFERENCE = mails(60, 1), mails(15, 2), mails(40, 3).select(FEATURES)
+TRAIN, TEST, REFERENCE = emails(60, 1), emails(15, 2), emails(40, 3).select(FEATURES)
 
 
 def audited(train=TRAIN, **options):

@@ -16,7 +16,7 @@ from flipproof import Adversary, CertifiedForestClassifier, CertifiedRidgeClassi
 RNG = np.random.default_rng(0)
 N = 90
 X, Z, R = RNG.normal(size=(N, 3)), RNG.normal(size=(30, 3)), RNG.normal(size=(25, 3))
-Y, TRUTH, GOLD = (np.where(rows[:, 0] + 0.4 * RNG.normal(size=len(rows)) > 0, "a", "b") for rows in (X, Z, R))
+Y, TRUTH, CHECKED = (np.where(rows[:, 0] + 0.4 * RNG.normal(size=len(rows)) > 0, "a", "b") for rows in (X, Z, R))
 TRUSTED = np.arange(N) % 4 == 0
 TREE = DecisionTreeClassifier(max_depth=2, random_state=0)
 
@@ -60,26 +60,26 @@ def test_without_such_an_option_the_fit_does_not_get_the_column():
 
 
 def test_labels_of_the_reference_are_trusted_only_if_asked():
-    reference = _frame(R, GOLD)
+    reference = _frame(R, CHECKED)
     asked = _audit(reference=reference, reference_labels=True, prior=TREE, learner="forest")
-    same = CertifiedForestClassifier(prior=TREE, classes=["a", "b"]).fit(X, Y, reference=R, reference_labels=GOLD)
+    same = CertifiedForestClassifier(prior=TREE, classes=["a", "b"]).fit(X, Y, reference=R, reference_labels=CHECKED)
     for changes, mine in (("labels", asked.main), ("rows", asked.against_rows)):
         np.testing.assert_array_equal(mine.radius, same.certify(Z, adversary=Adversary(changes=changes)).radius)
     assert asked.trusted_only.n_trusted == len(R)
     with pytest.raises(ValueError, match="requires trusted labels"):
         _audit(reference=reference, prior=TREE)
-    one, other = (_audit(reference=_frame(R, labels)) for labels in (GOLD, GOLD[::-1]))
+    one, other = (_audit(reference=_frame(R, labels)) for labels in (CHECKED, CHECKED[::-1]))
     np.testing.assert_array_equal(one.main.radius, other.main.radius)
 
 
 def test_reference_labels_and_trusted_column_together():
-    found = _audit(reference=_frame(R, GOLD), reference_labels=True, prior=TREE, trusted="sure", learner="ridge")
+    found = _audit(reference=_frame(R, CHECKED), reference_labels=True, prior=TREE, trusted="sure", learner="ridge")
     same = CertifiedRidgeClassifier(prior=TREE, classes=["a", "b"])
-    same.fit(X, Y, reference=R, reference_labels=GOLD, trusted=TRUSTED)
+    same.fit(X, Y, reference=R, reference_labels=CHECKED, trusted=TRUSTED)
     np.testing.assert_array_equal(found.main.radius, same.certify(Z).radius)
     assert found.trusted_only.n_trusted == len(R) + np.count_nonzero(TRUSTED)
     alone = CertifiedRidgeClassifier(classes=["a", "b"])
-    alone.fit(np.concatenate([X[TRUSTED], R]), np.concatenate([Y[TRUSTED], GOLD]))
+    alone.fit(np.concatenate([X[TRUSTED], R]), np.concatenate([Y[TRUSTED], CHECKED]))
     assert found.trusted_only.accuracy[0] == pytest.approx(alone.score(Z, TRUTH))
 
 
@@ -139,7 +139,7 @@ def test_models_with_a_prior_are_kept_in_files_and_proofs(tmp_path):
         ({"prior": TREE, "parameters": {"prior": TREE}, "trusted": "sure"}, "only once"),
         ({"reference_labels": True}, "'reference_labels' requires"),
         ({"reference": _frame(R), "reference_labels": True}, "has no column 'kind'"),
-        ({"reference": _frame(R, [None, *GOLD[1:]]), "reference_labels": True}, "missing labels"),
+        ({"reference": _frame(R, [None, *CHECKED[1:]]), "reference_labels": True}, "missing labels"),
         ({"learner": "forest", "parameters": {"grow": "supervised"}}, "requires trusted labels"),
     ],
 )
@@ -151,10 +151,10 @@ def test_what_does_not_fit_is_refused_in_a_line(given, said):
 
 def test_arrays_take_a_reference_with_labels_as_a_pair():
     chosen = {"prior": TREE, "reference_labels": True, "attack": False}
-    found = flipproof.audit((X, Y), (Z, TRUTH), reference=(R, GOLD), **chosen)
-    same = CertifiedRidgeClassifier(prior=TREE).fit(X, Y, reference=R, reference_labels=GOLD)
+    found = flipproof.audit((X, Y), (Z, TRUTH), reference=(R, CHECKED), **chosen)
+    same = CertifiedRidgeClassifier(prior=TREE).fit(X, Y, reference=R, reference_labels=CHECKED)
     np.testing.assert_array_equal(found.main.radius, same.certify(Z).radius)
     with pytest.raises(ValueError, match=r"requires a pair \(X, y\)"):
         flipproof.audit((X, Y), (Z, TRUTH), reference=R, **chosen)
     with pytest.raises(ValueError, match="one label per row"):
-        flipproof.audit((X, Y), (Z, TRUTH), reference=(R, GOLD[:3]), **chosen)
+        flipproof.audit((X, Y), (Z, TRUTH), reference=(R, CHECKED[:3]), **chosen)

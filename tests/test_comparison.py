@@ -160,7 +160,7 @@ def test_it_is_public():
     assert {"compare", "Comparison"} <= set(dir(flipproof))
 
 
-def test_trusted_labels_alone_stand_beside_the_models_and_are_named_first_where_better():
+def test_trusted_labels_alone_are_compared_with_the_models_and_named_first_where_better():
     rng = np.random.default_rng(0)
     X, Z = rng.normal(size=(120, 3)), rng.normal(size=(60, 3))
     y, truth = (np.where(rows[:, 0] > 0, "a", "b") for rows in (X, Z))

@@ -4,6 +4,7 @@ import importlib.metadata
 import re
 import subprocess
 import sys
+import textwrap
 from pathlib import Path
 
 import pytest
@@ -23,6 +24,30 @@ def test_import_is_light(statement, foreign):
     code = f"{statement}; import sys; print([name for name in {foreign.split()} if name in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_mathematics_needs_numpy_and_scipy_alone():
+    missing = [
+        "sklearn",
+        "joblib",
+        "threadpoolctl",
+        "safetensors",
+        "pyarrow",
+        "narwhals",
+        "pandas",
+        "matplotlib",
+        "click",
+        "rich",
+    ]
+    code = f"""
+        import importlib, pkgutil, sys
+        sys.modules.update(dict.fromkeys({missing}))  # an import of these fails
+        import flipproof.core
+        for module in pkgutil.iter_modules(flipproof.core.__path__):
+            importlib.import_module(f"flipproof.core.{{module.name}}")
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", flipproof.__all__)

@@ -25,14 +25,17 @@ def test_no_other_label_changes_the_baseline():
             trusted_only_predictions(learner.fit(X, labels, trusted=TRUSTED), X, labels, TRUSTED, Z)
             for labels in (Y, changed)
         )
-        assert len(one) == 2
-        for name, predictions in one.items():
-            np.testing.assert_array_equal(predictions, other[name])
+        assert [(of.kind, of.class_name) for of in one] == [
+            ("learner", type(learner).__name__),
+            ("prior", "RandomForestClassifier"),
+        ]
+        for found, again in zip(one, other, strict=True):
+            np.testing.assert_array_equal(found.predictions, again.predictions)
 
 
 def test_a_learner_that_cannot_be_fitted_to_so_few_rows_is_left_out():
     model = CertifiedNeighborsClassifier(50).fit(X, Y)
-    assert trusted_only_predictions(model, X, Y, TRUSTED, Z) == {}
+    assert trusted_only_predictions(model, X, Y, TRUSTED, Z) == ()
 
 
 @pytest.mark.parametrize("share", [0.0, 0.2, 0.5, 0.8, 1.0])

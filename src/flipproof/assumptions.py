@@ -19,6 +19,8 @@ from typing import Any
 
 import numpy as np
 
+from flipproof.parameters import check_parameter, one_of, parameter_error
+
 #: What a value may be: a JSON type, lists as tuples.
 Value = str | int | float | bool | tuple[Any, ...]
 
@@ -66,21 +68,14 @@ class Assumption:
     values: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not isinstance(self.code, str) or self.code not in WORDINGS:
-            raise ValueError(
-                f"The 'code' parameter of Assumption must be one of {', '.join(map(repr, WORDINGS))}. "
-                f"Got {self.code!r} instead."
-            )
+        check_parameter("Assumption", "code", self.code, one_of(*WORDINGS))
         if not isinstance(self.values, Mapping):
-            raise ValueError(
-                f"The 'values' parameter of Assumption must be a mapping. Got {type(self.values).__name__} instead."
-            )
+            raise parameter_error("Assumption", "values", "a mapping", found=type(self.values).__name__)
         wanted = _value_names(WORDINGS[self.code])
         if set(self.values) != set(wanted):
-            raise ValueError(
-                f"The 'values' parameter of Assumption({self.code!r}, ...) must have the names "
-                f"{', '.join(map(repr, wanted)) or 'none'}. Got {', '.join(map(repr, self.values)) or 'none'} instead."
-            )
+            names, given = (", ".join(map(repr, one)) or "none" for one in (wanted, self.values))
+            owner = f"Assumption({self.code!r}, ...)"
+            raise parameter_error(owner, "values", f"a mapping with the names {names}", found=given)
         plain = {name: _plain(self.values[name], self.code) for name in wanted}
         object.__setattr__(self, "values", MappingProxyType(plain))
         str(self)  # refuse values that do not fit the sentence now, not when it is printed

@@ -451,7 +451,8 @@ def _trusted_only(fitted: Fitted, main: Certificates, judged: Sequence[Judgement
     if fitted.test.labels is None or not fitted.trusted_only:
         return None
     found = [(one.text, one.found) for one in judged if one.requirement.measure == "accuracy"]
-    return trusted_only(fitted.n_trusted, dict(fitted.trusted_only), fitted.test.labels, main, found)
+    predictions = {str(one): one.predictions for one in fitted.trusted_only}
+    return trusted_only(fitted.n_trusted, predictions, fitted.test.labels, main, found)
 
 
 def _has_exact_attack(fitted: Fitted) -> bool:

@@ -21,6 +21,7 @@ from flipproof.fitting import DataChoice, Fitted, is_path, source_name
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.regression import is_range
+from flipproof.metrics import n_reaching
 from flipproof.origins import frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
 from flipproof.values import as_values
@@ -337,7 +338,7 @@ def _judge(one: Requirement | ShiftRequirement, found: CertifiedIntervals, fitte
         radius = fitted.model.certify(fitted.X_test, tolerance=one.tolerance, adversary=fitted.adversary).radius
         return one.judge(radius)
     assert found.radius is not None
-    share = float(np.count_nonzero(found.radius >= one.flips) / len(found))
+    share = float(n_reaching(found.radius, one.flips) / len(found))
     return Judgement(one, share, share >= one.share)
 
 

@@ -61,13 +61,13 @@ def curve_chart(summary: Mapping[str, Any]) -> Chart:
     total, known = max(problem["n_test"], 1), problem["truth_known"]
     lines = []
     for position, method in enumerate(summary["methods"]):
-        counts = method["correct_standing"] if known else method["standing"]
+        counts = method["correct_certified"] if known else method["certified"]
         name = f"{method['name']}: correct and certified" if known else f"{method['name']}: certified"
         lines.append(Line(name, _steps(flips, counts, total), f"m{position % 6}"))
     main = summary["methods"][0]
     if known:
-        all_of_it = _steps(flips, main["standing"], total)
-        lines.append(Line(f"{main['name']}: certified, correct or not", all_of_it, "standing"))
+        all_of_it = _steps(flips, main["certified"], total)
+        lines.append(Line(f"{main['name']}: certified, correct or not", all_of_it, "certified"))
         height = SIDE * (1 - main["n_correct"] / total)
         lines.append(Line("clean accuracy", f"M0,{height:.1f}H{SIDE}", "clean"))
         if problem["constant_accuracy"] is not None:

@@ -22,7 +22,7 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, Certificates, flips_name, method_name
 from flipproof.displays import CertifiedAccuracyDisplay
-from flipproof.learners.baseline import fit_with_trusted, trusted_only_predictions
+from flipproof.learners.baseline import TrustedOnlyPredictions, fit_with_trusted, trusted_only_predictions
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.metrics import certified_accuracy, constant_accuracy, table_flips, worst_class
 from flipproof.origins import frame_library, make_frame
@@ -40,6 +40,9 @@ TRUSTED_STYLES = ("--", ":", "-.")
 
 #: The method of lines of trusted labels alone.
 TRUSTED_ONLY = "trusted only"
+
+#: What makes predictions from trusted labels alone, in words, by kind.
+KINDS_ALONE = {"learner": "trusted labels only", "prior": "prior alone"}
 
 MODELS = "a dict of names and models, for example {'ridge': model}"
 
@@ -85,7 +88,7 @@ class TrustedBaseline:
     Attributes
     ----------
     name : str
-        The model beside which it stands, and what was fitted to the trusted labels.
+        The model that it is compared with, and what was fitted to the trusted labels.
     accuracy : float
         Share of test rows that it predicts correctly.
     worst_recall : float
@@ -381,7 +384,7 @@ def comparison_of(
     y_true: Any,
     flips: Sequence[float] | None,
     frames: str | None = None,
-    trusted_only: Mapping[str, Mapping[str, NDArray[Any]]] | None = None,
+    trusted_only: Mapping[str, Sequence[TrustedOnlyPredictions]] | None = None,
 ) -> Comparison:
     """Compare certificates of the same test rows.
 
@@ -396,7 +399,7 @@ def comparison_of(
     frames : str, optional
         Library of the data frames that `to_frame` returns.
     trusted_only : mapping, optional
-        For each model, predictions from trusted labels alone, by what was fitted to them.
+        For each model, predictions from trusted labels alone.
     """
     (first, reference, _, _), *others = entries
     for name, one, _, _ in others:
@@ -425,24 +428,23 @@ def comparison_of(
 
 
 def _baselines(
-    predictions: Mapping[str, Mapping[str, NDArray[Any]]], truth: NDArray[Any]
+    predictions: Mapping[str, Sequence[TrustedOnlyPredictions]], truth: NDArray[Any]
 ) -> tuple[TrustedBaseline, ...]:
     """Return the figures of trusted labels alone; those with the same predictions are shown once."""
     found: dict[tuple[Any, ...], TrustedBaseline] = {}
     classes, codes = np.unique(truth, return_inverse=True)
-    for model, by_name in predictions.items():
-        for name, predicted in by_name.items():
-            correct = np.asarray(predicted == truth)
+    for model, alone in predictions.items():
+        for one in alone:
+            correct = np.asarray(one.predictions == truth)
             recall = np.bincount(codes, correct, len(classes)) / np.bincount(codes, minlength=len(classes))
-            what = "prior alone" if name.startswith("the prior") else "trusted labels only"
-            one = TrustedBaseline(f"{model}: {what}", float(correct.mean()), float(recall.min()))
-            found.setdefault((what, *np.asarray(predicted).tolist()), one)
+            baseline = TrustedBaseline(f"{model}: {KINDS_ALONE[one.kind]}", float(correct.mean()), float(recall.min()))
+            found.setdefault((one.kind, *np.asarray(one.predictions).tolist()), baseline)
     return tuple(found.values())
 
 
 def _from_trusted(
     model: Any, train: tuple[Any, Any] | None, adversary: Adversary | None, X: Any
-) -> dict[str, NDArray[Any]]:
+) -> tuple[TrustedOnlyPredictions, ...]:
     """Return predictions from trusted labels alone; without the training rows, those of a prior."""
     learner = learner_in(model)
     mask = getattr(learner, "is_trusted_", None)

@@ -17,6 +17,7 @@ from flipproof.plotting import (
     COLOURS,
     PANEL_SIZE,
     DisplaysByName,
+    RadiusScale,
     axes_for,
     check_named,
     check_same_scale,
@@ -24,7 +25,6 @@ from flipproof.plotting import (
     draw_scales,
     legend_handles,
     require_matplotlib,
-    scale_name,
     stacked_axes,
 )
 
@@ -243,7 +243,8 @@ class CertifiedAccuracyDisplay:
             Itself, with `line_`, `ax_` and `figure_`.
         """
         ax = axes_for(ax)
-        check_same_scale(ax, scale_name(self.n_units, self.unit))
+        scale = RadiusScale.of(self.unit, self.n_units)
+        check_same_scale(ax, scale)
         # counts: a step around each integer, so that the curve at a tick shows the value of that tick; real radii: the
         # certificate holds up to and including the radius
         steps = "steps-mid" if self.unit in COUNTED_UNITS else "steps-pre"
@@ -253,7 +254,7 @@ class CertifiedAccuracyDisplay:
         colour, behind = self.line_.get_color(), self.line_.get_zorder() - 1
         ax.axhline(self.clean_accuracy, color=colour, linestyle="--", linewidth=1, zorder=behind)
         draw_constant(ax, self.constant_accuracy)
-        draw_scales(ax, self.n_units, self.unit, self.changes)
+        draw_scales(ax, scale, self.changes)
         ax.legend(handles=legend_handles(ax), loc="best", frameon=False)
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -19,14 +19,19 @@ class Parameter:
         The value, or an example of one.
     of_learner, of_layout : bool
         Whether it belongs to the learner, or to the TextLayout of text files, not to the function that was called.
+    owner : str
+        The class or function that refuses its value, at the start of a message.
     """
 
     name: str
     value: str = ""
     of_learner: bool = False
     of_layout: bool = False
+    owner: str = ""
 
     def __str__(self) -> str:
+        if self.owner:
+            return f"The {self.name!r} parameter of {self.owner}"
         if self.of_layout:
             return f"layout=TextLayout({self.name}={self.value or '...'})"
         return f"{self.name}={self.value}" if self.value else repr(self.name)

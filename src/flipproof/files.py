@@ -81,9 +81,14 @@ def digest_of(content: bytes | str) -> str:
     return digest_of_pieces([content])
 
 
+def new_digest() -> hashlib._Hash:
+    """Return a SHA-256 of nothing yet, for content that comes in pieces."""
+    return hashlib.sha256()
+
+
 def digest_of_pieces(pieces: Iterable[bytes | memoryview | str]) -> str:
     """Return the SHA-256 of the concatenated pieces."""
-    digest = hashlib.sha256()
+    digest = new_digest()
     for piece in pieces:
         digest.update(piece.encode() if isinstance(piece, str) else piece)
     return digest.hexdigest()

@@ -25,7 +25,7 @@ WIDTH, HEIGHT = 380, 240
 LEFT, RIGHT, TOP, BOTTOM = 46, 14, 10, 40
 
 #: Colours that differ in hue and lightness, and are visible on white and on black.
-LINE_COLOURS = {"m0": "#3b8bd1", "standing": "#999999", "clean": "#999999"}
+LINE_COLOURS = {"m0": "#3b8bd1", "certified": "#999999", "clean": "#999999"}
 LINE_STYLES = {"clean": "6 4", "constant": "2 3"}
 BAR_COLOURS = {"all": "#3b8bd1", "right": "#3b8bd1", "wrong": "#e07020"}
 
@@ -100,8 +100,8 @@ def _facts(certificates: Certificates, truth: Any) -> dict[str, Any]:
         "methods": [
             {
                 "name": certificates.method,
-                "standing": metrics.n_certified(certificates, flips),
-                "correct_standing": None if correct is None else metrics.n_certified(certificates, flips, correct),
+                "certified": metrics.n_certified(certificates, flips),
+                "correct_certified": None if correct is None else metrics.n_certified(certificates, flips, correct),
                 "n_correct": None if correct is None else int(np.count_nonzero(correct)),
             }
         ],

@@ -14,6 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from flipproof.errors import InputError, Parameter
+from flipproof.readable import alternatives
+
 #: A description that lists more values than this, and nothing else, begins with "one of".
 WORDS_WITHOUT_ONE_OF = 2
 
@@ -42,10 +45,9 @@ class Constraint:
     @property
     def description(self) -> str:
         """Complete the sentence "The parameter must be ..."."""
-        *others, last = self.alternatives
         if self.is_a_list and len(self.alternatives) > WORDS_WITHOUT_ONE_OF:
             return f"one of {', '.join(self.alternatives)}"
-        return f"{', '.join(others)} or {last}" if others else last
+        return alternatives(self.alternatives)
 
     def __or__(self, other: Constraint) -> Constraint:
         alternatives = (*self.alternatives, *other.alternatives)
@@ -158,7 +160,9 @@ N_JOBS = NONE | Constraint(lambda value: is_integer(value) and value != 0, ("an 
 VERBOSE = integer(0) | BOOLEAN
 
 
-def parameter_error(owner: str, name: str, wanted: str, value: Any, remedy: str = "") -> ValueError:
+def parameter_error(
+    owner: str, name: str, wanted: str, value: Any = None, remedy: str = "", *, found: str | None = None
+) -> InputError:
     """Return the error for a parameter with a value that is not allowed.
 
     Parameters
@@ -171,11 +175,13 @@ def parameter_error(owner: str, name: str, wanted: str, value: Any, remedy: str 
         The value that was given.
     remedy : str
         The consequence, or what to do about it: full sentences.
+    found : str, optional
+        What was given, in words. Default: the value.
     """
-    shown, end = repr(value), f": {remedy}" if remedy else "."
+    shown, end = repr(value) if found is None else found, f": {remedy}" if remedy else "."
     if "\n" in shown:  # the repr of an estimator with many parameters
         shown = " ".join(shown.split())
-    return ValueError(f"The {name!r} parameter of {owner} must be {wanted}. Got {shown} instead{end}")
+    return InputError(Parameter(name, owner=owner), f" must be {wanted}. Got {shown} instead{end}")
 
 
 def check_parameter(owner: str, name: str, value: Any, constraint: Constraint) -> None:
@@ -183,7 +189,7 @@ def check_parameter(owner: str, name: str, value: Any, constraint: Constraint) -
 
     Raises
     ------
-    ValueError
+    InputError
         See :func:`parameter_error`.
     """
     if not constraint.allows(value):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -16,14 +18,32 @@ if TYPE_CHECKING:
 #: Okabe and Ito's palette: colours that differ in hue and lightness for every kind of colour vision.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 
-#: Mark artists that belong to the axes rather than to one curve, so that each is drawn once.
+#: Marks the line of the constant classifier, so that it is drawn once.
 CONSTANT_MARK = "flipproof-constant-classifier"
-PERCENT_MARK = "flipproof-percent-of-"
-MEASURED = "a radius in"
 
 PANEL_SIZE = (5.4, 4.4)  # inches
 
 Display = TypeVar("Display")
+
+
+@dataclass(frozen=True)
+class RadiusScale:
+    """What a horizontal axis counts, out of how many, or measures; curves on the same axes must agree in it."""
+
+    unit: str
+    n_units: int | None
+
+    @classmethod
+    def of(cls, unit: str, n_units: int) -> RadiusScale:
+        """Return the scale of a unit; only those that count have a number."""
+        return cls(unit, n_units if unit in COUNTED_UNITS else None)
+
+    def __str__(self) -> str:
+        return f"a radius in {self.unit}" if self.n_units is None else f"{self.n_units} {self.unit}"
+
+
+#: The scale of axes that are drawn, by an empty text in them, which `ax.clear()` removes.
+_SCALES: WeakKeyDictionary[Artist, RadiusScale] = WeakKeyDictionary()
 
 
 class DisplaysByName(dict[str, Display], Generic[Display]):
@@ -49,16 +69,18 @@ def draw_constant(ax: Axes, accuracy: float) -> None:
         ax.axhline(accuracy, color="black", linestyle=":", linewidth=1.5, zorder=1, gid=CONSTANT_MARK)
 
 
-def draw_scales(ax: Axes, n_units: int, unit: str, changes: str) -> None:
+def draw_scales(ax: Axes, scale: RadiusScale, changes: str) -> None:
     """Label the axes, once; the top axis is in percent of the training labels or rows, annotators or sources."""
     from matplotlib.ticker import PercentFormatter
 
+    n_units, unit = scale.n_units, scale.unit
     kinds_of_rows = {"insertions": "added", "removals": "removed"} if unit == "rows" else {}
     of_rows = f"{kinds_of_rows.get(changes, 'changed')} training rows"
-    if _percent_axis_mark(ax) is not None:
+    if _scale_of(ax) is not None:
         if unit == "rows" and ax.get_xlabel() != of_rows:  # curves of several kinds
             ax.set_xlabel("changed training rows")
         return
+    _SCALES[ax.text(0, 0, "")] = scale
     below, above = {
         "labels": ("changed training labels", "training labels"),
         "annotators": ("malicious annotators", "annotators"),
@@ -72,8 +94,7 @@ def draw_scales(ax: Axes, n_units: int, unit: str, changes: str) -> None:
     ax.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     ax.spines["right"].set_visible(False)
     ax.grid(alpha=0.25)
-    if above is None or n_units == 0:  # a real radius is not a share of anything
-        ax.xaxis.label.set_gid(f"{PERCENT_MARK}{scale_name(n_units, unit)}")
+    if above is None or not n_units:  # a real radius is not a share of anything
         return
 
     def percent_of(flips: Any) -> Any:
@@ -84,25 +105,18 @@ def draw_scales(ax: Axes, n_units: int, unit: str, changes: str) -> None:
 
     top = ax.secondary_xaxis("top", functions=(percent_of, flips_in))
     top.set_xlabel(f"percent of the {n_units:,} {above}")
-    top.set_gid(f"{PERCENT_MARK}{scale_name(n_units, unit)}")
 
 
-def scale_name(n_units: int, unit: str) -> str:
-    """Return what a horizontal axis counts; curves on the same axes must agree in it."""
-    return f"{n_units} {unit}" if unit in COUNTED_UNITS else f"{MEASURED} {unit}"
+def _scale_of(ax: Axes) -> RadiusScale | None:
+    """Return the scale of axes with curves of ours; None if they have none yet."""
+    return next((_SCALES[text] for text in ax.texts if text in _SCALES), None)
 
 
-def _percent_axis_mark(ax: Axes) -> str | None:
-    marks = [str(child.get_gid()) for child in [*ax.child_axes, ax.xaxis.label]]
-    return next((mark for mark in marks if mark.startswith(PERCENT_MARK)), None)
-
-
-def check_same_scale(ax: Axes, scale: str) -> None:
+def check_same_scale(ax: Axes, scale: RadiusScale) -> None:
     """Refuse a curve whose horizontal axis counts something else than the curves that are drawn already."""
-    mark = _percent_axis_mark(ax)
-    if mark not in (None, f"{PERCENT_MARK}{scale}"):
-        drawn = str(mark).removeprefix(PERCENT_MARK)
-        axis = f"the axis is {drawn}" if drawn.startswith(MEASURED) else f"the top axis is in percent of {drawn}"
+    drawn = _scale_of(ax)
+    if drawn is not None and drawn != scale:
+        axis = f"the axis is {drawn}" if drawn.n_units is None else f"the top axis is in percent of {drawn}"
         raise ValueError(
             f"Curves on the same axes must share a training set: {axis}. "
             f"Got {scale} instead: draw this curve on separate axes."

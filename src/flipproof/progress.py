@@ -191,7 +191,7 @@ class RowProgress(CountedProgress):
 
     @contextmanager
     def piece(self, n_rows: int, n_counted: int | None = None) -> Iterator[None]:
-        """Measure the work inside the context, on `n_rows` rows that stand for `n_counted` of the total."""
+        """Measure the work inside the context, on `n_rows` rows that count as `n_counted` of the total."""
         began = time.monotonic()
         yield
         seconds = time.monotonic() - began

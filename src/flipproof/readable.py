@@ -12,6 +12,12 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 
 
+def alternatives(words: Iterable[str]) -> str:
+    """Return words joined by commas, and "or" before the last one."""
+    *others, last = words
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def significant(value: float | Fraction, digits: int = 3) -> str:
     """Write a radius, or another positive number, with `digits` significant digits, rounded down."""
     if value <= 0 or not math.isfinite(value):

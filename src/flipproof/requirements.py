@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flipproof.certificates import Certificates
 from flipproof.errors import InputError, Parameter, nearest
-from flipproof.metrics import certified_accuracy, certified_recall, n_certified, worst_class
+from flipproof.metrics import certified_accuracy, certified_recall, n_certified, n_reaching, worst_class
 
 NUMBER = r"\d+(?:\.\d*)?|\.\d+"
 ACCURACY = re.compile(rf"accuracy\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII)
@@ -148,7 +148,7 @@ class ShiftRequirement:
 
     def judge(self, radius: NDArray[np.int64]) -> Judgement:
         """Compare radii at the tolerance of this requirement with its number of changes."""
-        found = float(np.count_nonzero(radius >= self.flips) / len(radius))
+        found = float(n_reaching(radius, self.flips) / len(radius))
         return Judgement(self, found, found >= self.share)
 
 

@@ -227,7 +227,7 @@ def _check_limits(training: Training, listed: list[dict[str, Any]], classes: lis
     n_possible, n_all = int(training.transitions.sum()), len(classes) * (len(classes) - 1)
     can_leave: NDArray[np.bool_] = np.ones(len(classes), dtype=bool)
     if n_possible < n_all:
-        codes = {one: code for code, one in enumerate(classes)}  # equal numbers are one key, whatever their type
+        codes = {one: code for code, one in enumerate(classes)}  # equal numbers are one key, of any type
         pairs = [pair for pairs in _values(listed, "changes-allowed", "changes") for pair in pairs]
         stated = [(codes.get(old, -1), codes.get(new, -1)) for old, new in pairs]
         n_stated = _values(listed, "changes-allowed", "n_changes")

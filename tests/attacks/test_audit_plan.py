@@ -25,12 +25,12 @@ def test_shares_are_those_of_fits_with_the_checked_labels_trusted():
     found = {(one.n_checked, one.chosen, one.used): one.certified for one in plan.checks}
     assert {used for _, _, used in found} == {"votes", "prior", "alone", "prior alone"}
     assert plan.before == tuple(certified_accuracy(TRUTH, model.certify(Z), [0, 5, 20]))
-    levers = np.isin(np.arange(120), labels_to_audit(model, Z, top=30).rows)
-    assert np.count_nonzero(levers) == 30
-    trusted = clone(model).set_params(classes=["a", "b"]).fit(X, Y, trusted=levers)
-    assert found[30, "levers", "votes"] == tuple(certified_accuracy(TRUTH, trusted.certify(Z), [0, 5, 20]))
-    alone = clone(PRIOR).fit(X[levers], Y[levers]).score(Z, TRUTH)
-    assert found[30, "levers", "prior alone"] == (alone,) * 3
+    attacked = np.isin(np.arange(120), labels_to_audit(model, Z, top=30).rows)
+    assert np.count_nonzero(attacked) == 30
+    trusted = clone(model).set_params(classes=["a", "b"]).fit(X, Y, trusted=attacked)
+    assert found[30, "attacks", "votes"] == tuple(certified_accuracy(TRUTH, trusted.certify(Z), [0, 5, 20]))
+    alone = clone(PRIOR).fit(X[attacked], Y[attacked]).score(Z, TRUTH)
+    assert found[30, "attacks", "prior alone"] == (alone,) * 3
 
 
 def test_the_cheapest_way_to_a_target():
@@ -70,7 +70,7 @@ def test_frame_plot_and_test_rows_without_labels():
     assert frame["certified_share_5"].tolist() == [plan.before[1], *(one.certified[1] for one in plan.checks)]
     matplotlib.use("Agg")
     labels = [one.get_text() for one in plan.plot(flips=5, target=0.9).get_legend().get_texts()]
-    assert labels == ["votes", "prior", "levers", "random", "diversity", "no check", "target"]
+    assert labels == ["votes", "prior", "attacks", "random", "diversity", "no check", "target"]
 
 
 def test_labels_that_are_trusted_already_stay_so_and_are_not_checked_again():

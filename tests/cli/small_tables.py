@@ -8,8 +8,8 @@ N_TRAIN, N_TEST = 80, 20
 FEATURES = ["length", "country", "answered"]
 
 
-def mails(n, seed):
-    """Mails by length, sender and kind; spam is longer and from other countries."""
+def emails(n, seed):
+    """Emails by length, sender and kind; spam is longer and from other countries."""
     rng = np.random.default_rng(seed)
     spam = rng.random(n) < 0.5
     return pa.table(
@@ -23,10 +23,10 @@ def mails(n, seed):
     )
 
 
-def write_mails(folder, ending=".csv", n_train=N_TRAIN, n_test=N_TEST):
+def write_emails(folder, ending=".csv", n_train=N_TRAIN, n_test=N_TEST):
     """Write train and test files, and return the options that name them and the label."""
     for name, n, seed in (("train", n_train, 1), ("test", n_test, 2)):
-        write(mails(n, seed), folder / f"{name}{ending}")
+        write(emails(n, seed), folder / f"{name}{ending}")
     return [
         *("--train", str(folder / f"train{ending}"), "--test", str(folder / f"test{ending}")),
         *("--label", "kind", "--id", "key"),

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 from pyarrow import csv
-from small_tables import FEATURES, N_TEST, N_TRAIN, mails, write_mails
+from small_tables import FEATURES, N_TEST, N_TRAIN, emails, write_emails
 
 from flipproof import CertifiedRidgeClassifier
 from flipproof.attacks import labels_to_audit
@@ -15,11 +15,11 @@ from flipproof.tables import TableEncoder
 
 @pytest.fixture
 def files(tmp_path):
-    return write_mails(tmp_path)
+    return write_emails(tmp_path)
 
 
 def encoded():
-    train, test = mails(N_TRAIN, 1), mails(N_TEST, 2)
+    train, test = emails(N_TRAIN, 1), emails(N_TEST, 2)
     encoder = TableEncoder().fit(train.select(FEATURES))
     labels = np.array(train["kind"].to_pylist())
     return encoder.transform(train.select(FEATURES)), labels, encoder.transform(test.select(FEATURES))

@@ -85,7 +85,7 @@ def lines(*rows):
 
 def sqlite_database():
     with contextlib.closing(sqlite3.connect(":memory:")) as connection:
-        connection.execute("create table mails (length real)")
+        connection.execute("create table emails (length real)")
         return connection.serialize()
 
 
@@ -144,7 +144,7 @@ BAD = {
     "pickle": named("frame.pkl", "a Python pickle", b"\x80\x04\x95\x05\x00\x00\x00\x00\x00\x00\x00}\x94."),
     "pickle as Parquet": named("frame.parquet", "it is never read", b"\x80\x05\x95" + bytes(20)),
     "PyTorch": named("model.pt", "contains a pickle", zipped(archive__data_pkl=b"\x80\x02}.")),
-    "SQLite": named("mails.db", "an SQLite database", sqlite_database()),
+    "SQLite": named("emails.db", "an SQLite database", sqlite_database()),
     "HDF5": named("train.h5", "an HDF5 file", b"\x89HDF\r\n\x1a\n" + bytes(50)),
     "Git LFS": Bad("run git lfs pull", "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a\nsize 12345\n"),
     "random bytes": Bad("has a NUL byte", bytes(range(1, 9)) + b"\x00\n" * 9),
@@ -371,7 +371,7 @@ BAD = {
     ),
     "output of an unknown kind": Bad("its name must end in", options=("-o", "out.xlsx")),
     "output without an ending": Bad("its name must end in", options=("-o", "out")),
-    "report of an unknown kind": Bad("its name must end in .html, .md, .json", options=("--report", "r.pdf")),
+    "report of an unknown kind": Bad("its name must end in .html, .md or .json", options=("--report", "r.pdf")),
     "two outputs at one path": Bad("two options name this file", options=("-o", "same.json", "--report", "same.json")),
     "output not writable": Bad("cannot write '/proc/self/out.csv'", options=("-o", "/proc/self/out.csv")),
     # options

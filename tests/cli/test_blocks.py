@@ -36,8 +36,8 @@ ONCE = ("--reference", "--changes", "--clip", "--scale")
 EVERYTHING = ["--label", "kind", "--id", "key", "--text", "body", "--trusted", "sure", "--drop", "who"]
 
 
-def mails(n, seed):
-    """Mails with columns of every kind."""
+def emails(n, seed):
+    """Emails with columns of every kind."""
     rng = np.random.default_rng(seed)
     spam = rng.random(n) < 0.5
     vectors = rng.normal(size=(n, 3)).astype(np.float32) + spam[:, None]
@@ -66,13 +66,13 @@ def write_parts(table, folder, ends, rows_in_group):
 @pytest.fixture(scope="module")
 def data(tmp_path_factory):
     """Folder with the same training rows in one file and in files of unequal size, one of them empty."""
-    folder = tmp_path_factory.mktemp("mails")
-    train = mails(N_TRAIN, 1)
+    folder = tmp_path_factory.mktemp("emails")
+    train = emails(N_TRAIN, 1)
     parquet.write_table(train, folder / "train.parquet")
     write_parts(train, folder / "parts", [90, 90, 91, 200], 60)
     write_parts(train, folder / "others", [150], 1000)
-    parquet.write_table(mails(N_TEST, 2), folder / "test.parquet")
-    reference = pa.concat_tables([mails(70, 3), train.slice(10, 5)])
+    parquet.write_table(emails(N_TEST, 2), folder / "test.parquet")
+    reference = pa.concat_tables([emails(70, 3), train.slice(10, 5)])
     parquet.write_table(reference.drop_columns(["key", "kind", "who", "sure"]), folder / "reference.parquet")
     return folder
 
@@ -221,7 +221,7 @@ def test_the_encoding_is_fitted_on_a_sample_of_many_rows(certify, monkeypatch):
 
 
 def test_words_and_missing_values_outside_the_sample_are_accepted(certify, data, monkeypatch):
-    table = mails(N_TRAIN, 1)
+    table = emails(N_TRAIN, 1)
     countries, lengths = table["country"].to_pylist(), table["links"].to_pylist()
     countries[7], lengths[10] = "unheard of", None
     table = table.set_column(3, "country", [countries]).set_column(2, "links", [lengths])
@@ -231,7 +231,7 @@ def test_words_and_missing_values_outside_the_sample_are_accepted(certify, data,
 
 
 def test_compatible_column_types_may_differ_between_files(certify, data):
-    table = mails(N_TRAIN, 1)
+    table = emails(N_TRAIN, 1)
     folder = data / "types"
     folder.mkdir()
     parquet.write_table(table.slice(0, 100), folder / "a.parquet")
@@ -294,7 +294,7 @@ def test_a_killed_worker_is_restarted_even_after_the_timeout():
 
 @pytest.mark.slow
 def test_errors_in_a_worker_are_reported_in_one_line(refused, data):
-    table = mails(N_TRAIN, 1)
+    table = emails(N_TRAIN, 1)
     sure = table["sure"].to_pylist()
     sure[150] = "maybe"
     write_parts(table.set_column(9, "sure", [sure]), data / "unsure", [100], 30)
@@ -496,7 +496,7 @@ def test_workers_refuse_tables_that_are_not_parquet(refused, data):
 
 @pytest.mark.slow
 def test_a_test_file_among_the_training_files_is_refused(refused, certify, data, tmp_path):
-    write_parts(mails(60, 1), tmp_path / "both", [20], 10)
+    write_parts(emails(60, 1), tmp_path / "both", [20], 10)
     (tmp_path / "link").symlink_to("both")
     (tmp_path / "test.parquet").symlink_to("both/1.parquet")
     for train in ("both", "link", "both/*.parquet"):
@@ -509,13 +509,13 @@ def test_a_test_file_among_the_training_files_is_refused(refused, certify, data,
 
 
 def test_broken_links_are_refused(refused, data, tmp_path):
-    write_parts(mails(60, 1), tmp_path / "links", [20], 10)
+    write_parts(emails(60, 1), tmp_path / "links", [20], 10)
     (tmp_path / "links" / "3.parquet").symlink_to("nowhere")
     assert "3.parquet': it is a link to 'nowhere', which does not exist" in refused(tmp_path / "links")
 
 
 def test_columns_missing_from_some_files_can_be_dropped(certify, refused, data, tmp_path):
-    table = mails(N_TRAIN, 1)
+    table = emails(N_TRAIN, 1)
     extra = table.slice(100).append_column("extra", [range(N_TRAIN - 100)])
     folder = tmp_path / "more"
     folder.mkdir()
@@ -531,7 +531,7 @@ def test_columns_missing_from_some_files_can_be_dropped(certify, refused, data, 
 @pytest.mark.slow
 def test_the_pandas_index_is_not_a_column(certify, data, tmp_path):
     wanted, summary, _ = certify("train.parquet")
-    frame = mails(N_TRAIN, 1).to_pandas()
+    frame = emails(N_TRAIN, 1).to_pandas()
     frame.index = frame.index[::-1] ** 2
     folder = tmp_path / "indexed"
     folder.mkdir()
@@ -539,7 +539,7 @@ def test_the_pandas_index_is_not_a_column(certify, data, tmp_path):
     frame[90:].to_parquet(folder / "1.parquet")
     frame.to_parquet(tmp_path / "indexed.parquet")
     assert "__index_level_0__" in parquet.read_schema(folder / "1.parquet").names
-    test = mails(N_TEST, 2).to_pandas()
+    test = emails(N_TEST, 2).to_pandas()
     test.set_index(test.index**2).to_parquet(tmp_path / "test.parquet")
     assert "__index_level_0__" in parquet.read_schema(tmp_path / "test.parquet").names
     for train in (folder, tmp_path / "indexed.parquet", "train.parquet"):
@@ -576,7 +576,7 @@ def changed(table, name, values):
     ],
 )
 def test_an_inconsistent_file_is_named(refused, tmp_path, change, message):
-    table = mails(60, 1)
+    table = emails(60, 1)
     parquet.write_table(table.slice(0, 40), tmp_path / "0.parquet")
     other = change(table.slice(40))
     if other is None:
@@ -589,7 +589,7 @@ def test_an_inconsistent_file_is_named(refused, tmp_path, change, message):
 
 
 def test_a_copy_of_the_label_is_refused(refused, tmp_path):
-    table = mails(60, 1)
+    table = emails(60, 1)
     table = table.append_column("copied", table["kind"])
     write_parts(table, tmp_path / "copies", [20], 10)
     parquet.write_table(table, tmp_path / "test.parquet")
@@ -599,5 +599,5 @@ def test_a_copy_of_the_label_is_refused(refused, tmp_path):
 
 @pytest.mark.slow
 def test_a_single_class_is_refused(refused, tmp_path):
-    write_parts(changed(mails(60, 1), "kind", [["ham"] * 60]), tmp_path / "one", [20], 10)
+    write_parts(changed(emails(60, 1), "kind", [["ham"] * 60]), tmp_path / "one", [20], 10)
     assert "all labels in column 'kind' are 'ham'" in refused(tmp_path / "one")

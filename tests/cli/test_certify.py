@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, feather, parquet
-from small_tables import FEATURES, N_TEST, N_TRAIN, mails, write, write_mails
+from small_tables import FEATURES, N_TEST, N_TRAIN, emails, write, write_emails
 
 from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.cli.group import run
@@ -19,7 +19,7 @@ from flipproof.tables import TableEncoder
 
 @pytest.fixture
 def files(tmp_path):
-    return write_mails(tmp_path)
+    return write_emails(tmp_path)
 
 
 @pytest.fixture
@@ -41,15 +41,15 @@ def arrays(table):
 
 
 def expected(learner=None, method="exact", adversary=None, train=None):
-    y, X = arrays(mails(N_TRAIN, 1) if train is None else train)
+    y, X = arrays(emails(N_TRAIN, 1) if train is None else train)
     encoder = TableEncoder().fit(X)
     learner = (learner or CertifiedRidgeClassifier()).fit(encoder.transform(X), y)
-    return learner.certify(encoder.transform(arrays(mails(N_TEST, 2))[1]), method=method, adversary=adversary)
+    return learner.certify(encoder.transform(arrays(emails(N_TEST, 2))[1]), method=method, adversary=adversary)
 
 
 def test_the_output_matches_the_library(files, certify):
     written, _ = certify(*files)
-    wanted, truth = expected(), mails(N_TEST, 2)
+    wanted, truth = expected(), emails(N_TEST, 2)
     names = ["id", "prediction", "radius", "rival", "margin", "label", "correct", "method", "unit"]
     assert written.column_names == names
     assert written["id"].to_pylist() == truth["key"].to_pylist()
@@ -79,7 +79,7 @@ def test_the_summary_is_a_complete_report(files, certify, tmp_path):
 def test_every_input_format_gives_the_same_results(certify, tmp_path, files):
     wanted, _ = certify(*files)
     for name, n, seed in (("train", N_TRAIN, 1), ("test", N_TEST, 2)):
-        table = mails(n, seed)
+        table = emails(n, seed)
         parquet.write_table(table, tmp_path / f"{name}.parquet")
         feather.write_feather(table, tmp_path / f"{name}.feather")
         with pa.ipc.new_stream(tmp_path / f"{name}.arrow", table.schema) as stream:
@@ -111,6 +111,19 @@ def test_every_output_format_holds_the_same_results(files, certify, tmp_path):
     assert about["noise"] == 0.1
     assert [one["code"] for one in about["assumptions"]] == ["labels-only", "classes-read", "columns-encoded"]
     assert json.loads(wanted.schema.metadata[b"flipproof"])["n_train"] == N_TRAIN
+
+
+@pytest.mark.parametrize(
+    ("options", "named"),
+    [
+        (["--noise", "0.9", "--method", "kl"], "--noise must be in (0, 0.5)"),
+        (["--set", "precision=1"], "--set precision must be"),
+        (["--clip", "7"], "--clip"),
+    ],
+)
+def test_a_refused_parameter_of_the_learner_is_named_by_its_option(options, named, files, tmp_path, capsys):
+    assert run(["certify", *files, *options, "-o", str(tmp_path / "out.csv")]) == 2
+    assert named in capsys.readouterr().err
 
 
 def test_results_of_several_methods_are_written_in_order(files, certify):
@@ -152,7 +165,7 @@ def test_every_learner_works(files, certify, learner):
 
 
 def test_adversary_options_match_the_library(tmp_path, certify, files):
-    table = mails(N_TRAIN, 1)
+    table = emails(N_TRAIN, 1)
     trusted = np.arange(N_TRAIN) % 3 == 0
     who = np.array(["ann", "bob", "eve", "joe"])[np.arange(N_TRAIN) % 4]
     described = table.append_column("checked", [["yes" if one else "No" for one in trusted]])
@@ -216,7 +229,7 @@ def test_text_columns_are_encoded(certify, tmp_path):
 
 
 def test_held_out_rows_are_random_and_independent_of_labels(certify, tmp_path):
-    table = mails(100, 1)
+    table = emails(100, 1)
     flipped = pa.array([{"ham": "spam", "spam": "ham"}[one] for one in table["kind"].to_pylist()])
     write(table, tmp_path / "a.csv")
     write(table.set_column(4, "kind", flipped), tmp_path / "b.csv")
@@ -229,7 +242,7 @@ def test_held_out_rows_are_random_and_independent_of_labels(certify, tmp_path):
 
 def test_test_rows_need_no_labels(files, certify, tmp_path):
     wanted, _ = certify(*files)
-    write(mails(N_TEST, 2).drop_columns(["kind"]), tmp_path / "test.csv")
+    write(emails(N_TEST, 2).drop_columns(["kind"]), tmp_path / "test.csv")
     written, summary = certify(*files)
     assert written.equals(wanted.drop_columns(["label", "correct"]).cast(written.schema))
     assert not summary["problem"]["truth_known"]
@@ -245,7 +258,7 @@ def test_a_column_of_words_may_look_numeric_in_the_test_rows(certify, tmp_path):
 
 def test_requirements_decide_the_exit_code(files, certify, capfd):
     radii = expected().radius
-    truth = mails(N_TEST, 2)["kind"].to_pylist()
+    truth = emails(N_TEST, 2)["kind"].to_pylist()
     least, accuracy = int(radii.min()), float(certified_accuracy(truth, expected(), [3])[0])
     share = float(np.mean(radii >= least + 3))
     for requirement, met in [
@@ -287,7 +300,7 @@ def test_requirements_are_combined_and_repeated(files, tmp_path, capfd):
 
 def test_names_of_classes_may_contain_colons_and_at_signs(tmp_path, capfd):
     for name, n, seed in (("train", N_TRAIN, 1), ("test", N_TEST, 2)):
-        table = mails(n, seed)
+        table = emails(n, seed)
         kinds = [{"ham": "a:b@c", "spam": "0.5@3"}[kind] for kind in table["kind"].to_pylist()]
         write(table.set_column(4, "kind", [kinds]), tmp_path / f"{name}.csv")
     files = ["--train", str(tmp_path / "train.csv"), "--test", str(tmp_path / "test.csv"), "--label", "kind"]
@@ -300,7 +313,7 @@ def test_the_worst_class_and_the_constant_classifier_are_beside_the_headline(fil
     assert run(["certify", *files, "--report", str(tmp_path / "report.md")]) == 0
     printed = " ".join(capfd.readouterr().out.split())
     written = (tmp_path / "report.md").read_text()
-    truth, found = np.array(mails(N_TEST, 2)["kind"].to_pylist()), expected()
+    truth, found = np.array(emails(N_TEST, 2)["kind"].to_pylist()), expected()
     most = max(("ham", "spam"), key=lambda kind: np.count_nonzero(truth == kind))
     share = f"Always predicting {most} is correct on {100 * np.mean(truth == most):.1f}%"
     above = np.sort(found.radius[truth == found.prediction])[::-1][np.count_nonzero(truth == most)]
@@ -321,7 +334,7 @@ def test_a_report_has_a_title_and_shows_chosen_contents(files, tmp_path, capfd):
     assert "<h1>&lt;Mail&gt; 4</h1>" in page
     assert text.startswith("# &lt;Mail&gt; 4")
     assert saved["shown"] == {"test": ["country", "length"], "training": ["country", "length"]}
-    rows = {seed: {row["key"]: row for row in mails(n, seed).to_pylist()} for n, seed in ((N_TRAIN, 1), (N_TEST, 2))}
+    rows = {seed: {row["key"]: row for row in emails(n, seed).to_pylist()} for n, seed in ((N_TRAIN, 1), (N_TEST, 2))}
     fragile = saved["predictions"]["rows"]
     changes = [change for row in fragile for change in row["attack"]["changes"]]
     for seed, name, entries in ((2, "id", fragile), (1, "row", saved["audit"]["rows"]), (1, "row", changes)):
@@ -347,8 +360,8 @@ def test_reports_have_no_folders_of_this_machine(tmp_path, monkeypatch):
     (tmp_path / "home" / "data").mkdir(parents=True)
     (tmp_path / "here").mkdir()
     inside, at_home = tmp_path / "here" / "train.csv", tmp_path / "home" / "data" / "my test.csv"
-    write(mails(N_TRAIN, 1), inside)
-    write(mails(N_TEST, 2), at_home)
+    write(emails(N_TRAIN, 1), inside)
+    write(emails(N_TEST, 2), at_home)
     monkeypatch.chdir(tmp_path / "here")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     arguments = ["certify", f"--train={inside}", "--test", str(at_home), "--label", "kind", "--id", "key", "-q"]
@@ -404,7 +417,7 @@ def test_reports_are_written_in_every_format(files, tmp_path, capfd):
 
 def test_html_in_the_data_stays_text(tmp_path, capfd):
     evil = "<script>alert(1)</script>"
-    table = mails(60, 1)
+    table = emails(60, 1)
     labels = [evil if one == "spam" else one for one in table["kind"].to_pylist()]
     table = table.set_column(4, "kind", [labels]).rename_columns(["key", f"<b>{evil}", "country", "answered", "kind"])
     keys = [f"{evil}{i}" for i in range(60)]
@@ -470,16 +483,16 @@ def test_the_pandas_index_is_a_column_only_if_named(certify, tmp_path, ending):
         else:
             feather.write_feather(whole, tmp_path / f"{name}{ending}", compression="uncompressed")
 
-    files = write_mails(tmp_path, ending)[:-2]  # without --id
-    numbered = mails(N_TRAIN, 1).append_column("number", [range(N_TRAIN)])
+    files = write_emails(tmp_path, ending)[:-2]  # without --id
+    numbered = emails(N_TRAIN, 1).append_column("number", [range(N_TRAIN)])
     save("train", numbered, ["key", "number"])
-    save("test", mails(N_TEST, 2), "key")
+    save("test", emails(N_TEST, 2), "key")
     wanted = expected()
     for options in ([], ["--id", "key"], ["--features", "*"], ["--drop", "number"]):
         written, summary = certify(*files, *options)
         assert summary["facts"]["columns_used"] == FEATURES
         assert written["radius"].to_pylist() == wanted.radius.tolist()
-    save("test", mails(N_TEST, 2).append_column("number", [range(N_TEST)]), ["key", "number"])
+    save("test", emails(N_TEST, 2).append_column("number", [range(N_TEST)]), ["key", "number"])
     _, summary = certify(*files, "--features", "length,number")
     assert summary["facts"]["columns_used"] == ["length", "number"]
     _, summary = certify(*files, "--text", "key")
@@ -488,12 +501,12 @@ def test_the_pandas_index_is_a_column_only_if_named(certify, tmp_path, ending):
 
 
 def test_test_rows_of_unseen_classes_are_reported(files, capfd, tmp_path):
-    table = mails(N_TEST, 2)
+    table = emails(N_TEST, 2)
     labels = ["eggs", *table["kind"].to_pylist()[1:]]
     write(table.set_column(4, "kind", [labels]), tmp_path / "test.csv")
     assert run(["certify", *files, "--json"]) == 0
     captured = capfd.readouterr()
-    assert "1 test rows have classes that do not occur in the training rows, for example 'eggs'" in captured.err
+    assert "1 test row has a class that does not occur in the training rows, 'eggs'" in captured.err
     first = next(row for row in json.loads(captured.out)["predictions"]["rows"] if row["id"] == "mail-2-0")
     assert not first["correct"]
 

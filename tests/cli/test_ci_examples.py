@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 import yaml
-from small_tables import write_mails
+from small_tables import write_emails
 
 ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
@@ -54,7 +54,7 @@ def _step(name):
 
 @pytest.mark.parametrize(("accuracy", "code"), [pytest.param("0.5@1", "0", marks=pytest.mark.slow), ("1@9", "1")])
 def test_steps_of_the_action(tmp_path, accuracy, code):
-    write_mails(tmp_path)
+    write_emails(tmp_path)
     (tmp_path / "train.csv").rename(tmp_path / "my train.csv")
     arguments = (
         f"--train=my train.csv\n--test=test.csv\n\n--label=kind\n--id=key\n--min-certified-accuracy={accuracy}\n"
@@ -89,7 +89,7 @@ def test_shell_of_the_action_takes_inputs_from_the_environment_alone():
 
 @pytest.mark.slow
 def test_script_of_the_gitlab_job(tmp_path):
-    write_mails(tmp_path)
+    write_emails(tmp_path)
     job = yaml.safe_load((ROOT / "docs/examples/gitlab-ci.yml").read_text("utf-8"))["certified-robustness"]
     done = _run("\n".join(job["script"]), tmp_path, **job["variables"])
     assert done.returncode == 0, done.stderr
@@ -102,7 +102,7 @@ def test_pre_commit_hook(tmp_path):
     assert {"id", "name", "entry", "language"} <= set(hook)  # what pre-commit requires
     assert re.search(hook["files"], "data/train.csv")
     assert hook["pass_filenames"] is False
-    options = shlex.join(write_mails(tmp_path))
+    options = shlex.join(write_emails(tmp_path))
     for accuracy, code in (("0.5@1", 0), ("1@9", 1)):
         done = _run(f"{hook['entry']} {options} --min-certified-accuracy {accuracy}", tmp_path)
         assert done.returncode == code, done.stderr

@@ -101,7 +101,7 @@ def test_select_chooses_on_trusted_labels(arguments, tables, capfd, tmp_path):
         (["--select", "3"], "--select requires --trusted"),
         (["--flips", "x"], "must be numbers of changed labels"),
         (["--flips", "1", "--flips", "2"], "--flips is given twice, but takes one value"),
-        (["--learner", "ridge", "--plot", "curves.gif"], "must end in .png, .svg, .pdf"),
+        (["--learner", "ridge", "--plot", "curves.gif"], "must end in .png, .svg or .pdf"),
         (["--learner", "neighbors", "--clip", "0.9"], "has no votes to clip"),
     ],
 )

@@ -7,7 +7,7 @@ import shlex
 from pathlib import Path
 
 import pytest
-from small_tables import mails, write, write_mails
+from small_tables import emails, write, write_emails
 
 from flipproof.cli.group import run
 from flipproof.files import digest_of_file
@@ -26,7 +26,7 @@ TABLE = ["--train", "train.csv", "--test", "test.csv", "--label", "kind", "--id"
 @pytest.fixture(autouse=True)
 def _tables(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    write_mails(Path())
+    write_emails(Path())
 
 
 @pytest.fixture
@@ -116,5 +116,5 @@ def test_sarif_is_refused_where_there_is_nothing_to_locate(refused, options, say
 def test_sarif_of_standard_input_and_blocks(refused):
     assert "standard input" in refused("--train", "-", *TABLE[2:], "--sarif", "found.sarif")
     Path("folder").mkdir()
-    write(mails(40, 1), Path("folder/part.parquet"))
+    write(emails(40, 1), Path("folder/part.parquet"))
     assert "in memory" in refused("--train", "folder", *TABLE[2:], "--sarif", "found.sarif")

@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from small_tables import mails, write_mails
+from small_tables import emails, write_emails
 
 from flipproof.cli.group import run
 from flipproof.files import digest_of
@@ -22,7 +22,7 @@ def as_csv(table, separator=",", decimal="."):
     return "\n".join(lines) + "\n"
 
 
-TRAIN, TEST = mails(60, 1), mails(12, 2)
+TRAIN, TEST = emails(60, 1), emails(12, 2)
 
 
 @pytest.fixture
@@ -95,8 +95,8 @@ def test_codes_are_categories(certified, tmp_path, in_blocks):
 
 @pytest.mark.parametrize("command", ["certify", "attack"])
 def test_warnings_are_one_line_each(tmp_path, capfd, command):
-    files = write_mails(tmp_path)
-    train = mails(80, 1)
+    files = write_emails(tmp_path)
+    train = emails(80, 1)
     keys = ["same", "same", *train["key"].to_pylist()[2:]]
     (tmp_path / "train.csv").write_text(as_csv(train.set_column(0, "key", [keys])))
     assert run([command, *files[:2], "--test", files[1], *files[4:]]) == 0

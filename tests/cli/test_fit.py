@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
-from small_tables import mails, write
+from small_tables import emails, write
 
 import flipproof
 from flipproof import Adversary
@@ -18,7 +18,7 @@ from flipproof.store import model_digest
 def folder(tmp_path):
     """Training, test and reference rows, with columns about the labels."""
     for name, n, seed in (("train", 60, 1), ("test", 12, 2), ("reference", 40, 3)):
-        rows = mails(n, seed)
+        rows = emails(n, seed)
         rows = rows.append_column("who", pa.array([f"ann{i % 7}" for i in range(n)]))
         rows = rows.append_column("checked", pa.array(["yes" if i % 5 == 0 else "no" for i in range(n)]))
         rows = rows.append_column("text", pa.array([f"word{i % 3} of letter {i % 4}" for i in range(n)]))

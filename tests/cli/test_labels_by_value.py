@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import csv, parquet
-from small_tables import mails, write
+from small_tables import emails, write
 
 from flipproof.cli.group import run
 from flipproof.tables.labels import allowed_changes, typed_classes
@@ -17,9 +17,9 @@ WHO = np.arange(N_TRAIN) * 7 % 80 % 9
 
 
 def written(folder, labels, who=None, ending=".csv", test_labels=None):
-    """Write mails with the given labels and annotators, and return the options that name them."""
+    """Write emails with the given labels and annotators, and return the options that name them."""
     for name, n, seed, named in (("train", N_TRAIN, 1, labels), ("test", N_TEST, 2, test_labels or labels)):
-        table = mails(n, seed)
+        table = emails(n, seed)
         spam = np.array(table["kind"].to_pylist()) == "spam"
         table = table.set_column(4, "kind", [pa.array(np.array(named)[spam.astype(int)])])
         if who is not None and name == "train":

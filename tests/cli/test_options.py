@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_tables import write_mails
+from small_tables import write_emails
 
 from flipproof.cli.group import commands, run
 
@@ -50,7 +50,7 @@ def options_of(files):
 
 
 def test_options_can_come_from_a_configuration_file(tmp_path, capfd):
-    files = write_mails(tmp_path)
+    files = write_emails(tmp_path)
     lines = [f"{name} = {json.dumps(value)}" for name, value in options_of(files).items()]
     config = tmp_path / "flipproof.toml"
     config.write_text(
@@ -87,7 +87,7 @@ def test_options_can_come_from_a_configuration_file(tmp_path, capfd):
 )
 def test_invalid_configuration_files_are_refused(tmp_path, capfd, content, words):
     (tmp_path / "bad.toml").write_text(content)
-    files = write_mails(tmp_path)
+    files = write_emails(tmp_path)
     assert run(["certify", *files, "--config", str(tmp_path / "bad.toml")]) == 2
     captured = capfd.readouterr()
     assert captured.out == ""

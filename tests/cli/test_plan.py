@@ -44,7 +44,7 @@ def test_the_table_is_that_of_the_library(plan, files):
     told = json.loads(out)
     table = pd.read_csv(files / "plan.csv", keep_default_na=False)
     assert table.to_dict("records") == told["ways"]
-    assert set(table["chosen"][1:]) == {"levers", "random", "diversity"}
+    assert set(table["chosen"][1:]) == {"attacks", "random", "diversity"}
     assert set(table["used"][1:]) == {"votes", "prior", "alone", "prior alone"}
     assert sorted(set(table["n_checked"])) == [0, 10, 25]
     from sklearn.linear_model import LogisticRegression

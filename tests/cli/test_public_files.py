@@ -62,4 +62,4 @@ def test_real_files(name, data_dir, monkeypatch, capfd):
     summary = json.loads(captured.out)
     assert summary["methods"][0]["n_correct"] > least_accuracy * summary["problem"]["n_test"]
     assert summary["headline"]["flips"] > least_flips
-    assert summary["headline"]["n_standing"] >= 0.9 * summary["problem"]["n_test"]
+    assert summary["headline"]["n_certified"] >= 0.9 * summary["problem"]["n_test"]

@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 from pyarrow import parquet
-from small_tables import mails, write, write_mails
+from small_tables import emails, write, write_emails
 
 from flipproof.cli.group import run
 
@@ -31,7 +31,7 @@ def refused(tmp_path, capfd):
 
 @pytest.fixture
 def files(tmp_path):
-    return write_mails(tmp_path)
+    return write_emails(tmp_path)
 
 
 def changed(files, option, value):
@@ -76,9 +76,9 @@ def test_the_label_cannot_be_a_feature(files, refused):
 
 
 def test_a_copy_of_the_label_cannot_be_a_feature(refused, tmp_path):
-    files = write_mails(tmp_path)
+    files = write_emails(tmp_path)
     for name in ("train", "test"):
-        table = mails(60, 1)
+        table = emails(60, 1)
         write(table.append_column("copied", table["kind"]), tmp_path / f"{name}.csv")
     assert "column 'copied' is a copy of the label column 'kind'" in refused(*files)
 
@@ -92,13 +92,13 @@ def test_dropping_every_feature_is_refused(files, refused):
 
 
 def test_words_in_a_numeric_test_column_are_refused(files, refused, tmp_path):
-    table = mails(20, 2)
+    table = emails(20, 2)
     write(table.set_column(1, "length", [["long"] * 20]), tmp_path / "test.csv")
     assert "column 'length' holds numbers in the training rows, but words in the test rows" in refused(*files)
 
 
 def test_a_word_in_a_numeric_column_is_located(files, refused, tmp_path):
-    table = mails(80, 1)
+    table = emails(80, 1)
     words = [str(value) for value in table["length"].to_pylist()]
     words[7] = "1,5"
     write(table.set_column(1, "length", [words]), tmp_path / "train.csv")
@@ -111,7 +111,7 @@ def test_a_word_in_a_numeric_column_is_located(files, refused, tmp_path):
 def test_numeric_columns_cannot_be_read_as_text(files, refused):
     parquet_files = [value.replace(".csv", ".parquet") for value in files]
     for name, seed in (("train", 1), ("test", 2)):
-        write(mails(40, seed), pathlike(parquet_files, name))
+        write(emails(40, seed), pathlike(parquet_files, name))
     assert "column 'length' must hold words to be read as text" in refused(*parquet_files, "--text", "length")
 
 
@@ -122,20 +122,20 @@ def pathlike(files, name):
 
 
 def test_columns_without_values_are_refused(files, refused, tmp_path):
-    table = mails(80, 1)
+    table = emails(80, 1)
     write(table.set_column(1, "length", [pa.nulls(80, pa.float64())]), tmp_path / "train.csv")
     assert "column 'length' has no values" in refused(*files)
 
 
 def test_columns_of_distinct_words_are_refused(files, refused, tmp_path):
-    write_mails(tmp_path, n_train=250)
+    write_emails(tmp_path, n_train=250)
     without_id = [value for value in files if value not in ("--id", "key")]
     said = refused(*without_id)
     assert "column 'key' holds 250 distinct words in 250 rows" in said
 
 
 def test_a_single_class_is_refused(files, refused, tmp_path):
-    table = mails(80, 1)
+    table = emails(80, 1)
     write(table.set_column(4, "kind", [["ham"] * 80]), tmp_path / "train.csv")
     said = refused(*files)
     assert "all labels in column 'kind' are 'ham'" in said
@@ -143,7 +143,7 @@ def test_a_single_class_is_refused(files, refused, tmp_path):
 
 
 def test_missing_labels_are_refused(files, refused, tmp_path):
-    table = mails(80, 1)
+    table = emails(80, 1)
     labels = table["kind"].to_pylist()
     labels[3] = labels[9] = None
     write(table.set_column(4, "kind", [labels]), tmp_path / "train.csv")
@@ -158,11 +158,11 @@ def test_labels_must_be_classes(files, refused):
 @pytest.mark.parametrize("label", [float("inf"), 1e300, -1e300])
 @pytest.mark.parametrize("name", ["train", "test"])
 def test_infinite_and_huge_labels_are_refused(refused, tmp_path, label, name):
-    files = write_mails(tmp_path, ".parquet")
+    files = write_emails(tmp_path, ".parquet")
     for one, n, seed in (("train", 80, 1), ("test", 20, 2)):
         labels = np.arange(n) % 2.0
         labels[3] = label if one == name else labels[3]
-        write(mails(n, seed).set_column(4, "kind", [labels]), tmp_path / f"{one}.parquet")
+        write(emails(n, seed).set_column(4, "kind", [labels]), tmp_path / f"{one}.parquet")
     assert (
         f"{name}.parquet' holds {label!r} in row 3 ('mail-{1 + (name == 'test')}-3'): labels must be words"
         in refused(*files)
@@ -170,39 +170,39 @@ def test_infinite_and_huge_labels_are_refused(refused, tmp_path, label, name):
 
 
 def test_test_labels_of_a_different_type_are_refused(files, refused, tmp_path):
-    table = mails(80, 1)
+    table = emails(80, 1)
     numbers = [int(label == "spam") for label in table["kind"].to_pylist()]
     write(table.set_column(4, "kind", [numbers]), tmp_path / "train.csv")
     assert "column 'kind' holds numbers in the training rows, but words in" in refused(*files)
 
 
 def test_test_labels_without_any_known_class_are_refused(files, refused, tmp_path):
-    table = mails(20, 2)
+    table = emails(20, 2)
     labels = [f"{one}." for one in table["kind"].to_pylist()]
     write(table.set_column(4, "kind", [labels]), tmp_path / "test.csv")
     assert "must contain classes of the training rows: ham, spam" in refused(*files)
 
 
 def test_test_rows_must_have_the_training_columns(files, refused, tmp_path):
-    write(mails(20, 2).rename_columns(["key", "Length", "country", "answered", "kind"]), tmp_path / "test.csv")
+    write(emails(20, 2).rename_columns(["key", "Length", "country", "answered", "kind"]), tmp_path / "test.csv")
     assert "has no column 'length', which the training rows have. Did you mean 'Length'?" in refused(*files)
 
 
 def test_test_rows_must_have_the_id_column(files, refused, tmp_path):
-    write(mails(20, 2).drop_columns(["key"]), tmp_path / "test.csv")
+    write(emails(20, 2).drop_columns(["key"]), tmp_path / "test.csv")
     assert "has no column 'key'" in refused(*files)
 
 
 @pytest.mark.parametrize("keep", [0, 3, 100, -1])
 def test_truncated_parquet_files_are_refused(refused, tmp_path, keep):
-    files = write_mails(tmp_path, ".parquet")
+    files = write_emails(tmp_path, ".parquet")
     content = (tmp_path / "train.parquet").read_bytes()
     (tmp_path / "train.parquet").write_bytes(content[:keep])
     assert "cannot read" in refused(*files)
 
 
 def test_corrupt_parquet_files_are_refused(refused, tmp_path):
-    files = write_mails(tmp_path, ".parquet")
+    files = write_emails(tmp_path, ".parquet")
     content = bytearray((tmp_path / "train.parquet").read_bytes())
     content[4:400] = b"\xff" * 396
     (tmp_path / "train.parquet").write_bytes(content)
@@ -309,7 +309,7 @@ def test_missing_required_options_are_named(files, refused, missing):
 
 
 def test_accuracy_cannot_be_required_without_labels(files, refused, tmp_path):
-    write(mails(20, 2).drop_columns(["kind"]), tmp_path / "test.csv")
+    write(emails(20, 2).drop_columns(["kind"]), tmp_path / "test.csv")
     assert "requires labels of the test rows" in refused(*files, "--min-certified-accuracy", "0.9@1")
 
 
@@ -328,7 +328,7 @@ def test_invalid_output_paths_are_refused(files, refused, tmp_path, name, words)
 
 
 def test_invalid_report_paths_are_refused(files, refused, tmp_path):
-    assert "its name must end in .html, .md, .json" in refused(*files, "--report", tmp_path / "report.pdf")
+    assert "its name must end in .html, .md or .json" in refused(*files, "--report", tmp_path / "report.pdf")
     same = tmp_path / "same.json"
     assert "two options name this file" in refused(*files, "-o", same, "--report", same)
 
@@ -356,7 +356,7 @@ def test_invalid_vectors_are_refused(refused, tmp_path):
 
 
 def test_infinite_numbers_are_refused(files, refused, tmp_path):
-    table = mails(80, 1)
+    table = emails(80, 1)
     numbers = table["length"].to_pylist()
     numbers[5] = float("inf")
     write(table.set_column(1, "length", [numbers]), tmp_path / "train.csv")
@@ -364,9 +364,9 @@ def test_infinite_numbers_are_refused(files, refused, tmp_path):
 
 
 def test_dates_are_refused(refused, tmp_path):
-    files = write_mails(tmp_path, ".parquet")
+    files = write_emails(tmp_path, ".parquet")
     for name, n, seed in (("train", 80, 1), ("test", 20, 2)):
-        table = mails(n, seed)
+        table = emails(n, seed)
         when = pa.array(np.arange(n).astype("datetime64[D]"))
         parquet.write_table(table.append_column("when", when), tmp_path / f"{name}.parquet")
     assert "column 'when' holds date32" in refused(*files)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv
 from sklearn.base import clone
-from small_tables import FEATURES, mails, write, write_mails
+from small_tables import FEATURES, emails, write, write_emails
 
 import flipproof
 from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedRidgeClassifier
@@ -18,8 +18,8 @@ from flipproof.tables import TableEncoder
 
 @pytest.fixture
 def files(tmp_path):
-    write(mails(40, 7).select(FEATURES), tmp_path / "reference.csv")
-    return [*write_mails(tmp_path), "--reference", str(tmp_path / "reference.csv")]
+    write(emails(40, 7).select(FEATURES), tmp_path / "reference.csv")
+    return [*write_emails(tmp_path), "--reference", str(tmp_path / "reference.csv")]
 
 
 @pytest.fixture
@@ -91,18 +91,18 @@ def test_changes_of_rows_require_a_reference(files, refused):
 @pytest.mark.parametrize(
     ("table", "said"),
     [
-        (mails(1, 7).select(FEATURES), "at least 2 are required"),
-        (mails(9, 7).select(["length", "country"]), "no feature column 'answered'"),
-        (mails(9, 7).select(FEATURES).append_column("more", [np.arange(9)]), "no feature column 'more'"),
-        (mails(9, 7).select(FEATURES).set_column(0, "length", pa.array(["a"] * 9)), "holds words in the reference"),
-        (mails(9, 7).select(FEATURES).set_column(0, "length", pa.nulls(9)), "in the reference, column 'length'"),
+        (emails(1, 7).select(FEATURES), "at least 2 are required"),
+        (emails(9, 7).select(["length", "country"]), "no feature column 'answered'"),
+        (emails(9, 7).select(FEATURES).append_column("more", [np.arange(9)]), "no feature column 'more'"),
+        (emails(9, 7).select(FEATURES).set_column(0, "length", pa.array(["a"] * 9)), "holds words in the reference"),
+        (emails(9, 7).select(FEATURES).set_column(0, "length", pa.nulls(9)), "in the reference, column 'length'"),
     ],
 )
 def test_references_that_do_not_fit_are_refused(files, refused, tmp_path, table, said):
     csv.write_csv(table, tmp_path / "reference.csv")
     if "holds words" in said:  # words are read as words, so that the training rows fit: in Parquet they do not
         write(table, tmp_path / "reference.parquet")
-        write(mails(80, 1), tmp_path / "train.parquet")
+        write(emails(80, 1), tmp_path / "train.parquet")
         files = ["--train", tmp_path / "train.parquet", *files[2:-1], tmp_path / "reference.parquet"]
     assert said in refused(*files, "--changes", "rows")
 
@@ -140,9 +140,9 @@ def without_and_with(found, name, X, y):
 @pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
 def test_attacks_by_rows_overturn_predictions_after_a_refit(files, capfd, changes, clip):
     found = attacked(files, capfd, "--changes", changes, *clip)
-    encoder = TableEncoder().fit(mails(40, 7).select(FEATURES))
-    X, Z, R = (encoder.transform(mails(n, seed).select(FEATURES)) for n, seed in ((80, 1), (20, 2), (40, 7)))
-    y = np.array(mails(80, 1)["kind"].to_pylist())
+    encoder = TableEncoder().fit(emails(40, 7).select(FEATURES))
+    X, Z, R = (encoder.transform(emails(n, seed).select(FEATURES)) for n, seed in ((80, 1), (20, 2), (40, 7)))
+    y = np.array(emails(80, 1)["kind"].to_pylist())
     fresh = CertifiedRidgeClassifier(clip=0.9 if clip else None, classes=["ham", "spam"])
     certificates = clone(fresh).fit(X, y, reference=R).certify(Z, adversary=Adversary(changes=changes))
     assert (found["unit"], found["changes"], len(found["predictions"])) == ("rows", changes, 20)
@@ -168,9 +168,9 @@ def test_attacks_by_rows_on_neighbours_are_the_smallest(files, capfd, changes):
     found = attacked(files, capfd, "--changes", changes, *options, "--top", "4")
     assert found["n_confirmed"] == 4
     assert all(one["is_smallest"] and one["needed"] == one["radius"] + 1 for one in found["predictions"])
-    encoder = TableEncoder().fit(mails(40, 7).select(FEATURES))
-    X, Z, R = (encoder.transform(mails(n, seed).select(FEATURES)) for n, seed in ((80, 1), (20, 2), (40, 7)))
-    y = np.array(mails(80, 1)["kind"].to_pylist())
+    encoder = TableEncoder().fit(emails(40, 7).select(FEATURES))
+    X, Z, R = (encoder.transform(emails(n, seed).select(FEATURES)) for n, seed in ((80, 1), (20, 2), (40, 7)))
+    y = np.array(emails(80, 1)["kind"].to_pylist())
     for one in found["predictions"]:
         X_new, y_new, _ = without_and_with(found, one["id"], X, y)
         row = int(one["id"].rsplit("-", 1)[1])
@@ -198,7 +198,7 @@ def test_attacks_by_rows_on_chosen_rows_and_their_file(files, tmp_path, capfd):
 
 
 def test_attacks_by_sources_and_trusted_rows(files, tmp_path, capfd):
-    table = mails(80, 1).append_column("who", [[f"w{i % 9}" for i in range(80)]])
+    table = emails(80, 1).append_column("who", [[f"w{i % 9}" for i in range(80)]])
     csv.write_csv(table.append_column("sure", [[i % 9 == 0 for i in range(80)]]), tmp_path / "train.csv")
     columns = ["--annotator", "who", "--trusted", "sure", "--clip", "sign"]
     found = attacked(files, capfd, "--changes", "rows", *columns)

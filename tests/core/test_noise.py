@@ -3,7 +3,9 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from sklearn.naive_bayes import GaussianNB
 
+from flipproof import CertifiedRidgeClassifier, SmoothedClassifier
 from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip, divergence_upper
 
 
@@ -121,3 +123,9 @@ def test_added_rows_have_no_divergence():
 def test_joint_noise_needs_both_kinds_in_order():
     with pytest.raises(ValueError, match="a LabelFlip and a FeatureNoise"):
         JointNoise(FeatureNoise(1.0), LabelFlip(0.1))
+
+
+@pytest.mark.parametrize("model", [CertifiedRidgeClassifier(noise=0.9), SmoothedClassifier(GaussianNB(), noise=0.9)])
+def test_a_learner_names_its_own_parameter(model):
+    with pytest.raises(ValueError, match=f"'noise' parameter of {type(model).__name__}"):
+        model.fit([[0.0], [1.0]], [0, 1])

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from flipproof.core.linalg import LARGEST_TRAINING_FEATURE, whiten
+from flipproof.determinism import on_one_thread
 
 
 @pytest.mark.parametrize("n", [40, 2**13 + 3])
@@ -13,7 +14,7 @@ from flipproof.core.linalg import LARGEST_TRAINING_FEATURE, whiten
 def test_largest_leverage_bounds_every_row(n, center):
     X = np.random.default_rng(0).normal(size=(n, 3))
     X[0] *= 20  # in the first chunk of many rows
-    whitening, basis = whiten(X, center)
+    whitening, basis = whiten(X, center, on_one_thread)
     steps = [Fraction(1, 2 ** int(exponent)) for exponent in whitening.basis_exponent[: whitening.rank]]
     exact = sum((int(x) * step) ** 2 for x, step in zip(basis[0], steps, strict=False))
     plain = (basis[:, : whitening.rank] * np.array(steps, dtype=float)) ** 2
@@ -26,7 +27,7 @@ def test_largest_leverage_bounds_every_row(n, center):
 @pytest.mark.parametrize("shape", [(12, 30), (30, 12)])  # more columns than rows: decomposed by rows
 def test_products_of_coordinates_are_the_projection_onto_the_features(shape, center):
     X = np.random.default_rng(1).normal(size=shape) + 1
-    whitening, _ = whiten(X, center)
+    whitening, _ = whiten(X, center, on_one_thread)
     assert whitening.is_centered == center
     assert whitening.rank == min(shape) - (center and shape[0] < shape[1])
     U, centred = whitening.coordinates(X), X - center * X.mean(axis=0)
@@ -41,4 +42,4 @@ def test_features_whose_squares_would_overflow_are_refused():
     X = np.array([[1.0, 2 * LARGEST_TRAINING_FEATURE], [3.0, 4.0]])
     for rows in (X, -X):
         with pytest.raises(ValueError, match="Training features must be between"):
-            whiten(rows, center=True)
+            whiten(rows, True, on_one_thread)

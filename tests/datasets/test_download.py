@@ -124,7 +124,7 @@ def test_offline_the_error_says_which_file_to_put_where(monkeypatch, server, tmp
 
 
 def test_nothing_is_downloaded_if_disabled_or_if_a_folder_is_given(monkeypatch, server, tmp_path):
-    serve(monkeypatch, server, tables, "SPAMBASE", b"whatever")
+    serve(monkeypatch, server, tables, "SPAMBASE", b"anything")
     for where in ({"data_home": tmp_path, "download_if_missing": False}, {"folder": tmp_path}):
         with pytest.raises(FileNotFoundError, match=r"Put spambase.data into "):
             load_spambase(**where)

@@ -22,6 +22,16 @@ INSTEAD = {
     r"those who": "who they are",
     r"(?<!no )such (?!as\b)\w+": "this, these",
 }
+#: Idioms that source code, templates and names of tests do not use either.
+IDIOMS = {
+    r"(?<!-)stands?(?![- ]ins?\b)|standing": "is unchanged, is certified, means",
+    r"gold": "trusted",
+    r"levers?": "labels that attacks use",
+    r"in any company": "beside any other rows",
+    r"whatever|whichever": "any",
+    r"one['\u2019]?s own": "custom",
+    r"mails": "emails, messages",
+}
 FILES = [
     *pages(),
     *(ROOT / name for name in ("README.md", "CHANGELOG.md", "SECURITY.md", "action.yml")),
@@ -39,6 +49,26 @@ def test_no_page_speaks_of_one_thing_by_two_names(wrong):
         if re.search(rf"\b({wrong})\b", line, re.IGNORECASE)
     ]
     assert found == [], f"write: {INSTEAD[wrong]}"
+
+
+@pytest.mark.parametrize("wrong", IDIOMS)
+def test_neither_source_code_nor_names_of_tests_use_idioms(wrong):
+    texts = {
+        f"{path.relative_to(ROOT)}:{number}": line
+        for folder in ("flipproof", "flipproof_verify")
+        for path in sorted((ROOT / "src" / folder).rglob("*"))
+        if path.suffix in (".py", ".pyi", ".j2", ".js", ".css", ".toml")
+        for number, line in enumerate(path.read_text().splitlines(), start=1)
+    }
+    for path in sorted((ROOT / "tests").rglob("*.py")):
+        names = [path.stem, *re.findall(r"def (\w+)", path.read_text())]
+        texts |= {f"{path.relative_to(ROOT)}: {name}": name for name in names}
+    found = [
+        f"{place}: {text.strip()}"
+        for place, text in texts.items()
+        if re.search(rf"\b({wrong})\b", text.replace("_", " "), re.IGNORECASE)
+    ]
+    assert found == [], f"write: {IDIOMS[wrong]}"
 
 
 def test_the_glossary_is_sorted_and_names_each_term_once():

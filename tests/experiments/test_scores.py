@@ -47,8 +47,8 @@ def test_certified_and_attacked_accuracy(rows):
     for flips in (0, 1, 7, 49, 50, 60):
         right = rows["prediction"] == rows.label
         assert certified(rows, "exact", flips)[0] == np.mean(right & (rows["exact"] >= flips))
-        stands = (rows["flips_needed"] > flips) | (rows["flips_needed"] == -1)
-        assert attacked(rows, "flips_needed", flips)[0] == np.mean(right & stands)
+        unchanged = (rows["flips_needed"] > flips) | (rows["flips_needed"] == -1)
+        assert attacked(rows, "flips_needed", flips)[0] == np.mean(right & unchanged)
 
 
 def test_clean_accuracy_worst_class_and_median(rows):

@@ -24,7 +24,7 @@ def convolutional(seed=0, last="vector"):
     return nn.Sequential(*layers)
 
 
-def test_an_image_has_the_same_bits_in_any_company_and_type():
+def test_an_image_has_the_same_bits_beside_any_others_and_type():
     encoder = ImageEncoder(convolutional()).fit(IMAGES)
     together = encoder.transform(IMAGES)
     assert together.shape == (12, 6)

@@ -36,7 +36,7 @@ def digit_images():
 
 
 @pytest.fixture
-def standing_in_for_umap(monkeypatch):
+def stand_in_for_umap(monkeypatch):
     """A module that is called as umap-learn is, and refuses labels; what it was called with is in `calls`."""
     module = types.ModuleType("umap")
     module.calls = []
@@ -60,7 +60,7 @@ def standing_in_for_umap(monkeypatch):
 
 
 @pytest.fixture
-def problem(request, digit_images, standing_in_for_umap):
+def problem(request, digit_images, stand_in_for_umap):
     """A feature map by name, training rows with labels, and test rows."""
     name = request.param
     images, labels = digit_images
@@ -122,7 +122,7 @@ def test_it_follows_the_transformer_interface(problem):
     fitted = clone(made).fit(X)
     features = fitted.transform(Z)
     assert len(fitted.get_feature_names_out()) == features.shape[1]
-    if not isinstance(made, UMAPFeatures):  # the module that stands in for umap-learn cannot be pickled
+    if not isinstance(made, UMAPFeatures):  # the module that replaces umap-learn cannot be pickled
         assert np.array_equal(pickle.loads(pickle.dumps(fitted)).transform(Z), features)
     if not isinstance(made, WordVectors):
         with pytest.raises(ValueError, match=r"X has 7 features, but .* is expecting 256 features"):
@@ -139,10 +139,10 @@ def test_another_seed_gives_other_features(problem):
     assert not np.allclose(first, second)
 
 
-def test_umap_gets_a_seed_and_no_labels(digit_images, standing_in_for_umap):
+def test_umap_gets_a_seed_and_no_labels(digit_images, stand_in_for_umap):
     X, y = digit_images
     UMAPFeatures(3, n_neighbors=7, metric="cosine", random_state=5).fit(X[:50], y[:50])
-    assert standing_in_for_umap.calls == [
+    assert stand_in_for_umap.calls == [
         {"n_components": 3, "n_neighbors": 7, "metric": "cosine", "min_dist": 0.0, "random_state": 5, "n_jobs": 1}
     ]
 

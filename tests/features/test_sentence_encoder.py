@@ -191,7 +191,7 @@ def test_without_the_package_the_line_says_what_to_install(tmp_path, monkeypatch
 
 
 @with_model
-def test_a_text_has_the_same_bits_in_any_company(folder):
+def test_a_text_has_the_same_bits_beside_any_others(folder):
     import torch
 
     encoder = SentenceEncoder(folder).fit(TEXTS)

@@ -537,7 +537,7 @@ class Case:
     def fewest(self, row):
         """Return, for every rival that can be made to win against the predicted class, the cheapest attack.
 
-        Each changed label lowers the lead by at most its own gain, whatever else is changed, and gains add up: the
+        Each changed label lowers the lead by at most its own gain, for any other changes, and gains add up: the
         cheapest attack takes the labels (or annotators) with the largest gains. A rival that sorts after the predicted
         class has to overtake it, one that sorts before only to draw level.
         """

@@ -18,12 +18,13 @@ from pathlib import Path
 
 import numpy as np
 from sklearn.cluster import KMeans
-from sklearn.datasets import load_breast_cancer, load_digits, load_wine
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_wine
+from sklearn.linear_model import LogisticRegression
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 import flipproof
-from flipproof import Adversary, collective_certify
+from flipproof import Adversary, Annotations, collective_certify
 from flipproof.attacks import labels_to_audit, worst_flips
 from flipproof.cli.group import run
 from flipproof.streaming import StreamingKernelClassifier as KernelInBlocks
@@ -67,7 +68,7 @@ def learners(classes):
         "clusters": flipproof.CertifiedClusterClassifier(KMeans(12, n_init=2, random_state=0), **given),
         "forest": flipproof.CertifiedForestClassifier(10, **given),
         "propagation": flipproof.CertifiedPropagationClassifier(8, **given),
-        "one's own": Parzen(**given),
+        "custom": Parzen(**given),
         "partitions": flipproof.CertifiedPartitionClassifier(DecisionTreeClassifier(max_depth=4), 15, **given),
     }
 
@@ -115,7 +116,7 @@ def recorded():
         }.items():
             model.fit(blocks)
             values |= _of_model(f"{name}: {learner} in blocks", model, scaled.transform(Z), classes)
-    return values | commands()
+    return values | on_a_reference() | of_trust_and_crowds() | regressors() | commands()
 
 
 def _of_model(name, model, Z, classes):
@@ -135,6 +136,85 @@ def _of_model(name, model, Z, classes):
         found[f"{name}, audit"] = {"rows": labels_to_audit(model, Z, top=10).rows.tolist()}
     if name.endswith(("ridge", "neighbours")) and len(classes) == 2:
         found[f"{name}, collective"] = {"most_changed": collective_certify(model, Z, 20).most_changed}
+    return found
+
+
+def on_a_reference():
+    """Return certificates against changed rows, and against added or removed ones, of learners with a reference."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y, Z, R = X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN : N_TRAIN + N_TEST], X[N_TRAIN + N_TEST : N_TRAIN + N_TEST + 100]
+    groups, found = np.arange(N_TRAIN) * 7 % 23, {}
+    for name in ("ridge", "kernel", "kernel, landmarks", "neighbours", "clusters", "forest", "partitions"):
+        model = learners([0, 1])[name]
+        if name == "ridge":
+            model.set_params(clip=0.9)
+        model.fit(X, y, reference=R)
+        for who, limits in {
+            "rows": {"changes": "rows"},
+            "trusted rows": {"changes": "rows", "trusted": np.arange(N_TRAIN) % 4 == 0},
+            "sources": {"changes": "rows", "groups": groups},
+            "insertions": {"changes": "insertions"},
+            "removals": {"changes": "removals"},
+        }.items():
+            found[f"reference: {name}, {who}"] = of_certificates(model.certify(Z, adversary=Adversary(**limits)))
+    return found
+
+
+def of_trust_and_crowds():
+    """Return certificates with a prior, with weights of labels, against windows of time, and of annotations."""
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y, Z = X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN : N_TRAIN + N_TEST]
+    rows = np.arange(N_TRAIN)
+    scaler, found = StandardScaler().fit(X), {}
+    X, Z = scaler.transform(X), scaler.transform(Z)
+    for name, make in {
+        "ridge": flipproof.CertifiedRidgeClassifier,
+        "neighbours": flipproof.CertifiedNeighborsClassifier,
+        "forest": flipproof.CertifiedForestClassifier,
+    }.items():
+        prior = make(classes=[0, 1], prior=LogisticRegression()).fit(X, y, trusted=rows % 4 == 0)
+        found |= {f"prior: {name}, {method}": of_certificates(prior.certify(Z, method)) for method in METHODS}
+        weighted = make(classes=[0, 1]).fit(X, y, sample_weight=1 + rows % 3)
+        found |= {f"weights: {name}, {method}": of_certificates(weighted.certify(Z, method)) for method in METHODS}
+        plain = make(classes=[0, 1]).fit(X, y)
+        windows = Adversary(window=rows * 7 % 41, length=3)
+        found[f"windows: {name}"] = of_certificates(plain.certify(Z, adversary=windows))
+        for aggregate in ("votes", "majority"):
+            item = np.repeat(rows, 3)
+            label = np.where(np.arange(len(item)) % 11 == 0, 1 - y[item], y[item])
+            votes = Annotations.from_long(item, np.arange(len(item)) % 13, label, items=N_TRAIN, aggregate=aggregate)
+            model = make(classes=[0, 1]).fit(X, votes)
+            found[f"annotations: {name}, {aggregate}"] = of_certificates(model.certify(Z))
+            who = Adversary(groups=votes.annotator)
+            found[f"annotators: {name}, {aggregate}"] = of_certificates(model.certify(Z, adversary=who))
+    return found
+
+
+def regressors():
+    """Return intervals and radii of every regressor."""
+    X, y = load_diabetes(return_X_y=True)
+    X, y, Z = X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN : N_TRAIN + N_TEST]
+    found = {}
+    for name, make in {
+        "ridge": flipproof.CertifiedRidgeRegressor,
+        "neighbours": flipproof.CertifiedNeighborsRegressor,
+        "kernel": flipproof.CertifiedKernelRegressor,
+        "forest": flipproof.CertifiedForestRegressor,
+    }.items():
+        model = make(target_range=(0, 350)).fit(X, y)
+        for who, adversary in {
+            "anybody": None,
+            "trusted": Adversary(trusted=np.arange(N_TRAIN) % 4 == 0),
+            "groups": Adversary(groups=np.arange(N_TRAIN) * 7 % 23),
+            "small changes": Adversary(max_change=20.0),
+        }.items():
+            intervals = model.certify(Z, [0, 1, 5, 20], tolerance=10.0, adversary=adversary)
+            found[f"regressor: {name}, {who}"] = {
+                "prediction": [float(one).hex() for one in intervals.prediction],
+                "low": [[float(one).hex() for one in line] for line in intervals.low],
+                "high": [[float(one).hex() for one in line] for line in intervals.high],
+                "radius": intervals.radius.tolist(),
+            }
     return found
 
 
@@ -178,6 +258,8 @@ def commands():
             ],
             "certify, requirement": ["certify", *common, *plain, "--min-certified-accuracy", "0.99@5"],
             "attack": ["attack", *common, *plain],
+            "compare": ["compare", *common, *plain, "--learner", "ridge", "--learner", "forest", "--flips", "0,5,20"],
+            "plan": ["plan", *common, *plain, "--budget", "20,40", "--flips", "0,5", "--reach", "0.9@5"],
             "attack, two rows": ["attack", *common, *plain, "--row", "134", "--row", "139"],
         }
         return {f"command: {name}": _said(arguments) for name, arguments in every.items()}
@@ -193,6 +275,7 @@ def _said(arguments):
 def _stable(value):
     """Keep figures and names; leave out sentences, which may be worded better, and what differs from run to run."""
     left_out = ("assumptions", "checksum", "created", "facts", "random_errors", "software")
+    left_out += ("fit_seconds", "certify_seconds")
     if isinstance(value, dict):
         kept = {key: _stable(one) for key, one in value.items() if key not in left_out}
         return {key: one for key, one in kept.items() if one is not PROSE}

@@ -68,7 +68,7 @@ def test_bad_training_data_is_refused(name):
 
 
 BAD_SETTINGS = {
-    "q = 0": ({"noise": 0}, Y, r"must be in \(0, .* Got 0.0 instead: at 0 there is no noise"),
+    "q = 0": ({"noise": 0}, Y, r"must be in \(0, .* Got 0 instead: at 0 there is no noise"),
     "q negative": ({"noise": -0.1}, Y, r"must be in \(0, .* Got -0\.1 instead"),
     "q not a number": ({"noise": np.nan}, Y, "Got nan instead"),
     "q infinite": ({"noise": np.inf}, Y, "Got inf instead"),
@@ -77,7 +77,7 @@ BAD_SETTINGS = {
     "q a word": ({"noise": "much"}, Y, "must be a number, a LabelFlip or 'auto'. Got 'much' instead"),
     "q None": ({"noise": None}, Y, "must be a number.* Got None instead"),
     "q a list": ({"noise": [0.1, 0.2]}, Y, r"must be a number.* Got \[0\.1, 0\.2\] instead"),
-    "noise of three classes": ({"noise": LabelFlip(0.1, 3)}, Y, "noise is for 3 classes, but there are 2"),
+    "noise of three classes": ({"noise": LabelFlip(0.1, 3)}, Y, "must be for 2 classes"),
     "automatic noise, no intercept": ({"noise": "auto", "fit_intercept": False}, Y, "Set fit_intercept=True"),
     "automatic noise, paper": ({"noise": "auto", "regularization": "paper"}, Y, "needs a single noise q"),
     "method": ({"method": "guess"}, Y, "must be one of 'exact', 'tight', 'kl'. Got 'guess' instead"),

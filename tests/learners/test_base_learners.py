@@ -28,7 +28,7 @@ GRID = {"max_depth": [1, 2, 3, 5], "min_samples_leaf": [1, 3]}
 
 
 class Folds:
-    """Folds of one's own, by a generator in an attribute."""
+    """Custom folds, by a generator in an attribute."""
 
     def __init__(self, random_state):
         self.random_state = random_state
@@ -51,7 +51,7 @@ RANDOM = {
     "stratified": search(StratifiedKFold(2, shuffle=True)),
     "repeated": search(RepeatedKFold(n_splits=2, n_repeats=2)),
     "folds with a generator": search(KFold(2, shuffle=True, random_state=np.random.RandomState(5))),
-    "folds of one's own": search(Folds(np.random.default_rng(5))),
+    "custom folds": search(Folds(np.random.default_rng(5))),
     "behind a step": make_pipeline(StandardScaler(), search(ShuffleSplit(2, test_size=0.3))),
     "in the grid": GridSearchCV(
         make_pipeline(GaussianNB()), {"gaussiannb": [RandomForestClassifier(2), SGDClassifier()]}, cv=ShuffleSplit(2)

@@ -308,21 +308,21 @@ def test_blocks_keep_within_the_memory_budget():
 
 
 @pytest.fixture(scope="module")
-def mails(data_dir):
+def emails(data_dir):
     X, y = spambase(data_dir)
     return train_test_split(X, y, test_size=0.25, random_state=0)
 
 
-def test_the_exact_radius_is_exact_on_real_data(mails):
-    X, Z, y, _ = mails
+def test_the_exact_radius_is_exact_on_real_data(emails):
+    X, Z, y, _ = emails
     scaler = StandardScaler()
     model = CertifiedForestClassifier(20, features=scaler, classes=["ham", "spam"]).fit(X, y)
     certificates = assert_radius_is_exact(model, X, y, Z[:30], n_refits=2)
     assert np.median(certificates.radius) >= 30
 
 
-def test_forests_certify_more_than_ridge(mails):
-    X, Z, y, truth = mails
+def test_forests_certify_more_than_ridge(emails):
+    X, Z, y, truth = emails
     ridge = CertifiedRidgeClassifier(features=StandardScaler()).fit(X, y).certify(Z)
     larger = CertifiedForestClassifier(50, min_samples_leaf=0.1, features=StandardScaler()).fit(X, y).certify(Z)
     at_ridge, at_larger = (certified_accuracy(truth, one, [35, 70, 170]) for one in (ridge, larger))

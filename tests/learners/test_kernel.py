@@ -1,4 +1,4 @@
-"""Kernel ridge: true certificates, the same bits in any company, and the weights of the textbook."""
+"""Kernel ridge: true certificates, the same bits beside any other rows, and the weights of the textbook."""
 
 import itertools
 import tracemalloc

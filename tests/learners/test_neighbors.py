@@ -191,7 +191,7 @@ def test_every_attack_that_an_adversary_can_make(seed):
     assert refits >= 3
 
 
-# ---- label independence, and the same bits in any company
+# ---- label independence, and the same bits beside any other rows
 
 SETTINGS = {
     "uniform": {"n_neighbors": 20},

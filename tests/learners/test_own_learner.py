@@ -1,4 +1,4 @@
-"""A learner of one's own: two short methods, and it predicts, certifies and says what is wrong with it."""
+"""A custom learner: two short methods, and it predicts, certifies and says what is wrong with it."""
 
 import numpy as np
 import pytest

@@ -295,7 +295,7 @@ def bits_of(model):
 
 
 @pytest.mark.parametrize("features", [None, PCA(2)], ids=["plain", "pca"])
-def test_a_base_learner_gets_the_same_bits_whatever_happens_to_other_partitions(features):
+def test_a_base_learner_gets_the_same_bits_for_any_change_of_other_partitions(features):
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(90, 2)) * np.logspace(-150, 150, 90)[:, None], rng.integers(3, size=90)
     X[20:30], X[30:35] = X[10:20], 0.0

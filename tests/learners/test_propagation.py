@@ -387,7 +387,7 @@ def test_memory_is_what_blocks_are_made_for(way):
     _, peak = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     fixed = 2 * 8 * X.size + 2**20
-    assert peak <= 8 * len(Z) * (model._numbers_per_row() + model._votes_per_row()) + fixed
+    assert peak <= 8 * len(Z) * (model.numbers_per_row() + model.votes_per_row()) + fixed
 
 
 X, Y = np.random.default_rng(0).normal(size=(12, 2)), np.arange(12) % 2

@@ -77,17 +77,17 @@ def test_slider_and_chart_show_the_numbers_of_the_summary(page, summary):
         assert page.find_element(By.ID, "flips-name").text == (
             f"{flips} changed label{'' if flips == 1 else 's'} of 100 ({flips}%)"
         )
-        assert f"({main['standing'][flips]} of {total})" in says.text
-        assert f"; {_percent(main['correct_standing'][flips], total)} are correct" in says.text
+        assert f"({main['certified'][flips]} of {total})" in says.text
+        assert f"; {_percent(main['correct_certified'][flips], total)} are correct" in says.text
         bars = [bar.text for bar in page.find_elements(By.CSS_SELECTOR, "#flips-bars b")]
-        by_method = [_percent(method["correct_standing"][flips], total) for method in summary["methods"]]
-        by_class = [_percent(row["standing"][flips], row["n"]) for row in summary["by_class"]["rows"]]
+        by_method = [_percent(method["correct_certified"][flips], total) for method in summary["methods"]]
+        by_class = [_percent(row["certified"][flips], row["n"]) for row in summary["by_class"]["rows"]]
         assert bars == by_method + by_class
         slider.send_keys(Keys.ARROW_RIGHT)
     area = page.find_element(By.CSS_SELECTOR, "#chart .area")
     webdriver.ActionChains(page).move_to_element_with_offset(area, area.size["width"] // 2 - 2, 0).perform()
     tip = page.find_element(By.CSS_SELECTOR, ".cursor span")
-    assert tip.text == f"{summary['flips'][-1]}: {_percent(main['correct_standing'][-1], total)}"
+    assert tip.text == f"{summary['flips'][-1]}: {_percent(main['correct_certified'][-1], total)}"
     webdriver.ActionChains(page).move_to_element(page.find_element(By.TAG_NAME, "h1")).perform()
     assert tip.text.startswith("3: ")
 

@@ -15,7 +15,7 @@ def test_curves_match_the_values_and_never_exceed_them(problem):
     chart = curve_chart(summary)
     last = summary["flips"][-1]
     for line, method in zip(chart.lines, summary["methods"], strict=False):
-        for flips, count in zip(summary["flips"][1:], method["correct_standing"][1:], strict=True):
+        for flips, count in zip(summary["flips"][1:], method["correct_certified"][1:], strict=True):
             heights = [height for x, height in _corners(line.path) if abs(x - SIDE * flips / last) < 0.06]
             assert min(heights, key=lambda height: abs(height - count / 60)) == pytest.approx(count / 60, abs=1e-3)
             # where the curve reaches this number of flips

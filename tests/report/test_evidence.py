@@ -33,8 +33,8 @@ CHECKS = {
 }
 
 
-def mails(n, seed):
-    """Mails by length and sender; the names of rows are paths with spaces, and one holds a line break."""
+def emails(n, seed):
+    """Emails by length and sender; the names of rows are paths with spaces, and one holds a line break."""
     rng = np.random.default_rng(seed)
     spam = rng.random(n) < 0.5
     return pa.table(
@@ -52,8 +52,8 @@ def mails(n, seed):
 def folder(tmp_path_factory):
     found = tmp_path_factory.mktemp("a folder")
     (found / "my data").mkdir()
-    csv.write_csv(mails(60, 1), found / "my data" / "train.csv")
-    csv.write_csv(mails(20, 2), found / "test.csv")
+    csv.write_csv(emails(60, 1), found / "my data" / "train.csv")
+    csv.write_csv(emails(20, 2), found / "test.csv")
     return found
 
 
@@ -164,10 +164,10 @@ def test_sarif_has_no_lines_where_the_file_has_none(folder, ending, says):
     from pyarrow import parquet
 
     if ending == ".parquet":
-        parquet.write_table(mails(60, 1), "train.parquet")
+        parquet.write_table(emails(60, 1), "train.parquet")
     else:
         with gzip.open("train.csv.gz", "wb") as file:
-            csv.write_csv(mails(60, 1), file)
+            csv.write_csv(emails(60, 1), file)
     for result in check_sarif(audited(folder, f"train{ending}").to_sarif())["results"]:
         assert "region" not in result["locations"][0]["physicalLocation"]
         assert says in result["message"]["text"]
@@ -180,7 +180,7 @@ def test_sarif_names_annotators(folder):
     assert people
     assert {one["ruleId"] for one in run["results"]} == {"FLIP001", "FLIP003"}
     whom = people[0]["locations"][0]["logicalLocations"][0]["name"]
-    first = next(row for row, who in enumerate(mails(60, 1)["who"].to_pylist()) if str(who) == whom)
+    first = next(row for row, who in enumerate(emails(60, 1)["who"].to_pylist()) if str(who) == whom)
     assert people[0]["locations"][0]["physicalLocation"]["region"]["startLine"] == first + 2 + (first > 3)
 
 
@@ -249,7 +249,7 @@ def test_model_card_results(audit):
 
 
 def test_without_true_classes(folder):
-    csv.write_csv(mails(20, 2).drop_columns(["kind"]), "unknown.csv")
+    csv.write_csv(emails(20, 2).drop_columns(["kind"]), "unknown.csv")
     found = flipproof.audit("my data/train.csv", "unknown.csv", label="kind", id="key", error_rate=0)
     for form, check in CHECKS.items():
         check(getattr(found, f"to_{form}")())

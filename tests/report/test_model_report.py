@@ -26,9 +26,9 @@ def rows():
 def test_one_line_writes_a_report(rows, ending, tmp_path):
     X, y = rows
     model = CertifiedRidgeClassifier(classes=["ham", "spam"]).fit(X[20:], y[20:])
-    model.report(X[:20], y[:20], title="Mails").save(tmp_path / f"r.{ending}")
+    model.report(X[:20], y[:20], title="Emails").save(tmp_path / f"r.{ending}")
     text = (tmp_path / f"r.{ending}").read_text()
-    assert "Mails" in text
+    assert "Emails" in text
     assert "mail-3" in text
     with pytest.raises(ValueError, match="must end in"):
         model.report(X[:20], y[:20]).save(tmp_path / "r.pdf")
@@ -37,8 +37,8 @@ def test_one_line_writes_a_report(rows, ending, tmp_path):
 def test_rows_are_called_by_the_index_of_their_frames(rows):
     X, y = rows
     report = CertifiedRidgeClassifier().fit(X[20:], y[20:]).report(X[:20], y[::-1])
-    found = report.summary(data="mails of May")
-    assert found["facts"]["data"] == "mails of May"
+    found = report.summary(data="emails of May")
+    assert found["facts"]["data"] == "emails of May"
     assert found["facts"]["learner"]["name"] == "CertifiedRidgeClassifier"
     assert {one["id"] for one in found["predictions"]["rows"]} == set(X.index[:20])
     assert {one["row"] for one in found["audit"]["rows"]} <= set(X.index[20:])

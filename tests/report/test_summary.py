@@ -21,17 +21,17 @@ def test_curves_and_tables_agree_with_the_metrics(problem):
     for entry, certificates in zip(
         summary["methods"], problem.certificates("exact", "tight", "kl").values(), strict=True
     ):
-        for flips, counts in (("flips", "correct_standing"), ("table_flips", "table_correct_standing")):
+        for flips, counts in (("flips", "correct_certified"), ("table_flips", "table_correct_certified")):
             shares = np.array(entry[counts]) / 60
             np.testing.assert_array_equal(shares, certified_accuracy(problem.y, certificates, summary[flips]))
-        standing = (certificates.radius[:, None] >= np.array(summary["flips"])).sum(axis=0)
-        assert entry["standing"] == standing.tolist()
+        certified = (certificates.radius[:, None] >= np.array(summary["flips"])).sum(axis=0)
+        assert entry["certified"] == certified.tolist()
         assert entry["n_correct"] == round(60 * problem.model.score(problem.X, problem.y))
         assert entry["median_radius"] == str(int(np.median(certificates.radius)))
         assert entry["n_fragile"] == np.count_nonzero(certificates.radius == 0)
     recall = certified_recall(problem.y, problem.certificates()["exact"], summary["flips"])
     for entry, column in zip(summary["by_class"]["rows"], recall.T, strict=True):
-        np.testing.assert_allclose(np.array(entry["standing"]) / entry["n"], column)
+        np.testing.assert_allclose(np.array(entry["certified"]) / entry["n"], column)
     assert [row["class"] for row in summary["by_class"]["rows"]] == [0, 1, 2]
 
 
@@ -39,7 +39,7 @@ def test_curve_covers_every_number_of_flips_until_nothing_is_certified(problem):
     summary = problem.summary()
     largest = int(problem.certificates()["exact"].radius.max())
     assert summary["flips"] == list(range(largest + 2))
-    assert summary["methods"][0]["standing"][-1] == 0
+    assert summary["methods"][0]["certified"][-1] == 0
     assert summary["table_flips"][:2] == [0, 1]
     assert summary["table_flips"][-1] <= largest
 
@@ -51,7 +51,7 @@ def test_headline_is_the_largest_number_of_flips_certified_for_ninety_percent(pr
     few = dataclasses.replace(certificates, **{**_rows(certificates, np.arange(total)), "radius": radius})
     headline = summarize({"exact": few})["headline"]
     flips = headline["flips"]
-    assert headline["n_standing"] == np.count_nonzero(radius >= flips) >= 0.9 * total
+    assert headline["n_certified"] == np.count_nonzero(radius >= flips) >= 0.9 * total
     assert np.count_nonzero(radius >= flips + 1) < 0.9 * total
     assert headline["text"] == (
         f"Even if any {flips} of 100 training labels ({flips}%) {'is' if flips == 1 else 'are'} poisoned, "
@@ -65,7 +65,7 @@ def test_the_worst_class_at_the_headline_is_among_four_tiles(problem):
     recall = certified_recall(problem.y, certificates, [headline["flips"]])[0]
     worst = headline["worst_class"]
     assert worst["class"] == certificates.classes[recall.argmin()]
-    assert worst["n_standing"] / worst["n"] == recall.min()
+    assert worst["n_certified"] / worst["n"] == recall.min()
     figures = facts.key_figures(summary)
     assert len(figures) == 4
     assert f"of the worst class, {worst['class']}, correct and certified at " in figures[2].says
@@ -106,8 +106,8 @@ def test_abstentions_are_never_certified(problem):
     certificates = problem.certificates()["exact"]
     silent = dataclasses.replace(certificates, abstained=np.ones(60, dtype=bool))
     summary = summarize({"exact": silent}, y_true=problem.y)
-    assert set(summary["methods"][0]["standing"]) == {0}
-    assert set(summary["methods"][0]["correct_standing"]) == {0}
+    assert set(summary["methods"][0]["certified"]) == {0}
+    assert set(summary["methods"][0]["correct_certified"]) == {0}
     assert summary["headline"]["text"].startswith("Only 0.0%")
     assert summary["predictions"]["rows"][0]["abstained"] is True
 
@@ -225,7 +225,7 @@ def test_measured_radii_are_summarized(problem):
     radius = np.where(np.arange(60) == 7, np.inf, np.linspace(0.1, 0.5, 60))
     measured = dataclasses.replace(certificates, radius=radius, unit="l2", method="gaussian", noise=0.25)
     summary = summarize({"gaussian": measured}, y_true=problem.y)
-    for flips, count in zip(summary["flips"], summary["methods"][0]["standing"], strict=True):
+    for flips, count in zip(summary["flips"], summary["methods"][0]["certified"], strict=True):
         assert count == np.count_nonzero(radius >= flips)
     assert summary["headline"]["text"].startswith("Even if the training features change by 0.1")
     assert summary["methods"][0]["n_unlimited"] == 1
@@ -234,7 +234,7 @@ def test_measured_radii_are_summarized(problem):
 
 def test_truth_and_attack_are_optional(problem):
     summary = summarize(problem.certificates())
-    assert summary["methods"][0]["correct_standing"] is None
+    assert summary["methods"][0]["correct_certified"] is None
     assert summary["by_class"]["kind"] == "prediction"
     assert "truth" not in summary["predictions"]["rows"][0]
     assert summary["attack"] is None
@@ -282,8 +282,8 @@ def test_a_saved_summary_is_read_unchanged(problem):
         ('{"format": ', "must be JSON"),
         ("[1, 2]", 'with "format": "flipproof-report"'),
         ('{"radius": 3}', 'with "format": "flipproof-report"'),
-        ('{"format": "flipproof-report", "version": 1}', "must have version 3. Got 1"),
-        ('{"format": "flipproof-report", "version": 3}', "checksum"),
+        ('{"format": "flipproof-report", "version": 1}', "version 4. Got 1"),
+        ('{"format": "flipproof-report", "version": 4}', "checksum"),
     ],
 )
 def test_invalid_saved_summaries_are_refused(text, message):
@@ -293,7 +293,7 @@ def test_invalid_saved_summaries_are_refused(text, message):
 
 def test_a_modified_summary_is_refused(problem):
     saved = json.loads(to_json(problem.summary()))
-    saved["methods"][0]["standing"][1] += 1
+    saved["methods"][0]["certified"][1] += 1
     with pytest.raises(ValueError, match="checksum"):
         from_json(json.dumps(saved))
 
@@ -312,7 +312,7 @@ def test_inconsistent_inputs_are_refused(problem):
     with pytest.raises(ValueError, match="y_true must have one label per certificate"):
         summarize(exact, y_true=[1, 2])
     for name, wanted in (("test_ids", 60), ("train_ids", 100), ("y_train", 100)):
-        with pytest.raises(ValueError, match=f"The '{name}' parameter of summarize must have {wanted} values"):
+        with pytest.raises(ValueError, match=f"The '{name}' parameter of summarize must be {wanted} values"):
             summarize(exact, **{name: [1, 2]})
     with pytest.raises(ValueError, match="type of the training labels"):
         summarize(exact, y_true=["a"] * 60)

@@ -319,7 +319,7 @@ def test_pipelines_and_arrow_tables_support_smoothed_certificates():
         ({"estimator": Ridge()}, "'estimator' parameter of SmoothedClassifier .* a scikit-learn classifier"),
         ({"estimator": LogisticRegression}, "'estimator' parameter"),
         ({"noise": "loud"}, "'noise' parameter of SmoothedClassifier .* a LabelFlip"),
-        ({"noise": 0.5}, "'q' parameter of LabelFlip must be in"),
+        ({"noise": 0.5}, "'noise' parameter of SmoothedClassifier must be in"),
         ({"noise": True}, "'noise' parameter"),
         ({"noise": FeatureNoise}, "'noise' parameter"),
         ({"noise": LabelFlip(0.1, 3)}, "noise is for 3 classes"),

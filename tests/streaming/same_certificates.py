@@ -32,7 +32,7 @@ def assert_same_model(blocks, memory, Z, methods=("exact", "tight", "kl"), adver
 
 
 def cut(sizes, *columns):
-    """Return blocks of so many rows each, and one of whatever is left."""
+    """Return blocks of this number of rows, and one of the rows that are left."""
     ends = np.cumsum(sizes)
     return list(zip(*(np.split(np.asarray(column), ends) for column in columns), strict=True))
 

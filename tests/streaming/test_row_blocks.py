@@ -1,4 +1,4 @@
-"""Rows of arrays, of blocks that are given one by one, and of whatever `fit` gets."""
+"""Rows of arrays, of blocks that are given one by one, and of all that `fit` accepts."""
 
 import pickle
 import tracemalloc

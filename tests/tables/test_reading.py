@@ -77,7 +77,7 @@ def test_the_kind_of_a_file_by_its_first_bytes(tmp_path):
     assert read_table(tmp_path / "b.dat").equals(table)
     parquet.write_table(table, tmp_path / "misleading.csv")
     assert read_table(tmp_path / "misleading.csv", TextLayout(kind="parquet")).equals(table)
-    with pytest.raises(ValueError, match="must be one of csv, tsv"):
+    with pytest.raises(ValueError, match="must be one of 'csv', 'tsv'"):
         read_table(tmp_path / "anything", TextLayout(kind="xls"))
 
 

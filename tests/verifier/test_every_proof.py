@@ -13,8 +13,8 @@ from verifier.proof_boxes import Box
 
 #: Fits that learners refuse: they do not offer certificates of this kind.
 REFUSED = {
-    ("one's own", "reference"),
-    ("one's own", "trusted reference and prior"),
+    ("custom", "reference"),
+    ("custom", "trusted reference and prior"),
     ("propagation", "reference"),
     ("propagation", "trusted reference and prior"),
     ("partitions", "weights"),

@@ -3,7 +3,7 @@
 The simulation takes labels as they are: a checked label keeps its value and becomes trusted. The rows to check are
 chosen as the labels that attacks use most, at random, or by the diversity of their features.
 
-A plan is a measurement on the given test rows, not a certificate: the rows of "levers" are chosen by attacks on these
+A plan is a measurement on the given test rows, not a certificate: the rows of "attacks" are chosen by attacks on these
 test rows, and the other choices are one random draw. What it simulates is certified: certified accuracy is that of a
 real fit in which the checked labels are trusted.
 """
@@ -22,7 +22,7 @@ from sklearn.base import clone
 from flipproof.attacks.label_audit import labels_to_audit
 from flipproof.certificates import Certificates
 from flipproof.core.rounding import Floats, Integers
-from flipproof.learners.baseline import trusted_only_predictions
+from flipproof.learners.baseline import TrustedOnlyPredictions, trusted_only_predictions
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.metrics import certified_accuracy, n_certified
 from flipproof.origins import frame_library, make_frame
@@ -40,11 +40,11 @@ from flipproof.progress import CountedProgress
 from flipproof.values import encode_labels, label_values
 
 #: Ways to choose the rows to check.
-CHOICES = ("levers", "random", "diversity")
+CHOICES = ("attacks", "random", "diversity")
 
 #: What each way to choose and to use checked labels is, in words.
 CHOSEN = {
-    "levers": "those that are part of the most attacks",
+    "attacks": "those that are part of the most attacks",
     "random": "drawn at random",
     "diversity": "rows with diverse features",
 }
@@ -55,6 +55,9 @@ USED = {
     "alone": "the only labels of the learner",
     "prior alone": "the prior without other labels",
 }
+
+#: How checked labels are used by each kind of model that knows no others.
+USED_ALONE = {"learner": "alone", "prior": "prior alone"}
 
 #: Certificates with weights of labels or several labels per row: a plan would have to choose among those.
 WEIGHTED = ("sample-weights", "annotations")
@@ -88,7 +91,7 @@ class PlannedCheck:
     ----------
     n_checked : int
         Number of checked labels.
-    chosen : {"levers", "random", "diversity"}
+    chosen : {"attacks", "random", "diversity"}
         How the rows were chosen.
     used : {"votes", "prior", "geometry", "alone", "prior alone"}
         How their labels are used: trusted votes; votes and a prior; trees grown with them; only a model that is fitted
@@ -103,7 +106,7 @@ class PlannedCheck:
     Examples
     --------
     >>> from flipproof.attacks import PlannedCheck
-    >>> PlannedCheck(n_checked=40, chosen="levers", used="votes", certified=(0.9, 0.8)).n_checked
+    >>> PlannedCheck(n_checked=40, chosen="attacks", used="votes", certified=(0.9, 0.8)).n_checked
     40
     """
 
@@ -377,12 +380,12 @@ def _refuse_other_fits(model: Any) -> None:
 
 
 def _alone(
-    found: dict[str, NDArray[Any]], truth: NDArray[Any], n_checked: int, chosen: str, n_columns: int
+    found: Sequence[TrustedOnlyPredictions], truth: NDArray[Any], n_checked: int, chosen: str, n_columns: int
 ) -> Iterator[PlannedCheck]:
     """Yield the accuracy of models of the checked labels alone, which is the same at any number of flips."""
-    for name, predictions in found.items():
-        used = "prior alone" if name.startswith("the prior") else "alone"
-        yield PlannedCheck(n_checked, chosen, used, (float(np.mean(predictions == truth)),) * n_columns)
+    for one in found:
+        accuracy = float(np.mean(one.predictions == truth))
+        yield PlannedCheck(n_checked, chosen, USED_ALONE[one.kind], (accuracy,) * n_columns)
 
 
 def _sizes(budget: Sequence[int], n: int) -> list[int]:
@@ -415,13 +418,13 @@ def _chosen(model: Any, rows: Floats, X_test: Any, most: int, rng: np.random.Gen
 
     open_rows = np.flatnonzero(~model.is_trusted_)
     at_random = rng.permutation(open_rows)
-    levers = labels_to_audit(model, X_test, top=most).rows
-    others = at_random[~np.isin(at_random, levers)]  # where attacks use fewer labels
+    attacked = labels_to_audit(model, X_test, top=most).rows
+    others = at_random[~np.isin(at_random, attacked)]  # where attacks use fewer labels
     features = StandardScaler().fit_transform(rows[open_rows])
     diverse = open_rows[kmeans_plusplus(features, most, random_state=int(rng.integers(2**31)))[1]]
     diverse = np.concatenate([diverse, at_random])  # where rows with equal features are drawn twice
     diverse = diverse[np.sort(np.unique(diverse, return_index=True)[1])]
-    return {"levers": np.concatenate([levers, others]), "random": at_random, "diversity": diverse}
+    return {"attacks": np.concatenate([attacked, others]), "random": at_random, "diversity": diverse}
 
 
 def _with_errors(

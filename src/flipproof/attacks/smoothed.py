@@ -22,7 +22,7 @@ from flipproof.attacks.worst import (
 from flipproof.core.engine import log_failures
 from flipproof.core.exact import LabelChanges
 from flipproof.core.histograms import VoteHistogram, changeable_histogram
-from flipproof.core.noise import LabelFlip
+from flipproof.core.noise import LabelFlip, check_flip_probability
 from flipproof.core.rounding import Floats, Integers
 from flipproof.parameters import check_parameter
 
@@ -160,6 +160,7 @@ def _noise_of(learner: AttackedLearner, q: float | None) -> LabelFlip:
             f"The prediction depends on the learner's noise, q = {learner.noise_.q:g}, and can be attacked only at "
             f"that noise. Got noise={q!r} instead: fit another learner with it."
         )
+    check_flip_probability("smoothed_attack", "noise", q, len(learner.classes_))
     return LabelFlip(q, len(learner.classes_))
 
 

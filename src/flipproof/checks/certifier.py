@@ -24,8 +24,10 @@ from flipproof.certificates import METHODS, Certificates
 from flipproof.checks.row_attacks import check_row_attacks
 from flipproof.core.provider import refuse_regressors
 from flipproof.core.rounding import Floats, Integers
+from flipproof.errors import Parameter
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.ridge import LabelDependenceWarning
+from flipproof.parameters import parameter_error
 from flipproof.values import as_mask
 
 #: Largest number of labellings that are tried, with one fit each.
@@ -70,12 +72,10 @@ class Problem:
 
     def trusting(self, trusted: Any) -> Problem:
         """Return the problem in which the labels of these rows are trusted in the fit, and never attacked."""
-        wanted = f"{len(self.first)} booleans, one per training row, True for at least one and False for another."
-        mask = as_mask(trusted, "The 'trusted' parameter of check_certifier", wanted)
+        wanted = f"{len(self.first)} booleans, one per training row, True for at least one and False for another"
+        mask = as_mask(trusted, str(Parameter("trusted", owner="check_certifier")), f"{wanted}.")
         if mask.shape != self.first.shape or mask.all() or not mask.any():
-            raise ValueError(
-                f"The 'trusted' parameter of check_certifier must be {wanted} Got {mask.tolist()} instead."
-            )
+            raise parameter_error("check_certifier", "trusted", wanted, mask.tolist())
         possible = (self.labellings == self.first)[:, mask].all(axis=1)
         said = f"{self.origin}, trusted={mask.tolist()}"
         return replace(self, labellings=self.labellings[possible], origin=said, trusted=mask)

@@ -41,7 +41,8 @@ Examples:
     multiple=True,
     callback=split_at_commas,
     metavar="ROWS",
-    help="Test rows to attack: ids (with --id) or row numbers from 0, separated by commas.",
+    help="Predictions to attack, by ids (with --id) or row numbers from 0, separated by commas. They must be among the "
+    "test rows: all of --test, or those that --holdout drew. Repeatable.",
 )
 @option(
     "--max-flips",

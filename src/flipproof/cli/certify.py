@@ -31,7 +31,7 @@ METHODS = ("exact", "tight", "kl")
 EXAMPLES = """\b
 Examples:
   flipproof certify --train train.csv --test test.csv --label spam
-  flipproof certify --train mails.tsv --holdout 0.25 --label kind \\
+  flipproof certify --train emails.tsv --holdout 0.25 --label kind \\
       --text body -o certificates.parquet --report report.html
   flipproof certify --train train.parquet --test test.parquet --label y \\
       --features 'emb_*' --annotator who --min-certified-accuracy 0.9@2

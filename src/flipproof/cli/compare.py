@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from flipproof.fitting import Fitted
     from flipproof.learners.selection import TrustedSelection
 
-PLOT_ENDINGS = (".png", ".svg", ".pdf")
+FIGURE_SIZE = (6.4, 4.8)  # inches
 
 EXAMPLES = """\b
 Examples:
@@ -96,10 +96,11 @@ def compare(
     With --select, learner and parameters are chosen by cross-validation within the trusted rows: no other label is
     read, so an attacker cannot change the choice.
     """
-    from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
+    import pyarrow as pa
+
+    from flipproof.cli.output import check_table_and_plot, write_table_and_plot
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
     from flipproof.comparison import comparison_of
-    from flipproof.files import write_whole
     from flipproof.fitting import as_choices, comes_in_blocks, prepare
     from flipproof.fitting import select as select_learner
     from flipproof.learners.pipeline import certify
@@ -113,12 +114,7 @@ def compare(
             "patterns are read in blocks."
         )
     data.check_test_rows()
-    check_file(out, TABLE_ENDINGS, data.files)
-    check_file(plot, PLOT_ENDINGS, (*data.files, out))
-    if plot is not None:
-        from flipproof.plotting import require_matplotlib
-
-        require_matplotlib()
+    check_table_and_plot(out, plot, data.files)
     if select is None:
         _refuse_lists(each)
     with progress(5 if select is not None else 2 + 2 * len(names), quiet) as step, warnings_in_a_line(quiet):
@@ -145,17 +141,12 @@ def compare(
                 certified(fitted, choice.name)
         result = comparison_of(entries, truth, flips, trusted_only=alone)
         about = _about(result, selection)
-        contents = [
-            (out, table_content(_table(result), out.suffix.lower(), about) if out else b""),
-            (plot, _picture(result, plot.suffix.lower()) if plot else b""),
-        ]
-    for path, content in contents:
-        if path is not None:
-            write_whole(path, content)
+        table = pa.table(result.columns())
+        files = write_table_and_plot(table, about, result.plot, FIGURE_SIZE, out, plot)
     if as_json:
-        print_data(json.dumps({**about, "models": _table(result).to_pylist()}, indent=1, default=str))
+        print_data(json.dumps({**about, "models": table.to_pylist()}, indent=1, default=str))
         return
-    _print(result, selection, [path for path in (out, plot) if path])
+    _print(result, selection, files)
 
 
 def _model_options(names: Sequence[str], options: dict[str, Any]) -> list[ModelOptions]:
@@ -216,24 +207,6 @@ def _about(result: Comparison, selection: TrustedSelection | None) -> dict[str, 
             ],
         }
     return about
-
-
-def _table(result: Comparison) -> Any:
-    import pyarrow as pa
-
-    return pa.table(result.columns())
-
-
-def _picture(result: Comparison, ending: str) -> bytes:
-    """Return the plot as the content of a file; needs no screen."""
-    from io import BytesIO
-
-    from matplotlib.figure import Figure
-
-    figure, stream = Figure(figsize=(6.4, 4.8), layout="constrained"), BytesIO()
-    result.plot(ax=figure.subplots())
-    figure.savefig(stream, format=ending.removeprefix("."), dpi=150)
-    return stream.getvalue()
 
 
 def _print(result: Comparison, selection: TrustedSelection | None, files: Sequence[Path]) -> None:

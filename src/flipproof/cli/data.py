@@ -41,7 +41,13 @@ def _label_option(is_required: bool) -> Any:
 
 
 _test_options = together(
-    option("--test", group=DATA, type=FILE, metavar="FILE", help="Rows to predict, with or without labels."),
+    option(
+        "--test",
+        group=DATA,
+        type=FILE,
+        metavar="FILE",
+        help="Rows to predict. Accuracy needs their labels.",
+    ),
     option(
         "--holdout",
         group=DATA,

@@ -28,6 +28,9 @@ OPTIONS = {
     "target_range": "--range",
 }
 
+#: Parameters of learners with options of their own; `--set` sets the others.
+LEARNER_OPTIONS = ("noise", "clip", "prior", "prior_weight", "classes", "n_jobs")
+
 #: Options without a value, in place of a field of the layout of text files.
 FLAGS = {"header": "--no-header", "quotes": "--no-quotes"}
 
@@ -36,6 +39,8 @@ def in_words_of_options(error: InputError) -> str:
     """Return the message of an error, with options in place of parameters."""
 
     def option_of(parameter: Parameter) -> str:
+        if parameter.owner:
+            return _refusing_option(parameter)
         if parameter.of_learner:
             return f"--set {parameter}"
         if parameter.of_layout and parameter.name in FLAGS:
@@ -44,6 +49,17 @@ def in_words_of_options(error: InputError) -> str:
         return f"{name} {parameter.value}" if parameter.value else name
 
     return error.worded(option_of)
+
+
+def _refusing_option(parameter: Parameter) -> str:
+    """Return the option that sets a parameter of a learner; parameters of other classes and functions as in Python."""
+    from flipproof.learners.names import LEARNERS, LEARNERS_IN_BLOCKS, REGRESSORS
+
+    if parameter.owner not in {*LEARNERS.values(), *LEARNERS_IN_BLOCKS.values(), *REGRESSORS.values()}:
+        return str(parameter)
+    if parameter.name in LEARNER_OPTIONS:
+        return OPTIONS.get(parameter.name, f"--{parameter.name.replace('_', '-')}")
+    return f"--set {parameter.name}"
 
 
 class GroupedOption(click.Option):
@@ -74,6 +90,7 @@ class GroupedCommand(click.Command):
             record = None if isinstance(parameter, click.Argument) else parameter.get_help_record(ctx)
             if record is not None:
                 groups.setdefault(getattr(parameter, "group", OUTPUT), []).append(record)
+        groups[OUTPUT] = groups.pop(OUTPUT)  # last, because it ends in --help
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records)

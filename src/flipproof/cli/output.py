@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from flipproof.files import write_all
+from flipproof.readable import alternatives
+
 if TYPE_CHECKING:
     import pyarrow as pa
+    from matplotlib.axes import Axes
 
 TABLE_ENDINGS = (".parquet", ".csv", ".tsv", ".json", ".arrow", ".feather")
+PLOT_ENDINGS = (".png", ".svg", ".pdf")
+
+#: Dots per inch of a plot.
+PLOT_DPI = 150
 
 
 def prepare_folder(folder: Path) -> Path:
@@ -51,7 +59,7 @@ def check_file(
     if path is None:
         return
     if path.suffix.lower() not in endings:
-        raise ValueError(f"cannot write {str(path)!r}: its name must end in {', '.join(endings)}.")
+        raise ValueError(f"cannot write {str(path)!r}: its name must end in {alternatives(endings)}.")
     if path.is_dir():
         raise OSError(f"cannot write {str(path)!r}: it is a folder.")
     if not path.parent.is_dir():
@@ -65,6 +73,50 @@ def check_file(
             pass
     except OSError as error:
         raise OSError(f"cannot write {str(path)!r}: {error.strerror}.") from error
+
+
+def check_table_and_plot(out: Path | None, plot: Path | None, inputs: Iterable[Path | None]) -> None:
+    """Check the files for a table and a plot of it, as :func:`check_file` does."""
+    inputs = tuple(inputs)
+    check_file(out, TABLE_ENDINGS, inputs)
+    check_file(plot, PLOT_ENDINGS, (*inputs, out))
+    if plot is not None:
+        from flipproof.plotting import require_matplotlib
+
+        require_matplotlib()
+
+
+def write_table_and_plot(
+    table: pa.Table,
+    about: Mapping[str, Any],
+    draw: Callable[[Axes], Any],
+    figure_size: tuple[float, float],
+    out: Path | None,
+    plot: Path | None,
+) -> list[Path]:
+    """Write a table and a plot of it to the files that are given, both or none; return these files.
+
+    `draw` draws on axes; `figure_size` is in inches.
+    """
+    contents = {}
+    if out is not None:
+        contents[out] = table_content(table, out.suffix.lower(), about)
+    if plot is not None:
+        contents[plot] = _picture(draw, figure_size, plot.suffix.lower())
+    write_all(contents)
+    return list(contents)
+
+
+def _picture(draw: Callable[[Axes], Any], figure_size: tuple[float, float], ending: str) -> bytes:
+    """Return a plot as the content of a file; needs no screen."""
+    from io import BytesIO
+
+    from matplotlib.figure import Figure
+
+    figure, stream = Figure(figsize=figure_size, layout="constrained"), BytesIO()
+    draw(figure.subplots())
+    figure.savefig(stream, format=ending.removeprefix("."), dpi=PLOT_DPI)
+    return stream.getvalue()
 
 
 def table_content(table: pa.Table, ending: str, about: Mapping[str, Any]) -> bytes:

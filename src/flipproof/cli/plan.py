@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flipproof.cli import EXIT_REQUIREMENT
-from flipproof.cli.compare import PLOT_ENDINGS, read_flips
+from flipproof.cli.compare import read_flips
 from flipproof.cli.data import DataOptions, data_options
 from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import REQUIREMENT, GroupedCommand, common_options, option
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from flipproof.requirements import Requirement
 
 PLAN = "Plan"
+
+FIGURE_SIZE = (7.5, 4.8)  # inches
 
 #: Default numbers of checked labels.
 BUDGET = (50, 100, 200)
@@ -77,7 +79,7 @@ def read_reach(_context: click.Context, _parameter: click.Parameter, text: str |
     type=click.FloatRange(0, 1, max_open=True),
     default=0.0,
     metavar="P",
-    help="Share of the checked labels that the check gets wrong. Default: 0, labels are taken as they are",
+    help="Share of the checked labels that the check gets wrong. Default: 0",
 )
 @option(
     "--reach",
@@ -113,28 +115,25 @@ def plan(
 ) -> int:
     """Simulate what checking N training labels buys, before you check any.
 
-    For each budget, labels are chosen as the levers of attacks, at random, or by diverse features. Checked labels are
-    used as trusted votes, as a prior, to grow trees (--learner forest), or alone. Labels are taken as they are.
+    For each budget, labels are chosen because attacks use them most, at random, or by diverse features. Checked labels
+    are used as trusted votes, as a prior, to grow trees (--learner forest), or alone. The result of a check is assumed
+    to be the label that is given now, except for --error-rate.
 
     Labels of --trusted are trusted already; budgets count others. --prior is fitted to checked labels; default: forest.
 
     Exit codes: 0 success; 1 --reach cannot be reached; 2 wrong usage or input.
     """
+    import pyarrow as pa
+
     from flipproof.attacks.audit_plan import FLIPS, plan_audit
-    from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
+    from flipproof.cli.output import check_table_and_plot, write_table_and_plot
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
-    from flipproof.files import write_all
     from flipproof.fitting import FIT_STEPS, as_choices, prepare
     from flipproof.fitting.trust import PRIORS
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     _check(data, model)
-    check_file(out, TABLE_ENDINGS, data.files)
-    check_file(plot, PLOT_ENDINGS, (*data.files, out))
-    if plot is not None:
-        from flipproof.plotting import require_matplotlib
-
-        require_matplotlib()
+    check_table_and_plot(out, plot, data.files)
     columns = FLIPS if flips is None else flips
     if reach is not None:
         columns = tuple(sorted({*columns, reach.flips}))
@@ -164,17 +163,12 @@ def plan(
         )
         best = None if reach is None else found.cheapest(reach.share, reach.flips)
         about = _about(found, reach, best)
-        contents = [
-            (out, table_content(_table(found), out.suffix.lower(), about) if out else b""),
-            (plot, _picture(found, reach, plot.suffix.lower()) if plot else b""),
-        ]
-    write_all({path: content for path, content in contents if path is not None})
+        table, (at, target) = pa.table(found.columns()), (None, None) if reach is None else (reach.flips, reach.share)
+        files = write_table_and_plot(table, about, lambda ax: found.plot(at, ax, target), FIGURE_SIZE, out, plot)
     if as_json:
-        print_data(json.dumps({**about, "ways": _table(found).to_pylist()}, indent=1))
+        print_data(json.dumps({**about, "ways": table.to_pylist()}, indent=1))
     else:
-        _print(
-            found, about["sentences"], [path for path in (out, plot) if path], None if reach is None else reach.flips
-        )
+        _print(found, about["sentences"], files, at)
     return EXIT_REQUIREMENT if about.get("reached") is False else 0
 
 
@@ -250,28 +244,9 @@ def _notes(found: AuditPlan) -> list[str]:
     return [
         f"{wrong}{before}",
         *([alone] if found.is_accuracy else []),
-        "Figures are of these test rows; levers were chosen for them, and random labels drawn once. On other rows, a "
-        "target that is just reached may be missed.",
+        "Figures are of these test rows: labels that attacks use are those of attacks on them, and random labels were "
+        "drawn once. On other rows, a target that is just reached may be missed.",
     ]
-
-
-def _table(found: AuditPlan) -> Any:
-    import pyarrow as pa
-
-    return pa.table(found.columns())
-
-
-def _picture(found: AuditPlan, reach: Requirement | None, ending: str) -> bytes:
-    """Return the plot as the content of a file; needs no screen."""
-    from io import BytesIO
-
-    from matplotlib.figure import Figure
-
-    figure, stream = Figure(figsize=(7.5, 4.8), layout="constrained"), BytesIO()
-    at, target = (None, None) if reach is None else (reach.flips, reach.share)
-    found.plot(at, figure.subplots(), target)
-    figure.savefig(stream, format=ending.removeprefix("."), dpi=150)
-    return stream.getvalue()
 
 
 def _print(found: AuditPlan, sentences: Sequence[str], files: Sequence[Path], flips: int | None) -> None:

@@ -45,7 +45,7 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     for line in lines:
         print_paragraph(console, line, indent="  - ")
     console.print()
-    print_table(console, standing_table(summary))
+    print_table(console, certified_table(summary))
     console.print()
     _print_trusted_only(summary, console, is_first=False)
     _print_against_rows(summary, console)
@@ -83,7 +83,7 @@ def _print_trusted_only(summary: Mapping[str, Any], console: Any, is_first: bool
     console.print()
 
 
-def standing_table(summary: Mapping[str, Any]) -> TextTable:
+def certified_table(summary: Mapping[str, Any]) -> TextTable:
     """Return the certified shares at a few numbers of flips."""
     problem, main, total = summary["problem"], summary["methods"][0], summary["problem"]["n_test"]
     places = _spread(len(summary["table_flips"]), MOST_FIGURES)
@@ -97,12 +97,12 @@ def standing_table(summary: Mapping[str, Any]) -> TextTable:
     rows = []
     for method in summary["methods"]:
         named = f" ({method['method']})" if len(summary["methods"]) > 1 else ""
-        if method["table_correct_standing"] is not None:
-            rows.append((f"certified accuracy{named}", *shares(method["table_correct_standing"])))
-        rows.append((f"certified predictions{named}", *shares(method["table_standing"])))
+        if method["table_correct_certified"] is not None:
+            rows.append((f"certified accuracy{named}", *shares(method["table_correct_certified"])))
+        rows.append((f"certified predictions{named}", *shares(method["table_certified"])))
         if method is main and problem["truth_known"] and "by_class" in summary:
             for row in _few_classes(summary):
-                rows.append((f"  recall of {_short(row['class'])}", *shares(row["table_standing"], row["n"])))
+                rows.append((f"  recall of {_short(row['class'])}", *shares(row["table_certified"], row["n"])))
     return TextTable(tuple(header), tuple(rows))
 
 
@@ -119,7 +119,7 @@ def _print_against_rows(summary: Mapping[str, Any], console: Any) -> None:
     about = summary["rows"]
     if about is not None and about["also"] is not None:
         _print_headline(about["also"]["headline"], console)
-        print_table(console, standing_table(about["also"]))
+        print_table(console, certified_table(about["also"]))
         console.print()
 
 

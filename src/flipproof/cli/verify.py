@@ -14,6 +14,9 @@ from flipproof.cli.options import GroupedCommand, common_options, option
 if TYPE_CHECKING:
     from flipproof_verify import Verification
 
+#: Group of options that say what is checked.
+CHECK = "Check"
+
 EXAMPLES = """\b
 Examples:
   flipproof certify --train a.csv --test b.csv --label y --proof p.flipproof
@@ -26,19 +29,23 @@ Examples:
 @click.argument("files", type=click.Path(path_type=Path), metavar="FILE...", nargs=-1, required=True)
 @option(
     "--data",
+    group=CHECK,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     multiple=True,
     metavar="FILE",
-    help="A data file or an output that the certificates must be about, by its digest. May be repeated.",
+    help="A data file or an output that the certificates must be about, by its digest. Repeatable.",
 )
 @option(
     "--model",
+    group=CHECK,
     type=click.Path(exists=True, dir_okay=False, path_type=Path),
     metavar="FILE",
     help="The model file that the certificates must be about, by its digest.",
 )
-@option("--rows", type=click.IntRange(1), metavar="N", help="Check N rows, drawn at random. Default: all")
-@option("--seed", type=click.IntRange(0), default=0, show_default=True, help="Random seed for --rows.")
+@option("--rows", group=CHECK, type=click.IntRange(1), metavar="N", help="Check N rows, drawn at random. Default: all")
+@option(
+    "--seed", group=CHECK, type=click.IntRange(0), default=0, metavar="N", help="Random seed for --rows. Default: 0"
+)
 @common_options
 def verify(
     files: tuple[Path, ...],

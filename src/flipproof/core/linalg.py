@@ -10,7 +10,8 @@ or maxima, so the result does not depend on how the rows are split into chunks.
 With the singular value decomposition X = U S V' of the (centred) training features, ridge weighs training row j for a
 test row z by ``alpha_j = sum_r U_jr * s_r^2 / (s_r^2 + lambda) * u_r(z)``, where ``u(z) = S^-1 V' z`` are the
 coordinates of the test row. So votes need only U from the training features. No code here reads a label, so everything
-may be rounded. Only the eigenvalue problem depends on the order of summation: it runs on one thread.
+may be rounded. Only the eigenvalue problem depends on the order of summation: it runs on one thread, by a function that
+the caller gives (`OnOneThread`).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import operator
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +38,6 @@ from flipproof.core.rounding import (
     scale,
     to_grid,
 )
-from flipproof.determinism import on_one_thread
 
 #: Bits of half a feature and of an entry of U, without the sign.
 HALF_BITS = 20
@@ -147,6 +147,17 @@ class Rotation:
         out += low_high
         out += np.multiply(high_high, 2.0**HALF_BITS, out=high_high)
         out *= power_of_two(-self.exponent)
+
+
+Result = TypeVar("Result")
+
+
+class OnOneThread(Protocol):
+    """Runs computations whose last bits depend on the number of threads: `flipproof.determinism.on_one_thread`."""
+
+    def __call__(self, compute: Callable[[], Result], /) -> Result:
+        """Return what `compute` returns on one thread."""
+        ...
 
 
 #: Called with the number of rows of each chunk that was visited.
@@ -388,7 +399,7 @@ class Whitening:
         halves_joined = self.rotation.high + self.rotation.low * 2.0**-self.rotation.bits
         return np.asarray(halves_joined * power_of_two(-self.rotation.exponent))
 
-    def rows_beyond(self, signs: Floats) -> Floats:
+    def rows_beyond(self, signs: Floats, on_one_thread: OnOneThread) -> Floats:
         """Return rows of features whose coordinates are far outside the range of the basis, with these signs.
 
         The rotation has full column rank, so there is such a row for any signs, up to rounding: check its basis.
@@ -425,13 +436,15 @@ class Whitening:
 LONG_PASSES = 3
 
 
-def whiten(X: Floats, center: bool, visited: Visited | None = None) -> tuple[Whitening, NDArray[np.float32]]:
+def whiten(
+    X: Floats, center: bool, on_one_thread: OnOneThread, visited: Visited | None = None
+) -> tuple[Whitening, NDArray[np.float32]]:
     """Decompose training features that are in memory; `center` subtracts their mean (an unpenalised intercept).
 
     Returns the map to whitened coordinates and its basis, the coordinates of the training rows. `visited` is called
     after each chunk of the passes that take long, `LONG_PASSES` in all.
     """
-    whitening = whiten_in_passes(in_memory(X), center, products=in_memory(X, visited))
+    whitening = whiten_in_passes(in_memory(X), center, on_one_thread, products=in_memory(X, visited))
     basis = whitening.basis(X, visited)
     return whitening.with_leverage(whitening.leverage(basis)), basis
 
@@ -459,7 +472,11 @@ def column_grid(total: Total, center: bool, ranges: ColumnRanges | None = None) 
 
 
 def whiten_in_passes(
-    total: Total, center: bool, ranges: ColumnRanges | None = None, products: Total | None = None
+    total: Total,
+    center: bool,
+    on_one_thread: OnOneThread,
+    ranges: ColumnRanges | None = None,
+    products: Total | None = None,
 ) -> Whitening:
     """Decompose training features in passes over them; the leverage is computed later, together with the basis.
 
@@ -469,9 +486,9 @@ def whiten_in_passes(
     total = total if products is None else products
     n, k = moments.n_rows, len(grid.exponent)
     if k <= n:
-        eigenvalues, matrix = _eigen_primal(total(partial(GramSums.of, grid=grid)), grid, n)
+        eigenvalues, matrix = _eigen_primal(total(partial(GramSums.of, grid=grid)), grid, n, on_one_thread)
     else:
-        eigenvalues, matrix = _eigen_dual(np.vstack(total(partial(_rows_on_grid, grid=grid))), grid)
+        eigenvalues, matrix = _eigen_dual(np.vstack(total(partial(_rows_on_grid, grid=grid))), grid, on_one_thread)
     rotation = rotation_of(matrix)
     largest: Largest = total(partial(_largest_coordinates, grid=grid, rotation=rotation))
     basis_exponent = grid_exponent(np.append(largest.values, [1.0] * center), HALF_BITS)
@@ -490,7 +507,7 @@ def _rows_on_grid(X: Floats, grid: ColumnGrid) -> list[Floats]:
     return [grid.integers(X)]
 
 
-def _eigen_primal(sums: GramSums, grid: ColumnGrid, n_rows: int) -> tuple[Floats, Floats]:
+def _eigen_primal(sums: GramSums, grid: ColumnGrid, n_rows: int, on_one_thread: OnOneThread) -> tuple[Floats, Floats]:
     """Return eigenvalues and V S^-1 (in grid units) from the Gram matrix of the columns."""
     weight = grid.column_weight
     gram = sums.matrix() * weight[:, None] * weight
@@ -499,7 +516,7 @@ def _eigen_primal(sums: GramSums, grid: ColumnGrid, n_rows: int) -> tuple[Floats
     return eigenvalues[kept], weight[:, None] * vectors[:, kept] / np.sqrt(eigenvalues[kept])
 
 
-def _eigen_dual(integers: Floats, grid: ColumnGrid) -> tuple[Floats, Floats]:
+def _eigen_dual(integers: Floats, grid: ColumnGrid, on_one_thread: OnOneThread) -> tuple[Floats, Floats]:
     """Return the same from the Gram matrix of the rows; used if there are more columns than rows."""
     weight = grid.column_weight
     rows = integers * weight

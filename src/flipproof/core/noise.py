@@ -16,7 +16,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.core import rounding
-from flipproof.parameters import NONE, Constraints, check_parameters, integer, number, parameter_error
+from flipproof.parameters import (
+    NONE,
+    Constraints,
+    check_parameter,
+    check_parameters,
+    integer,
+    number,
+    parameter_error,
+)
 
 #: Less noise than this would leave the range of normal floating-point numbers.
 SMALLEST_NOISE = 1e-200
@@ -55,6 +63,24 @@ class FlipProbabilities:
     other: float
     third: float
     bystander: float
+
+
+def check_flip_probability(owner: str, name: str, q: Any, n_classes: int | None) -> None:
+    """Refuse a q with which a label of K classes, or of an unknown number, cannot be changed.
+
+    Raises
+    ------
+    InputError
+        Names the parameter `name` of `owner`.
+    """
+    check_parameter(owner, name, q, number(closed="both"))
+    largest = Fraction(1) if n_classes is None else Fraction(n_classes - 1, n_classes)
+    if not math.isfinite(q) or not SMALLEST_NOISE <= Fraction(float(q)) < largest:
+        wanted = "in (0, 1)" if n_classes is None else f"in (0, {float(largest):.6g}) for {n_classes} classes"
+        if 0 < q < SMALLEST_NOISE:
+            wanted += f", and at least {SMALLEST_NOISE:g}"
+        remedy = "at 0 there is no noise, and from (K - 1) / K a label is no likelier than any other class."
+        raise parameter_error(owner, name, wanted, q, remedy)
 
 
 @dataclass(frozen=True)
@@ -97,13 +123,7 @@ class LabelFlip:
         object.__setattr__(self, "q", float(self.q))
         if self.n_classes is not None:
             object.__setattr__(self, "n_classes", int(self.n_classes))
-        largest = Fraction(1) if self.n_classes is None else Fraction(self.n_classes - 1, self.n_classes)
-        if not math.isfinite(self.q) or not SMALLEST_NOISE <= Fraction(self.q) < largest:
-            wanted = "(0, 1)" if self.n_classes is None else f"(0, {float(largest):.6g}) for {self.n_classes} classes"
-            if 0 < self.q < SMALLEST_NOISE:
-                wanted += f", and at least {SMALLEST_NOISE:g}"
-            remedy = "at 0 there is no noise, and from (K - 1) / K a label is no likelier than any other class."
-            raise parameter_error("LabelFlip", "q", f"in {wanted}", self.q, remedy)
+        check_flip_probability("LabelFlip", "q", self.q, self.n_classes)
 
     def with_classes(self, n_classes: int) -> LabelFlip:
         """Return the same noise over `n_classes` classes."""

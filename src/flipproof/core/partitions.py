@@ -1,7 +1,7 @@
 """How many changed training rows overturn a vote of partitions (M13).
 
 The partition of a row is decided by a hash of its features, and the base learner of a partition is a function of the
-rows in it. So an added row can change the vote of a single partition, whichever the attacker chooses, even an empty
+rows in it. So an added row can change the vote of a single partition, which the attacker chooses, even an empty
 one. A removed row changes the vote of the partition that it was in. How a base learner responds to a changed row is not
 known: a changed partition may vote for any class. With c the winner and d a rival, a partition that turns to d lowers
 the margin of c over d by its *gain*: 2 if it votes for c, 1 if it votes for a third class or, being empty, for nobody,

@@ -277,7 +277,7 @@ class Dataset:
     See Also
     --------
     flipproof.datasets.get_data_home : Folder of the data sets.
-    flipproof.datasets.load_spambase : Mails as frequencies.
+    flipproof.datasets.load_spambase : Emails as frequencies.
 
     Examples
     --------

@@ -76,7 +76,7 @@ def load_spambase(
     download_if_missing: bool = True,
     check: bool = True,
 ) -> Dataset:
-    """Load Spambase: 4,601 mails as 57 frequencies of words and characters, 1,813 of them spam.
+    """Load Spambase: 4,601 emails as 57 frequencies of words and characters, 1,813 of them spam.
 
     Parameters
     ----------
@@ -318,7 +318,7 @@ def load_phishing(
     See Also
     --------
     flipproof.datasets.Dataset : Rows, labels and their origin.
-    flipproof.datasets.load_spambase : Mails as frequencies.
+    flipproof.datasets.load_spambase : Emails as frequencies.
 
     Examples
     --------

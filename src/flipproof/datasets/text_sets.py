@@ -1,4 +1,4 @@
-"""Film reviews (IMDB), text messages (SMS spam) and mails (Enron spam)."""
+"""Film reviews (IMDB), text messages (SMS spam) and emails (Enron spam)."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ MESSAGES = PublicFile(
     member="SMSSpamCollection",
 )
 
-#: Sentence embeddings of the messages and of the mails, in the order of these files.
+#: Sentence embeddings of the messages and of the emails, in the order of these files.
 MESSAGE_VECTORS = PublicFile(
     "sms_minilm.npz",
     {
@@ -59,7 +59,7 @@ MESSAGE_VECTORS = PublicFile(
         )
     },
 )
-MAIL_VECTORS = PublicFile(
+EMAIL_VECTORS = PublicFile(
     "enron_minilm.npz",
     {
         "f5e73078839dd580014b66549c14ac8dd9cf71b43f8171c15d814787b33ad64e": (
@@ -69,11 +69,11 @@ MAIL_VECTORS = PublicFile(
 )
 
 #: One mail per line, as JSON: label (1: spam), name of the file, text.
-MAILS = PublicFile(
+EMAILS = PublicFile(
     "enron_farmer_gp.jsonl",
     {
         "90935d33742a590ce24d8ad68a75ebb2557fca06512a552e04a14967f5e676a1": (
-            "a part of Enron-Spam: all 3,225 ham mails of farmer, and every fourth spam mail of GP by date"
+            "a part of Enron-Spam: all 3,225 ham emails of farmer, and every fourth spam mail of GP by date"
         )
     },
 )
@@ -213,12 +213,12 @@ def load_enron_spam(
     folder: str | os.PathLike[str] | None = None,
     check: bool = True,
 ) -> Dataset:
-    """Load 4,723 mails of the Enron-Spam corpus, 1,498 of them spam.
+    """Load 4,723 emails of the Enron-Spam corpus, 1,498 of them spam.
 
     Parameters
     ----------
     kind : {"texts", "minilm"}
-        ``"texts"``: the mails. ``"minilm"``: the file ``enron_minilm.npz`` in ``minilm/``, 384 numbers per mail by a
+        ``"texts"``: the emails. ``"minilm"``: the file ``enron_minilm.npz`` in ``minilm/``, 384 numbers per mail by a
         pretrained sentence encoder; see :func:`load_sms_spam`.
     test_size, random_state
         There is no official test set: this share of the rows is drawn at random, without using the labels.
@@ -245,12 +245,12 @@ def load_enron_spam(
     rows: NDArray[Any]
     if kind == "minilm":
         shelf = Shelf("Enron spam, MiniLM,", "minilm", data_home, folder, False, check)
-        rows, is_spam = _sentence_vectors(shelf, MAIL_VECTORS)
+        rows, is_spam = _sentence_vectors(shelf, EMAIL_VECTORS)
     else:
         shelf = Shelf("Enron spam", "enron_spam", data_home, folder, False, check)
-        mails = [json.loads(line) for line in _lines(shelf.read(MAILS))]
-        is_spam = np.array([mail["label"] for mail in mails], dtype=np.int64)
-        rows = _object_array(mail["text"] for mail in mails)
+        emails = [json.loads(line) for line in _lines(shelf.read(EMAILS))]
+        is_spam = np.array([mail["label"] for mail in emails], dtype=np.int64)
+        rows = _object_array(mail["text"] for mail in emails)
     X_train, y_train, X_test, y_test = split_rows(rows, is_spam, test_size, random_state)
     return Dataset(
         name="Enron spam" if kind == "texts" else "Enron spam, sentence embeddings",

@@ -19,7 +19,7 @@ from flipproof.attacks.result import NO_ATTACK, unbroken_share
 from flipproof.core.rounding import Floats, Integers
 from flipproof.files import write_whole
 
-#: Stands for a missing number: no certificate by that method, or no attack.
+#: Means a missing number: no certificate by that method, or no attack.
 NOTHING = -2
 
 #: Columns of numbers, one row for each test row of a run.

@@ -29,7 +29,7 @@ class FrozenMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     Soundness: the place of a row depends on this row and the reference alone. Rows are rounded to whole numbers, small
     enough for all sums of products to be exact in float64 in any order. Distances, and which rows are nearest, are
-    therefore the same in any company; of equally near rows, the first ones count.
+    therefore the same beside any other rows; of equally near rows, the first ones count.
 
     Parameters
     ----------

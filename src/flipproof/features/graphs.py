@@ -31,8 +31,7 @@ def edge_weights(graph: Any, owner: str) -> csr_array:
     """
 
     def error(found: str, remedy: str = "") -> ValueError:
-        end = f": {remedy}" if remedy else "."
-        return ValueError(f"The 'graph' parameter of {owner} must be {SYMMETRIC_WEIGHTS}. Got {found} instead{end}")
+        return parameter_error(owner, "graph", SYMMETRIC_WEIGHTS, remedy=remedy, found=found)
 
     if not issparse(graph) and not isinstance(graph, np.ndarray):
         raise error(f"a {type(graph).__name__}", "give a SciPy sparse array or a NumPy array.")

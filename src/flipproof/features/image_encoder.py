@@ -37,6 +37,7 @@ from flipproof.parameters import (
     function,
     is_integer,
     one_of,
+    parameter_error,
     with_methods,
 )
 
@@ -203,9 +204,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             else:
                 given = pixels.to(torch.float32) / WHITE if self.pixels == "bytes" else pixels
         if not isinstance(given, torch.Tensor):
-            raise ValueError(
-                f"The 'preprocess' parameter of ImageEncoder must return a tensor. Got {type(given).__name__} instead."
-            )
+            wanted = "a function that returns a tensor"
+            raise parameter_error("ImageEncoder", "preprocess", wanted, found=type(given).__name__)
         return given.detach().cpu().clone()
 
     def _encoded(self, torch: Any, given: Any) -> Vector:
@@ -216,10 +216,9 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
                 answer = answer.mean(dim=(2, 3))
         if not isinstance(answer, torch.Tensor) or answer.ndim != VECTOR_AXES or len(answer) != 1:
             found = f"shape {tuple(answer.shape)}" if isinstance(answer, torch.Tensor) else type(answer).__name__
-            raise ValueError(
-                "The 'network' parameter of ImageEncoder must return a tensor of shape (1, d) or (1, d, height, width) "
-                f"for one image. Got {found} instead: wrap the network in a torch.nn.Module that returns one."
-            )
+            wanted = "a network that returns a tensor of shape (1, d) or (1, d, height, width) for one image"
+            remedy = "wrap the network in a torch.nn.Module that returns one."
+            raise parameter_error("ImageEncoder", "network", wanted, remedy=remedy, found=found)
         vector = checked_vector(answer[0].to(torch.float64).numpy(), "ImageEncoder", "a network")
         return of_length_one(vector, self.normalize)
 

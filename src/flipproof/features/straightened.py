@@ -17,7 +17,7 @@ BLOCK = 1024
 
 
 class StraightenedImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """Remove the slant of handwriting: shift each line of an image so that its strokes stand upright on average.
+    """Remove the slant of handwriting: shift each line of an image so that its strokes are upright on average.
 
     The slant is the slope of the least-squares line of a pixel's column on its line, with the pixels' brightness as
     weights. Lines of pixels are moved by it, and the image to the centre of its brightness, by linear interpolation.

@@ -19,6 +19,7 @@ from flipproof.fitting.crowd import CrowdChoice, crowd_choice
 from flipproof.learners.names import LEARNERS, LEARNERS_IN_BLOCKS
 
 if TYPE_CHECKING:
+    from flipproof.learners.baseline import TrustedOnlyPredictions
     from flipproof.tables import TableEncoder, TextLayout
     from flipproof.tables.roles import Roles, Rows
 
@@ -298,8 +299,8 @@ class Fitted:
         Features of the reference, as input of the model, if the training rows are in memory.
     X_train : array of shape (n, k), optional
         Features of the training rows, as input of the model, if they are in memory and there is a reference.
-    trusted_only : mapping of arrays
-        Predictions that depend on trusted labels only, by what was fitted to them; empty if no label is trusted.
+    trusted_only : tuple of TrustedOnlyPredictions
+        Predictions that depend on trusted labels only; empty if no label is trusted.
     n_trusted : int
         Number of trusted labels, those of the reference included.
     seconds : float
@@ -317,7 +318,7 @@ class Fitted:
     X_reference: Any = None
     word_columns: tuple[str, ...] = ()
     X_train: Any = None
-    trusted_only: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    trusted_only: tuple[TrustedOnlyPredictions, ...] = ()
     n_trusted: int = 0
     seconds: float = 0.0
 
@@ -340,9 +341,9 @@ def is_path(given: Any) -> bool:
 def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
     """Whether training rows are read in blocks."""
     if is_path(train):
-        from flipproof.streaming.arrays import stands_for_files
+        from flipproof.streaming.arrays import means_files
 
-        return on_cluster or stands_for_files(Path(train))
+        return on_cluster or means_files(Path(train))
     if isinstance(train, tuple) or hasattr(train, "columns"):
         return False
     from flipproof.streaming import RowBlocks

@@ -34,6 +34,7 @@ from flipproof.fitting.reference import (
     fitted_encoder,
     read_reference,
 )
+from flipproof.readable import alternatives
 
 if TYPE_CHECKING:
     from flipproof.streaming.parquet import Footer
@@ -44,17 +45,17 @@ if TYPE_CHECKING:
 
 def training_files(train: Path, test: Any) -> tuple[Path, ...]:
     """Return the Parquet files with the training rows, sorted by name."""
-    from flipproof.streaming.arrays import PARQUET, found_files, stands_for_files
+    from flipproof.streaming.arrays import PARQUET, found_files, means_files
 
     files = found_files(train, PARQUET)
     for file in files:
         if file.suffix.lower() not in PARQUET:
             raise InputError(
                 Parameter("train"),
-                f": {str(file)!r} must end in {' or '.join(PARQUET)}: only Parquet files are read in blocks.",
+                f": {str(file)!r} must end in {alternatives(PARQUET)}: only Parquet files are read in blocks.",
             )
     among = is_path(test) and Path(test).resolve() in {file.resolve() for file in files}
-    if among and stands_for_files(train):
+    if among and means_files(train):
         raise InputError(
             Parameter("test"),
             f": {str(Path(test))!r} is one of the training files in {str(train)!r}: move it to another folder, "

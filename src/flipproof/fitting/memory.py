@@ -47,7 +47,7 @@ from flipproof.fitting.reference import (
 )
 from flipproof.fitting.repeated import warn_about_ids, warn_about_training_rows
 from flipproof.fitting.trust import require_trusted
-from flipproof.learners.baseline import fit_with_trusted, trusted_only_predictions
+from flipproof.learners.baseline import TrustedOnlyPredictions, fit_with_trusted, trusted_only_predictions
 from flipproof.learners.row_by_row import rows_at
 from flipproof.values import as_values, column_of, joined
 
@@ -191,7 +191,7 @@ class Prepared:
             n_reference=None if self.reference is None else len(self.reference),
             X_reference=encoded.reference,
             X_train=None if self.reference is None else encoded.train,
-            trusted_only={} if checked is None else _trusted_only(model, checked, encoded.test, self.rows.test),
+            trusted_only=() if checked is None else _trusted_only(model, checked, encoded.test, self.rows.test),
             n_trusted=0 if checked is None else len(checked[1]),
             seconds=seconds,
             word_columns=self.rows.word_columns,
@@ -261,10 +261,12 @@ def _lists_among(parameters: Mapping[str, Any], wanted: bool) -> dict[str, Any]:
     return {name: value for name, value in parameters.items() if isinstance(value, list) == wanted}
 
 
-def _trusted_only(model: Any, checked: tuple[Any, NDArray[Any]], X_test: Any, test: Rows) -> dict[str, NDArray[Any]]:
+def _trusted_only(
+    model: Any, checked: tuple[Any, NDArray[Any]], X_test: Any, test: Rows
+) -> tuple[TrustedOnlyPredictions, ...]:
     """Predict the test rows from trusted rows and labels alone, if the truth is known."""
     if test.labels is None:
-        return {}
+        return ()
     rows, labels = checked
     return trusted_only_predictions(model, rows, labels, np.ones(len(labels), dtype=bool), X_test)
 

@@ -276,7 +276,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
                 self._reference_held = self.hold(self.place(reference) if placed is None else placed)
                 placed = self._placed = self.place(X)
             self._held: Any = None if placed is None else self.hold(placed)
-            self.noise_ = resolve_noise(self.noise, len(self.classes_), self.rule_depends_on_noise())
+            self.noise_ = resolve_noise(
+                self.noise, len(self.classes_), self.rule_depends_on_noise(), type(self).__name__
+            )
             self._fit_with_labels(self.label_codes_)
             if annotations is not None:
                 self._keep_annotations(annotations)
@@ -560,7 +562,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
     def blocks(self, n_rows: int, n_jobs: int = 1, powers: Powers | None = None) -> Iterator[slice]:
         """Yield blocks of test rows, as large as memory allows."""
         check_parameters(self, "block_size")
-        n_classes, held, n_votes = len(self.classes_), self._numbers_per_row(), self._votes_per_row()
+        n_classes, held, n_votes = len(self.classes_), self.numbers_per_row(), self.votes_per_row()
         if self._ballots is not None:
             n_votes = self._ballots.most_votes(n_votes)
             held += 3 * n_votes

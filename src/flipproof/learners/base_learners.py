@@ -80,7 +80,7 @@ def fit_base_learners(
     progress: CountedProgress,
     which: Sequence[int] | None = None,
 ) -> list[Any]:
-    """Fit a clone of the estimator to each set of rows, or to some of the sets; None stands for a set without rows.
+    """Fit a clone of the estimator to each set of rows, or to some of the sets; None means a set without rows.
 
     It runs in parallel processes if `n_jobs` says so. `progress` counts the fits.
     """

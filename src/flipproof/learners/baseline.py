@@ -10,7 +10,8 @@ that is not fitted yet, trees that are grown with labels, or a features step tha
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,30 @@ from sklearn.utils import _safe_indexing as rows_of
 from flipproof.learners.pipeline import learner_and_features, learner_in
 from flipproof.learners.prior import is_fitted
 from flipproof.values import label_values
+
+
+@dataclass(frozen=True, eq=False)
+class TrustedOnlyPredictions:
+    """Predictions that depend on trusted labels only.
+
+    Attributes
+    ----------
+    kind : {"learner", "prior"}
+        What made them: a learner of the same kind, fitted to the trusted labels alone, or the prior of the model.
+    class_name : str
+        The class of that learner, or of the prior.
+    predictions : array of shape (m,)
+        The predicted classes of the test rows.
+    """
+
+    kind: Literal["learner", "prior"]
+    class_name: str
+    predictions: NDArray[Any]
+
+    def __str__(self) -> str:
+        if self.kind == "prior":
+            return f"the prior ({self.class_name}) alone"
+        return f"{self.class_name} fitted to the trusted labels alone"
 
 
 def fitted_to_trusted(model: Any, X: Any, y: Any, trusted: NDArray[np.bool_]) -> Any:
@@ -43,7 +68,7 @@ def fitted_to_trusted(model: Any, X: Any, y: Any, trusted: NDArray[np.bool_]) ->
 
 def trusted_only_predictions(
     model: Any, X: Any, y: Any, trusted: NDArray[np.bool_], X_test: Any
-) -> dict[str, NDArray[Any]]:
+) -> tuple[TrustedOnlyPredictions, ...]:
     """Return the predictions that depend on trusted labels only: of the same kind of learner, and of the prior.
 
     Parameters
@@ -59,21 +84,22 @@ def trusted_only_predictions(
 
     Returns
     -------
-    dict of arrays
-        By name; a learner that cannot be fitted to so few rows is left out.
+    tuple of TrustedOnlyPredictions
+        A learner that cannot be fitted to so few rows is left out.
     """
     learner, rows = learner_and_features(model, X_test)
-    found = {}
+    found = []
     if np.any(trusted):
         try:
             alone = fitted_to_trusted(learner, X if model is learner else learner_and_features(model, X)[1], y, trusted)
-            found[f"{type(learner).__name__} fitted to the trusted labels alone"] = alone.predict(rows)
+            found.append(TrustedOnlyPredictions("learner", type(learner).__name__, alone.predict(rows)))
         except ValueError:  # for instance fewer rows than neighbours or partitions
             pass
     prior = getattr(learner, "_prior", None)
     if prior is not None:
-        found[f"the prior ({type(learner.prior_).__name__}) alone"] = prior.classes[prior.shares(rows).argmax(axis=1)]
-    return found
+        predicted = prior.classes[prior.shares(rows).argmax(axis=1)]
+        found.append(TrustedOnlyPredictions("prior", type(learner.prior_).__name__, predicted))
+    return tuple(found)
 
 
 def reads_trusted_labels(model: Any) -> bool:

@@ -284,7 +284,8 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """A copy of the test row votes 1."""
         return True
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
+        """Return how many numbers are held per test row, besides the votes."""
         return 5 * self.n_rows_
 
     def learner_assumptions(self) -> list[Assumption]:

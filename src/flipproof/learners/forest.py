@@ -322,10 +322,12 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         error = 0.5 * np.minimum(votes, self._class_counts)
         return EstimatedScores(scale(scores, exponent[:, None]), error, exponent + SHARE_BITS)
 
-    def _votes_per_row(self) -> int:
+    def votes_per_row(self) -> int:
+        """Return how many votes on a test row can differ from 0."""
         return self._most_votes(self._held)
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
+        """Return how many numbers are held per test row, besides the votes."""
         return 6 * self._most_votes(self._held)
 
     def learner_assumptions(self) -> list[Assumption]:

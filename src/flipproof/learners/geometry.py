@@ -222,11 +222,11 @@ class LabelFreeVotes(WeightedLabels):
         """Return test rows without repeats; a prior may say something else about each row."""
         return self._without_repeats(Z) if self._prior is None else (Z, np.arange(len(Z)))
 
-    def _votes_per_row(self) -> int:
+    def votes_per_row(self) -> int:
         """Return how many votes on a test row can differ from 0."""
         return self.n_rows_
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
         """Return how many numbers `label_free_votes` holds in memory per test row, besides the votes themselves."""
         return 3 * self.n_rows_
 

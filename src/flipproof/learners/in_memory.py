@@ -259,7 +259,7 @@ class LabelsInMemory(CertifiedClassifier):
     def powers(self, adversary: Adversary | None) -> Powers:
         """Return what an adversary can do to the rows of this fit; by default, change any label to any class.
 
-        Soundness: labels that were trusted in the fit are trusted here, whatever the adversary (M15). Geometry and
+        Soundness: labels that were trusted in the fit are trusted here, for every adversary (M15). Geometry and
         prior may have read them, so no certificate covers their change.
         """
         self.refuse_unless_frozen(adversary)

@@ -450,7 +450,7 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
         self._map, self._lambda = landmark_map(compared.matrix), compared.regularization
         with CountedProgress((1 + LONG_PASSES) * len(X), "visits to training rows", self.verbose) as progress:
             mapped = landmark_features(X, self._kernel, self._map, visited=progress.advance)
-            self._whitening, basis = whiten(mapped, bool(self.fit_intercept), progress.advance)
+            self._whitening, basis = whiten(mapped, bool(self.fit_intercept), on_one_thread, progress.advance)
         return basis
 
     def place(self, X: Floats) -> NDArray[np.float32]:
@@ -482,9 +482,10 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
     def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
         return None if self.component_indices_ is None else self._rule.estimated_scores(Z)
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
+        """Return how many numbers are held per test row, besides the votes."""
         if self.component_indices_ is None:
-            return super()._numbers_per_row()
+            return super().numbers_per_row()
         return 8 * len(self._kernel.landmarks)
 
 

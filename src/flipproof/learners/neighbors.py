@@ -438,12 +438,13 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
         nearest = self._electorate(search, powers).nearest_rows(listed, (first == 0).any(axis=1))
         return replace(nearest, offsets=self._constant_offsets(Z)), listed.rows
 
-    def _votes_per_row(self) -> int:
+    def votes_per_row(self) -> int:
+        """Return how many votes on a test row can differ from 0."""
         return int(self._held.most_voters(self.n_neighbors_))
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
         """Count the distances to all rows (none for an index), and the voters with their weights."""
-        return (0 if self.index_ is not None else self.n_rows_) + 5 * self._votes_per_row()
+        return (0 if self.index_ is not None else self.n_rows_) + 5 * self.votes_per_row()
 
     def learner_assumptions(self) -> list[Assumption]:
         """Return what certificates of this learner assume beyond what is common to all learners."""

@@ -273,7 +273,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         """Assign each row to a partition by its hash alone, and fit the base learners of the changed partitions (M13).
 
         Soundness: a base learner gets the rows of its partition sorted by content and label, so it is a function of
-        the multiset of these rows, whatever the order of the file and the rows of other partitions.
+        the multiset of these rows, not on the order of the file or on the rows of other partitions.
         """
         self._frozen_rows = rows + 0.0  # turns -0.0 into 0.0: equal rows have equal bits
         self.partition_ = partition_numbers(self._row_hashes, len(self.estimators_))

@@ -338,10 +338,11 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
             return scale(reached, -self._graph.bits) * np.sqrt(degree[self._sources]) * np.sqrt(degree[joined_to])
         return scale(reached, -self._graph.bits) * np.sqrt(degree[self._sources] / self.n_neighbors_)
 
-    def _votes_per_row(self) -> int:
+    def votes_per_row(self) -> int:
+        """Return how many votes on a test row can differ from 0."""
         return len(self._voters)
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
         """Count the distances to all rows or, if each test row is solved for, the numbers in a step of the solution."""
         numbers = (1 if self._spread is not None else 4) * len(self._graph.degree)
         return numbers + 8 * len(self._voters) + 4 * (self.n_neighbors_ or 1)

@@ -453,7 +453,7 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._blocks(self._geometry.test_rows(X))
 
     def _blocks(self, Z: Any) -> Iterator[tuple[slice, VoteSource]]:
-        n_votes = self._geometry._votes_per_row() + self._geometry._numbers_per_row() // 4
+        n_votes = self._geometry.votes_per_row() + self._geometry.numbers_per_row() // 4
         size = self.block_size or rows_at_a_time(n_votes, MEMORY_BUDGET)
         for start in range(0, len(Z), size):
             rows = slice(start, min(start + size, len(Z)))

@@ -16,6 +16,7 @@ from flipproof.core.linalg import HALF_BITS, LONG_PASSES, Whitening, whiten
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, estimate_scores
+from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
 from flipproof.parameters import BOOLEAN, Constraints, number, one_of
 from flipproof.progress import CountedProgress
@@ -172,7 +173,7 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     def fit_without_labels(self, X: Floats) -> NDArray[np.float32]:
         """Decompose the features, and return the basis: the coordinates of these rows."""
         with CountedProgress(LONG_PASSES * len(X), "visits to training rows", self.verbose) as progress:
-            self._whitening, basis = whiten(X, bool(self.fit_intercept), progress.advance)
+            self._whitening, basis = whiten(X, bool(self.fit_intercept), on_one_thread, progress.advance)
         self._regularization = self.regularization  # as fitted; set_params may change it before the next fit
         if self.n_reference_ is not None:
             refuse_rules_of_all_rows(self._whitening, len(self.classes_), self.regularization)
@@ -224,7 +225,8 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     def _deployed_offsets(self, votes: Integers | Floats, exponent: Integers) -> Floats | None:
         return self._rule.offsets(votes, exponent)
 
-    def _numbers_per_row(self) -> int:
+    def numbers_per_row(self) -> int:
+        """Return how many numbers are held per test row, besides the votes."""
         return 0
 
 
@@ -291,7 +293,7 @@ class RidgeRule:
         """Return, for each test row, finite features with coordinates beyond their range, as far as there are any."""
         signs = np.sign(self.products(Z).coefficients[:, : self.whitening.rank])
         with np.errstate(over="ignore", invalid="ignore"):
-            return np.nan_to_num(self.whitening.rows_beyond(signs))
+            return np.nan_to_num(self.whitening.rows_beyond(signs, on_one_thread))
 
     def largest_votes_found(self, Z: Floats) -> Floats:
         """Return the vote of the loudest row on each test row."""

@@ -19,6 +19,7 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, parameter_values
 from flipproof.certificates import Certificates
 from flipproof.core.rounding import Integers
+from flipproof.errors import Parameter
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.metrics import n_correct
@@ -305,13 +306,11 @@ def _checked(
         raise parameter_error("select_on_trusted", "estimator", "a learner, or a dict of at least one", {})
     for estimator in learners.values():
         check_arguments("select_on_trusted", CONSTRAINTS, estimator=estimator)
-    labels, wanted = np.asarray(label_values(y)), "a mask of booleans, one for each label."
-    mask = as_mask(trusted, "The 'trusted' parameter of select_on_trusted", wanted)
+    labels, wanted = np.asarray(label_values(y)), "a mask of booleans, one for each label"
+    mask = as_mask(trusted, str(Parameter("trusted", owner="select_on_trusted")), f"{wanted}.")
     if mask.shape != labels.shape:
-        raise ValueError(
-            f"The 'trusted' parameter of select_on_trusted must be {wanted} Got {mask.dtype} of shape {mask.shape} "
-            f"for labels of shape {labels.shape} instead."
-        )
+        found = f"{mask.dtype} of shape {mask.shape} for labels of shape {labels.shape}"
+        raise parameter_error("select_on_trusted", "trusted", wanted, found=found)
     if flips > len(labels):
         wanted = f"at most the number of labels, {len(labels)}"
         raise parameter_error("select_on_trusted", "flips", wanted, flips)

@@ -17,7 +17,7 @@ from flipproof.core.engine import (
     winners,
 )
 from flipproof.core.histograms import VoteHistogram
-from flipproof.core.noise import LabelFlip
+from flipproof.core.noise import LabelFlip, check_flip_probability
 from flipproof.core.powers import Scope
 from flipproof.core.random_errors import DIRECTIONS, change_probability_upper
 from flipproof.core.rounding import Floats, Integers, scale
@@ -114,8 +114,8 @@ def assumptions_against(
     return *assumptions_about_rows(of_fit, scope), *bound
 
 
-def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> LabelFlip | None:
-    """Return the noise that a learner's `noise` parameter specifies; None for ``"auto"``."""
+def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool, owner: str) -> LabelFlip | None:
+    """Return the noise that the `noise` parameter of a learner of the class `owner` means; None for ``"auto"``."""
     if isinstance(noise, str):  # "auto"
         if rule_depends_on_noise:
             raise ValueError(
@@ -123,12 +123,12 @@ def resolve_noise(noise: Any, n_classes: int, rule_depends_on_noise: bool) -> La
                 "intercept it does. Set fit_intercept=True, or give q as a number."
             )
         return None
-    flip = noise if isinstance(noise, LabelFlip) else LabelFlip(noise)
-    if flip.n_classes not in (None, n_classes):
-        raise ValueError(
-            f"noise is for {flip.n_classes} classes, but there are {n_classes}. Give q as a number instead."
-        )
-    return flip.with_classes(n_classes)
+    if isinstance(noise, LabelFlip) and noise.n_classes not in (None, n_classes):
+        remedy = "give q as a number"
+        raise parameter_error(owner, "noise", f"for {n_classes} classes", noise, remedy)
+    q = noise.q if isinstance(noise, LabelFlip) else noise
+    check_flip_probability(owner, "noise", q, n_classes)
+    return LabelFlip(q, n_classes)
 
 
 def noises_to_try(noise: LabelFlip | None, n_classes: int) -> list[LabelFlip]:

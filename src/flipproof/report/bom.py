@@ -129,7 +129,7 @@ def _recalls(evidence: Evidence) -> list[dict[str, str]]:
         }
         for row in summary["by_class"]["rows"]
         if row["n"]
-        for figure, count in zip(evidence.figures, row["table_standing"], strict=True)
+        for figure, count in zip(evidence.figures, row["table_certified"], strict=True)
     ]
 
 

@@ -142,7 +142,7 @@ class Evidence:
 
     def _figures(self, of: Mapping[str, Any], flips: str, prefix: str) -> list[Figure]:
         problem, method = of["problem"], of["methods"][0]
-        counts = method[f"{prefix}{'correct_standing' if problem['truth_known'] else 'standing'}"]
+        counts = method[f"{prefix}{'correct_certified' if problem['truth_known'] else 'certified'}"]
         total = problem["n_test"]
         return [
             Figure(

@@ -45,7 +45,7 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
         )
         unchanged = f"correct if no {of_what} is changed" if of_what else "correct if nothing is changed"
         found.append(KeyFigure(percent(main["n_correct"] / total), unchanged))
-        at_headline = summary["headline"].get("n_correct_standing")
+        at_headline = summary["headline"].get("n_correct_certified")
         if at_headline is not None and flips:
             says = f"correct and certified at {flips_words(flips, problem)}"
             found.append(KeyFigure(percent(at_headline / total), says))
@@ -53,7 +53,7 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
         if worst is not None:
             at = f" at {flips_words(flips, problem)}" if flips else ""
             says = f"of the worst class, {worst['class']}, correct and certified{at}"
-            found.append(KeyFigure(percent(worst["n_standing"] / worst["n"]), says))
+            found.append(KeyFigure(percent(worst["n_certified"] / worst["n"]), says))
     half = f"median radius ({problem['flips_name']}): half of the predictions are certified at this radius or more"
     found.append(KeyFigure(main["median_radius"], half))
     one = least_words(problem["unit"], problem.get("changes", "labels"))  # missing in older reports
@@ -80,10 +80,10 @@ def accuracy_table(summary: Mapping[str, Any]) -> TextTable:
     """Return the certified share of all test rows: a row per number of flips, a column per method."""
     problem, methods = summary["problem"], summary["methods"]
     if problem["truth_known"]:
-        columns = {f"{one['name']}\n(correct and certified)": one["table_correct_standing"] for one in methods}
-        columns[f"{methods[0]['name']}\n(certified, correct or not)"] = methods[0]["table_standing"]
+        columns = {f"{one['name']}\n(correct and certified)": one["table_correct_certified"] for one in methods}
+        columns[f"{methods[0]['name']}\n(certified, correct or not)"] = methods[0]["table_certified"]
     else:
-        columns = {f"{one['name']}\n(certified)": one["table_standing"] for one in methods}
+        columns = {f"{one['name']}\n(certified)": one["table_certified"] for one in methods}
     shares = [_shares(counts, problem) for counts in columns.values()]
     heads = (head.replace("\n", " ") for head in flips_heads(summary))
     rows = tuple((head, *row) for head, *row in zip(heads, *shares, strict=True))
@@ -97,7 +97,7 @@ def class_table(summary: Mapping[str, Any]) -> TextTable:
         (
             str(row["class"]),
             f"{row['n']:,}",
-            *(percent(count / row["n"]) if row["n"] else "none" for count in row["table_standing"]),
+            *(percent(count / row["n"]) if row["n"] else "none" for count in row["table_certified"]),
         )
         for row in by_class["rows"]
     )

@@ -128,7 +128,7 @@ def _counts(attacks: Iterable[Any], n_rows: int) -> Any:
 
 
 def _mark(train: Rows, finding: Finding) -> str:
-    """Return what identifies a finding, whatever the order of the file: names, or else the contents of the row."""
+    """Return what identifies a finding in any order of the file: names, or else the contents of the row."""
     if finding.kind == ANNOTATOR:
         return json.dumps([ANNOTATOR, finding.name])
     has_names = train.places is not None and train.places.ids is not None

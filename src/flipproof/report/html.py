@@ -91,12 +91,12 @@ _ASSETS = ("report.css", "report.js")
 def _slider_data(summary: Mapping[str, Any]) -> dict[str, Any]:
     """Return the data of the slider: counts at each number of flips."""
     classes = [
-        {"name": str(row["class"]), "n": row["n"], "standing": row["standing"]}
+        {"name": str(row["class"]), "n": row["n"], "certified": row["certified"]}
         for row in summary["by_class"]["rows"]
-        if row["standing"] is not None and row["n"]
+        if row["certified"] is not None and row["n"]
     ]
     methods = [
-        {"name": one["name"], "standing": one["standing"], "correct": one["correct_standing"]}
+        {"name": one["name"], "certified": one["certified"], "correct": one["correct_certified"]}
         for one in summary["methods"]
     ]
     named = ("n_test", "n_units", "counted", "unit", "flips_name")

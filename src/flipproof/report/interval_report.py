@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.intervals import CertifiedIntervals
+from flipproof.metrics import n_reaching
 from flipproof.readable import percent
 from flipproof.report import facts as figures
 from flipproof.report.html import report_environment
@@ -76,7 +77,7 @@ def summarize_numbers(
             "median_width": float(np.median(high[:, place] - low[:, place])),
             "median_shift": float(np.median(shift[:, place])),
             "largest_shift": float(shift[:, place].max()),
-            "certified": None if found.radius is None else int(np.count_nonzero(found.radius >= number)),
+            "certified": None if found.radius is None else int(n_reaching(found.radius, number)),
         }
         for place, number in enumerate(flips)
     ]

@@ -133,7 +133,7 @@ class Report:
         Parameters
         ----------
         **facts
-            Further facts, for example ``data="mails of May"``.
+            Further facts, for example ``data="emails of May"``.
         """
         learner, n_train = self._learner, self.certificates.n_train
         names, codes = getattr(learner, "row_names_", None), getattr(learner, "label_codes_", None)

@@ -9,6 +9,7 @@ from typing import Any
 
 from flipproof.errors import InputError, Parameter
 from flipproof.files import write_whole
+from flipproof.readable import alternatives
 
 REPORT_ENDINGS = (".html", ".md", ".json")
 
@@ -37,12 +38,12 @@ def rendered(summary: Mapping[str, Any], ending: str) -> str:
         from flipproof.report.summary import to_json
 
         return to_json(summary)
-    raise ValueError(f"A report file must end in {', '.join(REPORT_ENDINGS)}. Got {ending!r} instead.")
+    raise ValueError(f"A report file must end in {alternatives(REPORT_ENDINGS)}. Got {ending!r} instead.")
 
 
 def save_report(summary: Callable[[], Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
     """Write a report to a file, in the format of its ending; `summary` returns the content."""
     file = Path(path)
     if file.suffix.lower() not in REPORT_ENDINGS:
-        raise InputError(Parameter("path"), f": {str(file)!r} must end in {', '.join(REPORT_ENDINGS)}.")
+        raise InputError(Parameter("path"), f": {str(file)!r} must end in {alternatives(REPORT_ENDINGS)}.")
     write_whole(file, rendered(summary(), file.suffix.lower()).encode())

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+import flipproof
 from flipproof import metrics
 from flipproof.assumptions import Assumption
 from flipproof.attacks.annotator_audit import rank_annotators
@@ -22,9 +23,10 @@ from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips
 from flipproof.files import digest_of
 from flipproof.metrics import certified_accuracy
 from flipproof.origins import index_of
+from flipproof.parameters import parameter_error
 from flipproof.report import words
 
-#: Texts from data are cut to these lengths: a cell can hold a whole mail.
+#: Texts from data are cut to these lengths: a cell can hold a whole email.
 LONGEST_NAME = 80  # characters
 LONGEST_FACT = 2000  # characters
 LONGEST_CONTENT = 200  # characters
@@ -69,7 +71,7 @@ def _number(value: float) -> float | str:
 
 
 FORMAT = "flipproof-report"
-VERSION = 3
+VERSION = 4
 
 #: Largest numbers of entries in lists; each list also gives the total.
 MOST_PREDICTIONS = 1000
@@ -306,7 +308,7 @@ class _Training:
 
 def _headline(main: Certificates, truth: NDArray[Any] | None, problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return the headline; if true classes are known, with what it does not tell: worst class, constant classifier."""
-    said = {**words.headline(main), "n_correct_standing": None, "worst_class": None, "above_constant": None}
+    said = {**words.headline(main), "n_correct_certified": None, "worst_class": None, "above_constant": None}
     if truth is None or not len(truth):
         return {**said, "sentences": []}
     flips = np.inf if said["flips"] is None else said["flips"]
@@ -314,8 +316,8 @@ def _headline(main: Certificates, truth: NDArray[Any] | None, problem: Mapping[s
     worst = metrics.worst_class(truth, main, flips)
     above = metrics.last_above(main, correct, metrics.constant_class(truth).n)
     said |= {
-        "n_correct_standing": metrics.n_certified(main, [flips], correct)[0],
-        "worst_class": {"class": plain_label(worst.label), "n": worst.n, "n_standing": worst.n_certified},
+        "n_correct_certified": metrics.n_certified(main, [flips], correct)[0],
+        "worst_class": {"class": plain_label(worst.label), "n": worst.n, "n_certified": worst.n_certified},
         "above_constant": {
             "ever": above is not None,
             "flips": None if above is None else words.plain_flips(main, above),
@@ -359,10 +361,10 @@ def _method(
         "n_unlimited": int(np.count_nonzero(unlimited)),
         "n_fragile": len(one) - metrics.n_certified(one, [metrics.least_change(one)])[0],
         "n_correct": None if correct is None else int(np.count_nonzero(correct)),
-        "standing": metrics.n_certified(one, flips),
-        "correct_standing": None if correct is None else metrics.n_certified(one, flips, correct),
-        "table_standing": metrics.n_certified(one, columns),
-        "table_correct_standing": None if correct is None else metrics.n_certified(one, columns, correct),
+        "certified": metrics.n_certified(one, flips),
+        "correct_certified": None if correct is None else metrics.n_certified(one, flips, correct),
+        "table_certified": metrics.n_certified(one, columns),
+        "table_correct_certified": None if correct is None else metrics.n_certified(one, columns, correct),
     }
 
 
@@ -379,10 +381,8 @@ def _rows(
     if also is None:
         return None
     if len(also) != len(main) or not np.array_equal(also.prediction, main.prediction) or also.unit not in ROW_UNITS:
-        raise ValueError(
-            "The 'against_rows' parameter of summarize must be certificates of the same predictions against changed "
-            f"rows. Got {also!r} for {main!r} instead."
-        )
+        wanted = "certificates of the same predictions against changed rows"
+        raise parameter_error("summarize", "against_rows", wanted, found=f"{also!r} for {main!r}")
     curve, columns = metrics.curve_flips([also]), metrics.table_flips([also])
     problem = _problem(also, truth)
     figures = {
@@ -457,16 +457,16 @@ def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], 
     rows = []
     for label in main.classes[:MOST_CLASSES]:
         members = of_class == label
-        standing = members & (main.prediction == label)
+        counted = members & (main.prediction == label)
         rows.append(
             {
                 "class": plain_label(label),
                 "n": int(np.count_nonzero(members)),
-                "n_correct": int(np.count_nonzero(standing)),
-                "standing": metrics.n_certified(main, flips, standing)
+                "n_correct": int(np.count_nonzero(counted)),
+                "certified": metrics.n_certified(main, flips, counted)
                 if len(main.classes) <= MOST_CLASS_CURVES
                 else None,
-                "table_standing": metrics.n_certified(main, columns, standing),
+                "table_certified": metrics.n_certified(main, columns, counted),
             }
         )
     return {"kind": "prediction" if truth is None else "recall", "total": len(main.classes), "rows": rows}
@@ -568,22 +568,17 @@ def _audit(audit: LabelAudit, training: _Training) -> dict[str, Any]:
 def _one_each(values: Any, name: str, wanted: int) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (wanted,):
-        raise ValueError(
-            f"The {name!r} parameter of summarize must have {wanted} values, one per row. Got shape {array.shape} "
-            "instead."
-        )
+        raise parameter_error("summarize", name, f"{wanted} values, one per row", found=f"shape {array.shape}")
     return array
 
 
 def _check_attack(attack: AttackResult, main: Certificates) -> None:
     if len(attack) != len(main) or attack.unit != main.unit or not np.array_equal(attack.prediction, main.prediction):
-        raise ValueError(
-            "The 'attack' parameter of summarize must be for the same classifier and test rows as the certificates, in "
-            f"the same unit. Got {attack!r} for {main!r} instead."
-        )
+        wanted = "for the same classifier and test rows as the certificates, in the same unit"
+        raise parameter_error("summarize", "attack", wanted, found=f"{attack!r} for {main!r}")
 
 
 def software() -> dict[str, str]:
     """Return the versions of Python and of the libraries that affect the results."""
-    libraries = ("flipproof", "numpy", "scipy", "scikit-learn")
-    return {"Python": platform.python_version(), **{name: metadata.version(name) for name in libraries}}
+    others = {name: metadata.version(name) for name in ("numpy", "scipy", "scikit-learn")}
+    return {"Python": platform.python_version(), "flipproof": flipproof.__version__, **others}

@@ -107,24 +107,24 @@ def headline(certificates: Certificates) -> dict[str, Any]:
     """Return the headline: how much can be poisoned, and the share of predictions guaranteed unchanged."""
     total, counted = len(certificates), certificates.unit in COUNTED_UNITS
     if total == 0:
-        return {"text": "There are no predictions to certify.", "flips": 0, "n_standing": 0}
+        return {"text": "There are no predictions to certify.", "flips": 0, "n_certified": 0}
     if counted and certificates.n_touchable == 0 and not certificates.rows_can_be_added:
-        (standing,) = n_certified(certificates, [0])
+        (n,) = n_certified(certificates, [0])
         what = "row" if certificates.unit in ROW_UNITS else "label"
-        return {"text": f"This adversary cannot change any {what}.", "flips": 0, "n_standing": standing}
+        return {"text": f"This adversary cannot change any {what}.", "flips": 0, "n_certified": n}
     descending = -np.sort(-np.where(certificates.abstained, -1, reach(certificates)))
     for level in HEADLINE_LEVELS:
         flips = descending[math.ceil(level * total) - 1]
         if flips > 0:
-            (standing,) = n_certified(certificates, [flips])
+            (n,) = n_certified(certificates, [flips])
             text = (
                 f"Even if {_poisoned(certificates, flips)}, {level:.0%} of predictions are {_guaranteed(certificates)}."
             )
-            return {"text": text, "flips": plain_flips(certificates, flips), "n_standing": standing}
-    (standing,) = n_certified(certificates, [least_change(certificates)])
+            return {"text": text, "flips": plain_flips(certificates, flips), "n_certified": n}
+    (n,) = n_certified(certificates, [least_change(certificates)])
     least = least_words(certificates.unit, certificates.changes) if counted else "the slightest change"
-    text = f"Only {percent(standing / total)} of predictions are certified against {least}."
-    return {"text": text, "flips": 1 if counted else 0, "n_standing": standing}
+    text = f"Only {percent(n / total)} of predictions are certified against {least}."
+    return {"text": text, "flips": 1 if counted else 0, "n_certified": n}
 
 
 def _is_proved(certificates: Certificates) -> bool:
@@ -217,7 +217,7 @@ def beside_headline(headline: Mapping[str, Any], problem: Mapping[str, Any]) -> 
     if worst is not None:
         number = headline["flips"]
         at = "under any changes" if number is None else f"at {flips_words(number, problem)}" if number else "now"
-        share = percent(worst["n_standing"] / worst["n"])
+        share = percent(worst["n_certified"] / worst["n"])
         rows = f"{worst['n']:,} test row{'' if worst['n'] == 1 else 's'}"
         certified = "correct and certified" if number != 0 else "correct"
         said.append(f"The worst class {at} is {worst['class']}: {share} of its {rows} are {certified}.")

@@ -9,6 +9,7 @@ Selecting and estimating with the same votes would be biased towards the class t
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -24,7 +25,7 @@ from flipproof.core.guarantees import (
     tight_radius_over_rivals,
     wins_over_rivals,
 )
-from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip, Measure
+from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip, Measure, check_flip_probability
 from flipproof.core.rounding import FUNCTION_ERROR, UNIT_ROUNDOFF, Floats, Integers, below
 from flipproof.parameters import NONE, check_arguments, check_parameter, instance, integer, number, one_of
 
@@ -195,14 +196,18 @@ CONFIDENCE = number(0, 1)
 def resolved_noise(noise: Any, n_classes: int, owner: str) -> Measure:
     """Return the measure over `n_classes` classes; a number q means label noise."""
     check_parameter(owner, "noise", noise, NUMBER | MEASURE)
-    measure = LabelFlip(float(noise)) if NUMBER.allows(noise) else noise
+    if NUMBER.allows(noise):
+        check_flip_probability(owner, "noise", noise, n_classes)
+        return LabelFlip(float(noise), n_classes)
+    measure: Measure = noise
     part = getattr(measure, "part", "both")
     if part not in ("labels", "features", "both"):
         raise ValueError(f"{measure!r} must have part 'labels', 'features' or 'both'. Got {part!r} instead.")
     labels = measure.labels if isinstance(measure, JointNoise) else measure
     if isinstance(labels, LabelFlip) and labels.n_classes not in (None, n_classes):
         raise ValueError(f"noise is for {labels.n_classes} classes, but the training labels have {n_classes}.")
-    return measure.with_classes(n_classes) if hasattr(measure, "with_classes") else measure
+    with_classes: Callable[[int], Measure] | None = getattr(measure, "with_classes", None)
+    return measure if with_classes is None else with_classes(n_classes)
 
 
 def resolved_guarantee(guarantee: str, measure: Measure, owner: str, name: str = "method") -> str:

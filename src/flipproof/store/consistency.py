@@ -1,8 +1,8 @@
 """What must hold between the parts of a stored model, beyond the kinds of its attributes.
 
 Soundness: a certificate rests on exact integers. So a model that was read from a file must have numbers within the bits
-that its arithmetic is exact for, votes within their grid, and rows, labels and geometry that belong together. Whatever
-else a file contains is another model, with certificates of its own: they hold for what it predicts.
+that its arithmetic is exact for, votes within their grid, and rows, labels and geometry that belong together. All
+else in a file may differ: it is then another model, with other certificates, which hold for what it predicts.
 """
 
 from __future__ import annotations

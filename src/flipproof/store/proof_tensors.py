@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.files import digest_of, whole_file
+from flipproof.files import digest_of, new_digest, whole_file
 
 #: Names of the types of tensors.
 TYPE_NAMES = {"|b1": "BOOL", "|i1": "I8", "<i2": "I16", "<i4": "I32", "<i8": "I64", "<f8": "F64"}
@@ -74,7 +73,7 @@ class _Growing:
     shape: tuple[int, ...] = ()
     n_bytes: int = 0
     places: list[tuple[int, int]] = field(default_factory=list)
-    digest: Any = field(default_factory=hashlib.sha256)
+    digest: Any = field(default_factory=new_digest)
 
     @property
     def type_name(self) -> str:

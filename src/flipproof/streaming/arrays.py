@@ -36,7 +36,7 @@ def is_pattern(path: Path) -> bool:
     return has_magic(str(path)) and not path.exists()
 
 
-def stands_for_files(path: Path) -> bool:
+def means_files(path: Path) -> bool:
     """Whether a path is a folder or a pattern."""
     return path.is_dir() or is_pattern(path)
 

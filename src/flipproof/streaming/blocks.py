@@ -26,7 +26,7 @@ class Block:
     Attributes
     ----------
     name : str
-        Where the rows come from, for error messages: ``"block 17"``, ``"'mails/part-3.parquet', rows 0 to 99"``.
+        Where the rows come from, for error messages: ``"block 17"``, ``"'emails/part-3.parquet', rows 0 to 99"``.
     X : numbers of shape (rows, columns)
         Features.
     labels : array of shape (rows,)

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from flipproof.core.linalg import Rotation, Whitening, whiten, whiten_in_passes
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import ProductVotes, tiles
+from flipproof.determinism import on_one_thread
 from flipproof.learners import kernel
 from flipproof.learners.kernel import (
     KernelParameters,
@@ -86,10 +87,10 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
     """
 
     def _decompose(self, found: SurveyedRows) -> Whitening:
-        return whiten_in_passes(self._feature_passes("Fitting"), bool(self.fit_intercept), found.ranges)
+        return whiten_in_passes(self._feature_passes("Fitting"), bool(self.fit_intercept), on_one_thread, found.ranges)
 
     def _decompose_reference(self, X: Floats) -> tuple[Whitening, NDArray[np.float32]]:
-        whitening, basis = whiten(X, center=bool(self.fit_intercept))
+        whitening, basis = whiten(X, bool(self.fit_intercept), on_one_thread)
         refuse_rules_of_all_rows(whitening, len(self.classes_), self.regularization)
         return whitening, basis
 
@@ -174,7 +175,7 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
             float(self.gamma) if self.gamma is not None else gamma_in_passes(self.kernel, passes, found.ranges)
         )
         self._mapping = self._compare(self._rows_at(self.component_indices_), n)
-        return whiten_in_passes(passes, bool(self.fit_intercept))
+        return whiten_in_passes(passes, bool(self.fit_intercept), on_one_thread)
 
     def _decompose_reference(self, X: Floats) -> tuple[Whitening, NDArray[np.float32]]:
         X = np.ascontiguousarray(X)
@@ -183,7 +184,7 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
         self.gamma_ = default_gamma(self.kernel, X) if self.gamma is None else float(self.gamma)
         mapping = self._compare(X[self.component_indices_], len(X))
         self._mapping = replace(mapping, of_any_rows=True)
-        return whiten(mapping(X), center=bool(self.fit_intercept))
+        return whiten(mapping(X), bool(self.fit_intercept), on_one_thread)
 
     def _compare(self, landmarks: Floats, n: int) -> LandmarkFeatures:
         """Compare the landmarks of `n` rows with each other, which fixes lambda and the features of rows."""

@@ -210,7 +210,7 @@ class RowsInBlocks(LabelLinearParameters):
         else:
             self.n_reference_, self._n_in_reference = len(reference), found.n_in_reference
             self._whitening, self._reference_basis = self._decompose_reference(reference)
-        self.noise_ = resolve_noise(self.noise, len(self.classes_), self._rule_depends_on_noise())
+        self.noise_ = resolve_noise(self.noise, len(self.classes_), self._rule_depends_on_noise(), type(self).__name__)
         self._sum_up_labels()
         self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
         return self

@@ -20,7 +20,7 @@ import pyarrow as pa
 from flipproof.errors import InputError, Parameter
 from flipproof.files import digest_of, digest_of_file
 
-#: Path that stands for standard input.
+#: Path that means standard input.
 STANDARD_INPUT = "-"
 
 #: First bytes of compressed files, and how to decompress them.
@@ -119,7 +119,7 @@ _pipes: dict[Hashable, bytes] = {}
 
 
 def is_standard_input(path: str | os.PathLike[str]) -> bool:
-    """Whether a path stands for standard input."""
+    """Whether a path means standard input."""
     return os.fspath(path) == STANDARD_INPUT
 
 

@@ -114,11 +114,14 @@ def check_test_labels(labels: NDArray[Any] | None, classes: NDArray[Any], name: 
             f"column {name!r} of the test rows must contain classes of the training rows: "
             f"{', '.join(map(str, classes[:10].tolist()))}. Got {example!r} instead."
         )
-    warnings.warn(
-        f"{unknown.sum()} test rows have classes that do not occur in the training rows, for example {example!r}. "
-        "Their predictions count as wrong.",
-        stacklevel=2,
+    n = int(unknown.sum())
+    said = (
+        f"1 test row has a class that does not occur in the training rows, {example!r}. Its prediction counts as wrong."
+        if n == 1
+        else f"{n:,} test rows have classes that do not occur in the training rows, for example {example!r}. "
+        "Their predictions count as wrong."
     )
+    warnings.warn(said, stacklevel=2)
 
 
 def typed_class(text: str, classes: NDArray[Any], parameter: Parameter) -> Any:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyarrow import ipc, parquet
 
 from flipproof.errors import InputError
+from flipproof.parameters import check_parameter, one_of
 from flipproof.tables.file_content import KINDS, TEXT_KINDS, is_compressed, kind_of_file, read_content
 from flipproof.tables.text_files import TextLayout, line_of_row, lines_of_rows, read_text
 
@@ -121,7 +122,7 @@ def read_table(
     >>> import os, tempfile
     >>> from flipproof.tables import read_table
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "mails.csv")
+    ...     path = os.path.join(folder, "emails.csv")
     ...     with open(path, "w") as file:
     ...         print("length,spam", file=file)
     ...         print("12,yes", file=file)
@@ -146,8 +147,7 @@ def read_file(
     if not content:
         raise ValueError(f"cannot read {str(path)!r}: the file is empty.")
     kind = layout.kind or kind_of_file(path, content)
-    if kind not in KINDS:
-        raise ValueError(f"The 'kind' parameter of TextLayout must be one of {', '.join(KINDS)}. Got {kind!r} instead.")
+    check_parameter("TextLayout", "kind", kind, one_of(*KINDS))
     readers: dict[str, Callable[[], pa.Table]] = {
         "parquet": lambda: _valid(parquet.ParquetFile(pa.BufferReader(content)).read()),
         "arrow": lambda: _valid(_read_arrow(content)),

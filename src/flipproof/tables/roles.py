@@ -255,7 +255,7 @@ def _matching(pattern: str, columns: Sequence[str], parameter: str, source: str)
 
 
 def _found(pattern: str, columns: Sequence[str]) -> list[str]:
-    """Return the columns that a name or a pattern stands for."""
+    """Return the columns that a name or a pattern means."""
     if pattern in columns:
         return [pattern]
     return fnmatch.filter(columns, pattern) if any(sign in pattern for sign in WILDCARDS) else []

@@ -58,7 +58,7 @@ class TextLayout:
         Whether the first line names the columns. If not, they are named f0, f1, ...
     separator : str, optional
         Separator of columns. By default a tab in TSV; in CSV a comma, or else a semicolon, a tab or a vertical bar,
-        whichever the first line has.
+        the one that the first line has.
     quotes : bool
         Whether ``"`` may enclose a value that contains separators or line breaks.
     kind : str, optional

@@ -51,25 +51,25 @@ function setUpSlider() {
   }
   if (data.methods.length > 1) {
     byId("flips-bars").append(element("h4", "", data.methods[0].correct ? "Correct and certified, by method" : "Certified, by method"));
-    for (const method of data.methods) addBar(method.name, method.correct || method.standing, data.n_test);
+    for (const method of data.methods) addBar(method.name, method.correct || method.certified, data.n_test);
   }
   if (data.classes.length) {
     byId("flips-bars").append(element("h4", "", data.methods[0].correct ? "Certified recall, by true class" : "Certified, by predicted class"));
-    for (const one of data.classes) addBar(one.name, one.standing, one.n);
+    for (const one of data.classes) addBar(one.name, one.certified, one.n);
   }
 
   function show(index) {
     const main = data.methods[0], flips = data.flips[index];
     byId("flips-name").textContent = flipsText(flips);
     slider.setAttribute("aria-valuetext", flipsText(flips));
-    let says = percent(main.standing[index], data.n_test) + " of predictions are certified (" +
-      whole.format(main.standing[index]) + " of " + whole.format(data.n_test) + ")";
+    let says = percent(main.certified[index], data.n_test) + " of predictions are certified (" +
+      whole.format(main.certified[index]) + " of " + whole.format(data.n_test) + ")";
     if (main.correct) says += "; " + percent(main.correct[index], data.n_test) + " are correct and certified";
     byId("flips-says").textContent = says + ".";
     cursor.style.left = (100 * flips) / last + "%";
     cursor.classList.toggle("flipped", flips > last / 2);
     cursor.firstElementChild.textContent = (data.counted ? whole.format(flips) : Number(flips.toPrecision(3))) + ": " +
-      percent((main.correct || main.standing)[index], data.n_test);
+      percent((main.correct || main.certified)[index], data.n_test);
     cursor.hidden = false;
     for (const update of bars) update(index);
   }
