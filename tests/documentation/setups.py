@@ -85,7 +85,7 @@ def trusted_labels():
     from sklearn.ensemble import RandomForestClassifier
 
     X, y = _rows(260)
-    names = {"X": X, "y": y, "mask": np.arange(260) < 60, "X_gold": X[:60], "y_gold": y[:60]}
+    names = {"X": X, "y": y, "mask": np.arange(260) < 60, "X_trusted": X[:60], "y_trusted": y[:60]}
     names |= {"X_test": X[200:], "y_test": y[200:]}
     table = pd.DataFrame(_rows(260, distance=5)[0]).assign(spam=y)
     table[:200].to_csv("train.csv", index=False)
@@ -111,9 +111,9 @@ def poisoned_rows():
     names = {}
     for texts, labels, n in [
         ("archive", "_", 150),
-        ("mails", "reports", 200),
-        ("new_mails", "checked", 30),
-        ("todays_mails", "todays_reports", 20),
+        ("messages", "reports", 200),
+        ("new_messages", "checked", 30),
+        ("todays_messages", "todays_reports", 20),
     ]:
         names[texts], names[labels] = some(n)
     return names

@@ -1,5 +1,7 @@
 """Every block of code in docs/ runs and prints what the page shows, or says why it is not run."""
 
+import re
+
 import pytest
 from documentation.pages import ROOT, blocks, pages, run_page
 
@@ -35,3 +37,17 @@ def test_blocks_are_found_with_output_and_reason():
     ran, left_out = blocks(text)
     assert (ran.code, ran.output, ran.reason) == ("print(1)\n", "2\n", None)
     assert left_out.reason == "it would take an hour"
+
+
+def test_every_statement_of_the_theory_has_tests_that_exist():
+    text = (ROOT / "docs" / "theory.md").read_text()
+    sections = re.split(r"^## (?=M\d)", text, flags=re.MULTILINE)[1:]
+    numbers = [number for one in sections for number in re.findall(r"M(\d+)", one.split(".")[0])]
+    assert sorted(map(int, numbers)) == list(range(1, 18))
+    for section in sections:
+        title, tests = section.splitlines()[0], section.partition("*Tests:*")[2]
+        files = re.findall(r"`(tests/[\w./]+)(?:::(\w+))?`", tests)
+        assert files, title
+        for file, name in files:
+            assert (ROOT / file).exists(), f"{title}: {file}"
+            assert not name or f"def {name}(" in (ROOT / file).read_text(), f"{title}: {file}::{name}"
