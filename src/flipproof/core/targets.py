@@ -169,7 +169,7 @@ class SumReach:
 
     def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
         """Return the lowest and the highest sum after any `n_changes` changes of different targets."""
-        places = np.minimum(np.asarray(n_changes, dtype=np.int64), self.rising.shape[1] - 1)
+        places = [min(int(one), self.rising.shape[1] - 1) for one in n_changes]  # they may not fit into 64 bits
         return self.value[:, None] - self.falling[:, places], self.value[:, None] + self.rising[:, places]
 
     def fewest(self, goal: Integers, upward: bool) -> Integers:
