@@ -29,6 +29,7 @@ from flipproof.core.targets import (
     listed_votes,
     radii,
     rows_at_a_time,
+    sum_of_votes,
     sum_reach,
     sums_fit,
     tolerated,
@@ -468,13 +469,13 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return how the integers of a block become numbers."""
         origin, shape = self._grid.value(self._origin), len(listed.votes)
         if self._is_mean:
-            divisor = np.maximum(listed.votes.sum(axis=1), 1)
+            divisor = np.maximum(listed.votes.sum(axis=1).astype(np.int64), 1)
             return Units(origin, divisor, np.full(shape, self._grid.exponent, dtype=np.int64))
         return Units(origin, np.ones(shape, dtype=np.int64), source.exponent + self._grid.exponent)
 
     def _value(self, listed: ListedVotes, as_it_is: Reachable) -> Integers:
         """Return the integers of the predictions."""
-        return np.asarray((listed.votes * (as_it_is.targets - self._origin)[listed.members]).sum(axis=1))
+        return sum_of_votes(listed, as_it_is.targets - self._origin)
 
     def _reach(self, listed: ListedVotes, reachable: Reachable) -> Reach:
         """Return how far changes move the integers of a block."""
