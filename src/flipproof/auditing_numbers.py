@@ -21,7 +21,6 @@ from flipproof.fitting import DataChoice, Fitted, is_path, source_name
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.regression import is_range
-from flipproof.metrics import n_reaching
 from flipproof.origins import frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
 from flipproof.values import as_values
@@ -90,7 +89,7 @@ def audit_numbers(
         Parameters of the regressor, for example ``{"average": "median"}``.
     flips : int, or several, optional
         Numbers of changed targets, or of malicious annotators, of which intervals are computed. Default: 1, 5, 10, 50
-        and 100, up to the number of targets.
+        and 100, up to all that can be changed.
     tolerance, threshold : float, optional
         What the radius is about, one of them: how far a prediction may move, or which side of a number it stays on.
     by : str, or array of shape (m,), optional
@@ -335,16 +334,15 @@ def as_number_requirements(
 def _judge(one: Requirement | ShiftRequirement, found: CertifiedIntervals, fitted: Fitted) -> Judgement:
     """Compare a requirement with exact radii."""
     if isinstance(one, ShiftRequirement):
-        radius = fitted.model.certify(fitted.X_test, tolerance=one.tolerance, adversary=fitted.adversary).radius
-        return one.judge(radius)
-    assert found.radius is not None
-    share = float(n_reaching(found.radius, one.flips) / len(found))
+        return one.judge(fitted.model.certify(fitted.X_test, tolerance=one.tolerance, adversary=fitted.adversary))
+    share = float(np.count_nonzero(found.certified_at(one.flips)) / len(found))
     return Judgement(one, share, share >= one.share)
 
 
 def _usual_flips(fitted: Fitted) -> list[int]:
-    n_train = fitted.model.n_rows_
-    return [one for one in USUAL_FLIPS if one <= n_train]
+    """Return the usual numbers of changes, up to what the adversary can change."""
+    n_touchable = fitted.model.certify(fitted.X_test[:1], 0, adversary=fitted.adversary).n_touchable
+    return [one for one in USUAL_FLIPS if one <= n_touchable] or [n_touchable]
 
 
 def _groups(by: Any, fitted: Fitted) -> NDArray[Any] | None:

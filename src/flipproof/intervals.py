@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, check_assumptions
@@ -32,6 +33,8 @@ class CertifiedIntervals:
     radius : integers of shape (m,) or None
         The largest number of changes that cannot move the number by more than `tolerance`, or to the other side of
         `threshold`; all that can be changed, if no number of changes does. None if neither was asked for.
+    unlimited : booleans of shape (m,) or None
+        Where no number of changes does. None if there is no radius.
     tolerance, threshold : float or None
         What `radius` is about.
     target_range : pair of floats
@@ -85,9 +88,12 @@ targets>
     about: str = "prediction"
     adversary: Adversary | None = None
     origin: Origin | None = None
+    unlimited: NDArray[np.bool_] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
+        if self.unlimited is None and self.radius is not None:
+            object.__setattr__(self, "unlimited", np.asarray(self.radius >= self.n_touchable))
         for value in vars(self).values():
             if isinstance(value, np.ndarray):
                 value.setflags(write=False)
@@ -104,6 +110,7 @@ targets>
             low=self.low[chosen],
             high=self.high[chosen],
             radius=None if self.radius is None else self.radius[chosen],
+            unlimited=None if self.unlimited is None else self.unlimited[chosen],
             origin=None if self.origin is None else self.origin.take(chosen),
         )
 
@@ -111,6 +118,17 @@ targets>
     def width(self) -> Floats:
         """``high - low``."""
         return self.high - self.low
+
+    def certified_at(self, flips: int) -> NDArray[np.bool_]:
+        """Tell which numbers hold after any `flips` changes, by their radius; shape (m,).
+
+        A number that no change can break holds at any number of changes, also at more than there are targets.
+        """
+        if self.radius is None or self.unlimited is None:
+            raise ValueError(
+                "Without a radius, nothing is certified: call certify with tolerance=... or threshold=...."
+            )
+        return np.asarray((self.radius >= flips) | self.unlimited)
 
     @property
     def ids(self) -> list[Any]:

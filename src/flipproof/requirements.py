@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from flipproof.certificates import Certificates
 from flipproof.errors import InputError, Parameter, nearest
-from flipproof.metrics import certified_accuracy, certified_recall, n_certified, n_reaching, worst_class
+from flipproof.intervals import CertifiedIntervals
+from flipproof.metrics import certified_accuracy, certified_recall, n_certified, worst_class
 
 NUMBER = r"\d+(?:\.\d*)?|\.\d+"
 ACCURACY = re.compile(rf"accuracy\s*>=\s*({NUMBER})\s*@\s*(\d+)", re.ASCII)
@@ -146,9 +147,9 @@ class ShiftRequirement:
             )
         return cls(tolerance, int(found[2]), text, _share(found[3] or "1", text))
 
-    def judge(self, radius: NDArray[np.int64]) -> Judgement:
+    def judge(self, intervals: CertifiedIntervals) -> Judgement:
         """Compare radii at the tolerance of this requirement with its number of changes."""
-        found = float(n_reaching(radius, self.flips) / len(radius))
+        found = float(np.count_nonzero(intervals.certified_at(self.flips)) / len(intervals))
         return Judgement(self, found, found >= self.share)
 
 

@@ -181,3 +181,14 @@ def test_numbers_for_people_are_never_tighter_than_what_was_proved():
     assert shown_below(-12.34501) == "-12.346"
     assert shown_above(0.0) == "0"
     assert shown_above(2e-9) == "0.0000000020001"
+
+
+def test_more_changes_than_targets_break_nothing_more(files, capfd):
+    """A radius that nothing can break holds at any number of changes, and no number shown exceeds the targets."""
+    arguments = [*base(files), *FEATURES, "--tolerance", "1e9", "--flips", "10,500,99999999999999999999"]
+    assert run([*arguments, "--max-shift", "1e9@500", "--min-radius", "70"]) == 0
+    shown_text = " ".join(capfd.readouterr().out.split())
+    assert "Even if any 60 of 60 training targets are changed, 100.0% of predictions" in shown_text
+    assert "500" not in shown_text.replace("--max-shift 1e9@500", "")
+    found = flipproof.audit_numbers(files / "train.csv", files / "test.csv", target="price", annotator="agent")
+    assert found.intervals.flips == (1, 5)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from flipproof.core import targets
 from flipproof.core.targets import (
     NEVER,
     TARGET_BITS,
@@ -116,3 +117,32 @@ def test_sums_that_need_more_than_64_bits_are_noticed():
     grid = TargetGrid.of(0.0, 1.0)
     assert sums_fit(10**6, 16, grid, grid.steps // 2)
     assert not sums_fit(10**6, 24, grid, grid.steps // 2)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_many_moves_are_sorted_as_far_as_needed(seed, monkeypatch):
+    """The same as by sorting all moves: equal moves, large ones side by side, and radii of any depth."""
+    monkeypatch.setattr(targets, "ALWAYS_SORTED", 64)
+    monkeypatch.setattr(targets, "USUAL_DEPTH", 4)
+    rng = np.random.default_rng(seed)
+    w, m = 700, 6
+    votes = rng.integers(-(2**15), 2**15, size=(m, w))
+    votes[0], votes[1] = 7, np.sort(votes[1])  # all equal; the largest are neighbours, so that the sample misses some
+    votes[2, 40:] = 0
+    t, lowest, highest = rng.integers(0, 2**20, size=w), np.zeros(w, dtype=int), np.full(w, 2**20 - 1)
+    groups = rng.integers(0, 300, size=w) if seed % 2 else None
+    listed, reachable = ListedVotes(votes, np.arange(w)[None]), Reachable(t, lowest, highest, groups, w)
+    monkeypatch.setattr(targets, "MOVES_AT_A_TIME", 1500)
+    reach = sum_reach(listed, reachable, 2**19)
+    up = np.maximum(votes * (highest - t), votes * (lowest - t))
+    if groups is not None:
+        up = np.stack([np.bincount(groups, line, minlength=300) for line in up]).astype(int)
+    sums = np.cumsum(np.c_[np.zeros(m, dtype=int), np.sort(up, axis=1)[:, ::-1]], axis=1)
+    flips = [0, 1, 3, 5, 60, 10**20]
+    _, high = reach.ends(flips)
+    np.testing.assert_array_equal(high - reach.value[:, None], sums[:, [min(r, sums.shape[1] - 1) for r in flips]])
+    for place in (1, 4, 5, 90, 250, sums.shape[1] - 1):
+        for more in (0, 1):
+            needed = sums[:, place] + more
+            expected = [next((r for r, one in enumerate(line) if one >= n), NEVER) for line, n in zip(sums, needed)]
+            np.testing.assert_array_equal(reach.fewest(reach.value + needed, upward=True), expected)

@@ -287,3 +287,11 @@ def test_graph_features_are_the_normalised_adjacency_to_a_power(sparse):
     np.testing.assert_allclose(step.transform(nodes), (np.linalg.matrix_power(root @ loops @ root, 3) @ given)[nodes])
     np.testing.assert_array_equal(GraphFeatures(graph, given, hops=0).fit_transform(nodes), given[nodes])
     assert len(step.get_feature_names_out()) == 4
+
+
+def test_changed_rows_are_refused_with_a_remedy_that_exists():
+    edges = np.eye(6)[[1, 2, 3, 4, 5, 0]]
+    model = CertifiedPropagationClassifier(graph=edges + edges.T, classes=[0, 1]).fit(np.arange(4), [0, 1, 0, 1])
+    with pytest.raises(ValueError, match="covers changed labels only") as caught:
+        model.certify([4], adversary=Adversary(changes="rows"))
+    assert "reference" not in str(caught.value)

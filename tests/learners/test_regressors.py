@@ -9,8 +9,11 @@ import pytest
 from every_target_attack import extreme_predictions
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -23,6 +26,7 @@ from flipproof import (
     CertifiedNeighborsRegressor,
     CertifiedRidgeRegressor,
 )
+from flipproof.features import GraphFeatures, PatternRule, WeakSupervision
 
 RANGE = (-1.5, 2.0)
 
@@ -212,6 +216,8 @@ def test_a_range_read_from_the_targets_is_an_assumption():
         ([True, False, True, False, True, False], "needs numbers"),
         (["a", "b", "c", "d", "e", "f"], "needs numbers"),
         (np.array([0, 1, "x", 0, 0, 0], dtype=object), "needs numbers"),
+        (np.arange(6) * 1j, "Complex data not supported"),
+        (None, "requires y to be passed"),
         ([0.0, 1.0], "inconsistent numbers"),
     ],
 )
@@ -251,6 +257,46 @@ def test_bad_questions_are_refused(options, fragment):
     X, y, Z = problem(0)
     with pytest.raises(ValueError, match=fragment):
         CertifiedRidgeRegressor(target_range=RANGE).fit(X, y).certify(Z, **options)
+
+
+TEXTS = ["sea view", "small room", "large garden", "small garden", "sea and garden", "room"]
+
+
+@pytest.mark.parametrize(
+    ("X", "features"),
+    [
+        (TEXTS, make_pipeline(TfidfVectorizer(), TruncatedSVD(3, random_state=0))),
+        (TEXTS, WeakSupervision([PatternRule("sea|large", "dear"), PatternRule("small|room", "cheap")])),
+        (np.arange(6), GraphFeatures(np.eye(6)[[1, 2, 3, 4, 5, 0]] + np.eye(6)[[5, 0, 1, 2, 3, 4]], problem(0)[0])),
+    ],
+)
+def test_rows_without_columns(X, features):
+    _, y, _ = problem(1)
+    for model in (CertifiedRidgeRegressor, CertifiedKernelRegressor, CertifiedForestRegressor):
+        model = model(features=features, target_range=RANGE).fit(X, y)
+        found = model.certify(X[:2], flips=[1, 2], tolerance=0.1)
+        assert (found.low <= found.prediction[:, None]).all()
+        np.testing.assert_array_equal(model.predict(X[:2]), found.prediction)
+        assert not hasattr(model, "n_features_in_")
+    assert not hasattr(
+        CertifiedRidgeRegressor().fit(problem(1)[0], y).set_params(features=features).fit(X, y), "n_features_in_"
+    )
+
+
+def test_more_changes_than_targets_are_as_many_as_there_are():
+    X, y, Z = problem(6)
+    for model in REGRESSORS.values():
+        model = clone(model).fit(X, y)
+        found = model.certify(Z, flips=[6, 7, 10**30], tolerance=1e9)
+        for end in (found.low, found.high):
+            np.testing.assert_array_equal(end[:, 1:], end[:, [0, 0]])
+        assert found.unlimited.all()
+        assert found.certified_at(10**30).all()
+        for change in model.worst_changes(Z, flips=10**30):
+            assert np.isfinite(change.after)
+        assert not model.certify(Z, tolerance=0).certified_at(6).any()
+    with pytest.raises(ValueError, match="Without a radius"):
+        model.certify(Z).certified_at(1)
 
 
 def test_messages_name_the_regressor():
@@ -304,8 +350,9 @@ def test_functions_for_classifiers_refuse_a_regressor(tmp_path):
         flipproof.save_certificates(model.certify(Z), tmp_path / "proof.flipproof", model=model, X_test=Z)
     with pytest.raises(ValueError, match="audit_numbers"):
         flipproof.audit((X, y), Z, learner=model)
-    with pytest.raises(ValueError, match="in memory"):
-        clone(model).fit(flipproof.streaming.RowBlocks.from_arrays(X, y), y)
+    for targets in ((y,), ()):
+        with pytest.raises(ValueError, match="in memory"):
+            clone(model).fit(flipproof.streaming.RowBlocks.from_arrays(X, y), *targets)
     assert not list(tmp_path.iterdir())
 
 

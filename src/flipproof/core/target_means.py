@@ -55,7 +55,7 @@ class SumsOfVotes:
                 "fewer test rows, or use uniform neighbours or ridge."
             )
         found = np.zeros((len(different), self.n_train), dtype=np.int64)
-        np.add.at(found, (place.reshape(-1)[:, None], listed.members), listed.votes)
+        np.add.at(found, (place.reshape(-1)[:, None], listed.members), listed.votes.astype(np.int64))
         for key, votes in zip(map(tuple, different.tolist()), found, strict=True):
             self.sums[key] = votes + self.sums.get(key, 0)
         for group, size in zip(*np.unique(groups, return_counts=True), strict=True):

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from flipproof.core.rounding import Floats, Integers, grid_exponent, scale
-from flipproof.core.votes import SparseVotes, VoteSource, all_votes
+from flipproof.core.votes import SparseVotes, VoteSource, tiles
 
 #: Bits of a target on the grid.
 TARGET_BITS = 20
@@ -25,6 +25,16 @@ TARGET_BITS = 20
 #: Sums of votes times targets stay below 2**61, so that a sum and the way to it fit into 64 bits, and searches between
 #: -2**61 and 2**61 find all of them.
 SUM_BITS = 61
+
+#: Up to this number of moves, all of them are sorted at once; of more, first the largest ones.
+ALWAYS_SORTED = 2048
+USUAL_DEPTH = 256
+
+#: One in this many moves is looked at to guess how large the largest ones are.
+SAMPLED = 16
+
+#: Moves that are computed at a time: 1 MiB.
+MOVES_AT_A_TIME = 2**17
 
 #: More changes than any adversary can make: the answer where no number of changes is enough.
 NEVER = 2 ** (SUM_BITS + 1)
@@ -128,20 +138,21 @@ class ListedVotes:
 
     Attributes
     ----------
-    votes : integers of shape (m, w)
+    votes : integers, or whole numbers in floats, of shape (m, w)
         Votes; where fewer than w rows vote on a test row, 0 follows.
     members : integers of shape (m, w) or (1, w)
         The training row of each vote.
     """
 
-    votes: Integers
+    votes: NDArray[Any]
     members: Integers
 
 
 def listed_votes(source: VoteSource) -> ListedVotes:
     """List the votes of all rows that vote; of a sparse source, only those that are stored."""
     if not isinstance(source, SparseVotes):
-        return ListedVotes(all_votes(source).astype(np.int64), np.arange(source.n_train)[None])
+        products = source.unrounded(0, source.n_train)
+        return ListedVotes(np.rint(products, out=products), np.arange(source.n_train)[None])
     counts = np.diff(source.votes.indptr)
     shape = (len(counts), int(counts.max(initial=0)))
     votes, members = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
@@ -152,6 +163,104 @@ def listed_votes(source: VoteSource) -> ListedVotes:
 
 
 @dataclass(frozen=True)
+class Moves:
+    """How far each target, or group, can move the sums of a block of test rows.
+
+    Attributes
+    ----------
+    votes : whole numbers of shape (m, w)
+        Votes on each test row.
+    to_highest, to_lowest : floats of shape (m, w) or (1, w)
+        The way of each target to its ends, on the grid: not negative, and not positive.
+    groups : integers of shape (m, w) or (1, w), or None
+        The group of each target.
+    n_groups : int
+        Number of groups.
+    """
+
+    votes: NDArray[Any]
+    to_highest: Floats
+    to_lowest: Floats
+    groups: Integers | None
+    n_groups: int
+
+    @property
+    def width(self) -> int:
+        """How many targets, or groups, can move a sum."""
+        return self.votes.shape[1] if self.groups is None else self.n_groups
+
+    def of(self, rows: Integers | slice, upward: bool) -> NDArray[Any]:
+        """Return the moves of the sums of some test rows, not negative, shape (m, width).
+
+        Soundness: a vote times a way has at most 44 bits, so products of floats are exact.
+        """
+        votes = self.votes[rows]
+        to_highest, to_lowest = (
+            votes * (one[rows] if len(one) > 1 else one) for one in (self.to_highest, self.to_lowest)
+        )
+        if upward:
+            moves = np.maximum(to_highest, to_lowest, out=to_highest)
+        else:
+            moves = np.minimum(to_highest, to_lowest, out=to_highest)
+            np.negative(moves, out=moves)
+        if self.groups is None:
+            return np.asarray(moves)
+        groups = self.groups[rows] if len(self.groups) > 1 else self.groups
+        return _by_group(moves.astype(np.int64), groups, self.n_groups)
+
+
+@dataclass
+class LargestMoves:
+    """Sums of the largest moves of each test row in one direction; moves are sorted only as far as needed.
+
+    Soundness: the sum of the r largest moves does not depend on which of equal moves are taken, nor on what is sorted
+    beyond them.
+    """
+
+    moves: Moves
+    upward: bool
+    _sums: Integers | None = None
+    _totals: Integers | None = None
+
+    def sums(self, depth: int) -> Integers:
+        """Return the sums of the 0, 1, ... largest moves of each test row, of `depth` moves or more."""
+        if self._sums is None or self._sums.shape[1] <= min(depth, self.moves.width):
+            found = self._listed(np.arange(len(self.moves.votes)), max(depth, USUAL_DEPTH), with_totals=True)
+            self._sums, self._totals = found
+        return self._sums
+
+    def _listed(self, rows: Integers, depth: int, with_totals: bool = False) -> tuple[Integers, Integers]:
+        """Return the sums of the largest moves of some test rows, and the sums of all of their moves."""
+        width = self.moves.width
+        depth = width if width <= ALWAYS_SORTED else min(depth, width)
+        sums, totals = np.zeros((len(rows), depth + 1), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
+        for start, stop in tiles(len(rows), max(MOVES_AT_A_TIME // max(width, 1), 1)):
+            moves = self.moves.of(rows[start:stop], self.upward)
+            if depth == width:
+                np.cumsum(np.sort(moves, axis=1)[:, ::-1], axis=1, out=sums[start:stop, 1:], dtype=np.int64)
+                totals[start:stop] = sums[start:stop, -1]
+                continue
+            for place, line in enumerate(moves, start):
+                np.cumsum(_largest(line, depth).astype(np.int64), out=sums[place, 1:])
+                totals[place] = line.astype(np.int64).sum() if with_totals else 0
+        return sums, totals
+
+    def fewest(self, needed: Integers) -> Integers:
+        """Return how many of the largest moves add up to `needed` or more; NEVER where all of them do not."""
+        listed = self.sums(0)
+        assert self._totals is not None
+        found = _first_at_least(listed, needed)
+        if listed.shape[1] > self.moves.width:
+            return found
+        rows, depth = np.flatnonzero((found == NEVER) & (self._totals >= needed)), listed.shape[1] - 1
+        while len(rows):
+            depth = 2 * depth
+            found[rows] = _first_at_least(self._listed(rows, depth)[0], needed[rows])
+            rows = rows[found[rows] == NEVER]
+        return found
+
+
+@dataclass(frozen=True)
 class SumReach:
     """The reach of a sum of votes times targets: the r largest moves add up.
 
@@ -159,23 +268,23 @@ class SumReach:
     ----------
     value : integers of shape (m,)
         ``sum_j k_j (t_j - t0)``.
-    rising, falling : integers of shape (m, w + 1)
-        The farthest that 0, 1, ... w changes move the sum up and down.
+    rising, falling : LargestMoves
+        The farthest that changes move the sum up and down.
     """
 
     value: Integers
-    rising: Integers
-    falling: Integers
+    rising: LargestMoves
+    falling: LargestMoves
 
     def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
         """Return the lowest and the highest sum after any `n_changes` changes of different targets."""
-        places = np.minimum(np.asarray(n_changes, dtype=np.int64), self.rising.shape[1] - 1)
-        return self.value[:, None] - self.falling[:, places], self.value[:, None] + self.rising[:, places]
+        places = [min(int(one), self.rising.moves.width) for one in n_changes]  # they may not fit into 64 bits
+        down, up = (one.sums(max(places, default=0))[:, places] for one in (self.falling, self.rising))
+        return self.value[:, None] - down, self.value[:, None] + up
 
     def fewest(self, goal: Integers, upward: bool) -> Integers:
         """Return the fewest changes that bring the sum to `goal` or beyond."""
-        needed = goal - self.value if upward else self.value - goal
-        return _first_at_least(self.rising if upward else self.falling, needed)
+        return self.rising.fewest(goal - self.value) if upward else self.falling.fewest(self.value - goal)
 
 
 def sum_reach(listed: ListedVotes, reachable: Reachable, origin: int) -> SumReach:
@@ -186,13 +295,22 @@ def sum_reach(listed: ListedVotes, reachable: Reachable, origin: int) -> SumReac
     likewise. So r changes move it by at most the sum of the r largest u_j, and changing these r targets attains it. The
     moves of a group add up in the same way. Integers: exact, both ways (M16).
     """
-    votes, members, t = listed.votes, listed.members, reachable.targets
-    value = (votes * (t - origin)[members]).sum(axis=1)
-    to_highest, to_lowest = (votes * (end - t)[members] for end in (reachable.highest, reachable.lowest))
-    moves = [np.maximum(to_highest, to_lowest), np.maximum(-to_highest, -to_lowest)]
-    if reachable.groups is not None:
-        moves = [_by_group(one, reachable.groups[members], reachable.n_groups) for one in moves]
-    return SumReach(value, *(_largest_first(one) for one in moves))
+    t, members = reachable.targets, listed.members
+    ways = ((end - t)[members].astype(np.float64) for end in (reachable.highest, reachable.lowest))
+    groups = None if reachable.groups is None else reachable.groups[members]
+    moves = Moves(listed.votes, *ways, groups, reachable.n_groups)
+    return SumReach(sum_of_votes(listed, t - origin), LargestMoves(moves, True), LargestMoves(moves, False))
+
+
+def sum_of_votes(listed: ListedVotes, targets: Integers) -> Integers:
+    """Return ``sum_j k_j t_j`` for each test row."""
+    if len(listed.members) > 1:
+        return np.asarray((listed.votes * targets[listed.members]).sum(axis=1), dtype=np.int64)
+    t = targets[listed.members[0]]
+    largest = max(int(listed.votes.max(initial=0)), -int(listed.votes.min(initial=0))) * int(np.abs(t).max(initial=0))
+    if len(t) * largest < 2**53:  # exact in floats, in any order
+        return np.asarray(listed.votes.astype(np.float64, copy=False) @ t.astype(np.float64)).astype(np.int64)
+    return np.asarray(listed.votes.astype(np.int64) @ t)
 
 
 def sums_fit(n_rows: int, precision: int, grid: TargetGrid, origin: int) -> bool:
@@ -206,6 +324,21 @@ def _by_group(moves: Integers, groups: Integers, n_groups: int) -> Integers:
     m, w = moves.shape
     belongs = np.broadcast_to(groups, moves.shape).ravel()
     return np.asarray(csr_array((moves.ravel(), belongs, w * np.arange(m + 1)), shape=(m, n_groups)).toarray())
+
+
+def _largest(line: NDArray[Any], depth: int) -> NDArray[Any]:
+    """Return the largest numbers of a line, in descending order.
+
+    A bound is guessed from a sample: it saves time, and where too few numbers reach it, all are looked at.
+    """
+    sample = line[::SAMPLED]
+    rank = min(2 * depth // SAMPLED + 8, len(sample))
+    chosen = line[line >= np.partition(sample, len(sample) - rank)[len(sample) - rank]]
+    if len(chosen) < depth:
+        chosen = line
+    if len(chosen) > 8 * depth:
+        chosen = np.partition(chosen, len(chosen) - depth)[len(chosen) - depth :]
+    return np.sort(chosen)[::-1][:depth]
 
 
 def _largest_first(moves: Integers) -> Integers:
@@ -244,6 +377,8 @@ class MedianReach:
         Whether a row votes; False for padding.
     groups : integers of shape (m, w)
         Equal numbers belong to one group.
+    is_grouped : bool
+        Whether a group may have several targets.
     """
 
     value: Integers
@@ -252,6 +387,7 @@ class MedianReach:
     highest: Integers
     votes: NDArray[np.bool_]
     groups: Integers
+    is_grouped: bool = True
 
     def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
         """Return the lowest and the highest median after any `n_changes` changes."""
@@ -284,6 +420,9 @@ class MedianReach:
         is_below = (targets < v) & self.votes
         needed = is_below.sum(axis=1) - may_stay_below
         helps = is_below & (ends >= v)
+        if not self.is_grouped:
+            needed = np.maximum(needed, 0)
+            return np.where(helps.sum(axis=1) >= needed, needed, NEVER).astype(np.int64)
         return _first_at_least(_largest_first(_counts_by_group(helps, self.groups)), needed)
 
 
@@ -295,7 +434,8 @@ def median_reach(listed: ListedVotes, reachable: Reachable) -> MedianReach:
     ranks = (is_vote.sum(axis=1) - 1) // 2
     value = np.take_along_axis(in_order, ranks[:, None], axis=1)[:, 0]
     groups = members if reachable.groups is None else reachable.groups[members]
-    return MedianReach(value, targets, reachable.lowest[members], reachable.highest[members], is_vote, groups)
+    ends = reachable.lowest[members], reachable.highest[members]
+    return MedianReach(value, targets, *ends, is_vote, groups, reachable.groups is not None)
 
 
 def _counts_by_group(helps: NDArray[np.bool_], groups: Integers) -> Integers:
@@ -385,7 +525,7 @@ def radii(fewest: Integers, n_touchable: int) -> Integers:
 
 def rows_at_a_time(n_votes: int, budget: int) -> int:
     """Return how many test rows to process at a time, given the number of votes on each and the bytes of memory."""
-    arrays = 10  # votes, two moves, sorted copies, sums
+    arrays = 4  # products, votes, and what sparse votes are listed from; moves are computed for a few rows at a time
     return max(1, budget // (8 * arrays * max(n_votes, 1)))
 
 
@@ -396,7 +536,7 @@ def largest_moves(
 
     These are the rows of the `n_changes` targets or groups that move the sum farthest.
     """
-    members, votes = listed.members[0], listed.votes[0] * (1 if upward else -1)
+    members, votes = listed.members[0], listed.votes[0].astype(np.int64) * (1 if upward else -1)
     up = votes * (reachable.highest - reachable.targets)[members]
     down = votes * (reachable.lowest - reachable.targets)[members]
     moves = np.maximum(up, down)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 
+from flipproof.adversary import Adversary, refuse_row_changes
 from flipproof.assumptions import Assumption
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.rounding import EXACT_BITS, Floats, Integers, exponent_above, power_of_two, scale
@@ -277,6 +278,11 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         if self.n_nodes_ is not None:
             X = node_numbers(X, self.n_nodes_, type(self).__name__)[:, None].astype(np.float64)
         return super()._numbers(X, **options)
+
+    def refuse_unless_frozen(self, adversary: Adversary | None) -> None:
+        """Refuse an adversary who changes rows: labels spread through all rows, so there is no reference to fit to."""
+        remedy = "every row is a node that labels spread through. For changed rows, use CertifiedNeighborsClassifier."
+        refuse_row_changes(adversary, type(self).__name__, remedy)
 
     def learner_assumptions(self) -> list[Assumption]:
         """Return the assumption that the graph cannot be changed, if it is given."""

@@ -29,6 +29,7 @@ from flipproof.core.targets import (
     listed_votes,
     radii,
     rows_at_a_time,
+    sum_of_votes,
     sum_reach,
     sums_fit,
     tolerated,
@@ -144,7 +145,7 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     #: Whether predictions are weighted means, divided by the sum of the votes; else the weights are used as they are.
     _is_mean = False
 
-    def fit(self, X: Any, y: Any) -> CertifiedRegressor:
+    def fit(self, X: Any, y: Any = None) -> CertifiedRegressor:
         """Fit to training features and targets; targets enter only as what the votes weigh.
 
         Parameters
@@ -192,14 +193,19 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _state_of_geometry(self) -> None:
         """Copy what scikit-learn expects of a fitted estimator."""
-        self.features_, self.n_features_in_ = self._geometry.features_, self._geometry.n_features_in_
-        self.__dict__.pop("feature_names_in_", None)
-        if hasattr(self._geometry, "feature_names_in_"):
-            self.feature_names_in_ = self._geometry.feature_names_in_
+        self.features_ = self._geometry.features_
+        for name in ("n_features_in_", "feature_names_in_"):  # texts and node numbers have no columns
+            self.__dict__.pop(name, None)
+            if hasattr(self._geometry, name):
+                setattr(self, name, getattr(self._geometry, name))
 
     def _checked_targets(self, y: Any) -> Floats:
         """Return targets as floats; refuse what is no number."""
         owner = type(self).__name__
+        if y is None:
+            raise ValueError(f"{owner} requires y to be passed, but the target y is None: give the training targets.")
+        if np.iscomplexobj(np.asarray(y)):
+            raise ValueError(f"Complex data not supported: {owner} needs real numbers as targets.")
         given = column_or_1d(y, warn=True)
         if given.dtype.kind == "O":
             kinds = {type(one) for one in given.tolist()}
@@ -463,13 +469,13 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """Return how the integers of a block become numbers."""
         origin, shape = self._grid.value(self._origin), len(listed.votes)
         if self._is_mean:
-            divisor = np.maximum(listed.votes.sum(axis=1), 1)
+            divisor = np.maximum(listed.votes.sum(axis=1).astype(np.int64), 1)
             return Units(origin, divisor, np.full(shape, self._grid.exponent, dtype=np.int64))
         return Units(origin, np.ones(shape, dtype=np.int64), source.exponent + self._grid.exponent)
 
     def _value(self, listed: ListedVotes, as_it_is: Reachable) -> Integers:
         """Return the integers of the predictions."""
-        return np.asarray((listed.votes * (as_it_is.targets - self._origin)[listed.members]).sum(axis=1))
+        return sum_of_votes(listed, as_it_is.targets - self._origin)
 
     def _reach(self, listed: ListedVotes, reachable: Reachable) -> Reach:
         """Return how far changes move the integers of a block."""

@@ -376,7 +376,7 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         self.features = features
         self.block_size = block_size
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CertifiedNeighborsRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CertifiedNeighborsRegressor:
         """Fit to training features and targets; targets enter only as what the votes weigh.
 
         Parameters
@@ -512,7 +512,7 @@ class CertifiedForestRegressor(CertifiedRegressor):
         self.block_size = block_size
         self.n_jobs = n_jobs
 
-    def fit(self, X: Any, y: Any, sample_weight: Any = None) -> CertifiedForestRegressor:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CertifiedForestRegressor:
         """Fit to training features and targets; targets enter only as what the votes weigh.
 
         Parameters

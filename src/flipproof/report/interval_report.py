@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.intervals import CertifiedIntervals
-from flipproof.metrics import n_reaching
 from flipproof.readable import percent
 from flipproof.report import facts as figures
 from flipproof.report.html import report_environment
@@ -68,8 +67,11 @@ def summarize_numbers(
     title: str | None,
 ) -> dict[str, Any]:
     """Return the content of a report, in JSON types only."""
-    flips = list(np.atleast_1d(found.flips).tolist())
-    low, high = (one.reshape(len(found), -1) for one in (found.low, found.high))
+    asked = list(np.atleast_1d(found.flips).tolist())
+    # more than all that can be changed are shown as all
+    places = {min(one, found.n_touchable): place for place, one in enumerate(asked)}
+    flips = list(places)
+    low, high = (one.reshape(len(found), -1)[:, list(places.values())] for one in (found.low, found.high))
     shift = np.maximum(high - found.prediction[:, None], found.prediction[:, None] - low)
     table = [
         {
@@ -77,7 +79,7 @@ def summarize_numbers(
             "median_width": float(np.median(high[:, place] - low[:, place])),
             "median_shift": float(np.median(shift[:, place])),
             "largest_shift": float(shift[:, place].max()),
-            "certified": None if found.radius is None else int(n_reaching(found.radius, number)),
+            "certified": None if found.radius is None else int(np.count_nonzero(found.certified_at(number))),
         }
         for place, number in enumerate(flips)
     ]
@@ -103,8 +105,8 @@ def summarize_numbers(
         "headline": _headline(found, table),
         "table": table,
         "predictions": [_line(found, low, high, row, y_true) for row in order.tolist()],
-        "means": None if means is None else _lines(means),
-        "gaps": None if gaps is None else _lines(gaps),
+        "means": None if means is None else _lines(means, list(places.values())),
+        "gaps": None if gaps is None else _lines(gaps, list(places.values())),
         "requirement": list(requirement),
         "assumptions": [{"code": one.code, "sentence": str(one)} for one in found.assumptions],
         "voids": list(VOIDS),
@@ -155,8 +157,8 @@ def _line(found: CertifiedIntervals, low: Any, high: Any, row: int, y_true: Any)
     }
 
 
-def _lines(found: CertifiedIntervals) -> list[dict[str, Any]]:
-    low, high = (one.reshape(len(found), -1) for one in (found.low, found.high))
+def _lines(found: CertifiedIntervals, places: list[int]) -> list[dict[str, Any]]:
+    low, high = (one.reshape(len(found), -1)[:, places] for one in (found.low, found.high))
     return [_line(found, low, high, row, None) for row in range(len(found))]
 
 
