@@ -25,6 +25,7 @@ EXAMPLES = [
     *(Assumption(code) for code in ("labels-only", "features-only", "divergence-only", "noise-on-all-labels")),
     *(Assumption(code) for code in ("annotators-bounded", "partitions-chosen", "auxiliary-labels", "one-attack")),
     Assumption("pretrained-encoder", {"step": "SentenceEncoder", "encoder": "m", "digest": "0a", "has_cache": True}),
+    Assumption("rules-counted", {"n_decided": 5, "n_rows": 9, "n_conflicts": 1}),
     *(Assumption(code) for code in ("pretrained-weights", "test-rows-together", "smoothed-decision")),
     Assumption("labels-or-features"),
     Assumption("trusted-labels", {"n_trusted": 2, "n_labels": 5}),

@@ -506,6 +506,11 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "The weights passed to SimCLRFeatures are assumed to have been trained without the labels that are certified."
     ),
     "pretrained-encoder": _pretrained_encoder,
+    "rules-counted": (
+        "The rules of WeakSupervision named a class for {n_decided:,} of {n_rows:,} rows, and different classes for "
+        "{n_conflicts:,} of them or others. They are assumed to have been written without looking at the labels that "
+        "are certified."
+    ),
     "test-rows-together": (
         "UMAPFeatures embeds test rows together: a certificate holds for a prediction that is made with the same test "
         "rows."

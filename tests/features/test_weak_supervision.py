@@ -1,5 +1,7 @@
 """Rules teach a classifier; labels change nothing."""
 
+from itertools import product
+
 import numpy as np
 import pandas as pd
 import polars as pl
@@ -8,6 +10,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 
+import flipproof
 from flipproof import Adversary, CertifiedClusterClassifier, CertifiedNeighborsClassifier, CertifiedRidgeClassifier
 from flipproof.features import PatternRule, WeakSupervision
 
@@ -64,6 +67,10 @@ def test_counts_of_rules():
     assert counts.n_decided == 7  # two of three rules say 0 about row 3
     assert counts.by_class == (4, 3)
     assert "1 conflicts" in repr(counts)
+    frame = counts.to_frame()
+    assert frame["rows"].tolist() == [4, 4, 1]
+    assert frame["conflicts"].tolist() == [1, 1, 1]
+    assert frame["coverage"].tolist() == [4 / 7, 4 / 7, 1 / 7]
 
 
 def test_a_tie_of_rules_decides_nothing():
@@ -183,6 +190,60 @@ def test_a_fitted_one_is_a_prior():
     with_prior = CertifiedRidgeClassifier(prior=prior, prior_weight=100.0, classes=["bad", "good"]).fit(numbers, labels)
     assert (with_prior.predict(numbers) == prior.predict(numbers)).all()
     assert "fitted-elsewhere" in {one.code for one in with_prior.certify(numbers[:2]).assumptions}
+
+
+@pytest.mark.parametrize("changes", ["labels", "rows"])
+def test_a_learner_fits_it_as_its_prior_without_labels(changes):
+    texts, labels = reviews(60)
+    numbers = np.array([[len(text), "superb" in text] for text in texts], dtype=float)
+    weak = WeakSupervision([lambda row: "good" if row[1] else "bad" if row[0] < 17 else None], classes=["bad", "good"])
+    reference = numbers[:30] if changes == "rows" else None
+    rows, given = (numbers[30:], labels[30:]) if changes == "rows" else (numbers, labels)
+    found = []
+    for order in (slice(None), slice(None, None, -1)):  # other labels
+        model = CertifiedRidgeClassifier(prior=weak, prior_weight=0.5, classes=["bad", "good"])
+        model.fit(rows, given[order], reference=reference)
+        found.append(model.prior_.transform(numbers).tobytes())
+        certificates = model.certify(numbers[:5], adversary=Adversary(changes=changes))
+        assert {"rules-counted", "fitted-without-labels"} <= {one.code for one in certificates.assumptions}
+    by_hand = WeakSupervision(weak.rules, classes=weak.classes).fit(numbers if reference is None else reference)
+    assert found == [by_hand.transform(numbers).tobytes()] * 2
+
+
+def test_every_attack_leaves_certified_predictions_with_such_a_prior():
+    X = np.linspace(-1, 1, 6)[:, None]
+    weak = WeakSupervision([lambda row: int(row[0] > 0) if abs(row[0]) > 0.3 else None], classes=[0, 1])
+    y, test = np.array([0, 1, 0, 1, 1, 0]), np.array([[-0.9], [0.1], [0.8]])
+    learner = CertifiedRidgeClassifier(prior=weak, prior_weight=0.3, classes=[0, 1])
+    certificates = learner.fit(X, y).certify(test)
+    for attack in product((0, 1), repeat=6):
+        n_changed = int((np.array(attack) != y).sum())
+        safe = certificates.radius >= n_changed
+        again = learner.fit(X, np.array(attack)).predict(test)
+        assert (again[safe] == certificates.prediction[safe]).all()
+
+
+def test_a_rule_that_fails_is_named_with_its_row():
+    def shares(row):
+        return int(1 / row[0] > 2)
+
+    with pytest.raises(ValueError, match=r"The rule 'shares' failed on row 2: ZeroDivisionError: .*"):
+        WeakSupervision([lambda row: 0, shares]).fit([[1.0], [0.5], [0], [0.1]])
+
+
+def test_certificates_state_coverage_and_conflicts():
+    texts, labels = reviews(40)
+    model = CertifiedRidgeClassifier(features=WeakSupervision([RATINGS]), classes=["bad", "good"]).fit(texts, labels)
+    said = next(one for one in model.certify(texts[:5]).assumptions if one.code == "rules-counted")
+    assert dict(said.values) == {"n_decided": 20, "n_rows": 40, "n_conflicts": 0}
+    assert "20 of 40 rows" in str(said)
+
+
+def test_a_model_with_rules_is_refused_by_save(tmp_path):
+    texts, labels = reviews(40)
+    model = CertifiedRidgeClassifier(features=WeakSupervision([RATINGS]), classes=["bad", "good"]).fit(texts, labels)
+    with pytest.raises(ValueError, match="WeakSupervision, which cannot be stored"):
+        flipproof.save(model, tmp_path / "m.flipproof")
 
 
 @pytest.mark.parametrize(

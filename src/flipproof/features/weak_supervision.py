@@ -17,7 +17,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
+from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
+from flipproof.origins import make_frame
 from flipproof.parameters import BOOLEAN, Constraints, check_parameters, function, number, parameter_error, with_methods
 from flipproof.readable import four_decimals, text_table
 from flipproof.values import as_values, distinct, positions
@@ -89,6 +91,8 @@ class RuleCounts:
         Rows for which rules named different classes.
     by_rule : tuple of int
         For each rule, the rows for which it named a class.
+    conflicts_by_rule : tuple of int
+        For each rule, the rows among them for which another rule named another class.
     by_class : tuple of int
         For each class, the rows that got it.
     names : tuple of str
@@ -114,6 +118,7 @@ class RuleCounts:
     n_decided: int
     n_conflicts: int
     by_rule: tuple[int, ...]
+    conflicts_by_rule: tuple[int, ...]
     by_class: tuple[int, ...]
     names: tuple[str, ...]
     classes: NDArray[Any]
@@ -123,19 +128,33 @@ class RuleCounts:
         """Share of the rows that got a class."""
         return self.n_decided / max(1, self.n_rows)
 
+    def to_frame(self) -> Any:
+        """Return coverage and conflicts as a data frame, one line per rule.
+
+        Returns
+        -------
+        data frame
+            Of pandas, or another library that is installed. Columns: ``rule``; ``rows``, for which it named a class;
+            ``coverage``, their share; ``conflicts``, the rows among them for which another rule named another class.
+        """
+        covered = [n / max(1, self.n_rows) for n in self.by_rule]
+        columns = {"rule": self.names, "rows": self.by_rule, "coverage": covered, "conflicts": self.conflicts_by_rule}
+        return make_frame({name: list(column) for name, column in columns.items()}, None)
+
     def __repr__(self) -> str:
         share = four_decimals(self.coverage)
         head = f"<RuleCounts: {self.n_decided:,} of {self.n_rows:,} rows ({share}), {self.n_conflicts:,} conflicts"
-        lines = [(name, f"{n:,}") for name, n in zip(self.names, self.by_rule, strict=True)]
-        return f"{head}\n{text_table(('rule', 'rows'), lines)}>"
+        each = zip(self.names, self.by_rule, self.conflicts_by_rule, strict=True)
+        lines = [(name, f"{n:,}", f"{conflicts:,}") for name, n, conflicts in each]
+        return f"{head}\n{text_table(('rule', 'rows', 'conflicts'), lines)}>"
 
 
 class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     r"""Scores of a classifier that was fitted to what rules say about rows, never to labels.
 
     A rule is a function from a row, or a text, to a class or None. Rules see no labels, so changed labels change
-    nothing here. Use it as ``features=`` or, fitted, as ``prior=``. Rules may be wrong: as with any other features, it
-    is the votes of the labels that decide.
+    nothing here. Use it as ``features=`` or as ``prior=``: a learner fits it to the reference or, without one, to the
+    training rows. Rules may be wrong: as with any other features, it is the votes of the labels that decide.
 
     Parameters
     ----------
@@ -183,6 +202,9 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     >>> weak.counts_.n_decided, weak.predict(["superb cast", "a dull film"]).tolist()
     (4, ['good', 'bad'])
     """
+
+    #: A learner may fit it as its prior without trusted labels.
+    ignores_labels: ClassVar[bool] = True
 
     parameter_constraints: ClassVar[Constraints] = {
         "rule_weight": number(0, closed="low"),
@@ -233,6 +255,15 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._centers, self._scales = zip(*map(_spread, scores), strict=True)
         self._n_features_out = 1 if len(self.classes_) == 2 else len(self.classes_)
         return self
+
+    @property
+    def rests_on(self) -> Assumption | None:
+        """What certificates say about the rules, with their coverage; None before the fit."""
+        if not hasattr(self, "counts_"):
+            return None
+        counts = self.counts_
+        values = {"n_decided": counts.n_decided, "n_rows": counts.n_rows, "n_conflicts": counts.n_conflicts}
+        return Assumption("rules-counted", values)
 
     def transform(self, X: Any) -> Floats:
         """Return the scores: of shape (m, K), or (m, 1) for the second of two classes."""
@@ -314,10 +345,14 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         """Return the answers of each rule to each row, and the rows without what the rules matched."""
         answers: list[list[Any]] = [[] for _ in self.rules]
         remaining = []
-        for row in rows:
+        for place, row in enumerate(rows):
             spans: list[tuple[int, int]] = []
             for given, rule in zip(answers, self.rules, strict=True):
-                answer = rule(row)
+                try:
+                    answer = rule(row)
+                except Exception as error:
+                    what = f"{type(error).__name__}: {error}"
+                    raise ValueError(f"The rule {_name_of(rule)!r} failed on row {place}: {what}.") from error
                 if isinstance(answer, tuple):
                     answer, matched = answer
                     spans += matched
@@ -370,16 +405,21 @@ def _majority(codes: Integers, n_classes: int) -> Integers:
 def _counted(named: Integers, codes: Integers, rules: Sequence[Any], classes: NDArray[Any]) -> RuleCounts:
     said = named != UNDECIDED
     lowest = np.where(said, named, len(classes)).min(axis=0)
-    names = tuple(one.pattern if isinstance(one, PatternRule) else getattr(one, "__name__", repr(one)) for one in rules)
+    differ = said.any(axis=0) & (named.max(axis=0) != lowest)
     return RuleCounts(
         n_rows=len(codes),
         n_decided=int((codes != UNDECIDED).sum()),
-        n_conflicts=int((said.any(axis=0) & (named.max(axis=0) != lowest)).sum()),
+        n_conflicts=int(differ.sum()),
         by_rule=tuple(said.sum(axis=1).tolist()),
+        conflicts_by_rule=tuple((said & differ).sum(axis=1).tolist()),
         by_class=tuple(np.bincount(codes[codes != UNDECIDED], minlength=len(classes)).tolist()),
-        names=names,
+        names=tuple(map(_name_of, rules)),
         classes=classes,
     )
+
+
+def _name_of(rule: Any) -> str:
+    return rule.pattern if isinstance(rule, PatternRule) else str(getattr(rule, "__name__", repr(rule)))
 
 
 def _spread(scores: Floats) -> tuple[Floats, Floats]:

@@ -353,7 +353,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found.append(Assumption("classes-read", {"n_classes": len(self.classes_)}))
         if self.features is not None:
             found += self._assumptions_about_features()
-            found += stated_assumptions(self.features)
+            stated = stated_assumptions(self.features)
+            found += [*stated, *(one for one in stated_assumptions(self.features_) if one not in stated)]
         found += self._assumptions_about_trust()
         found += self._assumptions_about_prior()
         if self.n_reference_ is not None and self.features is not None:

@@ -29,9 +29,11 @@ from flipproof.learners.certified import (
 )
 from flipproof.learners.clones import (
     assumptions_about,
+    label_free_assumptions,
     name_of,
+    stated_assumptions,
 )
-from flipproof.learners.prior import Prior, as_given, fit_prior, is_fitted
+from flipproof.learners.prior import Prior, as_given, fit_prior, is_fitted, reads_no_labels
 from flipproof.learners.row_by_row import rows_at, with_number_types
 from flipproof.origins import joined_names, row_names
 from flipproof.parameters import parameter_error
@@ -195,10 +197,13 @@ class LabelsInMemory(CertifiedClassifier):
             return None
         return self._trusted, positions(self.classes_, self._trusted.labels)[0]
 
-    def _prepare_prior(self, X: Any) -> Prior | None:
+    def _prepare_prior(self, X: Any, reference: Any) -> Prior | None:
         """Return the fitted prior, if there is one: as it was given, or fitted to trusted rows and labels (M15).
 
-        It is asked about one training row, so that a prior that cannot answer is refused now.
+        One that reads no labels is fitted to the reference or, without a reference, to the training rows. The prior is
+        asked about one training row, so that one that cannot answer is refused now.
+
+        Soundness: such a prior is learned from what the geometry is learned from, which the adversary cannot change.
         """
         self.prior_ = None
         if self.prior is None:
@@ -206,6 +211,9 @@ class LabelsInMemory(CertifiedClassifier):
         owner = type(self).__name__
         if is_fitted(self.prior):
             self.prior_ = as_given(self.prior)
+        elif reads_no_labels(self.prior):
+            rows = X if reference is None else with_number_types(reference, self._reference_types)
+            self.prior_ = fit_prior(owner, self.prior, rows, None)
         elif self._trusted is None:
             wanted, remedy = "a fitted classifier where no labels are trusted", f"fit it, or use {TRUSTED_LABELS}."
             raise parameter_error(owner, "prior", wanted, self.prior, remedy)
@@ -226,6 +234,8 @@ class LabelsInMemory(CertifiedClassifier):
             return []
         step = name_of(self.prior)
         found = [Assumption("prior-weight", {"step": step, "weight": float(self.prior_weight)})]
+        if reads_no_labels(self.prior) and not is_fitted(self.prior):
+            return [*found, *label_free_assumptions(self.prior, "prior"), *stated_assumptions(self.prior_)]
         if self._trusted is None or "the prior" not in self._label_readers:
             where = {"path": "", "part": step, "data": "rows and labels"}
             return [*found, Assumption("fitted-elsewhere", {"role": "prior", "step": step, **where})]

@@ -163,11 +163,18 @@ def is_fitted(model: Any) -> bool:
     return True
 
 
-def fit_prior(owner: str, prior: Any, X: Any, labels: NDArray[Any]) -> Any:
-    """Fit a clone of the prior to trusted rows and their labels, with the same random numbers in every fit."""
+def reads_no_labels(prior: Any) -> bool:
+    """Tell whether a prior says of itself that its fit ignores labels: it needs none, as `WeakSupervision` does."""
+    return getattr(prior, "ignores_labels", False) is True
+
+
+def fit_prior(owner: str, prior: Any, X: Any, labels: NDArray[Any] | None) -> Any:
+    """Fit a clone of the prior to trusted rows and labels, if it reads any, with the same random numbers each time."""
     from sklearn.dummy import DummyClassifier  # slow to import, and rarely needed
 
     def fit() -> Any:
+        if labels is None:
+            return own_clone(prior).fit(fresh(X))
         if len(np.unique(labels)) == 1:  # many classifiers refuse a single class, and there is nothing to learn
             return DummyClassifier(strategy="prior").fit(np.zeros((len(labels), 1)), labels)
         model = own_clone(prior)
@@ -177,7 +184,8 @@ def fit_prior(owner: str, prior: Any, X: Any, labels: NDArray[Any]) -> Any:
     try:
         return on_one_core(lambda: with_seeds(fit))
     except (TypeError, ValueError) as error:
-        wanted = "a classifier that can be fitted to the trusted rows and their labels"
+        trusted = "the rows, without labels" if labels is None else "the trusted rows and their labels"
+        wanted = f"a classifier that can be fitted to {trusted}"
         raise parameter_error(owner, "prior", wanted, prior, f"{error}") from error
 
 
