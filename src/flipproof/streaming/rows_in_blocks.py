@@ -339,13 +339,13 @@ class RowsInBlocks(LabelLinearParameters):
         """Tell whether a fit has been completed."""
         return hasattr(self, "assumptions_")
 
-    def test_features(self, X: Any) -> Floats:
-        """Return the features of test rows, which may be in Dask."""
+    def step_features(self, X: Any) -> Floats:
+        """Return the features of rows, which may be in Dask."""
         if hasattr(X, "__dask_graph__"):
             from flipproof.streaming.dask_cluster import computed
 
             X = computed(X, getattr(self, "_client", None))
-        return super().test_features(X)
+        return super().step_features(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts first.
