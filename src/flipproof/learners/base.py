@@ -256,7 +256,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         trusted: Any = None,
     ) -> LabelLinearClassifier:
         with all_or_nothing(self):
-            given = X
+            given, given_reference = X, reference
             for name in ("_ballots", "_votes_are", "_majority"):  # of an earlier fit
                 self.__dict__.pop(name, None)
             annotations = y if isinstance(y, Annotations) else None
@@ -266,7 +266,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
             if annotations is None and sample_weight is not None:
                 self._weigh_labels(X, sample_weight)
             self._learn_from_trusted(X, reference)
-            self._prior = self._prepare_prior(given)
+            self._prior = self._prepare_prior(given, given_reference)
             self.precision_, self._clip = int(self.precision), self.clip
             self._placed: Any = None  # what the votes of training rows depend on; kept if rows can join or leave
             self._reference_held: Any = None

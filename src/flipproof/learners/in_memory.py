@@ -195,10 +195,11 @@ class LabelsInMemory(CertifiedClassifier):
             return None
         return self._trusted, positions(self.classes_, self._trusted.labels)[0]
 
-    def _prepare_prior(self, X: Any) -> Prior | None:
+    def _prepare_prior(self, X: Any, reference: Any = None) -> Prior | None:
         """Return the fitted prior, if there is one: as it was given, or fitted to trusted rows and labels (M15).
 
-        It is asked about one training row, so that a prior that cannot answer is refused now.
+        It is asked about one row, so that a prior that cannot answer is refused now: a row of the reference if rows can
+        be changed, since no row that an adversary adds may make a fit fail.
         """
         self.prior_ = None
         if self.prior is None:
@@ -216,8 +217,8 @@ class LabelsInMemory(CertifiedClassifier):
             self.prior_ = fit_prior(owner, self.prior, rows, self._trusted.labels)
             self._label_readers = (*self._label_readers, "the prior")
         prior = Prior(self.prior_, float(self.prior_weight), self.classes_, owner)
-        if self.n_rows_:
-            prior.shares(rows_at(X, np.arange(1)))
+        if reference is not None or self.n_rows_:
+            prior.shares(rows_at(X if reference is None else reference, np.arange(1)))
         return prior
 
     def _assumptions_about_prior(self) -> list[Assumption]:
@@ -382,7 +383,12 @@ class LabelsInMemory(CertifiedClassifier):
 def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tuple[Assumption, ...]:
     """Return the assumptions of certificates against changed rows, given those of the fit, which are about labels."""
     changed = Assumption("rows-changed", {"changes": scope.changes, "by_sources": scope.unit == "sources"})
-    return changed, *(one for one in of_fit if one.code != "labels-only")
+    found = [changed]
+    for one in of_fit:
+        found += [] if one.code == "labels-only" else [one]
+        if one.code == "features-separately" and scope.changes != "removals":
+            found.append(Assumption("features-any-rows", one.values))
+    return tuple(found)
 
 
 #: Description of a valid mask of trusted rows.

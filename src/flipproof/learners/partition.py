@@ -229,7 +229,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
                     X, y, reference=reference, reference_labels=reference_labels, trusted=trusted
                 )
             )
-            self._prior = self._prepare_prior(X)
+            self._prior = self._prepare_prior(X, reference)
             self._learn(rows, reference)
             self._forget_trusted_part()
         return self
