@@ -80,6 +80,8 @@ EXAMPLES = [
     Assumption("reference-fixed", {"n_reference": 71}),
     Assumption("reference-shared", {"n_shared": 5, "n_rows": 72}),
     Assumption("features-separately", {"step": "PCA"}),
+    Assumption("features-any-rows", {"step": "PCA"}),
+    Assumption("truth-from-annotations", {"n_test": 123}),
     Assumption("graph-fixed", {"n_nodes": 30, "n_edges": 41}),
     Assumption("rows-lower-bound"),
     Assumption("majority-first", {"n_labels": 30, "n_labelled": 10, "n_tied": 2}),

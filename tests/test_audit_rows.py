@@ -330,3 +330,15 @@ def test_reports_say_where_no_attack_by_rows_is_known():
     assert partitions.attacks is None
     assert "the smallest attack is not known" in render_markdown(partitions.summary())
     assert "attacks" not in partitions.summary()["rows"]
+
+
+def test_windows_are_of_labels_with_or_without_a_reference():
+    days = pa.array(np.datetime64("2024-01-01") + np.arange(60))
+    options = {"window": "day", "length": "7d", "attack": False, "error_rate": 0}
+    train = TRAIN.append_column("day", days)
+    found = audited(train, **options, changes="labels")
+    assert found.main.unit == "windows"
+    assert found.against_rows is None
+    for changes in ("rows", "insertions", "removals"):
+        with pytest.raises(InputError, match=f"changes={changes}|changes='{changes}'"):
+            audited(train, **options, changes=changes)

@@ -92,7 +92,9 @@ def test_the_spam_filter_of_the_documentation_runs():
         texts = [" ".join([*rng.choice(words[label], 4), *rng.choice(common, 8)]) for label in labels]
         return texts, labels
 
-    (archive, _), (messages, reports), (new_messages, checked), (todays_messages, todays_reports) = map(some, (150, 200, 30, 20))
+    (archive, _), (messages, reports), (new_messages, checked), (todays_messages, todays_reports) = map(
+        some, (150, 200, 30, 20)
+    )
     names = dict(locals())
     page = (ROOT / "docs" / "poisoned-rows.md").read_text()
     filters, _, updates = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -366,6 +366,10 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "The features step ({step}) is assumed to transform each row separately, so that the features of a row do not "
         "depend on other rows. This was tested on some rows of the reference."
     ),
+    "features-any-rows": (
+        "The features step ({step}) is assumed to accept any finite rows: a fit that fails, because the step fails on "
+        "a row or returns numbers that are not finite, is not covered."
+    ),
     "graph-fixed": (
         "The graph is as given: nobody can add, remove or change its {n_nodes:,} nodes, their features, or its "
         "{n_edges:,} edges."
@@ -483,6 +487,10 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     "base-learner-reproducible": (
         "The base learner ({step}) is assumed to accept any labels, and to give the same model whenever it is fitted "
         "to the same rows and labels on one thread with fixed random states."
+    ),
+    "truth-from-annotations": (
+        "The true labels of the {n_test:,} test items are the majority of their own annotations, which may be "
+        "poisoned, too: accuracy is agreement with them."
     ),
     "base-learner-any-rows": (
         "The base learner ({step}) is assumed to accept any finite rows, few or many: a fit that fails is not covered. "

@@ -48,8 +48,9 @@ if TYPE_CHECKING:
     from flipproof.attacks.result import RowAttackResult
     from flipproof.tables import TextLayout
 
-#: Number of test rows, evenly spaced, on which the effect of random errors is bounded.
-MOST_WITH_ERRORS = 500
+#: Up to this number of test rows, the effect of random errors is bounded on all, otherwise on as many, evenly spaced.
+#: Both bounds of a row together take one to ten times as long as its certificate.
+MOST_WITH_ERRORS = 2000
 
 #: Methods that put noise on labels, which says nothing about rows.
 NOISY_METHODS = ("tight", "kl")
@@ -396,14 +397,15 @@ def _certified(
 def _against_rows(fitted: Fitted, main: Certificates) -> Certificates | None:
     """Certify the predictions also against changed rows, where a reference makes that possible.
 
-    Limits of the adversary apply to rows, too, except for allowed changes of labels: the certificates would then be
-    about another adversary.
+    Limits of the adversary apply to rows, too, except for allowed changes and windows of labels: the certificates would
+    then be about another adversary.
     """
     from flipproof.learners.pipeline import certify, learner_in
 
     given = fitted.adversary
     is_possible = learner_in(fitted.model).covers_rows and main.method not in NOISY_METHODS
-    if not is_possible or main.unit in ROW_UNITS or (given is not None and given.allowed is not None):
+    is_about_labels = given is not None and (given.allowed is not None or given.window is not None)
+    if not is_possible or main.unit in ROW_UNITS or is_about_labels:
         return None
     return certify(fitted.model, fitted.X_test, main.method, replace(given or Adversary(), changes="rows"))
 
@@ -429,13 +431,15 @@ def _row_attacks(
 
 
 def _random_errors(fitted: Fitted, rate: float | Sequence[float]) -> RandomErrors | None:
-    """Bound the effect of random errors on some of the predictions; None if the learner has no such bound."""
+    """Bound the effect of random errors on predictions, of many rows on some; None if the learner has no such bound."""
     from flipproof.learners.pipeline import learner_and_features
 
     if not np.any(rate) or not len(fitted.X_test):
         return None
-    chosen = np.unique(np.linspace(0, len(fitted.X_test) - 1, MOST_WITH_ERRORS).astype(np.int64))
-    learner, X = learner_and_features(fitted.model, fitted.X_test[chosen])
+    n_test, X = len(fitted.X_test), fitted.X_test
+    if n_test > MOST_WITH_ERRORS:
+        X = X[np.linspace(0, n_test - 1, MOST_WITH_ERRORS).astype(np.int64)]
+    learner, X = learner_and_features(fitted.model, X)
     if not hasattr(learner, "random_error_bound") or getattr(learner, "majority_first", False):
         return None
     trusted = None if fitted.adversary is None else fitted.adversary.trusted
@@ -443,7 +447,7 @@ def _random_errors(fitted: Fitted, rate: float | Sequence[float]) -> RandomError
         learner.random_error_bound(X, rate, direction=one, trusted=trusted) for one in ("uniform", "worst")
     )
     n_labels = learner.powers(None if trusted is None else Adversary(trusted=trusted)).scope.n_changeable
-    return random_errors(rate, n_labels, n_labels < learner.n_labels_, uniform, worst)
+    return random_errors(rate, n_labels, n_labels < learner.n_labels_, uniform, worst, n_test)
 
 
 def _trusted_only(fitted: Fitted, main: Certificates, judged: Sequence[Judgement]) -> TrustedOnly | None:

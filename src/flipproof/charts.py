@@ -78,6 +78,30 @@ def curve_chart(summary: Mapping[str, Any]) -> Chart:
     return Chart(_flip_ticks(flips[-1], problem), y_ticks, tuple(lines))
 
 
+def rates_chart(errors: Mapping[str, Any] | None) -> Chart | None:
+    """Draw the average share of predictions that random errors change at most, by their probability.
+
+    None unless there are several probabilities. Each has a tick: the lines between them are no bounds.
+    """
+    if not errors or not errors.get("by_rate"):
+        return None
+    found = sorted(errors["by_rate"])
+    last, top = found[-1][0] or 1.0, _top(max(max(one[1:]) for one in found))
+    found = found if found[0][0] == 0 else [(0.0, 0.0, 0.0), *found]
+    lines = []
+    for place, (name, kind) in enumerate((("to any other class, equally likely", "m0"), ("of any direction", "m1")), 1):
+        points = (f"{SIDE * one[0] / last:.1f},{SIDE * (1 - one[place] / top):.1f}" for one in found)
+        lines.append(Line(f"errors {name}", f"M{'L'.join(points)}", kind))
+    x_ticks = tuple(Tick(100 * one[0] / last, f"{100 * one[0]:g}%") for one in found)
+    y_ticks = tuple(Tick(100 * k / Y_TICKS, f"{100 * top * k / Y_TICKS:.3g}%") for k in range(Y_TICKS + 1))
+    return Chart(x_ticks, y_ticks, tuple(lines))
+
+
+def _top(largest: float) -> float:
+    """Return the end of an axis that starts at 0, for shares of at most 1."""
+    return min(1.0, round_number(largest / Y_TICKS) * Y_TICKS) if largest > 0 else 1.0
+
+
 def histogram_chart(summary: Mapping[str, Any]) -> Chart:
     """Draw the number of predictions by radius, correct and wrong ones stacked; unlimited radii are the last bar."""
     problem, radii = summary["problem"], summary["radii"]

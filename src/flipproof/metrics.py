@@ -351,7 +351,7 @@ class RandomErrors:
     some_trusted : bool
         Whether there are trusted labels, too.
     n_test : int
-        Number of test rows.
+        Number of test rows with a bound.
     uniform_mean, uniform_median : float
         Mean and median of the bounds for errors to a uniformly random other class. The mean bounds the expected share
         of predictions that change.
@@ -359,6 +359,8 @@ class RandomErrors:
         The same for errors of any direction, each with a probability of at most `rate`.
     by_rate : tuple of (float, float, float)
         If several rates were given: each rate with its `uniform_mean` and `worst_mean`.
+    is_sample : bool
+        Whether these are only some of the test rows, evenly spaced.
     """
 
     rate: float
@@ -370,14 +372,21 @@ class RandomErrors:
     worst_mean: float
     worst_median: float
     by_rate: tuple[tuple[float, float, float], ...] = ()
+    is_sample: bool = False
 
 
 def random_errors(
-    rate: float | Sequence[float], n_labels: int, some_trusted: bool, uniform: Floats, worst: Floats
+    rate: float | Sequence[float],
+    n_labels: int,
+    some_trusted: bool,
+    uniform: Floats,
+    worst: Floats,
+    n_all: int | None = None,
 ) -> RandomErrors:
     """Summarize bounds of `random_error_bound` on the same test rows; means and medians are rounded up.
 
-    With several rates, bounds have a column for each; most figures are those of the first.
+    With several rates, bounds have a column for each; most figures are those of the first. `n_all` is the number of all
+    test rows, if these are only some of them.
     """
     n_test = len(uniform)
     by_rate: tuple[tuple[float, float, float], ...] = ()
@@ -398,6 +407,7 @@ def random_errors(
         worst_mean=_mean_above(worst),
         worst_median=float(np.sort(worst)[n_test // 2]),
         by_rate=by_rate,
+        is_sample=n_all is not None and n_all > n_test,
     )
 
 

@@ -4,9 +4,21 @@ import matplotlib
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.feature_selection import SelectKBest
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
-from flipproof import CertifiedForestClassifier, CertifiedRidgeClassifier, certified_accuracy
+from flipproof import (
+    Adversary,
+    CertifiedClusterClassifier,
+    CertifiedForestClassifier,
+    CertifiedKernelClassifier,
+    CertifiedNeighborsClassifier,
+    CertifiedPropagationClassifier,
+    CertifiedRidgeClassifier,
+    certified_accuracy,
+)
 from flipproof.attacks import labels_to_audit, plan_audit
 
 RNG = np.random.default_rng(0)
@@ -113,12 +125,71 @@ def test_equal_rows_are_not_checked_twice():
     assert {one.certified[0] for one in plan.checks if one.used == "votes"} == {accuracy}  # all labels are trusted
 
 
+@pytest.mark.parametrize(
+    "learner",
+    [
+        CertifiedRidgeClassifier(),
+        CertifiedKernelClassifier(),
+        CertifiedNeighborsClassifier(7),
+        CertifiedClusterClassifier(),
+        CertifiedForestClassifier(5),
+        CertifiedPropagationClassifier(),
+    ],
+    ids=lambda one: type(one).__name__,
+)
+@pytest.mark.parametrize("features", [None, StandardScaler()], ids=["raw", "scaled"])
+def test_every_learner_is_simulated_as_it_would_be_fitted(learner, features):
+    model = clone(learner).set_params(classes=["a", "b"], features=clone(features) if features else None).fit(X, Y)
+    plan = plan_audit(model, Z, TRUTH, [20], X=X, y=Y, flips=[0, 5, 20], prior=PRIOR)
+    found = {(one.chosen, one.used): one.certified for one in plan.checks}
+    attacked = np.isin(np.arange(120), labels_to_audit(model, Z, top=20).rows)
+
+    def shares(**parameters):
+        fitted = clone(model).set_params(**parameters).fit(X, Y, trusted=attacked)
+        return tuple(certified_accuracy(TRUTH, fitted.certify(Z), [0, 5, 20]))
+
+    for way in ("attacks", "random", "diversity"):
+        assert found[way, "votes"][0] == plan.before[0]
+    assert found["attacks", "votes"] == shares()
+    assert found["attacks", "prior"] == shares(prior=PRIOR)  # a tree of ranks: scaling does not matter
+    if "grow" in learner.get_params():
+        assert found["attacks", "geometry"] == shares(grow="supervised")
+
+
+@pytest.mark.parametrize("step", [LinearDiscriminantAnalysis(), SelectKBest(k=2)], ids=["LDA", "SelectKBest"])
+def test_features_that_need_labels_are_learned_from_checked_ones_too(step):
+    known = np.arange(120) % 4 == 0
+    model = CertifiedRidgeClassifier(features=step, classes=["a", "b"]).fit(X, Y, trusted=known)
+    plan = _plan(model)
+    found = {(one.n_checked, one.chosen, one.used): one.certified for one in plan.checks}
+    checked = known | np.isin(np.arange(120), labels_to_audit(model, Z, top=30).rows)
+    expected = clone(model).fit(X, Y, trusted=checked).certify(Z)
+    assert found[30, "attacks", "geometry"] == tuple(certified_accuracy(TRUTH, expected, [0, 5, 20]))
+    as_votes = model.certify(Z, adversary=Adversary(trusted=checked))
+    assert found[30, "attacks", "votes"] == tuple(certified_accuracy(TRUTH, as_votes, [0, 5, 20]))
+    alone = clone(model).fit(X[checked], Y[checked], trusted=np.ones(checked.sum(), dtype=bool)).predict(Z)
+    assert found[30, "attacks", "alone"] == (float(np.mean(alone == TRUTH)),) * 3
+
+
+def test_labels_that_are_trusted_already_may_reach_a_target_without_a_check():
+    known = np.arange(120) % 2 == 0
+    plan = _plan(CertifiedRidgeClassifier(classes=["a", "b"]).fit(X, Y, trusted=known))
+    now = {one.used: one.certified for one in plan.checks if not one.n_checked}
+    assert set(now) == {"prior", "alone", "prior alone"}
+    alone = clone(PRIOR).fit(X[known], Y[known]).score(Z, TRUTH)
+    assert now["prior alone"] == (alone,) * 3
+    assert plan.before[2] < alone
+    assert plan.cheapest(alone, 20).n_checked == 0
+
+
 def test_fits_that_a_plan_would_not_repeat_are_refused():
     weighted = CertifiedRidgeClassifier().fit(X, Y, sample_weight=np.arange(120) % 2 + 1.0)
     with pytest.raises(ValueError, match="weight 1"):
         _plan(weighted)
     with pytest.raises(ValueError, match="reference"):
         _plan(CertifiedRidgeClassifier().fit(X, Y, reference=X))
+    with pytest.raises(ValueError, match="without a prior"):
+        _plan(CertifiedRidgeClassifier(prior=clone(PRIOR).fit(X, Y)).fit(X, Y))
 
 
 @pytest.mark.parametrize(

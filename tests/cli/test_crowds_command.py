@@ -103,19 +103,23 @@ def test_without_names_radii_count_annotations(folder, tables, run):
 def test_items_are_held_out_with_their_labels(folder, tables, run):
     """The truth of a held-out item is its majority, or the label column of the table of items."""
     items, votes, _, _ = tables
-    run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "-o", "out.csv")
+    says = "true labels of the {} test items are the majority of their own annotations"
+    told = run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "-o", "out.csv")
     found = pd.read_csv("out.csv")
+    assert says.format(len(found)) in " ".join(told.split())
     counts = votes.groupby(["item", "label"]).size().unstack(fill_value=0)
     assert 10 <= len(found) <= 15  # without those that are tied
     for name, label in zip(found["id"], found["label"], strict=True):
         assert counts.loc[name, label] > counts.loc[name].drop(label).max()
     items.assign(label=np.where(np.arange(N_ITEMS) % 2, "ham", "spam")).to_csv("items.csv", index=False)
-    run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "-o", "out.csv")
+    told = run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "-o", "out.csv")
+    assert "their own annotations" not in " ".join(told.split())
     found = pd.read_csv("out.csv")
     assert found["label"].tolist() == ["ham" if int(name[1:]) % 2 else "spam" for name in found["id"]]
     labels = Annotations.from_long(votes["item"], votes["who"], votes["label"], items=items["item"])
     audit = flipproof.audit((items[list("abc")].to_numpy(), labels), holdout=0.25)
     assert 10 <= len(audit.test) <= 15
+    assert "truth-from-annotations" in [one.code for one in audit.main.assumptions]
     assert audit.provenance.n_items == 45
 
 

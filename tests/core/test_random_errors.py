@@ -234,3 +234,14 @@ def test_trusted_at_certify_and_in_bounds_agree():
     bounds = model.random_error_bound(X, 0.2, trusted=trusted)
     assert unlimited.any()
     np.testing.assert_array_equal(bounds == 0, unlimited)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_uniform_errors_are_never_bounded_by_more_than_errors_of_any_direction(n_classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y = np.where(rng.random(40) < 0.95, 0, 1)
+    model = CertifiedNeighborsClassifier(30, classes=range(n_classes)).fit(X, y)
+    for rate in (0.3, 0.5, 0.6, 0.7, 0.99, 1.0):
+        uniform, worst = (model.random_error_bound(X, rate, one) for one in ("uniform", "worst"))
+        assert (uniform <= worst).all()

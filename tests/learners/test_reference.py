@@ -320,6 +320,9 @@ def test_a_pretrained_encoder_needs_only_a_few_reference_rows(kind):
     assert np.array_equal(found.prediction, model.predict(Z))
     codes = [one.code for one in found.assumptions]
     assert "features-separately" in codes
+    assert "features-any-rows" in codes
+    removals = model.certify(Z, adversary=Adversary(changes="removals")).assumptions
+    assert "features-any-rows" not in [one.code for one in removals]  # nobody adds a row
     assert ("fitted-elsewhere" in codes) == (kind == "frozen")
 
 

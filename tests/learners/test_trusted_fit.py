@@ -478,3 +478,17 @@ def test_supervised_trees_separate_what_label_free_trees_do_not():
     for grow, least, most in (("label-free", 0.0, 0.9), ("supervised", 0.95, 1.0)):
         model = CertifiedForestClassifier(20, min_samples_leaf=0.1, max_features=None, grow=grow, classes=[0, 1])
         assert least <= model.fit(X[:200], y[:200], trusted=trusted).score(Z, z) <= most
+
+
+@pytest.mark.parametrize("learner", [CertifiedNeighborsClassifier(3), CertifiedPartitionClassifier(GaussianNB(), 2)])
+def test_no_first_row_makes_a_fit_with_a_reference_and_a_prior_fail(learner):
+    """A tree refuses rows of this size; whoever adds such a row must not decide whether the fit succeeds."""
+    reference, labels = np.array([[0.0], [1.0], [2.0], [3.0]]), [0, 0, 1, 1]
+    X, y = np.array([[0.0], [1.0], [2.0]]), [0, 0, 1]
+    learner = clone(learner).set_params(classes=[0, 1], prior=DecisionTreeClassifier(random_state=0))
+    later = clone(learner).fit(X, y, reference=reference, reference_labels=labels).partial_fit([[1e150]], [1])
+    first = clone(learner).fit([[1e150], *X], [1, *y], reference=reference, reference_labels=labels)
+    Z = [[0.2], [2.6]]
+    assert np.array_equal(first.predict(Z), later.predict(Z))
+    adversary = Adversary(changes="rows")
+    assert np.array_equal(first.certify(Z, adversary=adversary).radius, later.certify(Z, adversary=adversary).radius)

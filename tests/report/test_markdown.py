@@ -8,6 +8,7 @@ import pytest
 from hostile_strings import HOSTILE
 from markdown_it import MarkdownIt
 
+from flipproof.charts import rates_chart
 from flipproof.metrics import random_errors
 from flipproof.report.markdown import escaped, render_markdown
 from flipproof.report.summary import checksum, summarize
@@ -88,3 +89,28 @@ def test_several_rates_have_a_sentence_with_each():
     said = random_error_sentences(errors)[2]
     assert "1%: 11% (16% in any direction); 5%: 26% (41% in any direction)" in said  # rounded up
     assert random_errors([0.01], 90, False, uniform[:, :1], worst[:, :1]).by_rate == ()
+
+
+def test_bounds_of_some_test_rows_say_so_in_every_sentence():
+    uniform, worst = np.array([[1e-9, 0.1], [0.2, 0.4]]), np.array([[1e-8, 0.3], [0.3, 0.5]])
+    some = random_errors([0.01, 0.05], 90, False, uniform, worst, n_all=3)
+    every = random_errors([0.01, 0.05], 90, False, uniform, worst, n_all=2)
+    assert (some.is_sample, every.is_sample) == (True, False)
+    said = random_error_sentences(some)
+    assert ["of 2 evenly spaced test rows" in one for one in said] == [True, True, True, False]
+    assert not any("evenly" in one for one in random_error_sentences(every))
+
+
+def test_several_rates_have_a_chart(problem):
+    from flipproof.report.html import render_html
+
+    uniform, worst = np.array([[1e-9, 0.1], [0.2, 0.4]]), np.array([[1e-8, 0.3], [0.3, 0.5]])
+    several = random_errors([0.01, 0.05], 90, False, uniform, worst)
+    page = render_html(problem.summary(random_errors=several))
+    assert "predictions that change, at most" in page
+    chart = rates_chart({"by_rate": several.by_rate})
+    assert [tick.says for tick in chart.x_ticks] == ["0%", "1%", "5%"]
+    assert chart.lines[0].path.startswith("M0.0,1000.0L200.0,")
+    one = random_errors([0.01], 90, False, uniform[:, :1], worst[:, :1])
+    assert rates_chart({"by_rate": one.by_rate}) is None
+    assert "predictions that change, at most" not in render_html(problem.summary(random_errors=one))

@@ -11,6 +11,7 @@ real fit in which the checked labels are trusted.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
 from typing import Any
@@ -18,12 +19,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import clone
+from sklearn.frozen import FrozenEstimator
 
+from flipproof.adversary import Adversary
 from flipproof.attacks.label_audit import labels_to_audit
 from flipproof.certificates import Certificates
 from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.baseline import TrustedOnlyPredictions, trusted_only_predictions
 from flipproof.learners.certified import CertifiedClassifier
+from flipproof.learners.prior import fit_prior
 from flipproof.metrics import certified_accuracy, n_certified
 from flipproof.origins import frame_library, make_frame
 from flipproof.parameters import (
@@ -44,6 +48,7 @@ CHOICES = ("attacks", "random", "diversity")
 
 #: What each way to choose and to use checked labels is, in words.
 CHOSEN = {
+    "": "those trusted already",
     "attacks": "those that are part of the most attacks",
     "random": "drawn at random",
     "diversity": "rows with diverse features",
@@ -51,7 +56,7 @@ CHOSEN = {
 USED = {
     "votes": "trusted votes",
     "prior": "trusted votes and a prior",
-    "geometry": "trusted votes, and trees grown with them",
+    "geometry": "trusted votes, and trees or features learned from them",
     "alone": "the only labels of the learner",
     "prior alone": "the prior without other labels",
 }
@@ -90,12 +95,12 @@ class PlannedCheck:
     Attributes
     ----------
     n_checked : int
-        Number of checked labels.
-    chosen : {"attacks", "random", "diversity"}
-        How the rows were chosen.
+        Number of checked labels; 0 for what the labels that are trusted already buy.
+    chosen : {"attacks", "random", "diversity", ""}
+        How the rows were chosen; empty without a check.
     used : {"votes", "prior", "geometry", "alone", "prior alone"}
-        How their labels are used: trusted votes; votes and a prior; trees grown with them; only a model that is fitted
-        to them, of the same kind or the prior.
+        How their labels, and those that are trusted already, are used: trusted votes; votes and a prior; trees or
+        features learned from them; only a model that is fitted to them, of the same kind or the prior.
     certified : tuple of float
         Certified accuracy at each number of flips; without labels of the test rows, the share of certified predictions.
 
@@ -176,6 +181,7 @@ class AuditPlan:
     def cheapest(self, share: float, flips: int) -> PlannedCheck | None:
         """Return the way that reaches a share at a number of flips with the fewest checks; None if none does.
 
+        Labels that are trusted already may reach it without a check: `n_checked` is then 0.
         Among ways with as many checks, it is the one with the highest share.
         """
         if flips not in self.flips:
@@ -232,8 +238,8 @@ class AuditPlan:
         ax = plt.subplots(figsize=(7.5, 4.8), layout="constrained")[1] if ax is None else ax
         colors = {used: f"C{place}" for place, used in enumerate(dict.fromkeys(one.used for one in self.checks))}
         styles = dict(zip(CHOICES, ("-o", "--s", ":^"), strict=True))
-        for used, chosen in dict.fromkeys((one.used, one.chosen) for one in self.checks):
-            own = [one for one in self.checks if (one.used, one.chosen) == (used, chosen)]
+        for used, chosen in dict.fromkeys((one.used, one.chosen) for one in self.checks if one.chosen):
+            own = [one for one in self.checks if one.used == used and one.chosen in ("", chosen)]
             at_each = [one.n_checked for one in own], [one.certified[at] for one in own]
             ax.plot(*at_each, styles[chosen], color=colors[used], markersize=4)
         ax.axhline(self.before[at], color="black", linewidth=1)
@@ -294,8 +300,9 @@ def plan_audit(
     Returns
     -------
     AuditPlan
-        Ways that cannot be fitted to so few labels are left out. Trusted geometry needs a learner with trees. Shares
-        are measured on the given test rows, on which a target may be met by chance.
+        Ways that cannot be fitted to so few labels are left out. Trusted geometry needs a learner with trees, or a
+        features step that was fitted to trusted labels. If labels are trusted already, the first ways are what these
+        buy without a check. Shares are measured on the given test rows, on which a target may be met by chance.
 
     See Also
     --------
@@ -335,7 +342,7 @@ def plan_audit(
         raise ValueError("plan_audit needs the rows X and labels y that the model was fitted to. Got other labels.")
     columns = _columns(flips)
     rng = np.random.default_rng(random_state)
-    rows, rows_test = model.test_features(X), model.test_features(X_test)  # the step has read no label
+    rows, rows_test = model.step_features(X), model.step_features(X_test)  # no label but trusted ones was read
     chosen = _chosen(model, rows, X_test, max(sizes), rng)
     truth = None if y_test is None else np.asarray(label_values(y_test))
 
@@ -346,29 +353,100 @@ def plan_audit(
             return tuple(count / len(found) for count in n_certified(found, possible))
         return tuple(certified_accuracy(truth, found, possible).tolist())
 
-    learner = clone(model).set_params(classes=model.classes_, prior=clone(prior), prior_weight=prior_weight)
-    learner.set_params(features=None)
-    if "verbose" in learner.get_params(deep=False):
-        learner.set_params(verbose=0)
-    uses: dict[str, dict[str, Any]] = {"votes": {"prior": None}, "prior": {}}
-    if "grow" in learner.get_params(deep=False):
-        uses["geometry"] = {"prior": None, "grow": "supervised"}
+    ways = [(0, "", chosen["random"])] if known.any() else []
+    ways += [(n_checked, way, order) for n_checked, (way, order) in product(sizes, chosen.items())]
+    simulation = _Simulation.of(model, clone(prior), prior_weight, (X, X_test), (rows, rows_test))
     checks: list[PlannedCheck] = []
     before = share(model.certify(X_test, "exact"))
-    with CountedProgress(len(sizes) * len(chosen) * len(uses), "ways to check labels", verbose) as progress:
-        for n_checked, (way, order) in product(sizes, chosen.items()):
+    with CountedProgress(len(ways), "ways to check labels", verbose) as progress:
+        for n_checked, way, order in ways:
             mask = np.isin(np.arange(n), order[:n_checked])
             labels = model.classes_[_with_errors(codes, mask, error_rate, len(model.classes_), rng)]
-            trusted = mask | known
-            for used, parameters in uses.items():
-                fitted = clone(learner).set_params(**parameters).fit(rows, labels, trusted=trusted)
-                checks.append(PlannedCheck(n_checked, way, used, share(fitted.certify(rows_test, "exact"))))
-                if used == "prior" and truth is not None:
-                    alone = trusted_only_predictions(fitted, rows, labels, trusted, rows_test)
-                    checks += _alone(alone, truth, n_checked, way, len(columns))
-                progress.advance(1)
+            found, alone = simulation.ways(labels, mask)
+            if not n_checked:  # without a check, these are the model as it is
+                found = {used: one for used, one in found.items() if used == "prior"}
+            checks += [PlannedCheck(n_checked, way, used, share(one)) for used, one in found.items()]
+            checks += [] if truth is None else _alone(alone, truth, n_checked, way, len(columns))
+            progress.advance(1)
     n_known, library = int(np.count_nonzero(known)), frame_library(X_test)
     return AuditPlan(before, tuple(checks), columns, truth is not None, float(error_rate), n_known, library)
+
+
+@dataclass(frozen=True)
+class _Simulation:
+    """Fits in which some labels are checked.
+
+    A geometry that has read the labels that were trusted before is the same in all fits but those for "geometry": these
+    labels alone are trusted in the fit, and checked ones in the certificates.
+
+    Attributes
+    ----------
+    model : learner
+        As it was fitted, to labels of which those in `known` were trusted.
+    learner : learner
+        Not fitted, and without a features step.
+    prior : classifier
+        Not fitted.
+    prior_weight : float
+        Its weight.
+    given : pair of arrays
+        Training rows and test rows.
+    features : pair of arrays
+        What the features step makes of them.
+    """
+
+    model: Any
+    learner: Any
+    prior: Any
+    prior_weight: float
+    given: tuple[Any, Any]
+    features: tuple[Floats, Floats]
+
+    @classmethod
+    def of(
+        cls, model: Any, prior: Any, weight: float, given: tuple[Any, Any], features: tuple[Floats, Floats]
+    ) -> _Simulation:
+        """Prepare fits like that of a model."""
+        learner = clone(model).set_params(classes=model.classes_, features=None)
+        if "verbose" in learner.get_params(deep=False):
+            learner.set_params(verbose=0)
+        return cls(model, learner, prior, weight, given, features)
+
+    def ways(
+        self, labels: NDArray[Any], checked: NDArray[np.bool_]
+    ) -> tuple[dict[str, Certificates], dict[str, NDArray[Any]]]:
+        """Return the certificates of fits by use, and the predictions of models of trusted labels alone by name.
+
+        Fits that so few labels do not allow are left out.
+        """
+        (rows, rows_test), known = self.features, self.model.is_trusted_
+        trusted, as_votes, before = checked | known, Adversary(trusted=checked), known if known.any() else None
+        fitted = clone(self.learner).fit(rows, labels, trusted=before)
+        prior = FrozenEstimator(fit_prior("plan_audit", self.prior, rows[trusted], labels[trusted]))
+        with_prior = clone(self.learner).set_params(prior=prior, prior_weight=self.prior_weight)
+        with_prior.fit(rows, labels, trusted=before)
+        found = {
+            name: one.certify(rows_test, "exact", as_votes) for name, one in (("votes", fitted), ("prior", with_prior))
+        }
+        alone = trusted_only_predictions(with_prior, rows, labels, trusted, rows_test)
+        given, given_test = self.features
+        if self._step_reads_labels:
+            own, (given, given_test) = clone(self.model).set_params(classes=self.model.classes_), self.given
+            alone |= trusted_only_predictions(self.model, given, labels, trusted, given_test)
+        elif "grow" in self.learner.get_params(deep=False):
+            own = clone(self.learner).set_params(grow="supervised")
+        else:
+            return found, alone
+        with suppress(ValueError):  # for instance labels of one class only, which features steps refuse
+            found["geometry"] = own.fit(given, labels, trusted=trusted).certify(given_test, "exact")
+        return found, alone
+
+    @property
+    def _step_reads_labels(self) -> bool:
+        """Tell whether the features step was fitted to trusted labels."""
+        return any(
+            one.code == "fitted-on-trusted" and one.values["role"] == "features step" for one in self.model.assumptions_
+        )
 
 
 def _refuse_other_fits(model: Any) -> None:
@@ -377,6 +455,8 @@ def _refuse_other_fits(model: Any) -> None:
         raise ValueError("plan_audit needs a model that was fitted without reference=...: fit it to X and y alone.")
     if any(one.code in WEIGHTED for one in model.assumptions_) or not model.is_labeled_.all():
         raise ValueError("plan_audit needs a model with one label of weight 1 per training row.")
+    if model.prior is not None:
+        raise ValueError("plan_audit needs a model without a prior: give the prior to plan_audit, which fits it.")
 
 
 def _alone(

@@ -220,12 +220,22 @@ def _reach_sentence(found: AuditPlan, reach: Requirement, best: PlannedCheck | N
     target = f"{percent(reach.share)} at {reach.flips:,} changed labels"
     if found.before[at] >= reach.share:
         return f"Certified accuracy is {percent(found.before[at])} without any check: {target} needs none."
+    if best is not None and not best.n_checked:
+        return (
+            f"No check is needed for {target}: the {found.n_trusted:,} labels that are trusted already reach "
+            f"{percent(best.certified[at])} as {USED[best.used]} ({best.used})."
+        )
     if best is not None:
         return (
             f"The fewest checks that reach {target}: {best.n_checked:,} labels, {CHOSEN[best.chosen]} ({best.chosen}), "
             f"as {USED[best.used]} ({best.used}): {percent(best.certified[at])}."
         )
     closest = max(found.checks, key=lambda one: one.certified[at])
+    if not closest.n_checked:
+        return (
+            f"No way in this plan reaches {target}. The best is {percent(closest.certified[at])}, without a check: the "
+            f"{found.n_trusted:,} labels that are trusted already, as {USED[closest.used]} ({closest.used})."
+        )
     return (
         f"No way in this plan reaches {target}. The best is {percent(closest.certified[at])}: {closest.n_checked:,} "
         f"labels, {CHOSEN[closest.chosen]} ({closest.chosen}), as {USED[closest.used]} ({closest.used})."
@@ -262,7 +272,10 @@ def _print(found: AuditPlan, sentences: Sequence[str], files: Sequence[Path], fl
         console.print()
     ranked = sorted(found.checks, key=lambda one: (one.n_checked, -one.certified[at]))
     lines = [("none", "", "", *map(percent, found.before))]
-    lines += [(f"{one.n_checked:,}", one.used, one.chosen, *map(percent, one.certified)) for one in ranked]
+    lines += [
+        (f"{one.n_checked:,}" if one.n_checked else "none", one.used, one.chosen, *map(percent, one.certified))
+        for one in ranked
+    ]
     console.print(f"{found.what[0].upper()}{found.what[1:]}, by labels checked and labels changed:")
     console.print()
     print_table(

@@ -36,16 +36,16 @@ DIRECTIONS = ("uniform", "worst")
 NEGLIGIBLE = np.log(1e-3)
 
 
-def error_law(rate: float, direction: str, n_classes: int) -> LabelLaw | None:
-    """Return the law of labels with random errors; None where every bound is 1.
+def error_law(rate: float, direction: str, n_classes: int) -> LabelLaw:
+    """Return the law of labels with random errors.
 
-    From a uniform rate of (K - 1) / K on, a label is no likelier than any other class.
+    From a uniform rate of (K - 1) / K on, a label is no likelier than any other class: the law is then that of errors
+    of any direction, among which uniform errors are.
     """
-    if direction == "uniform" and rate >= SMALLEST_NOISE:
-        if Fraction(rate) >= Fraction(n_classes - 1, n_classes):
-            return None
+    is_noise = rate >= SMALLEST_NOISE and Fraction(rate) < Fraction(n_classes - 1, n_classes)
+    if direction == "uniform" and is_noise:
         return flip_law(LabelFlip(rate, n_classes))
-    p = max(rate, SMALLEST_NOISE)  # also covers smaller rates, and uniform errors are among those of any direction
+    p = max(rate, SMALLEST_NOISE)  # also covers smaller rates
     keep = float(1 - Fraction(p))
     return LabelLaw(
         winner=Factor((p, 1.0), 0.0, (keep, 0.0)),
@@ -77,9 +77,9 @@ def change_probability_upper(
     floats of shape (rows,)
         Rounded up; 0 only where no errors can change the prediction.
     """
-    law = None if rate == 0 else error_law(rate, direction, offsets.shape[1])
-    if law is None:
-        return np.full(len(winner), 0.0 if rate == 0 else 1.0)
+    if rate == 0:
+        return np.zeros(len(winner))
+    law = error_law(rate, direction, offsets.shape[1])
     return probability_upper(log_sum_upper(log_rival_bounds(histogram, offsets, winner, law)))
 
 

@@ -249,8 +249,9 @@ def _check_window(roles: Roles | None, choice: ModelChoice) -> None:
             Parameter("window"), " cannot be combined with ", Parameter("annotator"), ": a radius counts one of them."
         )
     if choice.changes_rows:
+        changes = choice.changes if choice.adversary is None or choice.changes != "labels" else choice.adversary.changes
         raise InputError(
-            Parameter("window"), " cannot be combined with ", Parameter("changes", "rows"), ": windows are of labels."
+            Parameter("window"), " cannot be combined with ", Parameter("changes", changes), ": windows are of labels."
         )
 
 

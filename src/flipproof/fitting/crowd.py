@@ -120,11 +120,18 @@ class Crowd:
         Arguments of an Adversary, with an entry per annotation: groups, trusted, window.
     truth : pyarrow column, optional
         A label of each item that is not an annotation: that of items that are held out.
+    judges_itself : bool
+        Whether the truth of items that were held out is the majority of their annotations.
     """
 
     annotations: Annotations
     limits: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     truth: pa.ChunkedArray | None = None
+    judges_itself: bool = False
+
+    def without_held_out(self, kept: NDArray[np.int64]) -> Crowd:
+        """Return the annotations of the items that were not held out."""
+        return replace(self.of_items(kept), judges_itself=self.truth is None)
 
     def of_items(self, kept: NDArray[np.int64]) -> Crowd:
         """Return the annotations of some items."""

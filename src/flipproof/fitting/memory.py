@@ -179,6 +179,8 @@ class Prepared:
             refuse_encoded_features(learner)
             for one in (encoded.assumption, *assumptions_about_texts(encoded.encoder)):
                 learner.also_assume(one)
+        if self.rows.crowd is not None and self.rows.crowd.judges_itself:
+            learner.also_assume(Assumption("truth-from-annotations", {"n_test": len(self.rows.test)}))
         adversary, crowd = adversary_of(self.data, choice, self.rows, learner.classes_), self.rows.crowd
         checked = self._trusted_rows(None if crowd is not None else adversary)
         return Fitted(
@@ -370,7 +372,7 @@ def _read_annotated_arrays(data: DataChoice, X: Any, annotations: Annotations) -
         return ReadRows(*rows, len(annotations), crowd=crowd)
     kept, others = crowd.held_out(data.holdout, data.seed)
     train, test = (_array_rows(X[part], labels[part], part.tolist()) for part in (kept, others))
-    return ReadRows(train, test, len(annotations), crowd.numbers_of(kept), crowd=crowd.of_items(kept))
+    return ReadRows(train, test, len(annotations), crowd.numbers_of(kept), crowd=crowd.without_held_out(kept))
 
 
 def array_test_rows(test: Any) -> Rows:
@@ -429,7 +431,7 @@ def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference:
             drawn = drawn.set_column(drawn.column_names.index(roles.label), roles.label, crowd.truth)
         test = rows_to_predict(drawn.take(others), roles, names, source, train.labels, file)
         words, numbers = word_columns(table.schema, roles), crowd.numbers_of(kept)
-        return ReadRows(train, test, len(crowd.annotations), numbers, words, crowd.of_items(kept))
+        return ReadRows(train, test, len(crowd.annotations), numbers, words, crowd.without_held_out(kept))
     kept, others = held_out(table.num_rows, data.holdout, data.seed)
     train = training_rows(drawn.take(kept), roles, names, source, file)
     test = rows_to_predict(drawn.take(others), roles, names, source, file=file)

@@ -296,8 +296,12 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = with_number_types(X, self._reference_types)
         return on_one_thread(lambda: self._transformed_in_tiles(X)).astype(np.float64)
 
-    def test_features(self, X: Any) -> Floats:
-        """Return the features of test rows after the learner's features step: all that their votes depend on."""
+    def test_features(self, X: Any) -> Any:
+        """Return all that the votes on test rows depend on: by default, their features after the features step."""
+        return self.step_features(X)
+
+    def step_features(self, X: Any) -> Floats:
+        """Return the features of rows after the learner's features step, or as they are if there is none."""
         check_is_fitted(self)
         if self.n_reference_ is not None:
             return self._rows_in_geometry(X, least=1)

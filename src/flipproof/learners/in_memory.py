@@ -201,7 +201,8 @@ class LabelsInMemory(CertifiedClassifier):
         """Return the fitted prior, if there is one: as it was given, or fitted to trusted rows and labels (M15).
 
         One that reads no labels is fitted to the reference or, without a reference, to the training rows. The prior is
-        asked about one training row, so that one that cannot answer is refused now.
+        asked about one row, so that one that cannot answer is refused now: a row of the reference if rows can be
+        changed, since no row that an adversary adds may make a fit fail.
 
         Soundness: such a prior is learned from what the geometry is learned from, which the adversary cannot change.
         """
@@ -224,8 +225,8 @@ class LabelsInMemory(CertifiedClassifier):
             self.prior_ = fit_prior(owner, self.prior, rows, self._trusted.labels)
             self._label_readers = (*self._label_readers, "the prior")
         prior = Prior(self.prior_, float(self.prior_weight), self.classes_, owner)
-        if self.n_rows_:
-            prior.shares(rows_at(X, np.arange(1)))
+        if reference is not None or self.n_rows_:
+            prior.shares(rows_at(X if reference is None else reference, np.arange(1)))
         return prior
 
     def _assumptions_about_prior(self) -> list[Assumption]:
@@ -392,7 +393,12 @@ class LabelsInMemory(CertifiedClassifier):
 def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tuple[Assumption, ...]:
     """Return the assumptions of certificates against changed rows, given those of the fit, which are about labels."""
     changed = Assumption("rows-changed", {"changes": scope.changes, "by_sources": scope.unit == "sources"})
-    return changed, *(one for one in of_fit if one.code != "labels-only")
+    found = [changed]
+    for one in of_fit:
+        found += [] if one.code == "labels-only" else [one]
+        if one.code == "features-separately" and scope.changes != "removals":
+            found.append(Assumption("features-any-rows", one.values))
+    return tuple(found)
 
 
 #: Description of a valid mask of trusted rows.

@@ -55,6 +55,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
         against_rows=_against_rows(summary),
         trusted_only=summary.get("trusted_only"),  # missing in older reports
         random_errors=summary.get("random_errors"),  # missing in older reports
+        rates=charts.rates_chart(summary.get("random_errors")),
         by_class=figures.class_table(summary),
         annotators=figures.annotator_table(summary),
         annotators_said=figures.annotators_said(summary) if figures.annotator_table(summary) else "",

@@ -47,7 +47,13 @@ VOIDS = {
 LIMITS = ("trusted-labels", "changes-allowed", "annotators", "windows", "trusted-rows", "sources")
 
 #: Assumptions about the reference.
-ABOUT_REFERENCE = ("reference-fixed", "columns-encoded-by-reference", "reference-shared", "features-separately")
+ABOUT_REFERENCE = (
+    "reference-fixed",
+    "columns-encoded-by-reference",
+    "reference-shared",
+    "features-separately",
+    "features-any-rows",
+)
 
 #: What an adversary who changes rows does, and what is done to the rows.
 ROW_CHANGES = {
@@ -372,8 +378,8 @@ def random_error_sentences(errors: RandomErrors) -> list[str]:
 
     def changed(mean: float, median: float) -> str:
         return (
-            f"on average at most {probability_above(mean)} of predictions would change, and half of them with a "
-            f"probability of at most {probability_above(median)} each"
+            f"on average at most {probability_above(mean)} of {_predictions(errors)} would change, and half of them "
+            f"with a probability of at most {probability_above(median)} each"
         )
 
     return [
@@ -388,6 +394,11 @@ def random_error_sentences(errors: RandomErrors) -> list[str]:
     ]
 
 
+def _predictions(errors: RandomErrors) -> str:
+    """Name the predictions that bounds are about: those of all test rows, or of some."""
+    return f"the predictions of {errors.n_test:,} evenly spaced test rows" if errors.is_sample else "predictions"
+
+
 def _by_rate(errors: RandomErrors) -> list[str]:
     """Say how the average share of changed predictions grows with the rate, if several rates were given."""
     if not errors.by_rate:
@@ -396,7 +407,8 @@ def _by_rate(errors: RandomErrors) -> list[str]:
         f"{100 * rate:g}%: {probability_above(uniform)} ({probability_above(worst)} in any direction)"
         for rate, uniform, worst in errors.by_rate
     ]
-    return [f"On average, at most this share of predictions would change, by the probability: {'; '.join(each)}."]
+    shares = f"On average, at most this share of {_predictions(errors)} would change, by the probability"
+    return [f"{shares}: {'; '.join(each)}."]
 
 
 def trusted_only_sentences(baseline: TrustedOnly) -> list[str]:
@@ -413,9 +425,13 @@ def trusted_only_sentences(baseline: TrustedOnly) -> list[str]:
             f"at any number of changes of the others, against a certified accuracy of {percent(found)}.",
         )
     if baseline.better_from is not None:
-        at = "at any number of changes" if baseline.better_from == 0 else f"from {baseline.better_from:,} changes on"
+        at = "at any number of changes" if baseline.better_from == 0 else f"from {_changes(baseline.better_from)} on"
         said.append(f"This is more than the certified accuracy {at}.")
     return said
+
+
+def _changes(count: int) -> str:
+    return "1 change" if count == 1 else f"{count:,} changes"
 
 
 def _lower(sentence: str) -> str:

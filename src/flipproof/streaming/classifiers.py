@@ -55,8 +55,10 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
 
     Parameters
     ----------
-    noise, regularization, fit_intercept, clip, prior, prior_weight, method, precision
+    noise, regularization, fit_intercept, clip, method, precision
         As in :class:`flipproof.CertifiedRidgeClassifier`.
+    prior, prior_weight : None, ignored
+        `prior` must be None: it needs a learner in memory.
     features : None
         Must be None: transform the rows first, with :meth:`flipproof.streaming.RowBlocks.map` or Dask's `map_blocks`.
     classes : array of K classes, optional
@@ -121,11 +123,13 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
     kernel : str, default="rbf"
         Name of a kernel. Functions are refused: they receive many rows at once, so their values might depend on the
         division into blocks.
-    gamma, degree, coef0, regularization, n_components, fit_intercept, noise, clip, prior, prior_weight
+    gamma, degree, coef0, regularization, n_components, fit_intercept, noise, clip
         As in :class:`flipproof.CertifiedKernelClassifier`. Without a reference, `n_components` must be given for up to
         10,000 rows, and the kernel ``"laplacian"`` needs `gamma`.
     method, precision
         As in :class:`flipproof.CertifiedKernelClassifier`.
+    prior, prior_weight : None, ignored
+        `prior` must be None: it needs a learner in memory.
     features : None
         Must be None: transform the rows first.
     classes : array of K classes, optional

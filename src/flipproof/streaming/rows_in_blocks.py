@@ -99,6 +99,26 @@ TALLY_BYTES = 64 * 2**20
 SCORED_ROWS = 2**14
 
 
+#: Arguments of `fit` that only learners in memory take.
+IN_MEMORY_ONLY = ("sample_weight", "reference_labels")
+
+
+class _NeedsMemory:
+    """A method that learners over rows in blocks do not have; says why, and what to do instead."""
+
+    def __init__(self, remedy: str):
+        self.remedy = remedy
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    def __get__(self, learner: Any, owner: type) -> Any:
+        raise AttributeError(
+            f"{owner.__name__} has no {self.name}, because it does not hold its training rows: {self.remedy}, or use "
+            "the learner in memory."
+        )
+
+
 class Engine(Protocol):
     """Visits the rows: in this process or on a cluster."""
 
@@ -144,9 +164,13 @@ class RowsInBlocks(LabelLinearParameters):
 
     parameter_constraints: ClassVar[Constraints] = {
         "features": NONE.explained("transform the rows first, with RowBlocks.map(f) or map_blocks of a Dask array."),
+        "prior": NONE.explained("rows in blocks have labels as votes only; a prior needs a learner in memory."),
     }
 
     holds_training_rows = False
+
+    partial_fit = _NeedsMemory("fit it to all blocks, with the same reference")
+    forget = _NeedsMemory("fit it to the remaining rows, with the same reference")
 
     _whitening: Whitening
     _reference_basis: NDArray[np.float32]
@@ -163,6 +187,7 @@ class RowsInBlocks(LabelLinearParameters):
         trusted: Any = None,
         groups: Any = None,
         client: Any = None,
+        **unsupported: Any,
     ) -> RowsInBlocks:
         """Fit to training rows in blocks, in a few passes over them; labels are only counted, never learned from.
 
@@ -191,6 +216,9 @@ class RowsInBlocks(LabelLinearParameters):
         -------
         self
         """
+        for name in unsupported:
+            in_memory = " Use the learner in memory, which takes it." if name in IN_MEMORY_ONLY else ""
+            raise TypeError(f"fit of {type(self).__name__} does not take {name}.{in_memory}")
         self.validate_parameters()
         for name in [name for name in vars(self) if name[0] != "_" and name[-1] == "_"]:
             delattr(self, name)  # if anything fails from here on, the model is not fitted
@@ -339,13 +367,13 @@ class RowsInBlocks(LabelLinearParameters):
         """Tell whether a fit has been completed."""
         return hasattr(self, "assumptions_")
 
-    def test_features(self, X: Any) -> Floats:
-        """Return the features of test rows, which may be in Dask."""
+    def step_features(self, X: Any) -> Floats:
+        """Return the features of rows, which may be in Dask."""
         if hasattr(X, "__dask_graph__"):
             from flipproof.streaming.dask_cluster import computed
 
             X = computed(X, getattr(self, "_client", None))
-        return super().test_features(X)
+        return super().step_features(X)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts first.
