@@ -414,8 +414,8 @@ class _Simulation:
 
     def ways(
         self, labels: NDArray[Any], checked: NDArray[np.bool_]
-    ) -> tuple[dict[str, Certificates], dict[str, NDArray[Any]]]:
-        """Return the certificates of fits by use, and the predictions of models of trusted labels alone by name.
+    ) -> tuple[dict[str, Certificates], tuple[TrustedOnlyPredictions, ...]]:
+        """Return the certificates of fits by use, and the predictions of models of trusted labels alone.
 
         Fits that so few labels do not allow are left out.
         """
@@ -432,7 +432,8 @@ class _Simulation:
         given, given_test = self.features
         if self._step_reads_labels:
             own, (given, given_test) = clone(self.model).set_params(classes=self.model.classes_), self.given
-            alone |= trusted_only_predictions(self.model, given, labels, trusted, given_test)
+            with_step = trusted_only_predictions(self.model, given, labels, trusted, given_test)
+            alone = (*with_step, *(one for one in alone if one.kind == "prior"))
         elif "grow" in self.learner.get_params(deep=False):
             own = clone(self.learner).set_params(grow="supervised")
         else:
