@@ -41,7 +41,11 @@ EXAMPLES = [
     Assumption("changes-allowed", {"changes": [("ham", "spam")], "n_changes": 3}),
     *(Assumption("changes-partly-used", {"method": method}) for method in ("kl", "tight", "gap")),
     Assumption("annotators", {"n_annotators": 3}),
-    *(Assumption(code) for code in ("targets-only", "target-range-read")),
+    *(Assumption(code) for code in ("targets-only", "target-range-read", "target-rows-bounded")),
+    *(
+        Assumption("target-rows-changed", {"changes": changes, "by_sources": by_sources})
+        for changes, by_sources in (("rows", False), ("rows", True), ("insertions", False))
+    ),
     Assumption("trusted-targets", {"n_trusted": 2, "n_targets": 5}),
     Assumption("target-annotators", {"n_annotators": 3}),
     Assumption("target-weights"),

@@ -278,6 +278,10 @@ def _changes_allowed(changes: tuple[tuple[Any, Any], ...], n_changes: int) -> st
     return f"Labels can be changed only in these ways: {changes_in_words(changes, n_changes)}."
 
 
+def _target_rows_changed(changes: str, by_sources: bool) -> str:
+    return _rows_changed(changes, by_sources).replace("any of the classes", "any target in the target range")
+
+
 def _rows_changed(changes: str, by_sources: bool) -> str:
     if by_sources:
         others = "all other rows and the test row are as given."
@@ -355,6 +359,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     ),
     "divergence-only": "The training data may be changed only in ways that the divergence of the noise covers.",
     "rows-changed": _rows_changed,
+    "target-rows-changed": _target_rows_changed,
     # what the geometry was learned from
     "reference-fixed": (
         "Everything except the votes was learned from a reference of {n_reference:,} rows, without labels. Nobody may "
@@ -375,6 +380,9 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "{n_edges:,} edges."
     ),
     "rows-lower-bound": ("The radius is a lower bound: it is not known whether an attack with one more change exists."),
+    "target-rows-bounded": (
+        "Intervals and radii are bounds: it is not known whether changed rows can attain every end of an interval."
+    ),
     # what the adversary cannot do
     "trusted-labels": "{n_trusted:,} of the {n_labels:,} training labels are trusted: nobody can change them.",
     "trusted-targets": "{n_trusted:,} of the {n_targets:,} training targets are trusted: nobody can change them.",

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.core.rounding import Floats
-from flipproof.intervals import CertifiedIntervals
+from flipproof.intervals import CHANGED, CertifiedIntervals
 from flipproof.plotting import COLOURS, axes_for
 from flipproof.readable import significant
 
@@ -149,7 +149,7 @@ class CertifiedIntervalDisplay:
         low, high = (one.reshape(len(found), -1) for one in (found.low, found.high))
         order = np.argsort(found.prediction, kind="stable")
         is_named, places = len(found) <= MOST_NAMED, np.arange(len(found))
-        what = "changed targets" if found.unit == "targets" else "malicious annotators"
+        what = CHANGED[found.unit]
         for rank, place in enumerate(np.argsort(numbers, kind="stable")[::-1]):  # the widest first, behind the others
             colour, label = COLOURS[(len(numbers) - 1 - rank) % len(COLOURS)], f"{numbers[place]:,} {what}"
             ends = low[order, place], high[order, place]

@@ -17,6 +17,14 @@ from flipproof.origins import Origin, make_frame
 from flipproof.readable import significant
 from flipproof.values import column_of
 
+#: What numbers of changes count, by unit.
+CHANGED = {
+    "targets": "changed targets",
+    "annotators": "malicious annotators",
+    "rows": "changed rows",
+    "sources": "malicious sources",
+}
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class CertifiedIntervals:
@@ -42,9 +50,9 @@ class CertifiedIntervals:
     n_train : int
         Number of training targets.
     n_touchable : int
-        How many targets (or annotators) the adversary can change.
-    unit : {"targets", "annotators"}
-        What `flips` and `radius` count.
+        How many targets (or annotators, rows, sources) the adversary can change; more rows may be added.
+    unit : {"targets", "annotators", "rows", "sources"}
+        What `flips` and `radius` count. A radius in rows may exceed `n_touchable`, as rows can be added.
     assumptions : tuple of Assumption
         The assumptions under which the intervals hold; ``str`` returns the sentence of each.
     method : str
@@ -139,10 +147,11 @@ targets>
         numbers = np.atleast_1d(self.flips).tolist()
         widths = np.median(self.width.reshape(len(self), -1), axis=0) if len(self) else np.zeros(len(numbers))
         listed = ", ".join(f"{significant(width)} at {flips}" for width, flips in zip(widths, numbers, strict=True))
-        what = "changed targets" if self.unit == "targets" else "malicious annotators"
+        what = CHANGED[self.unit]
         middle = f", median widths {listed} {what}" if len(self) else ""
         end = "" if self.radius is None or not len(self) else f", median radius {int(np.median(self.radius))}"
-        end += f" of {self.n_touchable} {self.unit}" if end else ""
+        of_all = "" if self.unit == "rows" else f" of {self.n_touchable}"
+        end += f"{of_all} {self.unit}" if end else ""
         return f"<CertifiedIntervals: {len(self)} {self.about}s{middle}{end}>"
 
     def _columns(self) -> dict[str, Any]:

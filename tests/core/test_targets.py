@@ -144,5 +144,7 @@ def test_many_moves_are_sorted_as_far_as_needed(seed, monkeypatch):
     for place in (1, 4, 5, 90, 250, sums.shape[1] - 1):
         for more in (0, 1):
             needed = sums[:, place] + more
-            expected = [next((r for r, one in enumerate(line) if one >= n), NEVER) for line, n in zip(sums, needed)]
+            expected = [
+                next((r for r, one in enumerate(line) if one >= n), NEVER) for line, n in zip(sums, needed, strict=True)
+            ]
             np.testing.assert_array_equal(reach.fewest(reach.value + needed, upward=True), expected)

@@ -247,7 +247,7 @@ def test_bad_ranges_are_refused(bad):
         ({"flips": -1}, "'flips'"),
         ({"flips": 1.5}, "'flips'"),
         ({"flips": []}, "'flips'"),
-        ({"adversary": Adversary(changes="rows")}, "covers changed targets only"),
+        ({"adversary": Adversary(changes="rows")}, r"reference="),
         ({"adversary": Adversary(allowed=[(0, 1)])}, "about classes"),
         ({"adversary": Adversary(window=np.arange(6), length=2)}, "windows of time"),
         ({"adversary": Adversary(trusted=[True])}, "one entry per training row"),

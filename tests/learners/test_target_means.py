@@ -146,5 +146,3 @@ def test_weights_of_a_forest_are_certified():
     np.testing.assert_array_equal(found.low, np.minimum(np.min(every, axis=0), found.prediction))
     with pytest.raises(ValueError, match="non-zero"):
         clone(model).fit(X, y, sample_weight=np.zeros(6))
-    with pytest.raises(TypeError):
-        clone(REGRESSORS["ridge"]).fit(X, y, sample_weight=weights)

@@ -37,7 +37,7 @@ SAMPLED = 16
 MOVES_AT_A_TIME = 2**17
 
 #: More changes than any adversary can make: the answer where no number of changes is enough.
-NEVER = 2 ** (SUM_BITS + 1)
+NEVER: int = 2 ** (SUM_BITS + 1)
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,22 @@ class Reachable:
     highest: Integers
     groups: Integers | None
     n_touchable: int
+
+    @property
+    def unit(self) -> str:
+        """What is counted."""
+        return "targets" if self.groups is None else "annotators"
+
+    def radius(self, fewest: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return the largest numbers of changes that are not enough; all that can be changed where none is, and where.
+
+        Parameters
+        ----------
+        fewest : integers of shape (m,)
+            The fewest changes that are enough, or NEVER.
+        """
+        unlimited = fewest == NEVER
+        return np.where(unlimited, self.n_touchable, fewest - 1), unlimited
 
     @property
     def n_groups(self) -> int:
@@ -296,9 +312,9 @@ def sum_reach(listed: ListedVotes, reachable: Reachable, origin: int) -> SumReac
     moves of a group add up in the same way. Integers: exact, both ways (M16).
     """
     t, members = reachable.targets, listed.members
-    ways = ((end - t)[members].astype(np.float64) for end in (reachable.highest, reachable.lowest))
+    up, down = ((end - t)[members].astype(np.float64) for end in (reachable.highest, reachable.lowest))
     groups = None if reachable.groups is None else reachable.groups[members]
-    moves = Moves(listed.votes, *ways, groups, reachable.n_groups)
+    moves = Moves(listed.votes, up, down, groups, reachable.n_groups)
     return SumReach(sum_of_votes(listed, t - origin), LargestMoves(moves, True), LargestMoves(moves, False))
 
 
@@ -418,21 +434,25 @@ class MedianReach:
         n_votes = self.votes.sum(axis=1)
         may_stay_below = (n_votes - 1) // 2 if upward else n_votes - 1 - (n_votes - 1) // 2
         is_below = (targets < v) & self.votes
-        needed = is_below.sum(axis=1) - may_stay_below
+        needed = np.where(n_votes > 0, is_below.sum(axis=1) - may_stay_below, n_votes + 1)  # none: nothing to change
         helps = is_below & (ends >= v)
         if not self.is_grouped:
             needed = np.maximum(needed, 0)
-            return np.where(helps.sum(axis=1) >= needed, needed, NEVER).astype(np.int64)
+            return np.asarray(np.where(helps.sum(axis=1) >= needed, needed, NEVER), dtype=np.int64)
         return _first_at_least(_largest_first(_counts_by_group(helps, self.groups)), needed)
 
 
 def median_reach(listed: ListedVotes, reachable: Reachable) -> MedianReach:
-    """Return the reach of the lower median of the targets whose vote is 1."""
+    """Return the reach of the lower median of the targets whose vote is 1; without any, it is the low end, 0."""
+    if not listed.votes.shape[1]:  # no training row is left
+        none = np.zeros((len(listed.votes), 1), dtype=np.int64)
+        return MedianReach(none[:, 0], none, none, none, none.astype(bool), none, reachable.groups is not None)
     members, is_vote = np.broadcast_to(listed.members, listed.votes.shape), listed.votes != 0
     targets = reachable.targets[members]
     in_order = np.sort(np.where(is_vote, targets, NEVER), axis=1)
-    ranks = (is_vote.sum(axis=1) - 1) // 2
-    value = np.take_along_axis(in_order, ranks[:, None], axis=1)[:, 0]
+    n_votes = is_vote.sum(axis=1)
+    value = np.take_along_axis(in_order, np.maximum(n_votes - 1, 0)[:, None] // 2, axis=1)[:, 0]
+    value = np.where(n_votes > 0, value, 0)
     groups = members if reachable.groups is None else reachable.groups[members]
     ends = reachable.lowest[members], reachable.highest[members]
     return MedianReach(value, targets, *ends, is_vote, groups, reachable.groups is not None)
@@ -453,9 +473,9 @@ def _counts_by_group(helps: NDArray[np.bool_], groups: Integers) -> Integers:
 
 @dataclass(frozen=True)
 class Units:
-    """From the integers of a block to numbers: integer N of a test row is ``origin + N / divisor * 2**-exponent``.
+    """From the integers of a block to numbers: N of a test row is ``origin + factor * N / divisor * 2**-exponent``.
 
-    Soundness: conversion to floating point, division by a positive number, multiplication by a power of two and
+    Soundness: conversion to floating point, division by a positive number, multiplication by positive numbers and
     addition are all monotone, so `numbers` never changes the order of two integers.
 
     Attributes
@@ -466,26 +486,41 @@ class Units:
         At least 1.
     exponent : integers of shape (m,)
         Powers of two.
+    factor : float
+        A positive number.
     """
 
     origin: float
     divisor: Integers
     exponent: Integers
+    factor: float = 1.0
 
     def numbers(self, integers: Integers) -> Floats:
         """Return the numbers that integers of shape (m,) or (m, any) represent."""
         shape = (-1,) + (1,) * (integers.ndim - 1)
         ratio = integers.astype(np.float64) / self.divisor.reshape(shape).astype(np.float64)
-        return self.origin + scale(ratio, -self.exponent.reshape(shape))
+        return self.origin + scale(ratio * self.factor, -self.exponent.reshape(shape))
+
+    def number_of(self, row: int, ratio: Fraction) -> float:
+        """Return the number of a test row that a fraction, of any divisor, represents.
+
+        Soundness: a fraction of integers below 2**53 has the same float as their quotient, so this is what `numbers`
+        returns for them.
+        """
+        return float(self.origin + scale(float(ratio) * self.factor, -self.exponent[row]))
+
+    def way(self, row: int, tolerance: float) -> Fraction:
+        """Return the fraction that moves the number of a test row by `tolerance`, exactly."""
+        return Fraction(tolerance) / Fraction(self.factor) * Fraction(2) ** int(self.exponent[row])
 
     def moves_within(self, tolerance: float) -> Integers:
         """Return the largest move of each integer that moves its number by at most `tolerance`.
 
-        Soundness: ``floor(tolerance * divisor * 2**exponent)`` in rational arithmetic, without rounding.
+        Soundness: ``floor(tolerance / factor * divisor * 2**exponent)`` in rational arithmetic, without rounding.
         """
         pairs = np.stack([self.divisor, self.exponent], axis=1)
         different, like = np.unique(pairs, axis=0, return_inverse=True)
-        exact = Fraction(tolerance)
+        exact = Fraction(tolerance) / Fraction(self.factor)
         moves = [min(int(exact * int(d) * Fraction(2) ** int(e)), NEVER // 2) for d, e in different.tolist()]
         return np.array(moves, dtype=np.int64)[like.reshape(-1)]
 
@@ -516,11 +551,6 @@ def crossing(reach: Reach, units: Units, threshold: float) -> Integers:
     least = units.least_reaching(threshold)
     is_above = reach.value >= least
     return np.where(is_above, reach.fewest(least - 1, upward=False), reach.fewest(least, upward=True))
-
-
-def radii(fewest: Integers, n_touchable: int) -> Integers:
-    """Return the largest number of changes that is not enough; all that can be changed where none is."""
-    return np.where(fewest == NEVER, n_touchable, fewest - 1)
 
 
 def rows_at_a_time(n_votes: int, budget: int) -> int:

@@ -52,7 +52,7 @@ def all_or_nothing(learner: Any) -> Iterator[None]:
         raise
 
 
-class _NeedsReference:
+class NeedsReference:
     """A method that exists only after a fit with a reference, like scikit-learn's `available_if`, but says why."""
 
     def __init__(self, method: Callable[..., Any]):
@@ -157,7 +157,7 @@ class LabelsInMemory(CertifiedClassifier):
             return TrustedPart(reference, self._as_classes(labels), None)
         if trusted is None or y is None:
             return None
-        mask = _mask_of_trusted(trusted)
+        mask = mask_of_trusted(trusted)
         check_consistent_length(X, y, mask)
         if not mask.any():
             return None
@@ -184,7 +184,7 @@ class LabelsInMemory(CertifiedClassifier):
         n_rows = len(self.is_labeled_)
         if trusted is None:
             return np.zeros(n_rows, dtype=bool)
-        mask = _mask_of_trusted(trusted)
+        mask = mask_of_trusted(trusted)
         if len(mask) != n_rows:
             raise ValueError(f"trusted must be {TRUSTED_MASK} Got {len(mask)} for {n_rows} rows instead.")
         if (mask & ~self.is_labeled_).any():
@@ -282,7 +282,7 @@ class LabelsInMemory(CertifiedClassifier):
     def _rows_in_reference(self) -> int:
         return len(rows_found(self._row_hashes, self._reference_hashes))
 
-    @_NeedsReference
+    @NeedsReference
     def partial_fit(self, X: Any, y: Any) -> LabelsInMemory:
         """Let more rows vote, as if they had been given to `fit`, after the others; to the last bit.
 
@@ -315,7 +315,7 @@ class LabelsInMemory(CertifiedClassifier):
             self._state_shared(n_shared)
         return self
 
-    @_NeedsReference
+    @NeedsReference
     def forget(self, rows: Any) -> LabelsInMemory:
         """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
 
@@ -332,7 +332,7 @@ class LabelsInMemory(CertifiedClassifier):
         -------
         self
         """
-        gone = _rows_to_forget(rows, self.n_rows_)
+        gone = rows_to_forget(rows, self.n_rows_)
         self._refuse_to_forget_trusted(gone)
         shared = gone[rows_found(self._row_hashes[gone], self._reference_hashes)]
         kept = np.delete(np.arange(self.n_rows_), gone)
@@ -405,11 +405,12 @@ def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tupl
 TRUSTED_MASK = "a mask of booleans, one per training row: np.isin(np.arange(n), rows) makes one from row numbers."
 
 
-def _mask_of_trusted(trusted: Any) -> NDArray[np.bool_]:
+def mask_of_trusted(trusted: Any) -> NDArray[np.bool_]:
+    """Return a mask of trusted rows; refuse anything else."""
     return as_mask(trusted, "trusted", TRUSTED_MASK)
 
 
-def _rows_to_forget(rows: Any, n: int) -> Integers:
+def rows_to_forget(rows: Any, n: int) -> Integers:
     """Return row numbers, in ascending order and each once."""
     given = np.asarray(rows)
     if given.dtype == bool:

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from copy import copy
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import partial
 from itertools import combinations
+from math import fsum
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -18,6 +22,7 @@ from flipproof.adversary import Adversary, check_adversary
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.target_means import CombinationReach, SumsOfVotes
+from flipproof.core.target_rows import LARGEST_SUM, RowPower, RowReach
 from flipproof.core.targets import (
     ListedVotes,
     Reach,
@@ -27,7 +32,6 @@ from flipproof.core.targets import (
     crossing,
     largest_moves,
     listed_votes,
-    radii,
     rows_at_a_time,
     sum_of_votes,
     sum_reach,
@@ -38,7 +42,8 @@ from flipproof.core.votes import LARGEST_PRECISION, VoteSource
 from flipproof.intervals import CertifiedIntervals, WorstChanges
 from flipproof.learners.base import MEMORY_BUDGET, SMALLEST_PRECISION, LabelLinearClassifier
 from flipproof.learners.certified import LABEL_FREE_TRANSFORMER
-from flipproof.learners.in_memory import all_or_nothing
+from flipproof.learners.in_memory import TRUSTED_MASK, NeedsReference, all_or_nothing, mask_of_trusted, rows_to_forget
+from flipproof.learners.regression_rows import Breaks, RowLimits, adversary_adds, reach_of_sums, reach_of_weights
 from flipproof.origins import Origin
 from flipproof.parameters import (
     NONE,
@@ -51,6 +56,7 @@ from flipproof.parameters import (
     number,
     one_of,
     parameter_error,
+    share,
     with_methods,
 )
 from flipproof.values import as_names, check_nothing_masked, distinct
@@ -86,6 +92,9 @@ def is_range(value: Any) -> bool:
     with np.errstate(over="ignore"):
         return bool(low < high and np.isfinite(np.float64(high) - np.float64(low)))
 
+
+#: Valid limits of votes, as for classifiers.
+CLIP = NONE | one_of("sign") | share(includes_all=True)
 
 TARGET_RANGE = Constraint(is_range, ("a pair of finite numbers (low, high) with low < high",))
 
@@ -131,6 +140,7 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     features: Any
     block_size: int | None
     targets_: Floats
+    is_trusted_: NDArray[np.bool_]
     target_range_: tuple[float, float]
     assumptions_: tuple[Assumption, ...]
     n_rows_: int
@@ -145,7 +155,9 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     #: Whether predictions are weighted means, divided by the sum of the votes; else the weights are used as they are.
     _is_mean = False
 
-    def fit(self, X: Any, y: Any = None) -> CertifiedRegressor:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, reference: Any = None, trusted: Any = None
+    ) -> CertifiedRegressor:
         """Fit to training features and targets; targets enter only as what the votes weigh.
 
         Parameters
@@ -154,17 +166,31 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             Training features, or the input of `features`.
         y : array of shape (n,)
             Training targets: numbers within `target_range`.
+        sample_weight : array of shape (n,), optional
+            Weights of the targets, finite and not negative: a target has the vote of its row times its weight. They
+            must have been chosen without targets; the geometry does not depend on them. Only the ratios of weights
+            matter. Not for the median, nor against changed rows.
+        reference : array or data frame of shape (r, k), optional
+            Rows that nobody may have changed; their targets are not needed. If given, everything but the votes is
+            learned from them, the `features` step included: certificates against added, removed and replaced rows,
+            ``Adversary(changes="rows")``, are then possible. Ridge and kernel regression then predict the mean over all
+            training rows of what each of them adds. Needs `target_range`.
+        trusted : booleans of shape (n,), optional
+            True for training rows whose targets nobody can change: they are trusted in every certificate of this model.
+            If rows can be changed, these rows cannot be removed or replaced.
 
         Returns
         -------
         self
         """
-        return self._fit(X, y)
-
-    def _fit(self, X: Any, y: Any, sample_weight: Any = None) -> CertifiedRegressor:
         with all_or_nothing(self):
             check_parameters(self)
             check_nothing_masked(y, "y")
+            if reference is not None and self.target_range is None:
+                raise ValueError(
+                    f"{type(self).__name__}.fit(reference=...) needs target_range=(low, high): a range that is read "
+                    "from the targets would change with the training rows."
+                )
             if getattr(X, "comes_in_blocks", False) is not False:
                 raise ValueError(
                     f"{type(self).__name__} needs all training rows in memory. Got {type(X).__name__} instead: give an "
@@ -173,16 +199,83 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             targets = self._checked_targets(y)
             check_consistent_length(X, targets)
             placeholders = np.zeros(len(targets), dtype=np.int64)
-            self._geometry = self._new_geometry().fit(X, placeholders, sample_weight=sample_weight)
+            self._geometry = self._new_geometry().fit(X, placeholders, sample_weight=sample_weight, reference=reference)
             self._state_of_geometry()
             self.target_range_ = self._resolved_range(targets)
             self._grid = TargetGrid.of(*self.target_range_)
-            self.targets_, self.n_rows_ = targets, len(targets)
-            self.targets_.setflags(write=False)
-            self._integers = self._grid.integers(targets)
             self._origin = self._resolved_origin()
-            self._check_sums()
-            self.assumptions_ = self._fit_assumptions()
+            self._keep_targets(targets, self._trusted_mask(trusted, len(targets)))
+        return self
+
+    def _trusted_mask(self, trusted: Any, n_rows: int) -> NDArray[np.bool_]:
+        if trusted is None:
+            return np.zeros(n_rows, dtype=bool)
+        mask = mask_of_trusted(trusted)
+        if len(mask) != n_rows:
+            raise ValueError(f"trusted must be {TRUSTED_MASK} Got {len(mask)} for {n_rows} rows instead.")
+        return mask
+
+    def _keep_targets(self, targets: Floats, is_trusted: NDArray[np.bool_]) -> None:
+        """Keep the targets of the rows that vote."""
+        self.targets_, self.is_trusted_, self.n_rows_ = targets, is_trusted, len(targets)
+        for fixed in (self.targets_, self.is_trusted_):
+            fixed.setflags(write=False)
+        self._integers = self._grid.integers(targets)
+        self.n_reference_ = self._geometry.n_reference_
+        self._check_sums()
+        self.assumptions_ = self._fit_assumptions()
+
+    #: Number of rows of the reference; None if the geometry was learned from the training rows.
+    n_reference_: int | None = None
+
+    @NeedsReference
+    def partial_fit(self, X: Any, y: Any) -> CertifiedRegressor:
+        """Let more rows vote, as if they had been given to `fit`, after the others; to the last bit.
+
+        Needs a fit with ``reference=...``.
+
+        Parameters
+        ----------
+        X : array or data frame of shape (n, k)
+            More training rows.
+        y : array of shape (n,)
+            Their targets, within the target range.
+
+        Returns
+        -------
+        self
+        """
+        check_nothing_masked(y, "y")
+        more = self._checked_targets(y)
+        self._refuse_outside(more, *self.target_range_)
+        with all_or_nothing(self):
+            geometry = copy(self._geometry)
+            self._geometry = geometry.partial_fit(X, np.zeros(len(more), dtype=np.int64))
+            is_trusted = np.concatenate([self.is_trusted_, np.zeros(len(more), dtype=bool)])
+            self._keep_targets(np.concatenate([self.targets_, more]), is_trusted)
+        return self
+
+    @NeedsReference
+    def forget(self, rows: Any) -> CertifiedRegressor:
+        """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
+
+        Needs a fit with ``reference=...``. What was learned from the reference is kept.
+
+        Parameters
+        ----------
+        rows : integers, or booleans of shape (n,)
+            Numbers of the training rows to withdraw, in the order of `fit` and `partial_fit`, or a mask.
+
+        Returns
+        -------
+        self
+        """
+        gone = rows_to_forget(rows, self.n_rows_)
+        kept = np.delete(np.arange(self.n_rows_), gone)
+        with all_or_nothing(self):
+            geometry = copy(self._geometry)
+            self._geometry = geometry.forget(gone)
+            self._keep_targets(self.targets_[kept], self.is_trusted_[kept])
         return self
 
     def _geometry_of(self, kind: type[Geometry]) -> Geometry:
@@ -231,13 +324,16 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                 raise ValueError(f"{owner} cannot read a target range from targets {low:g} to {high:g}: rescale them.")
             return low, high
         low, high = map(float, self.target_range)
+        self._refuse_outside(targets, low, high)
+        return low, high
+
+    def _refuse_outside(self, targets: Floats, low: float, high: float) -> None:
         outside = np.flatnonzero((targets < low) | (targets > high))
         if len(outside):
             raise ValueError(
                 f"Targets must be within target_range, {low:g} to {high:g}. Got {targets[outside[0]]:g} in row "
                 f"{outside[0]} and {len(outside) - 1} others outside: widen the range, or correct the targets."
             )
-        return low, high
 
     def _resolved_origin(self) -> int:
         """Return y0 on the grid: the middle of the range or, without an intercept, the step nearest to 0."""
@@ -252,6 +348,11 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._grid.steps // 2
 
     def _check_sums(self) -> None:
+        if self.n_reference_ is not None and self._most_row_changes() < self.n_rows_:
+            raise ValueError(
+                f"{type(self).__name__}.fit(reference=...) with precision={self.precision} and {self.n_rows_:,} "
+                "training rows has sums beyond 53 bits: lower the precision."
+            )
         if not sums_fit(self.n_rows_, self._geometry.precision_, self._grid, self._origin):
             raise ValueError(
                 f"{type(self).__name__} with precision={self.precision} and {self.n_rows_:,} training rows has sums "
@@ -262,6 +363,9 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         low, high = self.target_range_
         step = 2.0**-self._grid.exponent
         found = [Assumption("targets-only"), Assumption("target-range", {"low": low, "high": high, "step": step})]
+        n_trusted = int(np.count_nonzero(self.is_trusted_))
+        if n_trusted:
+            found.append(Assumption("trusted-targets", {"n_trusted": n_trusted, "n_targets": self.n_rows_}))
         if self.target_range is None:
             found.append(Assumption("target-range-read"))
         if any(one.code == "sample-weights" for one in self._geometry.assumptions_):
@@ -276,12 +380,15 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     def predict(self, X: Any) -> Floats:
         """Return the predictions, as floats of shape (m,)."""
         check_is_fitted(self)
-        as_it_is = Reachable(self._integers, self._integers, self._integers, None, 0)
         parts = []
         for _, source in self._in_blocks(X):
             listed = listed_votes(source)
-            parts.append(self._units(listed, source).numbers(self._value(listed, as_it_is)))
+            parts.append(self._units(listed, source).numbers(self._value(listed, self._as_it_is())))
         return np.concatenate(parts)
+
+    def _as_it_is(self) -> Reachable:
+        """Return the targets that nobody changes."""
+        return Reachable(self._integers, self._integers, self._integers, None, 0)
 
     def certify(
         self,
@@ -307,7 +414,8 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             from at least the threshold to below it, or the other way.
         adversary : Adversary, optional
             `trusted`, `groups` and `max_change` limit what an attacker can do. Default: change any target to any number
-            in the target range.
+            in the target range. ``Adversary(changes="rows")``, ``"insertions"`` or ``"removals"``: whole rows, after a
+            fit with ``reference=...``; `flips` and radii then count rows, or malicious sources.
 
         Returns
         -------
@@ -315,6 +423,8 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         question = self._question(flips, tolerance, threshold)
+        if isinstance(adversary, Adversary) and adversary.changes_rows:
+            return self._certify_rows(X, question, adversary)
         reachable = self._reachable(adversary)
         parts = []
         for _, source in self._in_blocks(X):
@@ -398,7 +508,9 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         wanted, lines = _means_or_gaps(names, of_gaps)
         y0, parts = self._grid.value(self._origin), []
         for factors in wanted:
-            reach = sums.combined(factors).reach(reachable, self._origin, y0)
+            mean = sums.combined(factors)
+            mean = replace(mean, denominator=mean.denominator / Fraction(self._factor))
+            reach = mean.reach(reachable, self._origin, y0)
             low, high = reach.ends(question.flips)
             fewest = question.fewest_of(reach)
             numbers = np.array([reach.number(reach.value)]), np.array([low]), np.array([high])
@@ -471,7 +583,23 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if self._is_mean:
             divisor = np.maximum(listed.votes.sum(axis=1).astype(np.int64), 1)
             return Units(origin, divisor, np.full(shape, self._grid.exponent, dtype=np.int64))
-        return Units(origin, np.ones(shape, dtype=np.int64), source.exponent + self._grid.exponent)
+        n_rows = 1 if self.n_reference_ is None else max(self.n_rows_, 1)
+        divisor = np.full(shape, n_rows, dtype=np.int64)
+        return Units(origin, divisor, source.exponent + self._grid.exponent, self._factor)
+
+    @property
+    def _factor(self) -> float:
+        """What weighted sums are multiplied by; label-free.
+
+        Votes of a frozen geometry are shares of the reference: times the number of its rows, their mean over training
+        rows is a prediction. Weights count relative to their mean.
+        """
+        if self._is_mean:
+            return 1.0
+        ballots = self._geometry._ballots
+        weight = None if ballots is None else ballots.weight
+        share = 1.0 if weight is None else len(weight) / fsum(weight.tolist())
+        return share * (1 if self.n_reference_ is None else self.n_reference_)
 
     def _value(self, listed: ListedVotes, as_it_is: Reachable) -> Integers:
         """Return the integers of the predictions."""
@@ -494,24 +622,107 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         as_floats = (None if one is None else float(one) for one in (tolerance, threshold))
         return Question(tuple(int(one) for one in numbers), is_one, *as_floats)
 
+    def _most_row_changes(self) -> int:
+        """Return how many rows an adversary can add before sums might not be exact in floats."""
+        farthest = max(abs(way) for way in self._ways)
+        return int(LARGEST_SUM // max(2**self._geometry.precision_ * farthest, 1)) - self.n_rows_
+
+    @property
+    def _ways(self) -> tuple[int, int]:
+        """How far the high end of the range is above the origin, and the low end below it, on the grid."""
+        return self._grid.steps - self._origin, self._origin
+
+    def _is_fixed(self, adversary: Adversary | None) -> NDArray[np.bool_]:
+        """Return which training rows an adversary cannot change: those trusted by it, and those trusted in the fit."""
+        if adversary is None or adversary.trusted is None:
+            return self.is_trusted_
+        return np.asarray(self.is_trusted_ | adversary.trusted)
+
+    def _certify_rows(self, X: Any, question: Question, adversary: Adversary) -> CertifiedIntervals:
+        """Certify against changed rows: one test row after another, by exact fractions (M16)."""
+        check_adversary(adversary, self.n_rows_)
+        self._geometry.refuse_unless_frozen(adversary)
+        self._geometry._refuse_ballots("Certificates against changed rows")
+        fixed, most = self._is_fixed(adversary), self._most_row_changes()
+        limits = RowLimits.of(adversary, fixed, most)
+        flips = [limits.rows_of(one) for one in question.flips]
+        if max(flips) > most:
+            raise ValueError(
+                f"{type(self).__name__}.certify(flips=...) must be at most {most:,} where rows can be added: beyond, "
+                "sums need more than 53 bits. Lower flips, or the precision."
+            )
+        has_radius = question.tolerance is not None or question.threshold is not None
+        parts, is_attained = [], limits.sizes is None
+        Z = self._geometry.test_rows(X)
+        for rows, source in self._blocks(Z):
+            listed = listed_votes(source)
+            units, value = self._units(listed, source), self._value(listed, self._as_it_is())
+            breaks = Breaks(units, question.tolerance, question.threshold)
+            reach_of = self._row_reaches(Z[rows], source, listed, value, limits.power)
+            ends = np.empty((2, len(value), len(flips)))
+            fewest = np.zeros(len(value), dtype=np.int64) if has_radius else None
+            for row in range(len(value)):
+                for upward in (False, True):
+                    reach = reach_of(row, upward)
+                    found = [reach.best(one) for one in flips]
+                    ends[int(upward), row] = [units.number_of(row, one if upward else -one) for one in found]
+                if fewest is not None:
+                    now = Fraction(int(value[row]), int(units.divisor[row]))
+                    fewest[row] = breaks.fewest(row, now, partial(reach_of, row))
+            parts.append((units.numbers(value), ends[0], ends[1], fewest))
+            is_attained &= self._attains_row_ends(Z[rows], source, adversary)
+        origin = Origin.of(self, X, sum(len(part[0]) for part in parts))
+        changed = {"changes": adversary.changes, "by_sources": limits.sizes is not None}
+        assumptions = [Assumption("target-rows-changed", changed)]
+        assumptions += [one for one in self.assumptions_ if one.code not in ("targets-only", "trusted-targets")]
+        assumptions += [] if is_attained else [Assumption("target-rows-bounded")]
+        if fixed.any():
+            values = {"n_trusted": int(fixed.sum()), "n_rows": self.n_rows_}
+            assumptions.append(Assumption("trusted-rows", {**values, "can_add": adversary_adds(adversary)}))
+        if limits.sizes is not None:
+            assumptions.append(Assumption("sources", {"n_sources": limits.n_touchable, "changes": adversary.changes}))
+        return self._joined(parts, question, limits, tuple(assumptions), adversary, origin, "prediction")
+
+    def _row_reaches(
+        self, Z: Any, source: VoteSource, listed: ListedVotes, value: Integers, power: RowPower
+    ) -> Callable[[int, bool], RowReach]:
+        """Return a function that tells how far changed rows move the prediction on a test row of a block, upwards."""
+        targets, limit = self._integers - self._origin, source.limit
+        assert limit is not None
+        reach = reach_of_weights if self._is_mean else reach_of_sums
+
+        def reach_of(row: int, upward: bool) -> RowReach:
+            return reach(listed, row, targets, int(limit[row]), self._ways, power, upward)
+
+        return reach_of
+
+    def _attains_row_ends(self, Z: Any, source: VoteSource, adversary: Adversary) -> bool:
+        """Tell whether rows are known that attain the ends of the intervals of a block."""
+        if not adversary_adds(adversary):
+            return True
+        assert source.limit is not None
+        is_even = self._is_mean or abs(self._ways[0]) == abs(self._ways[1])  # else the sign of the vote matters
+        return is_even and self._geometry.attains_largest_votes(Z, source.limit)
+
     def _reachable(self, adversary: Adversary | None) -> Reachable:
         """Return what an adversary can do to the targets of this fit."""
         check_adversary(adversary, self.n_rows_)
-        t, n = self._integers, self.n_rows_
+        t, fixed = self._integers, self._is_fixed(adversary)
         if adversary is None:
-            return Reachable(t, np.zeros_like(t), np.full_like(t, self._grid.steps), None, n)
+            lowest, highest = (np.where(fixed, t, end) for end in (0, self._grid.steps))
+            return Reachable(t, lowest, highest, None, int(np.count_nonzero(~fixed)))
         owner = type(self).__name__
         if adversary.changes_rows:
             raise ValueError(
-                f"{owner} covers changed targets only, not rows that are added, removed or replaced. Got "
-                f"Adversary(changes={adversary.changes!r}): omit changes."
+                f"Adversary(changes={adversary.changes!r}) is covered by {owner}.certify only, after a fit with "
+                "reference=...: means, gaps, coefficients and worst_changes are about changed targets. Omit changes."
             )
         for name, what in (("allowed", "classes"), ("window", "labels in windows of time")):
             if getattr(adversary, name) is not None:
                 raise ValueError(f"{owner} does not cover Adversary({name}=...), which is about {what}: omit it.")
         highest, lowest = self._ends_in_numbers(adversary)
         groups = None if adversary.groups is None else distinct(adversary.groups)[1].astype(np.int64)
-        free = np.ones(n, dtype=bool) if adversary.trusted is None else ~adversary.trusted
+        free = ~fixed
         n_touchable = int(free.sum()) if groups is None else len(np.unique(groups[free]))
         return Reachable(t, self._grid.integers(lowest), self._grid.integers(highest), groups, n_touchable)
 
@@ -521,8 +732,9 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         highest, lowest = np.full(len(y), high), np.full(len(y), low)
         if adversary is not None and adversary.max_change is not None:
             lowest, highest = self._grid.ends_within(y, float(adversary.max_change))
-        if adversary is not None and adversary.trusted is not None:
-            highest, lowest = (np.where(adversary.trusted, y, end) for end in (highest, lowest))
+        fixed = self._is_fixed(adversary)
+        if fixed.any():
+            highest, lowest = (np.where(fixed, y, end) for end in (highest, lowest))
         return highest, lowest
 
     def _intervals(
@@ -534,28 +746,44 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         origin: Origin | None,
         about: str,
     ) -> CertifiedIntervals:
+        """Join the results of blocks, about changed targets."""
+        assumptions = (*self.assumptions_, *_limits(adversary, reachable))
+        return self._joined(parts, question, reachable, assumptions, adversary, origin, about)
+
+    def _joined(
+        self,
+        parts: Sequence[tuple[Any, ...]],
+        question: Question,
+        limits: Reachable | RowLimits,
+        assumptions: tuple[Assumption, ...],
+        adversary: Adversary | None,
+        origin: Origin | None,
+        about: str,
+    ) -> CertifiedIntervals:
         """Join the results of blocks."""
         value, low, high, fewest = (None if one[0] is None else np.concatenate(one) for one in zip(*parts, strict=True))
         assert value is not None
         assert low is not None
         assert high is not None
         shape = (len(value),) if question.is_one else low.shape
+        radius, unlimited = (None, None) if fewest is None else limits.radius(fewest)
         return CertifiedIntervals(
             prediction=value,
             flips=question.flips[0] if question.is_one else question.flips,
             low=low.reshape(shape),
             high=high.reshape(shape),
-            radius=None if fewest is None else radii(fewest, reachable.n_touchable),
+            radius=radius,
             tolerance=question.tolerance,
             threshold=question.threshold,
             target_range=self.target_range_,
             n_train=self.n_rows_,
-            n_touchable=reachable.n_touchable,
-            unit="targets" if reachable.groups is None else "annotators",
-            assumptions=(*self.assumptions_, *_limits(adversary, reachable)),
+            n_touchable=limits.n_touchable,
+            unit=limits.unit,
+            assumptions=assumptions,
             about=about,
             adversary=adversary,
             origin=origin,
+            unlimited=unlimited,
         )
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.adversary import Adversary
+from flipproof.core.ballots import cast
 from flipproof.core.rounding import Floats, Integers
+from flipproof.core.target_rows import RowPower, RowReach
 from flipproof.core.targets import (
     NEVER,
     ListedVotes,
@@ -22,12 +25,23 @@ from flipproof.core.targets import (
     median_reach,
     rows_at_a_time,
 )
+from flipproof.core.votes import VoteSource
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.base import MEMORY_BUDGET
 from flipproof.learners.forest import CertifiedForestClassifier
 from flipproof.learners.kernel import CertifiedKernelClassifier, Kernel
+from flipproof.learners.neighbor_search import ExactSearch, in_order
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
-from flipproof.learners.regression import PLACEHOLDER_CLASSES, CertifiedRegressor, certified_parts, named_after
+from flipproof.learners.prior import features_in
+from flipproof.learners.regression import (
+    CLIP,
+    PLACEHOLDER_CLASSES,
+    CertifiedRegressor,
+    Question,
+    certified_parts,
+    named_after,
+)
+from flipproof.learners.regression_rows import OrderedRows, adversary_adds, reach_of_nearest
 from flipproof.learners.ridge import CertifiedRidgeClassifier, coefficient_products
 from flipproof.origins import Origin
 from flipproof.parameters import BOOLEAN, Constraints, number, one_of
@@ -38,8 +52,9 @@ class RidgeGeometry(CertifiedRidgeClassifier):
     """The geometry of ridge regression."""
 
     def slope_votes(self) -> Any:
-        """Return the votes of training rows on the coefficients of all columns."""
-        return coefficient_products(self._rule).of(self._held)
+        """Return the votes of training targets on the coefficients of all columns."""
+        votes = coefficient_products(self._rule).of(self._held)
+        return votes if self._ballots is None else cast(votes, self._ballots, self.precision_)
 
 
 @named_after("CertifiedKernelRegressor")
@@ -50,6 +65,29 @@ class KernelGeometry(CertifiedKernelClassifier):
 @named_after("CertifiedNeighborsRegressor")
 class NeighborsGeometry(CertifiedNeighborsClassifier):
     """The geometry of nearest neighbours."""
+
+    def refuse_weights_against_rows(self) -> None:
+        """Refuse weights and metrics without certificates against changed rows."""
+        self._check_row_changes("exact", self.powers(None))
+
+    def _search(self) -> ExactSearch:
+        assert isinstance(self._held, ExactSearch)
+        return self._held
+
+    def ordered(self, Z: Any) -> OrderedRows:
+        """Return all training rows in order, for each test row of a block."""
+        search, features = self._search(), features_in(Z)
+        if not self.n_rows_:
+            nothing = np.zeros((len(features), 0), dtype=np.int64)
+            return OrderedRows(nothing, nothing.astype(bool), np.zeros(len(features), dtype=bool))
+        relative, own_squares = search.compare(features)
+        listed = in_order(relative, search.contents, self.n_rows_)
+        first = np.take_along_axis(relative, listed.rows[:, :1], axis=1)[:, 0] + own_squares
+        return OrderedRows(listed.rows, listed.ends_pile, first == 0)
+
+    def has_nearest(self, Z: Any) -> bool:
+        """Tell whether a copy of each test row would be nearer than any other row could be."""
+        return self._search().has_nearest(features_in(Z))
 
 
 @named_after("CertifiedForestRegressor")
@@ -72,6 +110,9 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
         target. Smaller values usually fit better, and are easier to move.
     fit_intercept : bool, default=True
         Whether to centre the features and add an intercept.
+    clip : "sign" or float, optional
+        Limits the votes on each test row, so that no row is much louder than others, as for the classifier. Predictions
+        are then usually nearer to the middle of the range, and harder to move.
     target_range : pair of numbers, optional
         The lowest and highest possible target, (low, high). An attacker cannot leave it either. If omitted, it is read
         from the training targets, and certificates assume that it is fixed.
@@ -113,6 +154,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
     parameter_constraints: ClassVar[Constraints] = {
         "regularization": one_of("label-free") | number(0, closed="low"),
         "fit_intercept": BOOLEAN,
+        "clip": CLIP,
     }
 
     def __init__(
@@ -120,6 +162,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
         *,
         regularization: str | float = "label-free",
         fit_intercept: bool = True,
+        clip: str | float | None = None,
         target_range: Any = None,
         precision: int = 16,
         features: Any = None,
@@ -127,6 +170,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
     ):
         self.regularization = regularization
         self.fit_intercept = fit_intercept
+        self.clip = clip
         self.target_range = target_range
         self.precision = precision
         self.features = features
@@ -136,6 +180,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
         return RidgeGeometry(
             regularization=self.regularization,
             fit_intercept=self.fit_intercept,
+            clip=self.clip,
             precision=self.precision,
             features=self.features,
             classes=PLACEHOLDER_CLASSES,
@@ -172,6 +217,8 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
             changes after which the coefficient still has its sign; 0 for a coefficient of 0.
         """
         check_is_fitted(self)
+        if self._geometry._clip is not None:
+            raise ValueError("Coefficients need clip=None: clipped votes are not linear in the columns.")
         question, reachable = self._question(flips, None, 0.0), self._reachable(adversary)
         source, parts = self._geometry_of(RidgeGeometry).slope_votes(), []
         size = self.block_size or rows_at_a_time(self.n_rows_, MEMORY_BUDGET)
@@ -179,7 +226,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
             some = source.on_rows(slice(start, start + size))
             listed = listed_votes(some)
             reach = self._reach(listed, reachable)
-            units = Units(0.0, np.ones(len(listed.votes), dtype=np.int64), some.exponent + self._grid.exponent)
+            units = replace(self._units(listed, some), origin=0.0)
             value, low, high, _ = certified_parts(reach, units, question)
             parts.append((value, low, high, _turning(reach)))
         names = self._names_of_columns(len(source.exponent))
@@ -221,6 +268,9 @@ class CertifiedKernelRegressor(CertifiedRegressor):
         Number of landmarks, as for :class:`CertifiedKernelClassifier`.
     fit_intercept : bool, default=True
         Whether to centre the kernel and add an intercept.
+    clip : "sign" or float, optional
+        Limits the votes on each test row, so that no row is much louder than others, as for the classifier. Predictions
+        are then usually nearer to the middle of the range, and harder to move.
     target_range : pair of numbers, optional
         The lowest and highest possible target, (low, high). If omitted, it is read from the training targets, and
         certificates assume that it is fixed.
@@ -254,6 +304,8 @@ class CertifiedKernelRegressor(CertifiedRegressor):
     <CertifiedIntervals: 142 predictions, median widths 32.6 at 5 changed targets>
     """
 
+    parameter_constraints: ClassVar[Constraints] = {"clip": CLIP}
+
     def __init__(
         self,
         kernel: Kernel = "rbf",
@@ -264,6 +316,7 @@ class CertifiedKernelRegressor(CertifiedRegressor):
         regularization: str | float = "label-free",
         n_components: int | None = None,
         fit_intercept: bool = True,
+        clip: str | float | None = None,
         target_range: Any = None,
         precision: int = 16,
         features: Any = None,
@@ -276,6 +329,7 @@ class CertifiedKernelRegressor(CertifiedRegressor):
         self.regularization = regularization
         self.n_components = n_components
         self.fit_intercept = fit_intercept
+        self.clip = clip
         self.target_range = target_range
         self.precision = precision
         self.features = features
@@ -290,6 +344,7 @@ class CertifiedKernelRegressor(CertifiedRegressor):
             regularization=self.regularization,
             n_components=self.n_components,
             fit_intercept=self.fit_intercept,
+            clip=self.clip,
             precision=self.precision,
             features=self.features,
             classes=PLACEHOLDER_CLASSES,
@@ -376,7 +431,9 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         self.features = features
         self.block_size = block_size
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CertifiedNeighborsRegressor:
+    def fit(
+        self, X: Any, y: Any = None, sample_weight: Any = None, reference: Any = None, trusted: Any = None
+    ) -> CertifiedNeighborsRegressor:
         """Fit to training features and targets; targets enter only as what the votes weigh.
 
         Parameters
@@ -388,6 +445,9 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         sample_weight : array of shape (n,), optional
             Weights of the targets in the mean, not negative. They do not decide who the neighbours are. If all
             neighbours of a test row weigh 0, the prediction is the middle of the target range. Not for the median.
+        reference, trusted
+            As for :meth:`CertifiedRidgeRegressor.fit`. Without any neighbour, a mean is the middle of the range, and a
+            median its low end.
 
         Returns
         -------
@@ -395,7 +455,7 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         """
         if sample_weight is not None and self.average == "median":
             raise ValueError("average='median' takes no sample_weight: a median counts targets.")
-        self._fit(X, y, sample_weight)
+        super().fit(X, y, sample_weight, reference, trusted)
         return self
 
     def _check_means_are_linear(self) -> None:
@@ -432,6 +492,31 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
     def _reach(self, listed: ListedVotes, reachable: Reachable) -> Reach:
         return super()._reach(listed, reachable) if self._average == "mean" else median_reach(listed, reachable)
 
+    def _certify_rows(self, X: Any, question: Question, adversary: Adversary) -> CertifiedIntervals:
+        self._geometry.refuse_unless_frozen(adversary)
+        self._geometry_of(NeighborsGeometry).refuse_weights_against_rows()
+        return super()._certify_rows(X, question, adversary)
+
+    def _row_reaches(
+        self, Z: Any, source: VoteSource, listed: ListedVotes, value: Integers, power: RowPower
+    ) -> Callable[[int, bool], RowReach]:
+        is_mean, k, ordered = (
+            self._average == "mean",
+            self.n_neighbors_,
+            self._geometry_of(NeighborsGeometry).ordered(Z),
+        )
+        targets = self._integers - self._origin if is_mean else self._integers
+        ways = self._ways if is_mean else (self._grid.steps, 0)
+
+        def reach_of(row: int, upward: bool) -> RowReach:
+            median = None if is_mean else int(value[row])
+            return reach_of_nearest(ordered, row, targets, ways, power, upward, k, median)
+
+        return reach_of
+
+    def _attains_row_ends(self, Z: Any, source: VoteSource, adversary: Adversary) -> bool:
+        return not adversary_adds(adversary) or self._geometry_of(NeighborsGeometry).has_nearest(Z)
+
     def _best_changes(
         self, listed: ListedVotes, reachable: Reachable, flips: int, upward: bool
     ) -> tuple[Integers, NDArray[np.bool_]]:
@@ -450,6 +535,9 @@ class CertifiedForestRegressor(CertifiedRegressor):
     ----------
     n_estimators, max_depth, min_samples_leaf, max_features, random_state
         As for :class:`CertifiedForestClassifier`.
+    clip : "sign" or float, optional
+        Limits the votes on each test row, so that no row is much louder than others, as for the classifier. Predictions
+        are then usually nearer to the middle of the range, and harder to move.
     target_range : pair of numbers, optional
         The lowest and highest possible target, (low, high). If omitted, it is read from the training targets, and
         certificates assume that it is fixed.
@@ -485,6 +573,8 @@ class CertifiedForestRegressor(CertifiedRegressor):
     <CertifiedIntervals: 142 predictions, median widths 63.9 at 5 changed targets>
     """
 
+    parameter_constraints: ClassVar[Constraints] = {"clip": CLIP}
+
     _is_mean = True
 
     def __init__(
@@ -495,6 +585,7 @@ class CertifiedForestRegressor(CertifiedRegressor):
         min_samples_leaf: int | float = 0.02,
         max_features: str | int | float | None = "sqrt",
         random_state: int = 0,
+        clip: str | float | None = None,
         target_range: Any = None,
         precision: int = 16,
         features: Any = None,
@@ -506,30 +597,12 @@ class CertifiedForestRegressor(CertifiedRegressor):
         self.min_samples_leaf = min_samples_leaf
         self.max_features = max_features
         self.random_state = random_state
+        self.clip = clip
         self.target_range = target_range
         self.precision = precision
         self.features = features
         self.block_size = block_size
         self.n_jobs = n_jobs
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> CertifiedForestRegressor:
-        """Fit to training features and targets; targets enter only as what the votes weigh.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, k)
-            Training features, or the input of `features`.
-        y : array of shape (n,)
-            Training targets: numbers within `target_range`.
-        sample_weight : array of shape (n,), optional
-            Weights of the targets in the mean, not negative. Trees do not depend on them.
-
-        Returns
-        -------
-        self
-        """
-        self._fit(X, y, sample_weight)
-        return self
 
     def _new_geometry(self) -> ForestGeometry:
         return ForestGeometry(
@@ -538,6 +611,7 @@ class CertifiedForestRegressor(CertifiedRegressor):
             min_samples_leaf=self.min_samples_leaf,
             max_features=self.max_features,
             random_state=self.random_state,
+            clip=self.clip,
             precision=self.precision,
             features=self.features,
             classes=PLACEHOLDER_CLASSES,

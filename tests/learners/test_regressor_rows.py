@@ -1,0 +1,279 @@
+"""Regressors against added, removed and replaced rows: every sequence of up to three changes, by real refits."""
+
+import itertools
+
+import numpy as np
+import pytest
+from every_row_attack import one_change_away
+from sklearn.base import clone
+
+from flipproof import (
+    Adversary,
+    CertifiedForestRegressor,
+    CertifiedKernelRegressor,
+    CertifiedNeighborsRegressor,
+    CertifiedRidgeRegressor,
+)
+
+RANGE = (-1.0, 3.0)
+
+REGRESSORS = {
+    "ridge": CertifiedRidgeRegressor(regularization=1.0, target_range=RANGE, precision=5),
+    "ridge without intercept": CertifiedRidgeRegressor(target_range=RANGE, fit_intercept=False, precision=5),
+    "clipped ridge": CertifiedRidgeRegressor(target_range=RANGE, clip=0.5),
+    "ridge by signs": CertifiedRidgeRegressor(target_range=RANGE, clip="sign"),
+    "kernel": CertifiedKernelRegressor(target_range=RANGE, precision=5),
+    "clipped kernel": CertifiedKernelRegressor(target_range=RANGE, clip=0.8),
+    "mean of neighbours": CertifiedNeighborsRegressor(2, target_range=RANGE),
+    "mean of three": CertifiedNeighborsRegressor(3, target_range=RANGE),
+    "mean by angle": CertifiedNeighborsRegressor(2, metric="cosine", target_range=RANGE),
+    "median of two": CertifiedNeighborsRegressor(2, average="median", target_range=RANGE),
+    "median of three": CertifiedNeighborsRegressor(3, average="median", target_range=RANGE),
+    "forest": CertifiedForestRegressor(2, min_samples_leaf=2, target_range=RANGE, precision=6),
+    "clipped forest": CertifiedForestRegressor(3, min_samples_leaf=1, target_range=RANGE, clip=0.7),
+}
+
+#: Bounds, not exact: no row is known that attains the ends.
+BOUNDS = ("kernel", "ridge without intercept")
+
+REFERENCE = np.array([[0, 0], [1, 2], [-2, 1], [2, -1], [1, 1], [-1, -2]], dtype=float)
+TESTS = np.array([[1, 1], [-1, 0], [2, 2]], dtype=float)
+
+
+class Problem:
+    """Small integer rows, some of them equal; a few rows to add, among them the loudest and the nearest ones."""
+
+    def __init__(self, name, changes, seed):
+        rng = np.random.default_rng([seed, len(name), len(changes)])
+        self.model, self.changes = REGRESSORS[name], changes
+        n = {"rows": 3, "insertions": 4, "removals": 6}[changes] - seed % 2
+        X = rng.integers(-1, 3, size=(n, 2)).astype(float)
+        y = rng.choice([-1.0, 0.0, 1.25, 3.0], size=n)
+        self.rows = [(tuple(x), float(t), bool(rng.random() < 0.75)) for x, t in zip(X.tolist(), y, strict=True)]
+        fit = self.refit(self.rows)
+        pool = [*map(tuple, TESTS.tolist()), *map(tuple, X.tolist()[:1])]
+        if "ridge" in name or "kernel" in name:
+            loudest = fit._geometry.loudest_rows(TESTS)
+            pool += [tuple(row) for row in loudest.tolist()] + [tuple(row) for row in (-loudest).tolist()]
+            pool += [tuple(row) for row in REFERENCE.tolist()]
+        self.pool = [(row, end, True) for row in dict.fromkeys(pool) for end in (*RANGE, 0.5)[: 2 + seed % 2]]
+        self.fit = fit
+
+    def refit(self, state):
+        X = np.array([row[0] for row in state], dtype=float).reshape(-1, 2)
+        return clone(self.model).fit(X, np.array([row[1] for row in state], dtype=float), reference=REFERENCE)
+
+    def every(self, most, z):
+        """Return the lowest and highest prediction after each number of changes, for one test row."""
+        additions = self.additions(z)
+        frontier = {tuple(sorted(self.rows))}
+        seen, found = set(frontier), []
+        for n_changes in range(most + 1):
+            if n_changes:
+                frontier = {s for state in frontier for s in one_change_away(state, additions, self.changes)} - seen
+                seen |= frontier
+            values = [self.refit(state).predict(z[None])[0] for state in frontier]
+            before = found[-1] if found else (np.inf, -np.inf)
+            found.append((min([before[0], *values]), max([before[1], *values])))
+        return np.array(found)
+
+    def additions(self, z):
+        """Return the additions that move the prediction on a test row farthest by themselves, and two others."""
+        if isinstance(self.model, CertifiedNeighborsRegressor):  # with copies of training rows, which join their piles
+            places = dict.fromkeys([tuple(z.tolist()), *(row[0] for row in self.rows)])
+            return [(place, end, True) for place in list(places)[:3] for end in RANGE]
+        reach = [self.refit([one]).predict(z[None])[0] for one in self.pool]
+        order = np.argsort(reach, kind="stable")
+        copies = [one for one in self.pool if one[0] == tuple(z.tolist()) and one[1] in RANGE]
+        return list(dict.fromkeys([self.pool[order[0]], self.pool[order[-1]], *copies]))
+
+
+def is_exact(found):
+    return "target-rows-bounded" not in {one.code for one in found.assumptions}
+
+
+@pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
+@pytest.mark.parametrize("name", REGRESSORS)
+@pytest.mark.parametrize("seed", range(2))
+def test_intervals_and_radii_are_those_of_every_attack(name, changes, seed):
+    problem, most = Problem(name, changes, seed), 2 if changes == "rows" else 3
+    trusted = np.array([not row[2] for row in problem.rows])
+    adversary = Adversary(changes=changes, trusted=trusted)
+    for z in TESTS[: 1 + (changes == "removals")]:
+        every = problem.every(most, z)
+        found = problem.fit.certify(z[None], range(most + 1), adversary=adversary)
+        assert found.unit == "rows"
+        assert found.n_touchable == np.count_nonzero(~trusted)
+        if is_exact(found):
+            np.testing.assert_array_equal(found.low[0], every[:, 0])
+            np.testing.assert_array_equal(found.high[0], every[:, 1])
+        else:
+            assert name in BOUNDS or "without" in name
+            assert (found.low[0] <= every[:, 0]).all()
+            assert (found.high[0] >= every[:, 1]).all()
+        assert is_exact(found) or changes != "removals"
+        value = found.prediction[0]
+        moved = np.maximum(found.high[0] - value, value - found.low[0])
+        for tolerance in (0.0, 0.3, 1.0, float(moved[1]), 100.0):
+            one = problem.fit.certify(z[None], tolerance=tolerance, adversary=adversary)
+            first = np.flatnonzero(moved > tolerance + 1e-9)
+            radius = int(one.radius[0]) if not one.unlimited[0] else 10**9
+            if len(first):
+                assert radius <= first[0] - 1
+                assert abs(moved - tolerance).min() < 1e-9 or radius == first[0] - 1
+            else:
+                assert radius >= most or abs(moved - tolerance).min() < 1e-9
+        for threshold in (-0.5, 0.4, 1.0, float(value), 2.9):
+            one = problem.fit.certify(z[None], threshold=threshold, adversary=adversary)
+            crossed = found.low[0] < threshold if value >= threshold else found.high[0] >= threshold
+            first = np.flatnonzero(crossed)
+            assert one.certified_at(most)[0] == (not len(first))
+            if len(first):
+                assert one.radius[0] == first[0] - 1
+
+
+@pytest.mark.parametrize("changes", ["rows", "removals"])
+@pytest.mark.parametrize("name", ["ridge", "mean of neighbours", "median of three", "forest"])
+def test_sources_are_bounded_by_as_many_rows(name, changes):
+    """No choice of sources, each replacing or removing its rows, reaches beyond."""
+    rng = np.random.default_rng(len(name))
+    X, y = rng.integers(-1, 3, size=(4, 2)).astype(float), rng.choice([-1.0, 0.5, 3.0], size=4)
+    names, model = np.array(["a", "b", "a", "c"]), REGRESSORS[name]
+    fit = clone(model).fit(X, y, reference=REFERENCE)
+    adversary = Adversary(changes=changes, groups=names, trusted=[False, False, False, True])
+    found = fit.certify(TESTS, [0, 1, 2, 9], adversary=adversary, tolerance=0.5)
+    assert (found.unit, found.n_touchable) == ("sources", 2)
+    np.testing.assert_array_equal(found.low[:, 2], found.low[:, 3])
+    np.testing.assert_array_equal(found.high[:, 0], found.prediction)
+    fresh = [(z, end) for z in TESTS for end in RANGE]
+    for r, chosen in ((1, ["a"]), (1, ["b"]), (2, ["a", "b"])):
+        theirs = np.flatnonzero(np.isin(names, chosen) & ~adversary.trusted)
+        options = [None, *(fresh if changes == "rows" else [])]
+        for new in itertools.product(options, repeat=len(theirs)):
+            rows = [(X[j], y[j]) for j in range(4) if j not in theirs] + [one for one in new if one is not None]
+            refit = clone(model).fit(np.array([row for row, _ in rows]), [t for _, t in rows], reference=REFERENCE)
+            after = refit.predict(TESTS)
+            assert (found.low[:, r] <= after).all()
+            assert (after <= found.high[:, r]).all()
+            broken = np.abs(after - found.prediction) > 0.5 + 1e-9
+            assert not (broken & found.certified_at(r)).any()
+
+
+@pytest.mark.parametrize("name", REGRESSORS)
+def test_rows_join_and_leave_as_if_they_had_been_fitted(name):
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(9, 2)), rng.uniform(*RANGE, size=9)
+    whole = clone(REGRESSORS[name]).fit(X, y, reference=REFERENCE)
+    grown = clone(REGRESSORS[name]).fit(X[:4], y[:4], reference=REFERENCE).partial_fit(X[4:], y[4:])
+    more = clone(REGRESSORS[name]).fit(np.r_[X, X[:2]], np.r_[y, y[:2]], reference=REFERENCE).forget([9, 10])
+    for model in (grown, more):
+        for adversary in (None, Adversary(changes="rows")):
+            one, other = (m.certify(TESTS, [0, 2], tolerance=0.2, adversary=adversary) for m in (model, whole))
+            for part in ("prediction", "low", "high", "radius"):
+                np.testing.assert_array_equal(getattr(one, part), getattr(other, part))
+    before = whole.predict(TESTS)
+    with pytest.raises(ValueError, match="within target_range"):
+        whole.partial_fit(X[:1], [99.0])
+    np.testing.assert_array_equal(whole.predict(TESTS), before)
+    empty = clone(whole).fit(X[:0], y[:0], reference=REFERENCE)
+    np.testing.assert_array_equal(
+        empty.predict(TESTS), RANGE[0] if "median" in name else 0.0 if "without" in name else 1.0
+    )
+    assert empty.certify(TESTS, 3, tolerance=0.0).unlimited.all()
+    added = empty.certify(TESTS, [0, 9], tolerance=0.5, adversary=Adversary(changes="insertions"))
+    assert (added.high[:, 1] > added.high[:, 0]).all()
+    np.testing.assert_array_equal(whole.forget(np.arange(9)).predict(TESTS), empty.predict(TESTS))
+
+
+def test_rows_trusted_in_the_fit_are_trusted_in_every_certificate():
+    rng = np.random.default_rng(3)
+    X, y, trusted = rng.normal(size=(6, 2)), rng.uniform(*RANGE, size=6), np.arange(6) < 4
+    for name in ("ridge", "mean of neighbours", "median of three", "forest"):
+        model, plain = clone(REGRESSORS[name]), clone(REGRESSORS[name]).fit(X, y, reference=REFERENCE)
+        model.fit(X, y, reference=REFERENCE, trusted=trusted)
+        for changes in ("labels", "rows", "removals"):
+            adversary = None if changes == "labels" else Adversary(changes=changes)
+            same = plain.certify(TESTS, [1, 3], tolerance=0.1, adversary=Adversary(changes=changes, trusted=trusted))
+            found = model.certify(TESTS, [1, 3], tolerance=0.1, adversary=adversary)
+            for part in ("low", "high", "radius", "n_touchable"):
+                np.testing.assert_array_equal(getattr(found, part), getattr(same, part))
+        for changes in model.worst_changes(TESTS, 6):
+            assert not trusted[changes.rows].any()
+        assert model.certify(TESTS).n_touchable == 2
+    with pytest.raises(ValueError, match="one per training row"):
+        model.fit(X, y, trusted=[True])
+
+
+def test_predictions_do_not_grow_with_the_number_of_rows():
+    """A frozen ridge predicts a mean over rows: twice the same rows predict the same."""
+    rng = np.random.default_rng(5)
+    reference, X = rng.normal(size=(200, 3)), rng.normal(size=(400, 3))
+    y = np.clip(X @ [1.0, -0.5, 0.2] + rng.normal(scale=0.1, size=400), -3, 3)
+    for model in (
+        CertifiedRidgeRegressor(target_range=(-3, 3), regularization=1e-3),
+        CertifiedKernelRegressor("linear"),
+    ):
+        model.set_params(target_range=(-3, 3), regularization=1e-3)
+        found = clone(model).fit(X, y, reference=reference)
+        assert found.score(X, y) > 0.9
+        twice = clone(model).fit(np.r_[X, X], np.r_[y, y], reference=reference)
+        np.testing.assert_allclose(twice.predict(X), found.predict(X), rtol=1e-12)
+
+
+def test_what_has_no_certificate_against_rows_is_refused_in_one_line():
+    rng = np.random.default_rng(1)
+    X, y, rows = rng.normal(size=(8, 2)), rng.uniform(*RANGE, size=8), Adversary(changes="rows")
+    plain = clone(REGRESSORS["ridge"]).fit(X, y)
+    frozen = clone(REGRESSORS["ridge"]).fit(X, y, reference=REFERENCE)
+    weighted = clone(REGRESSORS["ridge"]).fit(X, y, np.arange(1.0, 9), reference=REFERENCE)
+    far = CertifiedNeighborsRegressor(2, weights="distance", target_range=RANGE).fit(X, y, reference=REFERENCE)
+    calls = {
+        "reference=": lambda: plain.certify(X, adversary=rows),
+        "sample_weight": lambda: weighted.certify(X, adversary=rows),
+        "'weights'": lambda: far.certify(X, adversary=rows),
+        "certify only": lambda: frozen.worst_changes(X, adversary=rows),
+        "about changed targets": lambda: frozen.certify_means(X, adversary=rows),
+        "changed targets. Omit": lambda: frozen.certify_coefficients(adversary=rows),
+        "must be at most": lambda: frozen.certify(X, 10**30, adversary=rows),
+        "target_range": lambda: CertifiedRidgeRegressor().fit(X, y, reference=REFERENCE),
+        "clip=None": lambda: clone(REGRESSORS["clipped ridge"]).fit(X, y).certify_coefficients(),
+    }
+    for fragment, call in calls.items():
+        with pytest.raises(ValueError, match=fragment) as caught:
+            call()
+        assert "\n" not in str(caught.value)
+    assert not hasattr(plain, "partial_fit")
+    with pytest.raises(AttributeError, match="reference="):
+        plain.forget([0])
+    removed = frozen.certify(X, 10**30, adversary=Adversary(changes="removals"))
+    np.testing.assert_allclose([removed.low.max(), removed.high.min()], 1, atol=2)
+    assert "changed rows" in repr(removed)
+
+
+@pytest.mark.parametrize("name", ["ridge", "clipped ridge", "kernel"])
+@pytest.mark.parametrize("reference", [None, REFERENCE])
+def test_weights_multiply_votes(name, reference):
+    """Intervals with weights are those of refits with changed targets; equal weights change nothing."""
+    rng = np.random.default_rng(2)
+    X, y, weights = rng.normal(size=(5, 2)), rng.uniform(*RANGE, size=5), np.array([1.0, 0.0, 2.5, 1.0, 4.0])
+    model = clone(REGRESSORS[name]).fit(X, y, weights, reference=reference)
+    found = model.certify(TESTS, [1, 2])
+    for r, place in ((1, 0), (2, 1)):
+        after = []
+        for chosen in itertools.combinations(range(5), r):
+            for ends in itertools.product(RANGE, repeat=r):
+                changed = y.copy()
+                changed[list(chosen)] = ends
+                after.append(clone(model).fit(X, changed, weights, reference=reference).predict(TESTS))
+        np.testing.assert_array_equal(found.low[:, place], np.min([found.prediction, *after], axis=0))
+        np.testing.assert_array_equal(found.high[:, place], np.max([found.prediction, *after], axis=0))
+    same = clone(model).fit(X, y, np.full(5, 3.0), reference=reference).predict(TESTS)
+    np.testing.assert_array_equal(same, clone(model).fit(X, y, reference=reference).predict(TESTS))
+    scaled = clone(model).fit(X, y, 7 * weights, reference=reference).predict(TESTS)
+    np.testing.assert_array_equal(scaled, found.prediction)
+    means = model.certify_means(TESTS, flips=[1, 2])
+    np.testing.assert_allclose(means.prediction[0], found.prediction.mean(), rtol=1e-12)
+    if name == "ridge":
+        slopes = model.certify_coefficients(flips=[1])
+        line = model.predict([[1.0, 0.0]]) - model.predict([[0.0, 0.0]])
+        np.testing.assert_allclose(slopes.prediction[0], line[0], atol=0.2)
