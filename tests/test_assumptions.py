@@ -181,7 +181,7 @@ def test_a_custom_sentence_is_a_stated_assumption():
     assert one == Assumption("stated", {"text": "The {sensors} were calibrated."})
     assert str(one) == "The {sensors} were calibrated."
     assert as_assumption(one) is one
-    with pytest.raises(ValueError, match=r"must be a flipproof.Assumption or a sentence. Got int"):
+    with pytest.raises(ValueError, match=r"must be a flipproof.Assumption or a sentence. Got"):
         as_assumption(3)
 
 

@@ -265,10 +265,10 @@ def test_what_does_not_fit_together_is_refused(options, said):
 
 def test_columns_of_another_kind_than_in_the_reference_are_refused():
     words = TRAIN.set_column(1, "length", pa.array(["long"] * 60))
-    with pytest.raises(ValueError, match="holds numbers in the reference, but words in the training rows"):
+    with pytest.raises(ValueError, match="holds numbers in the reference"):
         audited(words)
     numbers = TRAIN.set_column(2, "country", pa.array(np.arange(60)))
-    with pytest.raises(ValueError, match="holds words in the reference, but numbers in the training rows"):
+    with pytest.raises(ValueError, match="holds words in the reference"):
         audited(numbers)
 
 

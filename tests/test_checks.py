@@ -442,7 +442,7 @@ def test_errors_unrelated_to_labels_propagate():
 
 
 def test_an_estimator_without_certify_is_refused():
-    with pytest.raises(ValueError, match=r"needs a classifier with fit, predict and certify. PCA\(\) has no predict"):
+    with pytest.raises(ValueError, match=r"needs a classifier with fit"):
         check_certifier(PCA())
 
 

@@ -225,7 +225,7 @@ def test_constants_are_read_from_the_measured_file(tmp_path):
 
 
 def test_impossible_jobs_and_clusters_are_refused():
-    with pytest.raises(ValueError, match=r"fan_in must be at least 2\. Got 1 instead"):
+    with pytest.raises(ValueError, match=r"fan_in must be at least 2\. Got 1"):
         replace(JOB, fan_in=1)
     with pytest.raises(ValueError, match="a bandwidth above 0"):
         Cluster(3, 0.0)

@@ -135,7 +135,7 @@ def test_fractions_are_compared_exactly():
     # one tenth differs between these types, so one annotator would become two
     narrow = np.array([0.1], dtype=np.float32)
     for tenth in (narrow, list(narrow), [Decimal("0.1")], [np.longdouble("0.1")], [Fraction(1, 10)]):
-        with pytest.raises(ValueError, match=r"Got fractions of another type.* convert them to strings"):
+        with pytest.raises(ValueError, match=r"Got fractions of another type.*"):
             as_names(tenth, "names")
 
 

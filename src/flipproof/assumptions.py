@@ -109,7 +109,7 @@ class Assumption:
         return cls(entry["code"], entry.get("values", {}))
 
 
-def as_assumption(given: Any) -> Assumption:
+def as_assumption(given: object) -> Assumption:
     """Return an assumption unchanged, and a sentence as an assumption with the code "stated"."""
     if isinstance(given, Assumption):
         return given
@@ -118,7 +118,7 @@ def as_assumption(given: Any) -> Assumption:
     raise ValueError(f"An assumption must be a flipproof.Assumption or a sentence. Got {type(given).__name__} instead.")
 
 
-def check_assumptions(given: Any, owner: str) -> tuple[Assumption, ...]:
+def check_assumptions(given: object, owner: str) -> tuple[Assumption, ...]:
     """Return assumptions as a tuple; refuse anything else."""
     found = tuple(given) if isinstance(given, (list, tuple)) else (given,)
     for one in found:
@@ -130,7 +130,7 @@ def check_assumptions(given: Any, owner: str) -> tuple[Assumption, ...]:
     return found
 
 
-def parameter_values(parameters: Any) -> tuple[tuple[str, str], ...]:
+def parameter_values(parameters: object) -> tuple[tuple[str, str], ...]:
     """Return chosen parameters as (name, text) pairs, for the values of an assumption."""
     named = parameters if isinstance(parameters, Mapping) else {"best_params_": parameters}
     return tuple((str(name), repr(_scalar(value))) for name, value in named.items())
@@ -152,7 +152,7 @@ def changes_in_words(changes: Iterable[tuple[Any, Any]], n_changes: int) -> str:
     return ", ".join(listed) + more
 
 
-def _plain(value: Any, code: str) -> Value:
+def _plain(value: object, code: str) -> Value:
     """Return a value as JSON types, with lists as tuples; refuse anything else."""
     value = _scalar(value)
     if isinstance(value, (list, tuple)):
@@ -165,7 +165,7 @@ def _plain(value: Any, code: str) -> Value:
     return value
 
 
-def _scalar(value: Any) -> Any:
+def _scalar(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 

@@ -103,7 +103,7 @@ def number(low: float = -math.inf, high: float = math.inf, closed: str = "neithe
     else:
         described = f"a {noun} between {low:g} and {high:g}" if closed == "neither" else f"a {noun} {above} and {below}"
 
-    def allows(value: Any) -> bool:
+    def allows(value: object) -> bool:
         if not isinstance(value, Real) or isinstance(value, bool):
             return False
         x = _as_used(value)
@@ -115,7 +115,7 @@ def number(low: float = -math.inf, high: float = math.inf, closed: str = "neithe
 def share(includes_all: bool = False) -> Constraint:
     """Allow floats between 0 and 1, and 1.0 if `includes_all`; the integer 1 is a count, not a share."""
 
-    def allows(value: Any) -> bool:
+    def allows(value: object) -> bool:
         if not isinstance(value, Real) or isinstance(value, Integral):
             return False
         x = _as_used(value)
@@ -142,13 +142,13 @@ def function(described: str = "a function") -> Constraint:
 def with_methods(*methods: str, described: str) -> Constraint:
     """Allow objects that have these methods, but not their class."""
 
-    def allows(value: Any) -> bool:
+    def allows(value: object) -> bool:
         return not isinstance(value, type) and all(hasattr(value, name) for name in methods)
 
     return Constraint(allows, (described,))
 
 
-def is_integer(value: Any) -> bool:
+def is_integer(value: object) -> bool:
     """Tell whether a value is of an integer type; True and False are not integers here."""
     return isinstance(value, Integral) and not isinstance(value, bool)
 
@@ -161,7 +161,7 @@ VERBOSE = integer(0) | BOOLEAN
 
 
 def parameter_error(
-    owner: str, name: str, wanted: str, value: Any = None, remedy: str = "", *, found: str | None = None
+    owner: str, name: str, wanted: str, value: object = None, remedy: str = "", *, found: str | None = None
 ) -> InputError:
     """Return the error for a parameter with a value that is not allowed.
 
@@ -184,7 +184,7 @@ def parameter_error(
     return InputError(Parameter(name, owner=owner), f" must be {wanted}. Got {shown} instead{end}")
 
 
-def check_parameter(owner: str, name: str, value: Any, constraint: Constraint) -> None:
+def check_parameter(owner: str, name: str, value: object, constraint: Constraint) -> None:
     """Refuse a value that the constraint does not allow.
 
     Raises
@@ -202,7 +202,7 @@ def check_arguments(owner: str, constraints: Constraints, **values: Any) -> None
         check_parameter(owner, name, value, constraints[name])
 
 
-def check_parameters(owner: Any, *names: str) -> None:
+def check_parameters(owner: object, *names: str) -> None:
     """Refuse parameters of an object, all or those named, that the constraints of its class do not allow."""
     constraints = constraints_of(type(owner))
     for name in names or constraints:

@@ -69,7 +69,7 @@ def as_values(given: Any, name: str, remedy: str = "leave those rows out, or lab
     return array
 
 
-def as_names(given: Any, name: str, remedy: str = "name an annotator for each row.") -> NDArray[Any]:
+def as_names(given: object, name: str, remedy: str = "name an annotator for each row.") -> NDArray[Any]:
     """Return the names of annotators, one for each row, as `as_values` does.
 
     Raises
@@ -94,7 +94,7 @@ def as_names(given: Any, name: str, remedy: str = "name an annotator for each ro
     return names
 
 
-def as_mask(given: Any, name: str, wanted: str) -> NDArray[np.bool_]:
+def as_mask(given: object, name: str, wanted: str) -> NDArray[np.bool_]:
     """Return a mask of booleans; `wanted` says what it must be, for error messages."""
     mask = as_values(given, name, "give True or False for each row.")
     if mask.dtype != bool or mask.ndim != 1:
@@ -102,7 +102,7 @@ def as_mask(given: Any, name: str, wanted: str) -> NDArray[np.bool_]:
     return mask
 
 
-def check_nothing_masked(given: Any, name: str) -> None:
+def check_nothing_masked(given: object, name: str) -> None:
     """Refuse a masked array with masked entries: the values behind the mask would be used."""
     n_masked = int(np.ma.getmaskarray(given).sum()) if isinstance(given, np.ma.MaskedArray) else 0
     if n_masked:
@@ -240,7 +240,7 @@ def _kind(one: type) -> str:
     return "bytes" if issubclass(one, bytes) else one.__name__
 
 
-def _is_nan(one: Any) -> bool:
+def _is_nan(one: object) -> bool:
     return one.is_nan() if isinstance(one, Decimal) else bool(one != one)
 
 

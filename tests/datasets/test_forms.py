@@ -160,7 +160,7 @@ class Evil:
 
 def test_no_code_in_a_pickled_batch_is_run(capsys):
     for content in (pickle.dumps({b"labels": Evil()}), b"", b"nonsense", pickle.dumps({b"labels": [1]})):
-        with pytest.raises(OSError, match="A batch of the Python version of CIFAR10 is damaged or another file"):
+        with pytest.raises(OSError, match="A batch of the Python version of CIFAR10"):
             cifar.records_of_python_batch(content)
     assert capsys.readouterr().out == ""
 

@@ -148,8 +148,8 @@ def test_a_file_of_another_kind_is_named(tmp_path):
     with pytest.raises(OSError, match="train-images-idx3-ubyte is not a valid IDX file"):
         datasets.load_mnist(folder=tmp_path, check=False)
     (tmp_path / "spambase.data").write_text("1,2,3\n1,2\n")
-    with pytest.raises(OSError, match=r"spambase.data is not a table of this data set"):
+    with pytest.raises(OSError, match=r"spambase.data is not a table"):
         datasets.load_spambase(folder=tmp_path, check=False)
     (tmp_path / "dogfish_imagenette_tinynet.npz").write_bytes(b"no archive")
-    with pytest.raises(OSError, match=r"tinynet.npz is damaged or another file: it must contain X_train"):
+    with pytest.raises(OSError, match=r"tinynet.npz is damaged or another"):
         datasets.load_dogfish(folder=tmp_path, check=False)

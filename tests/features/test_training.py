@@ -127,7 +127,7 @@ def test_the_global_random_state_of_pytorch_is_unchanged(small, name):
 
 def test_a_loss_that_is_not_finite_stops_the_training(small):
     makers, X = small
-    with pytest.raises(ValueError, match=r"CNNFeatures did not converge: its loss is .* Try a smaller learning_rate"):
+    with pytest.raises(ValueError, match=r"CNNFeatures did not converge: its loss is .*"):
         makers["cnn"](learning_rate=1e30).fit(X)
 
 

@@ -105,7 +105,7 @@ def test_invalid_vectors_and_texts_are_refused():
         with pytest.raises(ValueError, match="pair of distinct words"):
             WordVectors(pair).fit(["a"])
     for texts in ("one text", [1, 2], [["a", "b"]]):
-        with pytest.raises(ValueError, match="must be a list or an array of strings"):
+        with pytest.raises(ValueError, match="must be a list or an array"):
             WordVectors((WORDS, VECTORS)).fit(texts).transform(texts)
 
 

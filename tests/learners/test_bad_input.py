@@ -122,7 +122,7 @@ def test_bad_settings_are_refused(name):
 
 
 def test_the_paper_lambda_needs_more_rows_than_features():
-    with pytest.raises(ValueError, match=r"needs more rows than independent features\. Got 3 rows") as error:
+    with pytest.raises(ValueError, match=r"needs more rows than independent features\. Got 3") as error:
         CertifiedRidgeClassifier(regularization="paper", fit_intercept=False).fit(X[:3], Y[:3])
     assert_readable(error)
 

@@ -122,5 +122,5 @@ def test_missing_labels_are_refused(kind):
 
 @pytest.mark.parametrize("classes", ["ab", {0, 1}, 3, (one for one in "ab")])
 def test_classes_that_are_no_list_are_refused(classes):
-    with pytest.raises(ValueError, match="must be a list of at least two classes"):
+    with pytest.raises(ValueError, match="must be a list of at least"):
         CertifiedRidgeClassifier(classes=classes).fit(X, Y)

@@ -93,7 +93,7 @@ def test_a_search_without_a_model_is_refused():
     X, y, Z = problem()
     search = GridSearchCV(CertifiedRidgeClassifier(), GRID, refit=False)
     for model in (search, search.fit(X, y), make_pipeline(search)):
-        with pytest.raises(ValueError, match=r"GridSearchCV has no best_estimator_ .* fit it first, with refit=True"):
+        with pytest.raises(ValueError, match=r"GridSearchCV has no best_estimator_ .*"):
             flipproof.certify(model, Z)
 
 

@@ -450,7 +450,7 @@ def test_bad_labels_and_masks_are_refused(name):
 
 def test_an_adversary_has_one_entry_per_training_row_labelled_or_not():
     model = CertifiedPropagationClassifier(classes=[0, 1]).fit(X, Y, np.arange(12) >= 6)
-    with pytest.raises(ValueError, match=r"one entry per training row, 12\. Got 6 instead"):
+    with pytest.raises(ValueError, match=r"one entry per training row, 12\. Got 6"):
         model.certify(X, adversary=Adversary(trusted=np.zeros(6, dtype=bool)))
 
 

@@ -381,9 +381,7 @@ def test_features_are_fitted_on_the_training_rows_only():
 @pytest.mark.parametrize("reader", [SelectKBest(k=2), make_pipeline(StandardScaler(), SelectKBest(k=2))])
 def test_a_features_step_that_wants_labels_is_refused(reader):
     X, y, _ = toy()
-    with pytest.raises(
-        ValueError, match=r"'features' parameter .* must be a transformer that can be fitted without labels"
-    ):
+    with pytest.raises(ValueError, match=r"'features' parameter .* must"):
         CertifiedRidgeClassifier(features=reader).fit(X, y)
 
 
@@ -514,7 +512,7 @@ def test_automatic_noise_is_at_least_as_good_as_any_noise_of_its_grid(n_classes,
 
 def test_automatic_noise_is_refused_where_the_prediction_depends_on_it():
     X, y, _ = toy()
-    with pytest.raises(ValueError, match="noise='auto' needs a prediction that does not depend on the noise"):
+    with pytest.raises(ValueError, match="noise='auto' needs a prediction"):
         CertifiedRidgeClassifier("auto", fit_intercept=False).fit(X, y)
 
 

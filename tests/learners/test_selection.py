@@ -194,7 +194,7 @@ def test_a_list_of_grids_and_class_sets():
 def test_classes_that_no_trusted_row_has_must_be_named():
     X, y, trusted = blobs()
     trusted = trusted & (y != 1)
-    with pytest.raises(ValueError, match=r"No trusted row has a label 1, .* trust some rows of every class"):
+    with pytest.raises(ValueError, match=r"No trusted row has a label 1, .*"):
         select_on_trusted(CertifiedRidgeClassifier(), LAMBDAS, X, y, trusted, flips=1)
     selection = select_on_trusted(CertifiedRidgeClassifier(classes=range(3)), LAMBDAS, X, y, trusted, flips=1)
     assert selection.model.classes_.tolist() == [0, 1, 2]

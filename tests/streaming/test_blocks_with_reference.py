@@ -236,7 +236,7 @@ class TestSources:
             assert_same(model.certify(Z, adversary=Adversary(changes)), wanted, same_adversary=False)
         again = pickle.loads(pickle.dumps(model))
         assert_same(again.certify(Z), model.certify(Z))
-        with pytest.raises(ValueError, match="no limit to the number of rows that a source could add"):
+        with pytest.raises(ValueError, match="no limit to the number"):
             model.certify(Z, adversary=Adversary(changes="insertions"))
         return model
 
@@ -364,7 +364,7 @@ class TestRefusals:
 
     def test_changed_rows_need_a_reference(self):
         for model in fitted(self.X, self.y):
-            with pytest.raises(ValueError, match=r"fit\(X, y, reference=...\) learns it from rows that you trust"):
+            with pytest.raises(ValueError, match=r"fit\(X, y, reference=...\) learns"):
                 model.certify(self.Z, adversary=Adversary(changes="rows"))
 
     @pytest.mark.parametrize("method", ["kl", "tight"])

@@ -39,7 +39,7 @@ def test_rows_in_another_order_at_each_visit(adversary):
         order = shuffled_within_classes(visit)
         return X[order], Y[order]
 
-    with pytest.raises(ValueError, match="blocks of Visits: the rows have changed since the first visit"):
+    with pytest.raises(ValueError, match="blocks of Visits: the rows"):
         StreamingRidgeClassifier(classes=[0, 1]).fit(Visits(make)).certify(Z, adversary=adversary)
 
 
@@ -94,7 +94,7 @@ def test_rows_that_change_at_any_visit(learner, parameters):
     assert n_visits > n_looks + 5
     for changed in range(n_looks + 2, n_visits + 1):
         source = Visits(lambda visit, changed=changed: (X if visit < changed else other, Y))
-        with pytest.raises(ValueError, match="blocks of Visits: the rows have changed since the first visit"):
+        with pytest.raises(ValueError, match="blocks of Visits: the rows"):
             fit(source).certify(Z)
     for never in (0, n_visits + 1):
         fit(Visits(lambda visit, never=never: (X if visit < never else other, Y))).certify(Z)
@@ -104,7 +104,7 @@ def test_rows_whose_votes_may_not_fit_the_grid_are_refused():
     rows = [X]
     model = StreamingRidgeClassifier(classes=[0, 1]).fit(lambda: iter([(rows[0], Y)]))
     rows[0] = 3 * X
-    with pytest.raises(ValueError, match=r"block 0.* has changed since the model was fitted: fit it again"):
+    with pytest.raises(ValueError, match=r"block 0.* has changed since"):
         model.certify(Z)
 
 

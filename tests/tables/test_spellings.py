@@ -55,7 +55,7 @@ def test_data_frames():
 def test_files(tmp_path):
     path = tmp_path / "a.csv"
     FRAME.to_csv(path, index=False)
-    with pytest.raises(ValueError, match=r"in line 4 of '.*a.csv'\. If they mean missing values, give layout=TextLay"):
+    with pytest.raises(ValueError, match=r"in line 4 of '.*a.csv'\. If"):
         flipproof.audit(path, holdout=0.5, label="kind")
     found = flipproof.audit(path, holdout=0.5, label="kind", layout=TextLayout(na="N/A?"), attack=False)
     assert found.encoder.kinds_ == {"age": "numbers"}

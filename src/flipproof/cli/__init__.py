@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import signal
 import sys
-from typing import Any
 
 EXIT_REQUIREMENT = 1
 EXIT_REFUTED = 1
@@ -34,6 +33,6 @@ def main() -> None:
         sys.exit(EXIT_INTERRUPTED)
 
 
-def _terminated(_number: int, _frame: Any) -> None:
+def _terminated(_number: int, _frame: object) -> None:
     """Exit through an exception, so that partly written files are removed."""
     sys.exit(EXIT_TERMINATED)

@@ -238,7 +238,7 @@ def _training_rows(fitted: Fitted) -> Rows:
     return fitted.train
 
 
-def _sentence(name: Any, prediction: Any, needed: int, n_labels: int, unit: str, max_flips: int | None) -> str:
+def _sentence(name: object, prediction: object, needed: int, n_labels: int, unit: str, max_flips: int | None) -> str:
     predicted = f"Test row {name} is predicted as {prediction}"
     if needed < 0:
         labels = "labels" if max_flips is None else f"at most {_counted(max_flips, 'label')}"

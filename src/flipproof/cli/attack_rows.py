@@ -113,7 +113,7 @@ def _needed(entry: dict[str, Any]) -> str:
     return "none found" if entry["needed"] is None else f"{entry['needed']:,}"
 
 
-def _changes(found: RowAttackResult, place: int, train: Rows, name: Any, origin: RowOrigin) -> list[dict[str, Any]]:
+def _changes(found: RowAttackResult, place: int, train: Rows, name: object, origin: RowOrigin) -> list[dict[str, Any]]:
     """Return the changes of one attack: one entry per row to remove, and one for all copies of the row to add."""
     common = {"id": name, "prediction": found.prediction[place].item()}
     assert train.labels is not None
@@ -149,7 +149,7 @@ def _is_new(change: dict[str, Any]) -> bool:
     return change["change"] == "add" and change["copy_of"] is None
 
 
-def _prediction(found: RowAttackResult, known: Certificates, place: int, name: Any) -> dict[str, Any]:
+def _prediction(found: RowAttackResult, known: Certificates, place: int, name: object) -> dict[str, Any]:
     assert known.unlimited is not None
     return {
         "id": name,

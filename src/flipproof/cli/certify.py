@@ -81,7 +81,7 @@ def read_noise(_context: click.Context, _parameter: click.Parameter, text: str |
         raise click.BadParameter(f"{text!r} must be a number between 0 and 1, or auto.") from None
 
 
-def read_rates(_context: click.Context, _parameter: click.Parameter, text: Any) -> float | tuple[float, ...] | None:
+def read_rates(_context: click.Context, _parameter: click.Parameter, text: object) -> float | tuple[float, ...] | None:
     """Read one probability, or several that are separated by commas."""
     if text is None:
         return None
@@ -149,7 +149,7 @@ def read_rates(_context: click.Context, _parameter: click.Parameter, text: Any) 
 @common_options
 def certify(
     methods: tuple[str, ...],
-    noise: Any,
+    noise: object,
     error_rate: float | tuple[float, ...] | None,
     out: Path | None,
     report: Path | None,

@@ -49,7 +49,7 @@ def read_range(_context: click.Context, _parameter: click.Parameter, text: str |
     return low, high
 
 
-def read_flips(_context: click.Context, _parameter: click.Parameter, text: Any) -> tuple[int, ...] | None:
+def read_flips(_context: click.Context, _parameter: click.Parameter, text: object) -> tuple[int, ...] | None:
     """Parse whole numbers that are separated by commas."""
     if text is None:
         return None

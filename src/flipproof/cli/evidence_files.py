@@ -69,7 +69,7 @@ class EvidenceFiles:
             check_file(path, ENDINGS[form], inputs, taken)
             taken.append(path)
 
-    def check_sarif(self, in_blocks: bool, train: Any, methods: Iterable[str], changes: str) -> None:
+    def check_sarif(self, in_blocks: bool, train: object, methods: Iterable[str], changes: str) -> None:
         """Raise UsageError if it is known before the computation that there is nothing to locate."""
         if self.sarif is None:
             return

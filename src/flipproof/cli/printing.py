@@ -145,6 +145,6 @@ def _spread(n: int, most: int) -> list[int]:
     return sorted({round(k * (n - 1) / (most - 1)) for k in range(most)})
 
 
-def _short(name: Any) -> str:
+def _short(name: object) -> str:
     text = str(name)
     return text if len(text) <= 12 else f"{text[:11]}…"

@@ -121,7 +121,7 @@ class CNNFeatures(ImageTransformer):
         self.checkpoint = checkpoint
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any = None) -> CNNFeatures:
+    def fit(self, X: object, y: object = None) -> CNNFeatures:
         """Train on the other classes; only the number of columns of X is used, and labels are ignored."""
         torch = torch_for("CNNFeatures")
         self._training_images(X)
@@ -133,7 +133,7 @@ class CNNFeatures(ImageTransformer):
         network.to(device)
         rows, labels = self._tensor(torch, images), torch.from_numpy(codes)
 
-        def loss_of(batch: Any) -> Any:
+        def loss_of(batch: object) -> Any:
             answers = network(rows[batch].to(device))
             return torch.nn.functional.cross_entropy(answers, labels[batch].to(device))
 
@@ -143,7 +143,7 @@ class CNNFeatures(ImageTransformer):
         self._n_features_out = self.n_components
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: object) -> NDArray[np.float32]:
         """Return the embedding, shape (m, n_components)."""
         images = self._test_images(X)
         torch = torch_for("CNNFeatures")

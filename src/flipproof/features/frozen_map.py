@@ -75,7 +75,7 @@ class FrozenMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self.n_neighbors = n_neighbors
         self.metric = metric
 
-    def fit(self, X: Any, y: Any = None) -> FrozenMap:
+    def fit(self, X: object, y: object = None) -> FrozenMap:
         """Fit the map to reference rows and keep their places; labels are ignored."""
         check_parameters(self)
         rows = self._scaled(validate_data(self, X, dtype=np.float64))
@@ -92,7 +92,7 @@ class FrozenMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         self._squares: Floats = np.einsum("ij,ij->i", self._reference, self._reference)
         return self
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: object) -> Floats:
         """Return the place of each row."""
         check_is_fitted(self)
         rows = self._on_grid(self._scaled(validate_data(self, X, dtype=np.float64, reset=False)))

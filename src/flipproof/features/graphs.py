@@ -63,7 +63,7 @@ def edge_weights(graph: Any, owner: str) -> csr_array:
     return weights
 
 
-def node_numbers(X: Any, n_nodes: int, owner: str) -> Integers:
+def node_numbers(X: object, n_nodes: int, owner: str) -> Integers:
     """Return X as numbers of nodes; refuse anything else.
 
     Raises
@@ -163,7 +163,7 @@ class GraphFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         """What certificates with these features assume: nobody can change the graph."""
         return graph_fixed(edge_weights(self.graph, type(self).__name__))
 
-    def fit(self, X: Any = None, y: Any = None) -> GraphFeatures:
+    def fit(self, X: object = None, y: object = None) -> GraphFeatures:
         """Compute the features of all nodes; labels are ignored, and of X only whether these are nodes matters."""
         check_parameters(self)
         weights = edge_weights(self.graph, type(self).__name__)
@@ -203,7 +203,7 @@ class GraphFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
             raise parameter_error(owner, "node_features", wanted, "NaN or infinite numbers")
         return found
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: object) -> Floats:
         """Return the features of nodes, given by their numbers, as a dense array of shape (n, k)."""
         check_is_fitted(self)
         embedding: Any = self.embedding_

@@ -160,14 +160,14 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._n_features_out = len(first)
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: object) -> NDArray[np.float32]:
         """Return the vectors of images, shape (m, d)."""
         check_is_fitted(self, "digest_")
         torch = torch_for("ImageEncoder")
         vectors = [self._vector(torch, image) for image in self._images(X)]
         return np.stack(vectors) if vectors else np.empty((0, self._n_features_out), dtype=np.float32)
 
-    def _images(self, X: Any) -> NDArray[Any]:
+    def _images(self, X: object) -> NDArray[Any]:
         """Return rows as images, shape (n, height, width, channels), of bytes or of 32-bit floats."""
         rows = np.asarray(X)
         if rows.dtype.kind not in "fiub":
@@ -190,7 +190,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         return rows.astype(np.uint8)
 
-    def _vector(self, torch: Any, image: NDArray[Any]) -> Vector:
+    def _vector(self, torch: object, image: NDArray[Any]) -> Vector:
         given = self._input(torch, image)
         content: list[bytes | str] = [f"{given.dtype} {tuple(given.shape)}\n", _bytes_of(given)]
         return self._vectors.get(content, lambda: self._encoded(torch, given))

@@ -141,7 +141,7 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self.min_dist = min_dist
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> UMAPFeatures:
+    def fit(self, X: object, y: object = None) -> UMAPFeatures:
         """Learn the map from rows; labels are ignored."""
         try:
             with warnings.catch_warnings():
@@ -161,7 +161,7 @@ class UMAPFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         self._n_features_out = self.n_components
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: object) -> Any:
         """Return the rows in `n_components` dimensions; training rows get the same coordinates as in `fit`."""
         check_is_fitted(self)
         return self.umap_.transform(validate_data(self, X, dtype=np.float32, reset=False))

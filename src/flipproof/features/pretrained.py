@@ -128,7 +128,7 @@ def one_torch_thread(torch: Any) -> Iterator[None]:
             torch.set_num_threads(before)
 
 
-def checked_vector(vector: Any, who: str, what: str) -> NDArray[np.float64]:
+def checked_vector(vector: object, who: str, what: str) -> NDArray[np.float64]:
     """Return the output of a network for one row as 64-bit floats; refuse NaN and infinity."""
     found = np.asarray(vector, dtype=np.float64)
     if found.ndim != 1 or not np.all(np.isfinite(found)):

@@ -116,7 +116,7 @@ class RICA(ImageTransformer):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> RICA:
+    def fit(self, X: object, y: object = None) -> RICA:
         """Learn the filters from random patches; labels are ignored."""
         images = self._training_images(X)
         self._check_sizes()
@@ -131,7 +131,7 @@ class RICA(ImageTransformer):
         self._n_features_out = 2 * self.n_filters * self.grid**2
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: object) -> NDArray[np.float32]:
         """Return the pooled responses of all filters, shape (m, 2 * n_filters * grid^2)."""
         images = self._test_images(X)
         per_image = self._positions(0).size * self._positions(1).size * max(self.mean_.size, 2 * self.n_filters) * 4

@@ -124,7 +124,7 @@ class SentenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         folder = model_folder(self.model)
         return encoder_assumption("SentenceEncoder", _shown_name(self.model), model_digest(folder), self.cache)
 
-    def fit(self, X: Any, y: Any = None) -> SentenceEncoder:
+    def fit(self, X: object, y: object = None) -> SentenceEncoder:
         """Load the model and check that it is deterministic; nothing is learned, and labels are ignored."""
         check_parameters(self)
         folder = model_folder(self.model)
@@ -137,7 +137,7 @@ class SentenceEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._vectors = self._cache()
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: object) -> NDArray[np.float32]:
         """Return the vectors of texts, shape (m, n_dimensions)."""
         check_is_fitted(self, "digest_")
         texts = _texts(X)
@@ -326,7 +326,7 @@ def _cut_near(text: str, place: int) -> int:
     return place if found is None else found
 
 
-def _texts(X: Any) -> list[str]:
+def _texts(X: object) -> list[str]:
     """Return texts as a list of strings, without lone surrogates; refuse anything else."""
     if isinstance(X, (str, bytes)) or not (hasattr(X, "__len__") or hasattr(X, "__iter__")):
         raise ValueError(f"SentenceEncoder needs a list or an array of texts. Got {type(X).__name__} instead.")

@@ -91,7 +91,7 @@ def random_hue(torch: Any, images: Any) -> Any:
     return _sometimes(torch, JITTER_PROBABILITY, turned.clamp(0, 1), images)
 
 
-def random_grey(torch: Any, images: Any) -> Any:
+def random_grey(torch: object, images: object) -> Any:
     """Remove the colours of some images."""
     return _sometimes(torch, GREY_PROBABILITY, grey_of(torch, images).expand_as(images), images)
 
@@ -111,7 +111,7 @@ def _by_numpy(torch: Any, function: Callable[[Any], Any], numbers: Any) -> Any:
     return torch.from_numpy(function(numbers.cpu().numpy())).to(numbers.device)
 
 
-def _factor(torch: Any, like: Any, n: int) -> Any:
+def _factor(torch: object, like: object, n: int) -> Any:
     return _uniform(torch, like, n, 1 - JITTER, 1 + JITTER).reshape(n, 1, 1, 1)
 
 
@@ -187,7 +187,7 @@ def encoder_weights(state: Any, path: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
 
 
-def encoder_from(torch: Any, tensors: Mapping[str, Any], path: str) -> Any:
+def encoder_from(torch: object, tensors: Mapping[str, Any], path: str) -> Any:
     """Return a ResNet with these weights; its sizes are inferred from them."""
     width, channels, stem, _ = tensors["conv1.weight"].shape
     if stem not in (SMALL_STEM, LARGE_STEM):
@@ -310,7 +310,7 @@ class SimCLRFeatures(ImageTransformer):
         """What certificates with these features assume, in addition to a fit without labels."""
         return None if self.weights is None else Assumption("pretrained-weights")
 
-    def fit(self, X: Any, y: Any = None) -> SimCLRFeatures:
+    def fit(self, X: object, y: object = None) -> SimCLRFeatures:
         """Learn from images, or read the given weights; labels are ignored."""
         torch = torch_for("SimCLRFeatures")
         images = self._training_images(X)
@@ -322,7 +322,7 @@ class SimCLRFeatures(ImageTransformer):
         self._n_features_out = 8 * len(self.weights_["conv1.weight"])
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: object) -> NDArray[np.float32]:
         """Return the features, shape (m, 8 * width)."""
         images = self._test_images(X)
         torch = torch_for("SimCLRFeatures")
@@ -341,7 +341,7 @@ class SimCLRFeatures(ImageTransformer):
         rows = _channels_first(torch, scaled)
         mean, scale = (torch.tensor(a, device=device).reshape(1, -1, 1, 1) for a in (self.mean_, self.scale_))
 
-        def loss_of(batch: Any) -> Any:
+        def loss_of(batch: object) -> Any:
             twice = rows[batch].to(device).repeat(2, 1, 1, 1)
             views = (random_views(torch, twice) - mean) / scale
             return nt_xent(torch, head(encoder(views)), self.temperature)
@@ -349,7 +349,7 @@ class SimCLRFeatures(ImageTransformer):
         train(torch, both, loss_of, len(rows), self._training(), fingerprint([scaled], self._settings()))
         return encoder
 
-    def _given(self, torch: Any) -> Any:
+    def _given(self, torch: object) -> Any:
         assert self.weights is not None
         path = os.fspath(self.weights)
         encoder = encoder_from(torch, encoder_weights(load_tensors(torch, path), path), path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
@@ -49,7 +49,7 @@ class StraightenedImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
     def __init__(self, image_shape: tuple[int, ...] | None = None) -> None:
         self.image_shape = image_shape
 
-    def fit(self, X: Any, y: Any = None) -> StraightenedImages:
+    def fit(self, X: object, y: object = None) -> StraightenedImages:
         """Remember the shape of the images; labels are ignored."""
         check_parameters(self)
         validate_data(self, X, dtype=np.float32)
@@ -57,7 +57,7 @@ class StraightenedImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self._n_features_out = self.n_features_in_
         return self
 
-    def transform(self, X: Any) -> Images:
+    def transform(self, X: object) -> Images:
         """Return straightened images as rows of pixels."""
         check_is_fitted(self)
         rows = np.asarray(validate_data(self, X, dtype=np.float32, reset=False))

@@ -190,7 +190,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.lowercase = lowercase
         self.limit = limit
 
-    def fit(self, X: Any, y: Any = None) -> WordVectors:
+    def fit(self, X: object, y: object = None) -> WordVectors:
         """Read the vectors and, for "idf", count the texts that contain each word; labels are ignored."""
         check_parameters(self)
         self.words_, self.vectors_ = self._read()
@@ -202,7 +202,7 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.weights_ = np.log((1 + counts.shape[0]) / (1 + in_texts)).astype(np.float32) + 1
         return self
 
-    def transform(self, X: Any) -> NDArray[np.float32]:
+    def transform(self, X: object) -> NDArray[np.float32]:
         """Return the average vectors; zeros for a text without known words."""
         check_is_fitted(self)
         counts = self._counts(X) @ sparse.diags_array(self.weights_)

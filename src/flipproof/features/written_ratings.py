@@ -30,7 +30,7 @@ END = r"\b(?!\s*[/\d])(?:\s*stars?\b)?"
 NO_SCALE = r"(?!\s*(?:/|out\b|%|stars?\b|\d|[.,]\d))"
 
 
-def rating_rules(bad: Any = 0, good: Any = 1) -> list[PatternRule]:
+def rating_rules(bad: object = 0, good: object = 1) -> list[PatternRule]:
     """Return rules about reviews: ratings like "7/10", "two out of five", "4 stars", "thumbs down" or "grade: B".
 
     Parameters

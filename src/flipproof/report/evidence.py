@@ -188,7 +188,7 @@ def render(evidence: Evidence, form: str) -> str:
     raise ValueError(f"Evidence must be one of {', '.join(EVIDENCE_ENDINGS)}. Got {form!r} instead.")
 
 
-def json_text(content: Any) -> str:
+def json_text(content: object) -> str:
     """Return JSON as the text of a file, in ASCII: other readers may guess the encoding."""
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 

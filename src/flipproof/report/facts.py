@@ -302,7 +302,7 @@ def _spoken(name: str) -> str:
     return "SHA-256" if words == "sha256" else words[0].upper() + words[1:]
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if value is None:

@@ -77,7 +77,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
     return "\n\n".join(block for block in blocks if block) + "\n"
 
 
-def escaped(text: Any) -> str:
+def escaped(text: object) -> str:
     """Return a text on one line, escaped so that Markdown and HTML show it literally."""
     line = SPECIAL.sub(r"\\\1", " ".join(str(text).split()))
     # some Markdown renderers do not support \<

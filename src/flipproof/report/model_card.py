@@ -84,7 +84,7 @@ def _metric(figure: Figure, evidence: Evidence) -> dict[str, Any]:
     return {"type": kind, "name": says, "value": float(figure.share), "args": {"changes": figure.changes}}
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     """Return a value as JSON, which is YAML; other characters than ASCII are escaped."""
     return json.dumps(value, allow_nan=False)
 

@@ -72,9 +72,9 @@ class Report:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
-        y: Any = None,
+        estimator: object,
+        X: object,
+        y: object = None,
         *,
         method: str | None = None,
         adversary: Adversary | None = None,

@@ -32,7 +32,7 @@ LONGEST_FACT = 2000  # characters
 LONGEST_CONTENT = 200  # characters
 
 
-def plain_label(label: Any) -> Any:
+def plain_label(label: object) -> Any:
     """Return a class or a row name as a JSON scalar; long texts are cut."""
     value = label.item() if isinstance(label, np.generic) else label
     if value is None or isinstance(value, (bool, int)):
@@ -42,7 +42,7 @@ def plain_label(label: Any) -> Any:
     return cut(str(value), LONGEST_NAME)
 
 
-def plain_value(value: Any) -> Any:
+def plain_value(value: object) -> Any:
     """Return any value as JSON types: arrays become lists; other objects become text."""
     if isinstance(value, np.generic):
         value = value.item()
@@ -282,7 +282,7 @@ class _Contents:
         return {"content": [_content(column[int(row)]) for column in self._columns.values()]}
 
 
-def _content(value: Any) -> str:
+def _content(value: object) -> str:
     plain = value.as_py() if hasattr(value, "as_py") else value
     return "" if plain is None else cut(" ".join(str(plain).split()), LONGEST_CONTENT)
 
@@ -565,7 +565,7 @@ def _audit(audit: LabelAudit, training: _Training) -> dict[str, Any]:
     return {"n_attacked": audit.n_attacked, "rows": rows}
 
 
-def _one_each(values: Any, name: str, wanted: int) -> NDArray[Any]:
+def _one_each(values: object, name: str, wanted: int) -> NDArray[Any]:
     array = np.asarray(values)
     if array.shape != (wanted,):
         raise parameter_error("summarize", name, f"{wanted} values, one per row", found=f"shape {array.shape}")

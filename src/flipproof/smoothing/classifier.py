@@ -220,7 +220,7 @@ class SmoothedClassifier(LabelsInMemory):
         self.random_state = random_state
         self.verbose = verbose
 
-    def fit(self, X: Any, y: Any) -> SmoothedClassifier:
+    def fit(self, X: object, y: object) -> SmoothedClassifier:
         """Store the training data; with `keep_models`, fit all models.
 
         The base learner is first fitted once to the data without noise, so that unsuitable data fail immediately.
@@ -258,17 +258,17 @@ class SmoothedClassifier(LabelsInMemory):
         self.models_ = self._fitted_models() if self.keep_models else None
         return self
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the classes with the most votes in the selection sample; ties go to the class that sorts first."""
         selected = selected_classes(self._selection(X))
         return np.asarray(self.classes_[selected])
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: object) -> Floats:
         """Return the share of each class in the votes of the selection sample, shape (m, K)."""
         votes = self._selection(X)
         return np.asarray(votes / votes.sum(axis=1, keepdims=True), dtype=np.float64)
 
-    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> SmoothedCertificates:
+    def certify(self, X: object, method: str | None = None, adversary: Adversary | None = None) -> SmoothedCertificates:
         """Predict, and certify every prediction by its votes.
 
         Parameters
@@ -302,7 +302,7 @@ class SmoothedClassifier(LabelsInMemory):
         origin = Origin.of(self, X, n_rows)
         return replace(found, origin=origin, selection=selection, estimation=estimation, alpha=alpha)
 
-    def test_features(self, X: Any) -> Any:
+    def test_features(self, X: object) -> Any:
         """Return test rows as the models that vote on them get them: checked, and as floats if the noise needs them."""
         check_is_fitted(self)
         if not _noises_features(self.noise_):
@@ -349,11 +349,11 @@ class SmoothedClassifier(LabelsInMemory):
             split=found.split,
         )
 
-    def _selection(self, X: Any) -> Integers:
+    def _selection(self, X: object) -> Integers:
         votes, _ = self._votes(self.test_features(X), n_samples=0)
         return votes
 
-    def _votes(self, Z: Any, n_samples: int, reach_text: str = "") -> tuple[Integers, Integers]:
+    def _votes(self, Z: object, n_samples: int, reach_text: str = "") -> tuple[Integers, Integers]:
         """Return the votes of both samples on test rows, without an estimation sample if `n_samples` is 0."""
         draws = draws_of(self._n_select, n_samples)
         if self.models_ is None:
@@ -384,7 +384,7 @@ class SmoothedClassifier(LabelsInMemory):
         n_train = len(self.label_codes_)
         return reach(self._n_samples, self.confidence, self.noise_, guarantee, n_train, n_predictions)
 
-    def _read_features(self, X: Any, y: Any) -> tuple[Any, NDArray[Any]]:
+    def _read_features(self, X: object, y: object) -> tuple[Any, NDArray[Any]]:
         if _noises_features(self.noise):
             self._refuse_sparse(X)
             X, labels = validate_data(self, X, y, dtype=np.float64, ensure_min_samples=2)
@@ -398,7 +398,7 @@ class SmoothedClassifier(LabelsInMemory):
         check_classification_targets(labels)
         return X, labels
 
-    def _refuse_sparse(self, X: Any) -> None:
+    def _refuse_sparse(self, X: object) -> None:
         if issparse(X):
             raise TypeError(
                 "Noise cannot be added to sparse features: no zero would remain zero. Pass X.toarray(), or use a "
@@ -414,5 +414,5 @@ class SmoothedClassifier(LabelsInMemory):
         return tags
 
 
-def _noises_features(noise: Any) -> bool:
+def _noises_features(noise: object) -> bool:
     return isinstance(noise, (FeatureNoise, JointNoise))

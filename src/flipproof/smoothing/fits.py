@@ -89,7 +89,7 @@ class NoisyFits:
 
         with_seeds(fit, self._seeds(Draw(TRIAL, 0), FITTING))
 
-    def votes(self, draws: list[Draw], Z: Any) -> tuple[int, Integers]:
+    def votes(self, draws: list[Draw], Z: object) -> tuple[int, Integers]:
         """Fit the models of some draws of one sample and count their votes on test rows; the models are not kept."""
         counts = np.zeros((_num_samples(Z), len(self.classes)), dtype=np.int64)
         with single_threaded():
@@ -97,7 +97,7 @@ class NoisyFits:
                 self._add_votes(counts, self.model(draw), Z, draw)
         return draws[0].sample, counts
 
-    def votes_of(self, models: list[Any], draws: list[Draw], Z: Any) -> tuple[Integers, Integers]:
+    def votes_of(self, models: list[Any], draws: list[Draw], Z: object) -> tuple[Integers, Integers]:
         """Return the votes of stored models, for the selection and the estimation sample, each of shape (m, K)."""
         counts = np.zeros((2, _num_samples(Z), len(self.classes)), dtype=np.int64)
         with single_threaded():
@@ -105,7 +105,7 @@ class NoisyFits:
                 self._add_votes(counts[draw.sample], model, Z, draw)
         return counts[SELECTION], counts[ESTIMATION]
 
-    def _add_votes(self, counts: Integers, model: Any, Z: Any, draw: Draw) -> None:
+    def _add_votes(self, counts: Integers, model: object, Z: object, draw: Draw) -> None:
         seeds = self._seeds(draw, PREDICTING)
         voted = with_seeds(lambda: votes_on(model, self.classes, Z), seeds)
         counts[np.arange(len(counts)), voted] += 1
@@ -142,7 +142,7 @@ class NoisyFits:
         return [int(word) for word in sequence.generate_state(3)]
 
 
-def fit_base_learner(estimator: Any, X: Any, labels: NDArray[Any], rng: np.random.Generator) -> Any:
+def fit_base_learner(estimator: object, X: object, labels: NDArray[Any], rng: np.random.Generator) -> Any:
     """Fit a clone; its random states come from `rng`, unless they are numbers."""
     if (labels == labels[0]).all():
         return DummyClassifier(strategy="most_frequent").fit(X, labels)
@@ -174,7 +174,7 @@ def draws_of(n_select: int, n_samples: int) -> list[Draw]:
     return [Draw(SELECTION, i) for i in range(n_select)] + [Draw(ESTIMATION, i) for i in range(n_samples)]
 
 
-def seed_from(random_state: Any) -> int:
+def seed_from(random_state: object) -> int:
     """Return an integer that determines all draws."""
     if isinstance(random_state, Integral) and not isinstance(random_state, bool):
         return int(random_state)
@@ -222,7 +222,7 @@ def all_models(fits: NoisyFits, draws: list[Draw], n_jobs: int | None, progress:
 
 
 def count_votes(
-    fits: NoisyFits, draws: list[Draw], Z: Any, n_jobs: int | None, progress: CountedProgress
+    fits: NoisyFits, draws: list[Draw], Z: object, n_jobs: int | None, progress: CountedProgress
 ) -> tuple[Integers, Integers]:
     """Return the votes of the selection and of the estimation sample, each of shape (m, K)."""
     counts = np.zeros((2, _num_samples(Z), len(fits.classes)), dtype=np.int64)
@@ -256,7 +256,7 @@ def _counted(work: Callable[[list[Draw]], Result], task: list[Draw]) -> tuple[in
     return len(task), work(task)
 
 
-def _failed_fit(estimator: Any, draw: Draw, codes: Integers, error: Exception) -> ValueError:
+def _failed_fit(estimator: object, draw: Draw, codes: Integers, error: Exception) -> ValueError:
     return ValueError(
         f"The base learner {type(estimator).__name__} could not be fitted to draw {draw.number} of the "
         f"{SAMPLES[draw.sample]} sample ({len(codes)} rows, {len(np.unique(codes))} classes), and no draw can be "

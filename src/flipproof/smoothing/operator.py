@@ -91,12 +91,12 @@ class SmoothedDecision:
 def smoothed_value(
     function: Callable[[Any], Any],
     measure: Measure,
-    data: Any,
+    data: object,
     *,
     n_classes: int = 2,
     n_samples: int | None = None,
     confidence: float = 0.999,
-    random_state: Any = None,
+    random_state: object = None,
 ) -> SmoothedValue:
     """Return the vote G of a function under noise around the data.
 
@@ -159,12 +159,12 @@ def smoothed_value(
 def smoothed_decision(
     function: Callable[[Any], Any],
     measure: Measure,
-    data: Any,
+    data: object,
     *,
     n_classes: int = 2,
     n_samples: int | None = None,
     confidence: float = 0.999,
-    random_state: Any = None,
+    random_state: object = None,
 ) -> SmoothedDecision:
     """Return the decision g of a function under noise around the data: the class with the largest vote.
 
@@ -220,7 +220,7 @@ def smoothed_decision(
     )
 
 
-def _enumerated(function: Callable[[Any], Any], measure: Measure, data: Any, n_classes: int) -> SmoothedValue:
+def _enumerated(function: Callable[[Any], Any], measure: Measure, data: object, n_classes: int) -> SmoothedValue:
     support = getattr(measure, "support", None)
     if support is None:
         raise ValueError(f"{measure!r} has no method 'support' to enumerate: use n_samples=... to draw from it.")

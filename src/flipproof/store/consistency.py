@@ -29,7 +29,7 @@ from flipproof.values import as_values, distinct
 LARGEST_EXPONENT = 2000
 
 
-def require(holds: Any, what: str) -> None:
+def require(holds: object, what: str) -> None:
     """Raise ModelFileError unless something holds."""
     if not holds:
         raise ModelFileError(f"its parts contradict each other: {what}")
@@ -151,7 +151,7 @@ def _columns(model: Any) -> int | None:
     return int(model.n_features_in_) if model.features_ is None else None
 
 
-def _check_columns(model: Any, n_columns: int) -> None:
+def _check_columns(model: object, n_columns: int) -> None:
     require(_columns(model) in (None, n_columns), "the geometry is of other columns than the rows")
 
 

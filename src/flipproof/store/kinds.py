@@ -41,7 +41,7 @@ class Kind:
     is_needed: bool = True
 
     def __or__(self, other: Kind) -> Kind:
-        def fits(value: Any, sizes: Sizes) -> bool:
+        def fits(value: object, sizes: Sizes) -> bool:
             for kind in (self, other):
                 found = dict(sizes)
                 if kind.fits(value, found):
@@ -61,7 +61,7 @@ def _simple(is_one: Callable[[Any], bool], described: str) -> Kind:
     return Kind(lambda value, sizes: is_one(value), described)
 
 
-def is_whole(value: Any) -> bool:
+def is_whole(value: object) -> bool:
     """Tell whether a value is an integer, and not a boolean."""
     return isinstance(value, (int, np.integer)) and not isinstance(value, (bool, np.bool_))
 
@@ -125,7 +125,7 @@ def array(letters: str, *dimensions: str | int, finite: bool = True, low: int | 
         The smallest number.
     """
 
-    def fits(value: Any, sizes: Sizes) -> bool:
+    def fits(value: object, sizes: Sizes) -> bool:
         return (
             isinstance(value, np.ndarray)
             and value.dtype.kind in letters
@@ -164,7 +164,7 @@ def booleans(*dimensions: str | int) -> Kind:
 def words(*dimensions: str | int) -> Kind:
     """Return the kind of arrays of texts."""
 
-    def fits(value: Any, sizes: Sizes) -> bool:
+    def fits(value: object, sizes: Sizes) -> bool:
         if not isinstance(value, np.ndarray) or not _has_shape(value.shape, dimensions, sizes):
             return False
         return value.dtype.kind == "U" or (value.dtype.kind == "O" and all(isinstance(one, str) for one in value.flat))
@@ -175,7 +175,7 @@ def words(*dimensions: str | int) -> Kind:
 def values(*dimensions: str | int) -> Kind:
     """Return the kind of arrays of any values: numbers, booleans, texts, or plain objects."""
 
-    def fits(value: Any, sizes: Sizes) -> bool:
+    def fits(value: object, sizes: Sizes) -> bool:
         return isinstance(value, np.ndarray) and _has_shape(value.shape, dimensions, sizes)
 
     return Kind(fits, f"an array of shape ({', '.join(map(str, dimensions))})")
@@ -204,7 +204,7 @@ def sparse_floats(lines: str, columns: str) -> Kind:
 def sequence(kind: Kind, length: str | None = None, of: type = list) -> Kind:
     """Return the kind of lists, or tuples, whose items are all of one kind."""
 
-    def fits(value: Any, sizes: Sizes) -> bool:
+    def fits(value: object, sizes: Sizes) -> bool:
         if (
             not isinstance(value, (list, tuple))
             or type(value) is not of
@@ -219,7 +219,7 @@ def sequence(kind: Kind, length: str | None = None, of: type = list) -> Kind:
 def mapping(key: Kind, value: Kind, length: str | None = None) -> Kind:
     """Return the kind of dicts whose keys, and whose values, are all of one kind."""
 
-    def fits(given: Any, sizes: Sizes) -> bool:
+    def fits(given: object, sizes: Sizes) -> bool:
         if not isinstance(given, (dict, MappingProxyType)):
             return False
         if length and not _has_shape((len(given),), (length,), sizes):
@@ -235,7 +235,7 @@ def vocabulary(length: str) -> Kind:
     Each place occurs once: scipy does not check the columns of the sparse arrays that are made from them.
     """
 
-    def fits(value: Any, sizes: Sizes) -> bool:
+    def fits(value: object, sizes: Sizes) -> bool:
         if type(value) is not dict or not _has_shape((len(value),), (length,), sizes):
             return False
         places = list(value.values())

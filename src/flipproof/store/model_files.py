@@ -36,7 +36,7 @@ class ModelVersionWarning(UserWarning):
     """
 
 
-def save(model: Any, path: str | os.PathLike[str]) -> str:
+def save(model: object, path: str | os.PathLike[str]) -> str:
     """Write a fitted model to a file, without pickle: :func:`flipproof.load` reads it.
 
     The file contains everything that predictions and certificates need: geometry, votes, classes, parameters,
@@ -140,7 +140,7 @@ def load(path: str | os.PathLike[str]) -> Any:
     return model
 
 
-def model_digest(model: Any) -> str:
+def model_digest(model: object) -> str:
     """Return the SHA-256 of a model: a fitted model, or the path of a file, which is checked.
 
     It is the same for a model, the file that it is saved to, and the model that is loaded from there.
@@ -175,11 +175,11 @@ def model_digest(model: Any) -> str:
     return _archive_of(model).digest
 
 
-def _learner(model: Any) -> Any:
+def _learner(model: object) -> Any:
     return model.learner if isinstance(model, TableModel) else learner_in(model)
 
 
-def _archive_of(model: Any) -> Archive:
+def _archive_of(model: object) -> Archive:
     learner = _learner(model)
     name = type(learner).__name__
     if name in NOT_STORED:

@@ -161,21 +161,21 @@ class Packer:
         parts = [self._tensor(getattr(value, name), f"{where}.{name}") for name in ("data", "indices", "indptr")]
         return {"sparse": parts, "shape": [int(length) for length in value.shape]}
 
-    def _object(self, value: Any, where: str) -> dict[str, Any]:
+    def _object(self, value: object, where: str) -> dict[str, Any]:
         entry = entry_of(value, where)
         state = entry.state_of(value, where)
         nodes = {name: self.node(one, f"{where}.{name}" if where else name) for name, one in state.items()}
         return {"object": entry.key, "state": nodes}
 
 
-def _packed_number(value: Any) -> Any:
+def _packed_number(value: object) -> Any:
     if not isinstance(value, np.generic) or value.dtype.name not in SCALARS:
         return None
     plain = value.item()
     return {"number": value.dtype.name, "value": {"float": str(plain)} if _is_strange(plain) else plain}
 
 
-def _packed_type(value: Any) -> Any:
+def _packed_type(value: object) -> Any:
     if isinstance(value, type) and value in (*SCALARS.values(), *BUILTINS.values()):
         names = {kind: name for name, kind in SCALARS.items()}
         return {"type": f"numpy.{names[value]}" if value in names else value.__name__}
@@ -187,7 +187,7 @@ def _packed_type(value: Any) -> Any:
     return None
 
 
-def _packed_range(value: Any) -> Any:
+def _packed_range(value: object) -> Any:
     if isinstance(value, (range, slice)):
         ends = [value.start, value.stop, value.step]
         if all(one is None or type(one) is int or type(one) is str for one in ends):
@@ -195,7 +195,7 @@ def _packed_range(value: Any) -> Any:
     return None
 
 
-def _is_strange(value: Any) -> bool:
+def _is_strange(value: object) -> bool:
     return isinstance(value, float) and not math.isfinite(value)
 
 
@@ -259,7 +259,7 @@ class Unpacker:
         if self._tensors:
             raise ModelFileError(f"its tensor {next(iter(self._tensors))!r} belongs to nothing")
 
-    def _taken(self, name: Any, kinds: str, dimensions: int | None = None) -> NDArray[Any]:
+    def _taken(self, name: object, kinds: str, dimensions: int | None = None) -> NDArray[Any]:
         if not isinstance(name, str) or name not in self._tensors:
             raise ModelFileError(f"it has no tensor {name!r}, or uses it twice")
         tensor = self._tensors.pop(name)
@@ -303,19 +303,19 @@ class Unpacker:
         array = np.array(texts, dtype=f"<U{width}").reshape(_shape(shape, len(texts), where))
         return _fixed(array, settings.pop("fixed", False))
 
-    def _times(self, where: str, depth: int, given: Any, type: Any, fixed: Any = False) -> NDArray[Any]:
+    def _times(self, where: str, depth: int, given: object, type: object, fixed: object = False) -> NDArray[Any]:
         times = self._taken(given, "i", 1)
         if times.dtype != np.int64 or type not in TIMES:
             raise ModelFileError(f"{where} does not hold timestamps")
         return _fixed(times.view(type), fixed)
 
-    def _letters(self, where: str, depth: int, given: Any, fixed: Any = False) -> NDArray[Any]:
+    def _letters(self, where: str, depth: int, given: object, fixed: object = False) -> NDArray[Any]:
         letters = self._taken(given, "u", 2)
         if letters.dtype != np.uint8 or letters.shape[1] == 0:
             raise ModelFileError(f"{where} does not hold letters")
         return _fixed(letters.view(f"S{letters.shape[1]}").reshape(-1), fixed)
 
-    def _objects(self, where: str, depth: int, given: Any, shape: Any, fixed: Any = False) -> NDArray[Any]:
+    def _objects(self, where: str, depth: int, given: object, shape: object, fixed: object = False) -> NDArray[Any]:
         items = self.value(given, where, depth)
         if type(items) is not list or not all(_is_plain(one) for one in items):
             raise ModelFileError(f"{where} contains more than plain values")
@@ -324,7 +324,7 @@ class Unpacker:
             array[place] = one
         return _fixed(array.reshape(_shape(shape, len(items), where)), fixed)
 
-    def _numbers(self, where: str, depth: int, given: Any, **settings: Any) -> Any:
+    def _numbers(self, where: str, depth: int, given: object, **settings: Any) -> Any:
         return self._as_collection(self._taken(given, "fi", 1).tolist(), where, **settings)
 
     def _as_collection(self, items: list[Any], where: str, **settings: Any) -> Any:
@@ -370,7 +370,7 @@ class Unpacker:
             raise ModelFileError(f"{where} is not a slice")
         return slice(start, stop, step)
 
-    def _ufunc(self, where: str, depth: int, given: Any) -> Any:
+    def _ufunc(self, where: str, depth: int, given: object) -> Any:
         if not isinstance(given, str) or given not in UFUNCS:
             raise ModelFileError(f"{where} is an unknown function")
         return getattr(np, given)
@@ -397,14 +397,14 @@ class Unpacker:
         return found
 
     def _collection(self, kind: type) -> Callable[..., Any]:
-        def made(where: str, depth: int, given: Any) -> Any:
+        def made(where: str, depth: int, given: object) -> Any:
             if type(given) is not list:
                 raise ModelFileError(f"{where} is not a list")
             return kind(self.value(one, f"{where}.{number}", depth) for number, one in enumerate(given))
 
         return made
 
-    def _object(self, where: str, depth: int, given: Any, state: Any) -> Any:
+    def _object(self, where: str, depth: int, given: object, state: object) -> Any:
         entry: Entry = entry_named(given, where)
         if not isinstance(state, dict):
             raise ModelFileError(f"{where} has no state")
@@ -414,18 +414,18 @@ class Unpacker:
         return entry.made(values, where)
 
 
-def _fixed(array: NDArray[Any], fixed: Any) -> NDArray[Any]:
+def _fixed(array: NDArray[Any], fixed: object) -> NDArray[Any]:
     if type(fixed) is not bool:
         raise ModelFileError("an array is neither fixed nor not")
     array.setflags(write=not fixed)
     return array
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     return value is None or isinstance(value, (bool, int, float, str, np.generic, np.ndarray))
 
 
-def _shape(shape: Any, n: int, where: str) -> tuple[int, ...]:
+def _shape(shape: object, n: int, where: str) -> tuple[int, ...]:
     if type(shape) is not list or not all(type(one) is int and one >= 0 for one in shape) or math.prod(shape) != n:
         raise ModelFileError(f"{where} has an invalid shape")
     return tuple(shape)

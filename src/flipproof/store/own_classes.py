@@ -166,17 +166,17 @@ COORDINATES = {
 SEARCH = instance("ExactSearch") | instance("MeasuredSearch")
 
 
-def _of_earlier_fits(model: Any) -> tuple[str, ...]:
+def _of_earlier_fits(model: object) -> tuple[str, ...]:
     """Return what does not belong to this fit; with a reference, rows are held again from where they are placed."""
     return OF_REFERENCE if getattr(model, "n_reference_", None) is None else ()
 
 
-def _held_again(model: Any) -> tuple[str, ...]:
+def _held_again(model: object) -> tuple[str, ...]:
     frozen = getattr(model, "n_reference_", None) is not None
     return (*_of_earlier_fits(model), *(("_held",) if frozen else ()))
 
 
-def _kernel_of_earlier_fits(model: Any) -> tuple[str, ...]:
+def _kernel_of_earlier_fits(model: object) -> tuple[str, ...]:
     is_exact = getattr(model, "component_indices_", None) is None
     return (
         *_held_again(model),

@@ -95,7 +95,7 @@ def _majorities(
     return {"rule": "majority", "votes": form, "blocks": ends, **counted}
 
 
-def _rows_in_blocks(tensors: Tensors, certificates: Certificates, learner: RowsInBlocks, X: Any) -> dict[str, Any]:
+def _rows_in_blocks(tensors: Tensors, certificates: Certificates, learner: RowsInBlocks, X: object) -> dict[str, Any]:
     """Write the factors of the votes on test rows, then the training rows, block by block: none are held."""
     ends: list[int] = [0]
     for factors, sums, offsets in learner.scored_factors(learner.test_features(X)):
@@ -168,7 +168,7 @@ def _neighbors(
     certificates: Certificates,
     learner: CertifiedNeighborsClassifier,
     powers: Powers,
-    X: Any,
+    X: object,
 ) -> dict[str, Any]:
     """Write the nearest rows in order, as many as the radii need."""
     _training(tensors, learner.label_codes_, powers)
@@ -206,7 +206,7 @@ def _partitions(
     certificates: Certificates,
     learner: CertifiedPartitionClassifier,
     powers: Powers,
-    X: Any,
+    X: object,
 ) -> dict[str, Any]:
     """Write the class that each base learner predicts."""
     _training(tensors, learner.label_codes_, powers)

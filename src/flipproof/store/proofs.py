@@ -39,11 +39,11 @@ def save_certificates(
     certificates: Certificates,
     path: str | os.PathLike[str],
     *,
-    model: Any = None,
-    X_test: Any = None,
+    model: object = None,
+    X_test: object = None,
     files: Mapping[str, str] | None = None,
     outputs: Mapping[str, str] | None = None,
-    deployed: Any = None,
+    deployed: object = None,
 ) -> None:
     """Write certificates and their proof to a file, which ``flipproof verify`` checks.
 
@@ -113,7 +113,7 @@ def save_certificates(
         tensors.finish(target, document)
 
 
-def _digest_or_none(model: Any) -> str | None:
+def _digest_or_none(model: object) -> str | None:
     """Return the digest of a model; None if it cannot be stored in a file."""
     try:
         return model_digest(model)

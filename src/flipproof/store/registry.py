@@ -19,7 +19,7 @@ REMEDY = (
 )
 
 
-def _nothing_stale(value: Any) -> tuple[str, ...]:
+def _nothing_stale(value: object) -> tuple[str, ...]:
     return ()
 
 
@@ -185,7 +185,7 @@ def registered_classes() -> tuple[str, ...]:
     return tuple(_all_entries())
 
 
-def entry_named(key: Any, where: str) -> Entry:
+def entry_named(key: object, where: str) -> Entry:
     """Return the entry with this key; refuse all other names."""
     found = _all_entries().get(key) if isinstance(key, str) else None
     if found is None:
@@ -193,7 +193,7 @@ def entry_named(key: Any, where: str) -> Entry:
     return found
 
 
-def entry_of(value: Any, where: str) -> Entry:
+def entry_of(value: object, where: str) -> Entry:
     """Return the entry of an object's class; refuse other classes, and subclasses, which may compute differently."""
     kind = type(value)
     for entry in _all_entries().values():

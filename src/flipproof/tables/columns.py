@@ -90,7 +90,7 @@ def as_numbers(name: str, column: pa.ChunkedArray) -> NDArray[np.float64]:
     return numbers
 
 
-def plain_numbers(column: pa.ChunkedArray, dtype: Any = np.float64) -> NDArray[Any]:
+def plain_numbers(column: pa.ChunkedArray, dtype: object = np.float64) -> NDArray[Any]:
     """Return numbers or booleans as floats, including infinity, and missing values as NaN."""
     column = without_dictionary(column)
     if pa.types.is_boolean(column.type):
@@ -295,6 +295,6 @@ def without_dictionary(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
 
 
-def is_words(kind: Any) -> bool:
+def is_words(kind: object) -> bool:
     """Whether columns of a type hold words."""
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))

@@ -199,12 +199,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.max_categories = max_categories
         self.text_encoder = text_encoder
 
-    def fit(self, X: Any, y: Any = None) -> TableEncoder:
+    def fit(self, X: object, y: object = None) -> TableEncoder:
         """Learn scales, medians, words and texts from training rows; labels are ignored."""
         self.fit_transform(X)
         return self
 
-    def fit_transform(self, X: Any, y: Any = None) -> NDArray[np.float64]:
+    def fit_transform(self, X: object, y: object = None) -> NDArray[np.float64]:
         """Learn from training rows, and return them as numbers; labels are ignored."""
         check_parameters(self)
         table = _without_index(X)
@@ -221,7 +221,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.n_features_out_ = encoded.shape[1]
         return encoded
 
-    def transform(self, X: Any) -> NDArray[np.float64]:
+    def transform(self, X: object) -> NDArray[np.float64]:
         """Encode rows as numbers, as learned from the training rows."""
         table = _without_index(X)
         self.check_columns(table)
@@ -229,7 +229,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return np.concatenate([block for block in blocks if block is not None], axis=1)
 
     def check_columns(
-        self, X: Any, where: str = "the test rows", learned_from: str = "the training rows", *, strictly: bool = False
+        self,
+        X: object,
+        where: str = "the test rows",
+        learned_from: str = "the training rows",
+        *,
+        strictly: bool = False,
     ) -> None:
         """Raise ValueError if a column is missing or of another kind than those learned.
 

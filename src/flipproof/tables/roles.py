@@ -335,7 +335,7 @@ def rows_to_predict(
     roles: Roles,
     names: Sequence[str],
     source: str,
-    train_labels: Any = None,
+    train_labels: object = None,
     file: FileRows | None = None,
 ) -> Rows:
     """Split test rows by role; labels are optional and are converted to the type of the training labels."""

@@ -402,7 +402,7 @@ def _pairs(pairs: list[tuple[str, Any]]) -> list[tuple[str, Any]]:
     return pairs
 
 
-def _json_kind(value: Any) -> str | None:
+def _json_kind(value: object) -> str | None:
     if value is None:
         return None
     if isinstance(value, bool):
