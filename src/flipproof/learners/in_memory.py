@@ -309,7 +309,7 @@ class LabelsInMemory(CertifiedClassifier):
         """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
 
         Needs a fit with ``reference=...``. What was learned from the reference is kept: if a withdrawn row is also in
-        the reference, a :class:`ReferenceWarning` says so. Give ``classes=...`` to the learner, or classes whose last
+        the reference, a `ReferenceWarning` says so. Give ``classes=...`` to the learner, or classes whose last
         row is withdrawn remain.
 
         Parameters
