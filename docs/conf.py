@@ -42,8 +42,10 @@ suppress_warnings = ["config.cache"]  # the gallery's order is an object that ca
 
 toc_object_entries_show_parents = "hide"  # the contents of a page about a class name its methods alone
 nitpicky = True
-# annotations and types of other projects: no inventories are downloaded, so that the site is built without a network
-nitpick_ignore_regex = [("py:.*", r"(?!flipproof).*"), ("py:.*", r"flipproof\.(core|values|learners)\..*")]
+# Names of other projects have no page here. Their inventories (intersphinx) would be downloaded at every build, and the
+# site is built without a network; so each of their packages is listed, and any other unknown name fails the build.
+OTHER_PROJECTS = ("collections", "dask", "numpy", "pandas", "pathlib", "pyarrow", "scipy", "sklearn", "torch", "typing")
+nitpick_ignore_regex = [("py:.*", rf"({'|'.join(OTHER_PROJECTS)})(\..*)?")]
 
 autodoc_typehints = "none"  # the docstrings name types and shapes
 numpydoc_show_class_members = False
@@ -116,7 +118,7 @@ KINDS = {
 
 
 def _methods(thing):
-    """Return the public methods and properties that flipproof defines.
+    """Return the public methods and properties that flipproof defines, and `score`.
 
     The methods by which a learner defines itself are described once, at LabelLinearClassifier.
     """
@@ -124,10 +126,12 @@ def _methods(thing):
     shown = []
     for name in dir(thing):
         home = next((one for one in thing.__mro__ if name in one.__dict__), None)
-        if name.startswith("_") or home is None or not home.__module__.startswith("flipproof"):
+        # `score` is what scikit-learn defines for all classifiers and regressors
+        ours = home is not None and (home.__module__.startswith("flipproof") or name == "score")
+        routes_metadata = name.startswith("set_") and name.endswith("_request")  # scikit-learn's, made for each class
+        if name.startswith("_") or not ours or routes_metadata:
             continue
-        member = inspect.getattr_static(thing, name)
-        if not (callable(member) or isinstance(member, property | classmethod | staticmethod)):
+        if not (callable(getattr(thing, name)) or isinstance(inspect.getattr_static(thing, name), property)):
             continue
         is_hook = issubclass(thing, base) and thing is not base and name not in _USER_METHODS
         if not is_hook and inspect.getdoc(getattr(thing, name)):
@@ -155,12 +159,46 @@ def _page(module, name, lowered):
         methods = _methods(thing) if not issubclass(thing, BaseException) else []
         for method in methods:
             is_property = isinstance(inspect.getattr_static(thing, method), property)
-            lines += ["", f"   .. {'autoproperty' if is_property else 'automethod'}:: {method}"]
+            if method == "score":  # its docstring is scikit-learn's, with references into that project's site
+                described = (inspect.getdoc(thing.score) or "").split("\n")[0].replace(":ref:", "")
+                lines += ["", f"   .. py:method:: score{inspect.signature(thing.score)}".replace("(self, ", "(")]
+                lines += ["", "      " + re.sub(r"`([^<`]*) <[^>]*>`", r"*\1*", described)]
+            else:
+                lines += ["", f"   .. {'autoproperty' if is_property else 'automethod'}:: {method}"]
     else:
         lines += [f".. autofunction:: {name}"]
     lines += ["", f".. minigallery:: {full}", "   :add-heading: Examples in the gallery", ""]
     _write(DOCS / "api" / f"{page}.rst", "\n".join(lines))
     return page, thing
+
+
+def _mathematics():
+    """Write the page of flipproof.core, whose modules are lists of functions without `__all__`."""
+    core = importlib.import_module("flipproof.core")
+    lines = ["flipproof.core", "==============", "", inspect.getdoc(core), ""]
+    for module in sorted(one.stem for one in Path(core.__file__).parent.glob("[a-z]*.py")):
+        full = f"flipproof.core.{module}"
+        lines += [
+            full,
+            "-" * len(full),
+            "",
+            f".. automodule:: {full}",
+            "   :members:",
+            "   :exclude-members: BigIntegers",
+            "",
+        ]
+    _write(DOCS / "api" / "flipproof.core.rst", "\n".join(lines))
+    index = ["flipproof.core", "--------------", "", inspect.getdoc(core), ""]
+    return [
+        *index,
+        "* :doc:`Its functions <flipproof.core>`",
+        "",
+        ".. toctree::",
+        "   :hidden:",
+        "",
+        "   flipproof.core",
+        "",
+    ]
 
 
 def _write(path, text):
@@ -193,8 +231,9 @@ def _reference():
             for name, page, summary in groups[kind]:
                 index += [f"   * - :doc:`{name} <{page}>`", f"     - {summary}"]
             index += ["", ".. toctree::", "   :hidden:", "", *[f"   {n} <{p}>" for n, p, _ in groups[kind]], ""]
+    index += _mathematics()
     _write(DOCS / "api" / "index.rst", "\n".join(index))
-    wanted = lowered | {"index"}
+    wanted = lowered | {"index", "flipproof.core"}
     for stale in (DOCS / "api").glob("*.rst"):
         if stale.stem.lower() not in wanted:
             stale.unlink()
@@ -224,9 +263,10 @@ def _remove_stale_gallery():
                 file.unlink()
 
 
-_reference()
-_other_pages()
-_remove_stale_gallery()
+def _make_pages(app):
+    _reference()
+    _other_pages()
+    _remove_stale_gallery()
 
 
 def _links_within_the_site(app, name, source):
@@ -272,7 +312,19 @@ def _wrap_sentences(app, doctree):
             block["classes"].append("sentences")
 
 
+#: A page of the documentation in a docstring, which is text for readers of the code.
+PAGE = re.compile(r"``?docs/([\w-]+(?:/[\w-]+)?)\.md``?|\bdocs/([\w-]+(?:/[\w-]+)?)\.md\b")
+
+
+def _link_pages(app, what, name, thing, options, lines):
+    """Let docstrings that name a file of docs/ link to its page."""
+    for number, line in enumerate(lines):
+        lines[number] = PAGE.sub(lambda found: f":doc:`/{found[1] or found[2]}`", line)
+
+
 def setup(app):
+    app.connect("builder-inited", _make_pages)
+    app.connect("autodoc-process-docstring", _link_pages)
     app.connect("doctree-read", _wrap_sentences)
     app.connect("source-read", _links_within_the_site)
     app.connect("doctree-read", _link_public_names)

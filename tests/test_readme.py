@@ -3,6 +3,7 @@
 import contextlib
 import io
 import re
+import shlex
 import tomllib
 from pathlib import Path
 
@@ -79,6 +80,24 @@ def test_the_other_examples_run(tmp_path, monkeypatch):
     assert (tmp_path / "report.html").stat().st_size > 10_000
 
 
+def test_the_commands_run(tmp_path, monkeypatch):
+    """All commands of the README but those that install, on small files with the names and columns that it uses."""
+    from documentation.pages import blocks, commands
+    from documentation.setups import readme
+
+    from flipproof.cli.group import run
+
+    monkeypatch.chdir(tmp_path)
+    readme()
+    lines = [line for one in blocks(README) if one.language == "bash" for line in commands(one.code)]
+    lines = [line for line in lines if line.startswith("flipproof ")]
+    assert [line.split()[1] for line in lines] == ["certify", "attack", "plan", "verify"]
+    for line in lines:
+        assert run(shlex.split(line, comments=True)[1:]) == 0, line
+    for line in re.findall(r"`(flipproof fit [^`]*)`", README):
+        assert run(shlex.split(line)[1:]) == 0, line
+
+
 def test_the_spam_filter_of_the_documentation_runs():
     rng = np.random.default_rng(0)
     words = {
@@ -92,9 +111,8 @@ def test_the_spam_filter_of_the_documentation_runs():
         texts = [" ".join([*rng.choice(words[label], 4), *rng.choice(common, 8)]) for label in labels]
         return texts, labels
 
-    (archive, _), (messages, reports), (new_messages, checked), (todays_messages, todays_reports) = map(
-        some, (150, 200, 30, 20)
-    )
+    (archive, _), (messages, reports), (new_messages, checked) = map(some, (150, 200, 30))
+    todays_messages, todays_reports = some(20)
     names = dict(locals())
     page = (ROOT / "docs" / "poisoned-rows.md").read_text()
     filters, _, updates = re.findall(r"```python\n(.*?)```", page, re.DOTALL)

@@ -270,6 +270,14 @@ class Audit:
         -------
         data frame
             Of the same library as the training rows; for files and arrays, pandas, or pyarrow if pandas is missing.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25)
+        >>> result.to_frame().shape
+        (20, 9)
         """
         table = self.to_arrow()
         if self._frames == "polars":
@@ -333,6 +341,19 @@ class Audit:
             A report: .html, .md, or .json (which `flipproof report` converts). A proof, .flipproof: the certificates
             of the first method, and all that ``flipproof verify`` needs to check them. Evidence: .xml (JUnit), .sarif,
             .intoto.json (an in-toto Statement), .cdx.json (CycloneDX) or .modelcard.md (Hugging Face).
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25)
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     for ending in (".html", ".md", ".flipproof"):
+        ...         result.save(Path(folder, "spam" + ending))
+        ...     sorted(path.name for path in Path(folder).iterdir())
+        ['spam.flipproof', 'spam.html', 'spam.md']
         """
         from flipproof.report.evidence import EVIDENCE_ENDINGS, render
         from flipproof.report.rendering import save_report
@@ -481,6 +502,14 @@ class Audit:
             As in :meth:`to_frame`. Default: the most fragile row.
         columns : sequence of str, optional
             Columns to show. Default: the first 20.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25)
+        >>> print(str(result.explain()).splitlines()[1])
+        The smallest attack changes 1 label; the prediction is then False.
         """
         from flipproof.explaining import Shown, explain
 

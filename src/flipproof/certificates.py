@@ -264,7 +264,17 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         return notebook_view(self)
 
     def most_fragile(self, n: int = 10) -> Certificates:
-        """Return the `n` certificates that are easiest to break: abstentions, then by radius and margin."""
+        """Return the `n` certificates that are easiest to break: abstentions, then by radius and margin.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> certificates.most_fragile(2).radius
+        array([2, 7])
+        """
         check_parameter("most_fragile", "n", n, integer(0))
         return self[self.fragile_order()[:n]]  # type: ignore[no-any-return]
 
@@ -317,6 +327,18 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
             Names are the index of a pandas frame, and the column ``id`` of others. The other columns are ``label``,
             ``prediction``, ``correct``, ``radius``, ``rival``, ``margin`` and ``unit``; and ``abstained`` or
             ``unlimited`` where the method uses them.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> certificates.to_frame(["ham", "ham", "spam"], index=["a", "b", "c"])[["label", "prediction", "radius"]]
+          label prediction  radius
+        a   ham        ham       7
+        b   ham        ham       2
+        c  spam       spam       7
         """
         columns: dict[str, Any] = {"prediction": self.prediction, **self._columns()}
         if y_true is not None:
@@ -374,6 +396,15 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         -------
         Explanation
             It prints as a table; `to_frame` returns the table.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> print(str(certificates.explain(1)).splitlines()[1])
+        The smallest attack changes 3 labels; the prediction is then spam.
         """
         from flipproof import explain  # defined in a higher layer: imported by its public name
 
@@ -398,6 +429,20 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
             model must not have been fitted again since.
         files : mapping of str to str, optional
             SHA-256 digests of the data files, by name, for the record.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from flipproof import Certificates
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     certificates.save(Path(folder, "proof.flipproof"))
+        ...     Certificates.load(Path(folder, "proof.flipproof"))
+        <Certificates: 3 predictions, method 'exact', median radius 7 of 40 labels>
         """
         from flipproof import save_certificates  # defined in a higher layer: imported by its public name
 
@@ -408,6 +453,20 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         """Return the certificates in a file that :meth:`save` wrote.
 
         The digests of the file are checked, but not the proof: ``flipproof verify`` does that.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> from flipproof import Certificates
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     certificates.save(Path(folder, "proof.flipproof"))
+        ...     Certificates.load(Path(folder, "proof.flipproof")).radius
+        array([7, 2, 7])
         """
         from flipproof import load_certificates  # defined in a higher layer: imported by its public name
 
@@ -432,6 +491,15 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         Returns
         -------
         pyarrow.Table
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> certificates.to_arrow(ids=["a", "b", "c"]).select(["id", "prediction", "radius"]).to_pydict()
+        {'id': ['a', 'b', 'c'], 'prediction': ['ham', 'ham', 'spam'], 'radius': [7, 2, 7]}
         """
         try:
             import pyarrow as pa

@@ -33,11 +33,51 @@ DOCS = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text()
 def test_the_docs_match_the_printed_output(section, data_dir, tmp_path, monkeypatch, capfd):
     pattern = rf"### {section}.*?```bash\n(.*?)```\s+```text\n(.*?)```"
     (command, output) = re.search(pattern, DOCS, re.DOTALL).groups()
-    for folder in data_dir.iterdir():  # the command may write files beside them
+    work_beside(data_dir, tmp_path, monkeypatch)
+    assert run_line(command) == 0
+    assert output.rstrip() in capfd.readouterr().out
+    if section == "Adult":
+        (head,) = re.findall(r"first lines of `adult.csv`:\s+```text\n(.*?)```", DOCS, re.DOTALL)
+        assert (tmp_path / "adult.csv").read_text().startswith(head)
+
+
+def work_beside(data_dir, tmp_path, monkeypatch):
+    """Work in an empty folder with links to the data sets: commands may write files beside them."""
+    for folder in data_dir.iterdir():
         (tmp_path / folder.name).symlink_to(folder)
     monkeypatch.chdir(tmp_path)
-    assert run(shlex.split(command.replace("\\\n", " "))[1:]) == 0
-    assert output.rstrip() in capfd.readouterr().out
+    monkeypatch.setenv("COLUMNS", "80")
+
+
+def run_line(command):
+    return run(shlex.split(command.replace("\\\n", " "))[1:])
+
+
+def test_the_docs_match_the_printed_attacks_on_spam(data_dir, tmp_path, monkeypatch, capfd):
+    pattern = r"```bash\n(flipproof attack --train sms_spam.*?)```\s+```text\n(.*?)```.*?```text\n(.*?)```"
+    (command, of_one_row, most_used) = re.search(pattern, DOCS, re.DOTALL).groups()
+    work_beside(data_dir, tmp_path, monkeypatch)
+    assert run_line(command) == 0
+    assert of_one_row.rstrip() in capfd.readouterr().out
+    assert run_line(command.replace("--row 784", "--top 5")) == 0
+    assert most_used.rstrip() in capfd.readouterr().out
+
+
+def test_the_docs_match_the_requirement_that_is_not_met(data_dir, tmp_path, monkeypatch, capfd):
+    pattern = r"one line for each that is not met:.*?```bash\n(.*?)```\s+```text\n(.*?)```"
+    (command, said) = re.search(pattern, DOCS, re.DOTALL).groups()
+    work_beside(data_dir, tmp_path, monkeypatch)
+    assert run_line(command) == 1
+    assert said.rstrip() in capfd.readouterr().err
+
+
+def test_the_docs_match_the_printed_comparison(data_dir, tmp_path, monkeypatch, capfd):
+    (command, output) = re.search(r"```bash\n(flipproof compare.*?)```\s+```text\n(.*?)```", DOCS, re.DOTALL).groups()
+    work_beside(data_dir, tmp_path, monkeypatch)
+    assert run_line(command) == 0
+    printed = capfd.readouterr().out
+    seconds = re.compile(r" +\d+\.\d +\d+\.\d$", re.MULTILINE)  # of fit and certify, which vary
+    assert seconds.sub("", output).rstrip() in seconds.sub("", printed)
 
 
 def test_text_features_do_not_depend_on_the_number_of_threads(data_dir):

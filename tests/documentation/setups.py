@@ -25,6 +25,16 @@ def certificate_format():
     return {"model": CertifiedRidgeClassifier().fit(X, y), "X_test": X[:5]}
 
 
+def readme():
+    train = _table("spam", n=400, distance=6).drop(columns="key")
+    test = _table("spam", seed=1, distance=6).drop(columns="key")
+    train.to_parquet("train.parquet", index=False)
+    train.to_csv("train.csv", index=False)
+    test.to_csv("test.csv", index=False)
+    X, y = _rows()
+    CertifiedRidgeClassifier().fit(X, y).certify(X[:5]).save("proof.flipproof")
+
+
 def evidence():
     _table(distance=3).to_csv("train.csv", index=False)
     _table(seed=1, distance=3).to_csv("test.csv", index=False)

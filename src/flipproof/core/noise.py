@@ -37,7 +37,7 @@ LARGEST_SUPPORT = 2**20
 class Measure(Protocol):
     """Noise around given data; for a custom noise measure, write a class with these two methods.
 
-    `data` is the data that gets the noise. With :class:`flipproof.smoothing.SmoothedClassifier` it is the pair
+    `data` is the data that gets the noise. With :class:`flipproof.SmoothedClassifier` it is the pair
     ``(X, codes)`` of the training features and the labels, coded as 0, ..., K - 1; or only the labels if the class has
     an attribute ``part = "labels"``, or only the features with ``part = "features"``. Two more methods are optional:
     ``with_classes(n_classes)`` returns the same noise over K classes, and ``support(data)`` returns all possible draws

@@ -354,7 +354,7 @@ def least_replacements(front: FrontRows, winner: Integers) -> tuple[Integers, ND
     """Return how many replaced rows let a rival win if no row after the k voters ever votes, and where that is a bound.
 
     With ``"rows"``, F = 0 and c = 0 for the pile at the present cut, so that r changes suffice if and only if
-    ``2 r >= B`` and ``r + W >= B`` (see :class:`_Cuts`). A cut before it, after p < k rows, has c = k - p, and its B is
+    ``2 r >= B`` and ``r + W >= B`` (see `_Cuts`). A cut before it, after p < k rows, has c = k - p, and its B is
     smaller by at most c: it needs no fewer changes if ``2 r >= B`` alone decides. So only later cuts can need fewer.
 
     Returns

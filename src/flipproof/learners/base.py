@@ -372,6 +372,19 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
 
         ``argmax(alpha @ onehot(y) + offsets)`` is the prediction for any labels y. The result is a dense array of m
         times n numbers: call this on a few rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> alpha, offsets = model.vote_weights([[5.0], [17.4]])
+        >>> alpha.shape, offsets.shape
+        ((2, 40), (2, 2))
+        >>> onehot = np.array(y)[:, None] == model.classes_
+        >>> model.classes_[np.argmax(alpha @ onehot + offsets, axis=1)]
+        array(['ham', 'ham'], dtype='<U4')
         """
         source = self.votes_on(self.test_rows(X))
         votes = all_votes(source)
@@ -395,6 +408,17 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         Returns
         -------
         Certificates
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import Adversary
+        >>> model.certify([[5.0], [17.4]]).radius
+        array([7, 2])
+        >>> model.certify([[5.0], [17.4]], adversary=Adversary(allowed=[("ham", "spam")])).radius
+        array([7, 2])
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
         Z, like = self._different(self.test_rows(X))

@@ -298,6 +298,14 @@ class LabelsInMemory(CertifiedClassifier):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedRidgeClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+        >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X, y, reference=X)
+        >>> model.partial_fit([[4.0], [5.0]], [1, 1]).n_rows_
+        6
         """
         check_nothing_masked(X, "X")
         self._refuse_unless_in_memory(X, "training rows")
@@ -320,7 +328,7 @@ class LabelsInMemory(CertifiedClassifier):
         """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
 
         Needs a fit with ``reference=...``. What was learned from the reference is kept: if a withdrawn row is also in
-        the reference, a :class:`ReferenceWarning` says so. Give ``classes=...`` to the learner, or classes whose last
+        the reference, a `ReferenceWarning` says so. Give ``classes=...`` to the learner, or classes whose last
         row is withdrawn remain.
 
         Parameters
@@ -331,6 +339,14 @@ class LabelsInMemory(CertifiedClassifier):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedRidgeClassifier
+        >>> X, y = [[0.0], [1.0], [2.0], [3.0]], [0, 0, 1, 1]
+        >>> model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X, y, reference=[[0.5], [1.5], [2.5]])
+        >>> model.forget([0]).n_rows_
+        3
         """
         gone = rows_to_forget(rows, self.n_rows_)
         self._refuse_to_forget_trusted(gone)

@@ -295,7 +295,7 @@ def largest_certifiable(
     noise : LabelFlip, FeatureNoise, JointNoise or a custom noise measure
         LabelFlip needs its `n_classes`.
     guarantee : {"tight", "kl", "gaussian"}, default="tight"
-        As in :class:`SmoothedClassifier`.
+        As in :class:`flipproof.SmoothedClassifier`.
     n_train : int, optional
         Number of training labels, the upper limit of a radius in labels.
     n_predictions : int, default=1

@@ -1,0 +1,43 @@
+"""The API reference describes the methods that users call."""
+
+import importlib.util
+
+import pytest
+from documentation.pages import ROOT
+
+import flipproof
+
+pytestmark = pytest.mark.deep("sphinx")
+
+#: Methods that the page of a class must describe.
+UPDATES = "fit partial_fit forget predict score certify random_error_bound"
+METHODS = {
+    "CertifiedRidgeClassifier": f"{UPDATES} decision_function vote_weights report",
+    "CertifiedPartitionClassifier": "fit partial_fit forget predict score certify",
+    "SmoothedClassifier": "fit predict score certify",
+    "CertifiedRidgeRegressor": "fit predict score certify",
+    "LabelLinearClassifier": "fit_without_labels label_free_weights",
+    "Certificates": "to_frame to_arrow most_fragile explain save load",
+    "Audit": "to_frame explain save",
+    "CertifiedAccuracyDisplay": "from_certificates",
+}
+
+
+@pytest.fixture(scope="module")
+def conf():
+    spec = importlib.util.spec_from_file_location("conf", ROOT / "docs" / "conf.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_the_page_of_a_class_has_its_methods(name, conf):
+    assert set(METHODS[name].split()) <= set(conf._methods(getattr(flipproof, name)))
+
+
+@pytest.mark.parametrize("name", [one for one in flipproof.PUBLIC_NAMES if one.startswith("Certified")])
+def test_every_certified_class_describes_how_it_is_scored(name, conf):
+    thing = getattr(flipproof, name)
+    if name.endswith(("Classifier", "Regressor")):
+        assert {"fit", "predict", "certify", "score"} <= set(conf._methods(thing))
