@@ -1,14 +1,16 @@
 """Comparison of all learners with ridge on the same rows: the tables in docs/learners.md.
 
-    python benchmarks/learners.py --data-dir DIR [--full]
+    python benchmarks/learners.py --data-dir DIR [--only TITLE]  # measures, and writes benchmarks/results/learners.json
+    python benchmarks/learners.py                                # prints the tables from that file
 
 Exact certified accuracy (for partitions: by the vote gap), by number of changed labels. All parameters are fixed here;
-none is chosen with labels. --full adds all of MNIST (10,000 test rows; minutes).
+none is chosen with labels. All of MNIST takes minutes.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +32,8 @@ from flipproof import (
     CertifiedRidgeClassifier,
     certified_accuracy,
 )
+
+RESULTS = Path(__file__).parent / "results" / "learners.json"
 
 SCALED = StandardScaler()
 
@@ -96,33 +100,73 @@ def split(X, y):
     return X, y, Z, truth
 
 
-def show(name, data, unlabeled, flips, learners):
-    X, y, Z, truth = data
+def measured(data, unlabeled, flips, learners):
+    """Return certified accuracy of all learners on one data set."""
+    _, y, _, truth = data
     n_labels = len(y) if unlabeled is None else int(np.count_nonzero(~unlabeled))
-    print(f"\n**{name}** ({n_labels:,} labels, {len(truth):,} test rows)\n")
-    print(f"| learner | {' | '.join(f'{r:,} flips' for r in flips)} |")
-    print("|---" * (len(flips) + 1) + "|")
-    for title, learner in learners.items():
-        model = clone(learner).set_params(classes=np.unique(y))
-        if unlabeled is None:
-            model.fit(X, y)
-        elif isinstance(model, CertifiedPropagationClassifier):
-            model.fit(X, y, unlabeled)
-        else:
-            model.fit(X[~unlabeled], y[~unlabeled])
-        accuracy = certified_accuracy(truth, model.certify(Z), flips)
-        print(f"| {title} | {' | '.join(f'{share:.3f}' for share in accuracy)} |", flush=True)
+    lines = {title: accuracy_of(learner, data, unlabeled, flips) for title, learner in learners.items()}
+    return {"n_labels": n_labels, "n_test": len(truth), "flips": list(flips), "accuracy": lines}
+
+
+def accuracy_of(learner, data, unlabeled, flips):
+    X, y, Z, truth = data
+    model = clone(learner).set_params(classes=np.unique(y))
+    if unlabeled is None:
+        model.fit(X, y)
+    elif isinstance(model, CertifiedPropagationClassifier):
+        model.fit(X, y, unlabeled)
+    else:
+        model.fit(X[~unlabeled], y[~unlabeled])
+    return certified_accuracy(truth, model.certify(Z), flips).tolist()
+
+
+def committed():
+    """Return the committed results by title of the data set."""
+    return json.loads(RESULTS.read_text())
+
+
+def table(title):
+    """Return the table of a data set in Markdown, with its title."""
+    found = committed()[title]
+    lines = [
+        f"**{title}** ({found['n_labels']:,} labels, {found['n_test']:,} test rows)",
+        "",
+        f"| learner | {' | '.join(f'{r:,} flips' for r in found['flips'])} |",
+        "|---" * (len(found["flips"]) + 1) + "|",
+    ]
+    for learner, accuracy in found["accuracy"].items():
+        lines.append(f"| {learner} | {' | '.join(f'{share:.3f}' for share in accuracy)} |")
+    return "\n".join(lines)
+
+
+TITLES = (
+    "Spambase",
+    "Phishing websites",
+    "MNIST 1/7, 50 principal components",
+    "Dogfish stand-in, 100 of 1,800 rows labelled",
+    "MNIST, all ten digits, 50 principal components",
+)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data-dir", type=Path, required=True, help="folder with spambase/, phishing_websites/, ...")
-    parser.add_argument("--full", action="store_true", help="include all of MNIST")
+    parser.add_argument("--data-dir", type=Path, help="folder with spambase/, phishing_websites/, mnist/, dogfish/")
+    parser.add_argument("--only", choices=TITLES)
     arguments = parser.parse_args()
-    for group in (tables, digits_and_dogs, *([all_digits] if arguments.full else [])):
-        for one in group(arguments.data_dir):
-            show(*one)
+    if arguments.data_dir:
+        found = committed() if RESULTS.exists() else {}
+        for group in (tables, digits_and_dogs, all_digits):
+            if arguments.only in (None, *OF_GROUP[group.__name__]):
+                for title, *problem in group(arguments.data_dir):
+                    if arguments.only in (None, title):
+                        found[title] = measured(*problem)
+        ordered = {title: found[title] for title in TITLES if title in found}
+        RESULTS.write_text(json.dumps(ordered, indent=1) + "\n")
+    for title in committed():
+        print(f"{table(title)}\n")
 
+
+OF_GROUP = {"tables": TITLES[:2], "digits_and_dogs": TITLES[2:4], "all_digits": TITLES[4:]}
 
 if __name__ == "__main__":
     main()

@@ -7,8 +7,11 @@ Mean radius over 200 test rows, by every method.
 
 from __future__ import annotations
 
+import argparse
+from pathlib import Path
+
 import numpy as np
-from precision import for_each_data_set
+from precision import PROBLEMS
 
 from flipproof import CertifiedRidgeClassifier
 
@@ -27,4 +30,9 @@ def sweep(name, X, Z, y, _y_test):
 
 
 if __name__ == "__main__":
-    for_each_data_set(sweep, __doc__)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data-dir", type=Path, help="folder with mnist/, which contains the four IDX files of MNIST")
+    folder = parser.parse_args().data_dir
+    for title, problem in PROBLEMS.items():
+        if folder or not title.startswith("MNIST"):
+            sweep(title, *problem(folder))

@@ -1,6 +1,7 @@
 """How accuracy and radius depend on the precision of the votes: the tables in docs/precision.md.
 
-    python benchmarks/precision.py [--data-dir DIR]
+    python benchmarks/precision.py --data-dir DIR    # measures again, and writes benchmarks/results/precision.json
+    python benchmarks/precision.py                   # prints the tables from that file
 
 Every number is from one split; the last line of each table is ridge in plain floating point with the same lambda.
 """
@@ -8,6 +9,7 @@ Every number is from one split; the last line of each table is ridge in plain fl
 from __future__ import annotations
 
 import argparse
+import json
 from pathlib import Path
 
 import numpy as np
@@ -17,6 +19,8 @@ from sklearn.decomposition import PCA
 from sklearn.model_selection import train_test_split
 
 from flipproof import CertifiedRidgeClassifier
+
+RESULTS = Path(__file__).parent / "results" / "precision.json"
 
 PRECISIONS = (2, 3, 4, 6, 8, 10, 12, 16, 20, 24)
 
@@ -42,35 +46,68 @@ def plain_ridge(model, X, y, Z):
     return model.classes_[scores.argmax(axis=1)]
 
 
-def sweep(name, X, Z, y, y_test):
+def measured(X, Z, y, y_test):
+    """Return accuracy and radii for each precision, and of ridge in floating point."""
     classes = np.unique(y)
     fitted = {b: CertifiedRidgeClassifier(precision=b, classes=classes).fit(X, y) for b in PRECISIONS}
     certified = {b: model.certify(Z) for b, model in fitted.items()}
     reference = certified[24]
     plain = plain_ridge(fitted[24], X, y, Z)
-    print(f"\n**{name}** (n = {len(y):,}, {len(y_test):,} test rows, {len(classes)} classes)\n")
-    print("| bits | accuracy | predictions unlike plain ridge | median radius | largest change of a radius (24 bits) |")
-    print("|---|---|---|---|---|")
+    lines = []
     for b, certificates in certified.items():
         same = certificates.prediction == reference.prediction
         moved = np.abs(certificates.radius - reference.radius)[same].max()
-        print(
-            f"| {b} | {np.mean(certificates.prediction == y_test):.4f} | {np.sum(certificates.prediction != plain)} "
-            f"| {np.median(certificates.radius):.0f} | {moved} |"
+        lines.append(
+            {
+                "bits": b,
+                "accuracy": round(float(np.mean(certificates.prediction == y_test)), 6),
+                "unlike_plain": int(np.sum(certificates.prediction != plain)),
+                "median_radius": float(np.median(certificates.radius)),
+                "largest_change": int(moved),
+            }
         )
-    print(f"| plain | {np.mean(plain == y_test):.4f} | 0 | | |")
+    sizes = {"n_train": len(y), "n_test": len(y_test), "n_classes": len(classes)}
+    return {**sizes, "plain_accuracy": round(float(np.mean(plain == y_test)), 6), "lines": lines}
 
 
-def for_each_data_set(sweep, description):
-    """Read the command line and call `sweep(name, X, Z, y, y_test)` for each available data set."""
-    parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
+PROBLEMS = {
+    "Digits, 1 against 7": lambda data_dir: digits((1, 7)),
+    "Digits, all ten": lambda data_dir: digits(range(10)),
+    "MNIST, 1 against 7, 50 principal components": mnist_one_against_seven,
+}
+
+
+def committed():
+    """Return the committed results by title of the data set."""
+    return json.loads(RESULTS.read_text())
+
+
+def table(title):
+    """Return the table of a data set in Markdown, with its title."""
+    found = committed()[title]
+    shown = [
+        f"**{title}** (n = {found['n_train']:,}, {found['n_test']:,} test rows, {found['n_classes']} classes)",
+        "",
+        "| bits | accuracy | predictions unlike plain ridge | median radius | largest change of a radius (24 bits) |",
+        "|---|---|---|---|---|",
+    ]
+    for one in found["lines"]:
+        radii = f"{one['median_radius']:.0f} | {one['largest_change']}"
+        shown.append(f"| {one['bits']} | {one['accuracy']:.4f} | {one['unlike_plain']} | {radii} |")
+    shown.append(f"| plain | {found['plain_accuracy']:.4f} | 0 | | |")
+    return "\n".join(shown)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data-dir", type=Path, help="folder with mnist/, which contains the four IDX files of MNIST")
-    folder = parser.parse_args().data_dir
-    sweep("Digits, 1 against 7", *digits((1, 7)))
-    sweep("Digits, all ten", *digits(range(10)))
-    if folder:
-        sweep("MNIST, 1 against 7, 50 principal components", *mnist_one_against_seven(folder))
+    data_dir = parser.parse_args().data_dir
+    if data_dir:
+        found = {title: measured(*problem(data_dir)) for title, problem in PROBLEMS.items()}
+        RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    for title in committed():
+        print(f"{table(title)}\n")
 
 
 if __name__ == "__main__":
-    for_each_data_set(sweep, __doc__)
+    main()

@@ -46,7 +46,8 @@ CHOICES = (*DATA_SETS, "figures", "all")
 @option(
     "--quick",
     is_flag=True,
-    help="Test run on a few rows, in about a minute. The numbers, in the folder WHAT-quick, are not results.",
+    help="Test run on a few rows: under a minute for each data set on an idle machine. The numbers, in the folder "
+    "WHAT-quick, are not results.",
 )
 @common_options
 def reproduce(
