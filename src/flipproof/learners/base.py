@@ -27,6 +27,7 @@ from flipproof.core.engine import (
     grid_offsets,
     predicted_codes,
 )
+from flipproof.core.growth import appended
 from flipproof.core.histograms import block_rows, changeable_histogram
 from flipproof.core.majority import MajorityPowers
 from flipproof.core.noise import LabelFlip
@@ -307,7 +308,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
     def _vote_too(self, rows: Floats) -> None:
         self._refuse_ballots("partial_fit")
         n_before = len(self._placed)
-        self._placed = np.concatenate([self._placed, self.place(rows)])
+        self._placed = appended(self._placed, self.place(rows))
         self._held = self.hold_more(self._held, self._placed, n_before)
         self._fit_with_more_labels(self.label_codes_, n_before)
 

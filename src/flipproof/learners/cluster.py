@@ -7,11 +7,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.sparse import csr_array, hstack, vstack
+from scipy.sparse import csr_array, vstack
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 
 from flipproof.assumptions import Assumption
+from flipproof.core.growth import GrowingLines, joined_lines
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import SparseVotes, VoteSource, tiles
 from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
@@ -195,9 +196,9 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """List the votes in each cluster."""
         return _votes_by_cluster(placed, self.n_clusters_, self._joint)
 
-    def hold_more(self, held: csr_array, placed: Integers, n_before: int) -> csr_array:
+    def hold_more(self, held: csr_array | GrowingLines, placed: Integers, n_before: int) -> GrowingLines:
         """List more votes in each cluster."""
-        return csr_array(hstack([held, self.hold(placed[n_before:])], format="csr"))
+        return GrowingLines.of(held, self.hold(placed[n_before:]))
 
     def _cluster(self, X: Floats) -> Integers:
         """Fit the clusterer, and return the cluster label of each training row; a negative label means noise."""
@@ -272,8 +273,9 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """All test rows of a cluster have the same votes."""
         return np.unique(Z, return_inverse=True)
 
-    def label_free_votes(self, Z: Any, held: csr_array) -> SparseVotes:
+    def label_free_votes(self, Z: Any, held: csr_array | GrowingLines) -> SparseVotes:
         """Return the votes on test rows, given by their clusters."""
+        held = joined_lines(held)
         return SparseVotes(held[Z], np.zeros(len(Z), dtype=np.int64), held.shape[1])
 
     def largest_votes(self, Z: Any, source: VoteSource) -> Integers:

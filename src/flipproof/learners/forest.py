@@ -7,10 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 from joblib import Parallel, delayed
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import csr_array, hstack
+from scipy.sparse import csr_array
 from sklearn.tree import ExtraTreeRegressor
 
 from flipproof.assumptions import Assumption
+from flipproof.core.growth import GrowingLines, joined_lines
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, power_of_two, scale, to_grid
 from flipproof.core.votes import EstimatedScores, SparseVotes, VoteSource, one_hot, tiles
@@ -218,9 +219,9 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         """List the training rows in each leaf."""
         return _incidence(placed, len(self._shares)).T.tocsr()
 
-    def hold_more(self, held: csr_array, placed: Integers, n_before: int) -> csr_array:
+    def hold_more(self, held: csr_array | GrowingLines, placed: Integers, n_before: int) -> GrowingLines:
         """List more training rows in each leaf."""
-        return csr_array(hstack([held, self.hold(placed[n_before:])], format="csr"))
+        return GrowingLines.of(held, self.hold(placed[n_before:]))
 
     def _examples(self, X: Floats, ranks: NDArray[np.float32]) -> tuple[NDArray[np.float32], Floats]:
         """Return the ranks of the rows that trees are grown on, and integers that splits are compared by.
@@ -286,18 +287,19 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         exponent -= scale(most, exponent) > 2.0**self.precision_ - 1
         return shares, exponent
 
-    def label_free_votes(self, Z: Any, held: csr_array) -> SparseVotes:
+    def label_free_votes(self, Z: Any, held: csr_array | GrowingLines) -> SparseVotes:
         """Return the votes on a block of test rows, given by their leaves.
 
         Sums of shares are exact in any order, and each is rounded once.
         """
-        shares, exponent = self._grid(Z)
+        held, (shares, exponent) = joined_lines(held), self._grid(Z)
         weights = _incidence(Z, len(self._shares), shares) @ held
         weights.data = np.rint(weights.data * np.repeat(power_of_two(exponent), np.diff(weights.indptr)))
         return SparseVotes(weights, exponent + SHARE_BITS, self._most_votes(held))
 
-    def _most_votes(self, held: csr_array) -> int:
+    def _most_votes(self, held: csr_array | GrowingLines) -> int:
         """Return how many training rows may share a leaf with a test row."""
+        held = joined_lines(held)
         sizes = np.diff(held.indptr)
         return min(int(held.shape[1]), int(np.maximum.reduceat(sizes, self._first_node[:-1]).sum()))
 

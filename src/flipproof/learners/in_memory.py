@@ -17,6 +17,7 @@ from flipproof.adversary import Adversary, powers_of, refuse_windows
 from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption
 from flipproof.core.contents import row_hashes, rows_found
+from flipproof.core.growth import appended
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.certified import (
@@ -313,11 +314,11 @@ class LabelsInMemory(CertifiedClassifier):
         _, codes = encode_labels(labels, self.classes_)
         with all_or_nothing(self):
             hashes = row_hashes(rows)
-            self._row_hashes = np.concatenate([self._row_hashes, hashes])
-            all_codes = np.concatenate([self.label_codes_, codes])
+            self._row_hashes = appended(self._row_hashes, hashes)
+            all_codes = appended(self.label_codes_, codes)
             self.row_names_ = joined_names(self.row_names_, self.n_rows_, row_names(X), len(rows))
-            is_trusted = np.concatenate([self.is_trusted_, np.zeros(len(codes), dtype=bool)])
-            self._keep_labels(all_codes, np.ones(len(all_codes), dtype=bool), is_trusted)
+            is_trusted = appended(self.is_trusted_, np.zeros(len(codes), dtype=bool))
+            self._keep_labels(all_codes, appended(self.is_labeled_, np.ones(len(codes), dtype=bool)), is_trusted)
             n_shared = self._n_shared() + len(rows_found(hashes, self._reference_hashes))
             self._vote_too(rows)
             self._state_shared(n_shared)

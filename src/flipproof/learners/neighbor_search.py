@@ -25,6 +25,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist
 
 from flipproof.core.contents import row_hashes
+from flipproof.core.growth import appended
 from flipproof.core.linalg import LARGEST_TRAINING_FEATURE
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import tiles
@@ -206,10 +207,10 @@ class ExactSearch:
     def with_more(self, placed: NDArray[np.float32]) -> ExactSearch:
         """Return a search among more training rows; the first rows on the grid are those of this search."""
         n, by_angle = len(self.squares), self.by_angle
-        squares = np.concatenate([self.squares, _squares_of_many(placed[n:], self.grid, by_angle)])
+        squares = appended(self.squares, _squares_of_many(placed[n:], self.grid, by_angle))
         search = ExactSearch(self.grid, placed.T, squares, by_angle)
         if "contents" in vars(self):  # else they are not computed yet
-            vars(search)["contents"] = np.concatenate([self.contents, row_hashes(placed[n:])])
+            vars(search)["contents"] = appended(self.contents, row_hashes(placed[n:]))
         return search
 
     def reordered(self, order: Integers) -> ExactSearch:
