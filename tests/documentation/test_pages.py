@@ -1,8 +1,12 @@
 """Every block of code in docs/ runs and prints what the page shows, or says why it is not run."""
 
 import re
+import subprocess
+import sys
+import tomllib
 
 import pytest
+import yaml
 from documentation.pages import ROOT, blocks, pages, run_page
 
 PAGES = {page.relative_to(ROOT).as_posix(): page for page in pages()}
@@ -51,3 +55,37 @@ def test_every_statement_of_the_theory_has_tests_that_exist():
         for file, name in files:
             assert (ROOT / file).exists(), f"{title}: {file}"
             assert not name or f"def {name}(" in (ROOT / file).read_text(), f"{title}: {file}::{name}"
+
+
+SETTINGS = [
+    pytest.param(language, code, id=f"{name}-{number}")
+    for name, page in PAGES.items()
+    for number, (language, code) in enumerate(re.findall(r"^```(yaml|toml)\n(.*?)^```", page.read_text(), re.S | re.M))
+]
+
+
+@pytest.mark.parametrize(("language", "code"), SETTINGS)
+def test_settings_are_valid(language, code, tmp_path, capfd):
+    """Jobs follow GitHub's schema, alone or as part of a workflow; a file for `--config` names options that exist."""
+    if language == "yaml":
+        job = yaml.safe_load(code)
+        workflow = job if "jobs" in job else {"on": "push", "jobs": {"certify": {"runs-on": "ubuntu-latest", **job}}}
+        (tmp_path / "workflow.yml").write_text(
+            yaml.safe_dump({str(k).replace("True", "on"): v for k, v in workflow.items()})
+        )
+        command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.github-workflows"]
+        done = subprocess.run([*command, tmp_path / "workflow.yml"], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+    else:
+        from flipproof.cli.group import run
+
+        settings = tomllib.loads(code)
+        shared = {name for name, value in settings.items() if not isinstance(value, dict)}
+        for command in ("certify", "attack"):
+            assert run([command, "--help"]) == 0
+            said = capfd.readouterr().out
+            assert [one for one in shared | set(settings[command]) if f"--{one}" not in said] == []
+
+
+def test_there_are_settings_to_check():
+    assert {one.values[0] for one in SETTINGS} == {"yaml", "toml"}
