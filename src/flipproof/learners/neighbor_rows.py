@@ -42,6 +42,7 @@ from flipproof.learners.neighbor_search import (
     RowsInOrder,
     counted_in_blocks,
     in_order,
+    kth_smallest,
     nearest_counts,
     nearest_sets,
 )
@@ -237,7 +238,7 @@ class Electorate:
                 if winner
                 else relative[rows[start:stop], self._bounds[1] :]
             )
-            limit[start:stop] = np.partition(others, place - 1, axis=1)[:, place - 1]
+            limit[start:stop] = kth_smallest(others, place)
             is_single[start:stop] = np.count_nonzero(others == limit[start:stop, None], axis=1) == 1
         nearer, not_farther = self._winners_nearer(relative, rows, winner, limit)
         counts = np.full((m, 2), place)

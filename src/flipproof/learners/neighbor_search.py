@@ -13,6 +13,7 @@ this depends on no other row either.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -44,6 +45,9 @@ FEATURES_AT_A_TIME = 2**20
 
 #: Distances are integers of at most 53 bits and a sign; with a tag of this many bits they fit into an int64.
 TAG_BITS = 9
+
+#: One of so many distances is looked at first to find small ones.
+SAMPLED = 16
 
 #: Number of distances to select from at a time: 2 MiB, which fits in a cache.
 NUMBERS_TO_SELECT_FROM = 2**18
@@ -351,6 +355,27 @@ def _smallest_of_few(values: Floats, k: int) -> Integers:
     return np.asarray(cells.reshape(m, k) % n)
 
 
+def kth_smallest(values: Floats, k: int) -> Floats:
+    """Return the k-th smallest value of each row.
+
+    Every 16th value tells about where it is; only smaller values are then selected from.
+
+    Soundness: the k-th smallest of all values up to a limit is that of the whole row if there are at least k of them.
+    If there are fewer, it is selected from the whole row. So the sample costs or saves time, and nothing else.
+    """
+    sample = values[:, ::SAMPLED]
+    rank = k // SAMPLED + 4 * math.isqrt(k // SAMPLED + 1) + 2
+    if 4 * rank > sample.shape[1]:
+        return np.asarray(np.partition(values, k - 1, axis=1)[:, k - 1])
+    limits, found = np.partition(sample, rank, axis=1)[:, rank], np.empty(len(values), dtype=values.dtype)
+    for number, (row, limit) in enumerate(zip(values, limits, strict=True)):
+        few = row[row <= limit]
+        few = few if len(few) >= k else row.copy()
+        few.partition(k - 1)
+        found[number] = few[k - 1]
+    return found
+
+
 def nearest_piles(values: Floats, contents: NDArray[np.uint64], k: int) -> tuple[Integers, Integers]:
     """Return the columns of the k smallest values of each row, and of the rest of the last one's pile.
 
@@ -488,9 +513,12 @@ def nearest_sets(
     columns, chosen, counts = [np.zeros((0, width), dtype=np.int64)], [np.zeros((0, width))], [_no_counts(bounds)]
     for start, stop in tiles(m, max(NUMBERS_TO_SELECT_FROM // n, 1)):
         some = values(start, stop)
-        nearest = np.partition(some, depth - 1, axis=1)[:, :depth]
-        near = some <= nearest[:, -1:]
-        front = some <= np.partition(nearest, skip - 1, axis=1)[:, skip - 1 : skip] if skip else near
+        if skip:
+            nearest = np.partition(some, depth - 1, axis=1)[:, :depth]
+            near = some <= nearest[:, -1:]
+            front = some <= np.partition(nearest, skip - 1, axis=1)[:, skip - 1 : skip]
+        else:
+            near = front = some <= kth_smallest(some, depth)[:, None]
         counted = counted_in_blocks(front, bounds)
         clear = counted.sum(axis=1) == (skip or depth)
         listed = near ^ front if skip else near
@@ -515,7 +543,7 @@ def nearest_counts(
     counts = [_no_counts(bounds)]
     for start, stop in tiles(shape[0], max(NUMBERS_TO_SELECT_FROM // shape[1], 1)):
         some = values(start, stop)
-        counts.append(counted_in_blocks(some <= np.partition(some, k - 1, axis=1)[:, k - 1 : k], bounds))
+        counts.append(counted_in_blocks(some <= kth_smallest(some, k)[:, None], bounds))
     by_block = np.concatenate(counts)
     return by_block, np.asarray(by_block.sum(axis=1) == k)
 
