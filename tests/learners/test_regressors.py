@@ -14,7 +14,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.linear_model import Ridge
 from sklearn.neighbors import KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import flipproof
@@ -146,6 +146,23 @@ def test_coefficients_are_in_units_of_the_columns():
     assert found.ids == list(X.columns)
     np.testing.assert_allclose(scaled.low * [1, 2, 4, 1, 1, 1, 1, 1, 1, 0.5], found.low, rtol=1e-3)
     assert found.to_frame().loc["bmi", "radius"] > found.to_frame().loc["age", "radius"]
+
+
+@pytest.mark.parametrize("scaler", [StandardScaler(), MinMaxScaler((-2, 5)), MaxAbsScaler(), RobustScaler()])
+def test_coefficients_are_in_units_of_the_input_of_a_scaler(scaler):
+    rng = np.random.default_rng(8)
+    X = rng.normal(size=(30, 3)) * [1e-3, 1, 1e4] + [0, 5, 0]
+    y = np.clip(X @ [200, 0.3, 1e-5], -1.5, 2)
+    model = CertifiedRidgeRegressor(regularization=1e-6, precision=20, target_range=RANGE, features=scaler).fit(X, y)
+    step = np.diag([1e-3, 1, 1e4])
+    slopes = (model.predict(X[0] + step) - model.predict(X[0] - step)) / (2 * np.diag(step))
+    found = model.certify_coefficients(flips=[1, 4])
+    np.testing.assert_allclose(found.prediction, slopes, rtol=1e-2)
+    keeps = np.where(found.prediction[:, None] > 0, found.low > 0, found.high < 0)
+    np.testing.assert_array_equal(found.certified_at(4), keeps[:, 1])
+    one, place = model.certify_coefficients(flips=1), 1
+    high = max(clone(model).fit(X, np.where(np.arange(30) == j, e, y)).coef_[place] for j in range(30) for e in RANGE)
+    assert high == one.high[place]
 
 
 def test_a_constant_column_has_the_coefficient_0_and_no_sign():

@@ -1,5 +1,6 @@
-"""Soundness checks for any certified classifier."""
+"""Soundness checks for any certified classifier or regressor."""
 
 from flipproof.checks.certifier import check_certifier
+from flipproof.checks.regressor import check_regressor
 
-__all__ = ["check_certifier"]
+__all__ = ["check_certifier", "check_regressor"]

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.adversary import Adversary
@@ -126,7 +127,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
     Attributes
     ----------
     coef_ : floats of shape (k,)
-        The coefficients of the columns (of the output of `features`, if given).
+        The coefficients of the columns, as :meth:`certify_coefficients` has them.
     regularization_ : float
         The lambda that was used.
     target_range_ : pair of floats
@@ -214,7 +215,9 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
         -------
         CertifiedIntervals
             One line per column, in units of the target per unit of the column; `radius` is the largest number of
-            changes after which the coefficient still has its sign; 0 for a coefficient of 0.
+            changes after which the coefficient still has its sign; 0 for a coefficient of 0. If `features` is a
+            StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler, columns are those of its input, in their own
+            units; with any other step, those of its output.
         """
         check_is_fitted(self)
         if self._geometry._clip is not None:
@@ -222,16 +225,30 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
         question, reachable = self._question(flips, None, 0.0), self._reachable(adversary)
         source, parts = self._geometry_of(RidgeGeometry).slope_votes(), []
         size = self.block_size or rows_at_a_time(self.n_rows_, MEMORY_BUDGET)
+        steps = self._steps_per_unit(len(source.exponent))
         for start in range(0, len(source.exponent), size):
             some = source.on_rows(slice(start, start + size))
             listed = listed_votes(some)
             reach = self._reach(listed, reachable)
             units = replace(self._units(listed, some), origin=0.0)
             value, low, high, _ = certified_parts(reach, units, question)
-            parts.append((value, low, high, _turning(reach)))
+            per_unit = steps[start : start + size]
+            ends = (one * per_unit[:, None] for one in (low, high))
+            parts.append((value * per_unit, *ends, _turning(reach)))
         names = self._names_of_columns(len(source.exponent))
         origin = Origin(np.arange(len(source.exponent)), names=names)
         return self._intervals(parts, question, reachable, adversary, origin, "coefficient")
+
+    def _steps_per_unit(self, n_columns: int) -> Floats:
+        """Return how far each column of the geometry moves if the column of the user moves by 1; all are positive.
+
+        Soundness: multiplication by a positive number that reads no target is monotone, so intervals stay exact.
+        """
+        scales = getattr(self.features_, "scale_", None)
+        if type(self.features_) not in (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler) or scales is None:
+            return np.ones(n_columns)
+        steps = np.asarray(scales, dtype=np.float64)
+        return steps if isinstance(self.features_, MinMaxScaler) else 1 / steps
 
     def _names_of_columns(self, n_columns: int) -> list[Any] | None:
         """Return the names of the columns that have coefficients, if they are known."""
