@@ -15,8 +15,16 @@ ROOT = Path(__file__).parents[2]
 ACTION = yaml.safe_load((ROOT / "action.yml").read_text("utf-8"))
 
 
+WORKFLOWS = [f".github/workflows/{one.name}" for one in sorted((ROOT / ".github" / "workflows").glob("*.yml"))]
+
+
 @pytest.mark.parametrize(
-    ("schema", "file"), [("github-actions", "action.yml"), ("gitlab-ci", "docs/examples/gitlab-ci.yml")]
+    ("schema", "file"),
+    [
+        ("github-actions", "action.yml"),
+        ("gitlab-ci", "docs/examples/gitlab-ci.yml"),
+        *(("github-workflows", one) for one in WORKFLOWS),
+    ],
 )
 def test_files_are_valid_by_the_vendors_schemas(schema, file):
     command = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", f"vendor.{schema}", str(ROOT / file)]
@@ -24,8 +32,9 @@ def test_files_are_valid_by_the_vendors_schemas(schema, file):
     assert done.returncode == 0, done.stdout
 
 
-def test_zizmor_finds_nothing_in_the_action():
-    command = ["zizmor", "--offline", "--no-progress", "--config", "tests/cli/zizmor.yml", "action.yml"]
+def test_zizmor_finds_nothing_in_the_action_and_the_workflows():
+    files = ["action.yml", ".github/workflows"]
+    command = ["zizmor", "--offline", "--no-progress", "--config", "tests/cli/zizmor.yml", *files]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, env={**os.environ, "PATH": _tools()})
     assert done.returncode == 0, done.stdout + done.stderr
 

@@ -42,3 +42,23 @@ def test_classifiers_name_the_versions_of_python_that_workflows_test():
     (matrix,) = re.findall(r"python: \[(.*)\]", (ROOT / ".github/workflows/tests.yml").read_text())
     assert named == re.findall(r"3\.\d+", matrix)
     assert PYPROJECT["project"]["requires-python"] == f">={named[0]}"
+
+
+def _lower_bounds(requirements):
+    """Return the lowest version of each package that these requirements name, extras of flipproof included."""
+    extras = PYPROJECT["project"]["optional-dependencies"]
+    bounds = {}
+    for one in requirements:
+        name, parts, version = re.fullmatch(r"([\w.-]+)(?:\[([^]]*)\])?(?:>=([\w.]+))?", one).groups()
+        if name == "flipproof":
+            bounds |= _lower_bounds([each for part in parts.split(",") for each in extras[part]])
+        else:
+            bounds[name] = version
+    return bounds
+
+
+def test_the_lowest_versions_that_are_tested_are_those_that_are_declared():
+    declared = _lower_bounds([*PYPROJECT["project"]["dependencies"], "flipproof[test]"])
+    tested = re.findall(r"^([\w.-]+)==(\S+)$", (ROOT / ".ci" / "lowest.txt").read_text(), re.MULTILINE)
+    assert dict(tested) == declared
+    assert ".ci/lowest " in (ROOT / ".github" / "workflows" / "tests.yml").read_text()

@@ -144,5 +144,5 @@ def test_weights_of_a_forest_are_certified():
         every.append(clone(model).fit(X, changed, sample_weight=weights).predict(Z))
     np.testing.assert_array_equal(found.high, np.maximum(np.max(every, axis=0), found.prediction))
     np.testing.assert_array_equal(found.low, np.minimum(np.min(every, axis=0), found.prediction))
-    with pytest.raises(ValueError, match="non-zero"):
+    with pytest.raises(ValueError, match=r"non-zero|must not be 0"):
         clone(model).fit(X, y, sample_weight=np.zeros(6))

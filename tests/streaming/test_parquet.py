@@ -101,7 +101,7 @@ def test_sources_that_fit_gets(tmp_path):
 
 
 def test_columns_of_numbers_booleans_and_vectors(tmp_path):
-    missing = None if int(pa.__version__.split(".")[0]) > 20 else [None, None]  # older versions cannot write it
+    missing = None if int(pa.__version__.split(".")[0]) > 25 else [None, None]  # older versions cannot write it
     path = saved(
         tmp_path / "a.parquet",
         whole=pa.array([1, None, 3], pa.int16()),
