@@ -44,7 +44,7 @@ NAN = float("nan")
         (number(closed="both"), [math.inf, 0.1], [NAN, np.float64("nan")], "a number"),
         (number(0, noun="number of seconds", closed="high"), [math.inf], [0], "a number of seconds above 0"),
         (share(), [0.5, np.float32(0.1)], [0.0, 1.0, 1, True, NAN], "a share between 0 and 1"),
-        (share(includes_all=True), [1.0], [1, 0.0, 1.5], "a share up to 1.0"),
+        (share(includes_all=True), [1.0], [1, 0.0, 1.5], "a share above 0, up to 1.0"),
         (one_of("a", "b"), ["a"], ["c", ["a"], None, np.array("a")], "'a' or 'b'"),
         (one_of("a", "b", "c"), ["c"], ["d"], "one of 'a', 'b', 'c'"),
         (BOOLEAN, [True, np.False_], [0, 1, "yes", None], "True or False"),

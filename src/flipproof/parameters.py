@@ -121,7 +121,7 @@ def share(includes_all: bool = False) -> Constraint:
         x = _as_used(value)
         return bool(0 < x < 1 or (includes_all and x == 1))
 
-    return Constraint(allows, ("a share up to 1.0" if includes_all else "a share between 0 and 1",))
+    return Constraint(allows, ("a share above 0, up to 1.0" if includes_all else "a share between 0 and 1",))
 
 
 def one_of(*words: str) -> Constraint:

@@ -10,6 +10,7 @@ import pytest
 import flipproof
 from flipproof import Adversary, Annotations, CertifiedRidgeClassifier
 from flipproof.cli.group import run as run_command
+from flipproof.learners.names import LEARNERS
 
 N_ITEMS = 60
 PEOPLE = [f"p{one}" for one in range(7)]
@@ -217,3 +218,20 @@ def test_wrong_arguments_are_refused(tables, given, message):
     items, _, _, test = tables
     with pytest.raises(ValueError, match=message):
         flipproof.audit(items, test, label="label", **given)
+
+
+def test_compare_shows_both_ways_and_leaves_out_learners_of_one_label(folder, capsys):
+    given = ["compare", "--train", "items.csv", *LONG, "--test", "test.csv", "--flips", "0,1"]
+    assert run_command([*given, "-o", "all.csv"]) == 0
+    assert "Left out, because --labels needs a label-linear learner: partition." in capsys.readouterr().err
+    found = pd.read_csv("all.csv")
+    names = [one for one in LEARNERS if one != "partition"]
+    assert found["model"].tolist() == [
+        f"{one}, {way}" for way in ("annotations vote", "majority first") for one in names
+    ]
+    for way, line in (("votes", "ridge, annotations vote"), ("majority", "ridge, majority first")):
+        assert run_command([*given, "--learner", "ridge", "--aggregate", way, "-o", "one.csv", "--quiet"]) == 0
+        one = pd.read_csv("one.csv")
+        assert one["model"].tolist() == ["ridge"]
+        columns = [name for name in one if name.startswith("certified")]
+        assert one[columns].iloc[0].tolist() == found.set_index("model").loc[line, columns].tolist()

@@ -13,6 +13,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tiers import mostly_slow
 
 from flipproof import Adversary, Assumption, CertifiedPartitionClassifier
+from flipproof.attacks import worst_rows
 
 REFERENCE = np.random.default_rng(99).normal(size=(6, 2))
 ROW_CHANGES = ("rows", "insertions", "removals")
@@ -487,3 +488,10 @@ def test_a_base_learner_that_is_not_reproducible_is_refused_when_rows_join():
     model = learner(EveryFitDiffers(), 1).fit(X, np.zeros(20, dtype=int), reference=REFERENCE)  # one class: not used
     with pytest.raises(ValueError, match="must be reproducible"):
         model.partial_fit(X, np.arange(20) % 2)
+
+
+def test_attacks_by_rows_say_that_there_is_only_a_bound():
+    X, y = np.arange(12.0).reshape(6, 2), [0, 1] * 3
+    model = CertifiedPartitionClassifier(GaussianNB(), 2, classes=[0, 1]).fit(X, y, reference=X)
+    with pytest.raises(ValueError, match="no attack on partitions: their radius is only a lower bound"):
+        worst_rows(model, X)

@@ -20,6 +20,7 @@ from flipproof import (
     CertifiedClusterClassifier,
     CertifiedForestClassifier,
     CertifiedKernelClassifier,
+    CertifiedNeighborsClassifier,
     CertifiedPartitionClassifier,
     CertifiedPropagationClassifier,
     CertifiedRidgeClassifier,
@@ -460,3 +461,31 @@ def test_new_classes_are_refused():
 def test_adversaries_that_make_no_sense_are_refused(given, message):
     with pytest.raises(ValueError, match=message):
         Adversary(**given)
+
+
+@pytest.mark.parametrize("learner", [CertifiedRidgeClassifier, CertifiedNeighborsClassifier])
+@pytest.mark.parametrize(
+    ("reference", "said"),
+    [
+        (np.full((4, 2), np.nan), "The reference cannot be used. Input X contains NaN"),
+        (np.zeros((1, 2)), "The reference cannot be used. Found array with 1 sample"),
+        (np.zeros(4), "The reference cannot be used. Expected 2D array"),
+        (np.arange(12.0).reshape(4, 3), "The reference has 3 columns, but the training rows have 2"),
+    ],
+)
+def test_errors_about_the_reference_name_it_in_one_line(learner, reference, said):
+    X, y = np.arange(12.0).reshape(6, 2), [0, 1] * 3
+    with pytest.raises(ValueError, match=said) as error:
+        learner(classes=[0, 1]).fit(X, y, reference=reference)
+    assert "\n" not in str(error.value)
+
+
+def test_names_of_columns_are_those_of_the_reference():
+    import pandas as pd
+
+    X, y = pd.DataFrame(np.arange(12.0).reshape(6, 2), columns=["a", "b"]), [0, 1] * 3
+    with pytest.raises(ValueError, match="The reference has a column 'c' where the training rows have 'b'"):
+        CertifiedRidgeClassifier(classes=[0, 1]).fit(X, y, reference=X.set_axis(["a", "c"], axis=1))
+    model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X, y, reference=X)
+    with pytest.raises(ValueError, match="The reference has 2 columns, but the training rows have 1"):
+        model.partial_fit(X[["a"]], y)

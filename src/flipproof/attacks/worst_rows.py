@@ -33,6 +33,8 @@ from flipproof.core.rows import (
     fewest_row_changes,
 )
 from flipproof.core.votes import all_votes, class_scores
+from flipproof.learners.partition import CertifiedPartitionClassifier
+from flipproof.learners.pipeline import learner_in
 from flipproof.parameters import NONE, check_parameter, integer
 
 #: Factors by which numbers are scaled to find rows with larger votes.
@@ -129,6 +131,11 @@ def worst_rows(
     (array([1]), array([0]), [[0.2]], array(['spam'], dtype='<U4'))
     """
     check_parameter("worst_rows", "max_changes", max_changes, NONE | integer(0))
+    if isinstance(learner_in(model), CertifiedPartitionClassifier):
+        raise ValueError(
+            "worst_rows has no attack on partitions: their radius is only a lower bound, because it is not known what "
+            "other rows would make a base learner predict."
+        )
     found, X_test = label_linear_part(model, X_test)
     learner = _row_learner(found)
     if adversary is None:

@@ -14,14 +14,18 @@ import click
 from flipproof.cli.data import DataOptions, data_options
 from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import MODEL, GroupedCommand, common_options, option
-from flipproof.learners.names import LEARNERS
+from flipproof.cli.talk import say
+from flipproof.learners.names import LABEL_LINEAR, LEARNERS
 
 if TYPE_CHECKING:
     from flipproof.comparison import Comparison
-    from flipproof.fitting import Fitted
+    from flipproof.fitting import DataChoice, Fitted, ModelChoice
     from flipproof.learners.selection import TrustedSelection
 
 FIGURE_SIZE = (6.4, 4.8)  # inches
+
+#: What votes if items have several labels, in the names of lines.
+VOTES = {"votes": "annotations vote", "majority": "majority first"}
 
 EXAMPLES = """\b
 Examples:
@@ -93,6 +97,9 @@ def compare(
     The rows are read and encoded once. Prints certified accuracy at several numbers of changed labels, and below it the
     certified recall of the worst class. The test rows need labels.
 
+    With several labels per item, both ways to use them are compared, unless --aggregate names one: each annotation
+    votes, or the majority of each item.
+
     With --select, learner and parameters are chosen by cross-validation within the trusted rows: no other label is
     read, so an attacker cannot change the choice.
     """
@@ -105,8 +112,8 @@ def compare(
     from flipproof.fitting import select as select_learner
     from flipproof.learners.pipeline import certify
 
-    names = tuple(dict.fromkeys(learners)) or tuple(LEARNERS)
     data = DataOptions.taken_from(options)
+    names = tuple(dict.fromkeys(learners)) or _all_that_take(data, options.get("window"), quiet)
     each = _model_options(names, options)
     if comes_in_blocks(data.train):
         raise ValueError(
@@ -117,10 +124,15 @@ def compare(
     check_table_and_plot(out, plot, data.files)
     if select is None:
         _refuse_lists(each)
-    with progress(5 if select is not None else 2 + 2 * len(names), quiet) as step, warnings_in_a_line(quiet):
-        pairs = [as_choices(**data.arguments(), **one.arguments(), verbose=int(not quiet)) for one in each]
-        rows, choices = pairs[0][0], [choice for _, choice in pairs]
+    ways = _ways(data, each[0], select)
+    n_steps = 5 if select is not None else len(ways) * (2 + 2 * len(names))
+    with progress(n_steps, quiet) as step, warnings_in_a_line(quiet):
         selection, entries, alone = None, [], {}
+
+        def choices_of(way: str | None) -> tuple[DataChoice, list[ModelChoice]]:
+            given = {**data.arguments(), "aggregate": way}
+            pairs = [as_choices(**given, **one.arguments(), verbose=int(not quiet)) for one in each]
+            return pairs[0][0], [choice for _, choice in pairs]
 
         def certified(fitted: Fitted, name: str) -> None:
             step(f"Certifying {len(fitted.test)} predictions of {name}")
@@ -130,15 +142,18 @@ def compare(
             alone[name] = fitted.trusted_only
 
         if select is not None:
+            rows, choices = choices_of(ways[0])
             selection, fitted = select_learner(rows, choices, select, step)
             truth = _labels(fitted)
             certified(fitted, str(selection.best_learner))
         else:
-            prepared = prepare(rows, choices, step)
-            for choice in choices:
-                fitted = prepared.fit(choice, step)
-                truth = _labels(fitted)
-                certified(fitted, choice.name)
+            for way in ways:
+                rows, choices = choices_of(way)
+                prepared = prepare(rows, choices, step)
+                for choice in choices:
+                    fitted = prepared.fit(choice, step)
+                    truth = _labels(fitted)
+                    certified(fitted, choice.name if len(ways) == 1 else f"{choice.name}, {VOTES[str(way)]}")
         result = comparison_of(entries, truth, flips, trusted_only=alone)
         about = _about(result, selection)
         table = pa.table(result.columns())
@@ -147,6 +162,28 @@ def compare(
         print_data(json.dumps({**about, "models": table.to_pylist()}, indent=1, default=str))
         return
     _print(result, selection, files)
+
+
+def _all_that_take(data: DataOptions, window: str | None, quiet: bool) -> tuple[str, ...]:
+    """Return the learners that take these options; say which are left out.
+
+    Only label-linear learners take several labels per item, and windows.
+    """
+    given = {"labels": data.labels, "annotators": data.annotators, "window": window}
+    needs = next((name for name, value in given.items() if value), None)
+    names = tuple(name for name in LEARNERS if needs is None or name in LABEL_LINEAR)
+    left_out = [name for name in LEARNERS if name not in names]
+    if left_out and not quiet:
+        say(f"Left out, because --{needs} needs a label-linear learner: {', '.join(left_out)}.")
+    return names
+
+
+def _ways(data: DataOptions, model: ModelOptions, select: int | None) -> tuple[str | None, ...]:
+    """Return what shall vote if items have several labels: both ways, unless one is given or only one is possible."""
+    has_several = data.labels is not None or bool(data.annotators)
+    if has_several and data.aggregate is None and select is None and not model.window:
+        return tuple(VOTES)
+    return (data.aggregate,)
 
 
 def _model_options(names: Sequence[str], options: dict[str, Any]) -> list[ModelOptions]:

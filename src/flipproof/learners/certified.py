@@ -201,7 +201,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._reference_types = number_types(reference)
         if self.features is None:
             self.features_ = None
-            rows = self._numbers(reference, dtype=np.float64, ensure_min_samples=2)
+            try:
+                rows = self._numbers(reference, dtype=np.float64, ensure_min_samples=2)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"The reference cannot be used. {str(error).strip().splitlines()[0]}") from error
         else:
             validate_data(self, reference, skip_check_array=True)
             if places_rows_together(self.features):
@@ -279,6 +282,24 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     f"The features step {type(self.features).__name__} gives a row other features if other rows are "
                     "transformed with it: it cannot be used with reference=... Use a step that transforms each row "
                     "separately."
+                )
+
+    def _refuse_other_columns(self, X: Any) -> None:
+        """Refuse training rows that have other columns than the reference."""
+        of_reference, names = getattr(self, "feature_names_in_", None), getattr(X, "columns", None)
+        known, n_columns = getattr(self, "n_features_in_", None), getattr(X, "shape", ())[1:]
+        if known is not None and n_columns and n_columns[0] != known:
+            raise ValueError(
+                f"The reference has {known} columns, but the training rows have {n_columns[0]}: give rows with the "
+                "same columns."
+            )
+        if of_reference is None or names is None or len(names) != len(of_reference):
+            return
+        for one, other in zip(of_reference, names, strict=True):
+            if one != other:
+                raise ValueError(
+                    f"The reference has a column {one!r} where the training rows have {other!r}: give rows with the "
+                    "same columns, in the same order."
                 )
 
     def _rows_in_geometry(self, X: Any, least: int = 0) -> Floats:

@@ -120,6 +120,7 @@ class LabelsInMemory(CertifiedClassifier):
             self.n_reference_ = len(reference_rows)
             self._reference_hashes = row_hashes(reference_rows)
             self._refuse_unless_in_memory(X, "training rows")
+            self._refuse_other_columns(X)
             X, labels = self._rows_in_geometry(X), self._labels_of(X, y)
             self._row_hashes = row_hashes(X)
             self.is_labeled_ = np.ones(len(labels), dtype=bool)
@@ -310,6 +311,7 @@ class LabelsInMemory(CertifiedClassifier):
         """
         check_nothing_masked(X, "X")
         self._refuse_unless_in_memory(X, "training rows")
+        self._refuse_other_columns(X)
         rows, labels = self._rows_in_geometry(X), self._labels_of(X, y)
         _, codes = encode_labels(labels, self.classes_)
         with all_or_nothing(self):
