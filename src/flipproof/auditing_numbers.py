@@ -20,7 +20,7 @@ from flipproof.files import portable_path
 from flipproof.fitting import DataChoice, Fitted, is_path, source_name
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
-from flipproof.learners.regression import is_range
+from flipproof.learners.targets_in_memory import is_range
 from flipproof.origins import frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
 from flipproof.values import as_values

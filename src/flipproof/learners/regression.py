@@ -2,32 +2,27 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from copy import copy
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from math import fsum
-from typing import Any, ClassVar, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from flipproof.adversary import Adversary, check_adversary
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.target_means import CombinationReach, SumsOfVotes
-from flipproof.core.target_rows import LARGEST_SUM, RowPower, RowReach
+from flipproof.core.target_rows import RowPower, RowReach
 from flipproof.core.targets import (
     ListedVotes,
     Reach,
     Reachable,
-    TargetGrid,
     Units,
     crossing,
     largest_moves,
@@ -35,68 +30,24 @@ from flipproof.core.targets import (
     rows_at_a_time,
     sum_of_votes,
     sum_reach,
-    sums_fit,
     tolerated,
 )
-from flipproof.core.votes import LARGEST_PRECISION, VoteSource
+from flipproof.core.votes import VoteSource
 from flipproof.intervals import CertifiedIntervals, WorstChanges
-from flipproof.learners.base import MEMORY_BUDGET, SMALLEST_PRECISION, LabelLinearClassifier
-from flipproof.learners.certified import LABEL_FREE_TRANSFORMER
-from flipproof.learners.in_memory import TRUSTED_MASK, NeedsReference, all_or_nothing, mask_of_trusted, rows_to_forget
+from flipproof.learners.base import MEMORY_BUDGET
 from flipproof.learners.regression_rows import Breaks, RowLimits, adversary_adds, reach_of_sums, reach_of_weights
+from flipproof.learners.targets_in_memory import TargetsInMemory
 from flipproof.origins import Origin
 from flipproof.parameters import (
     NONE,
-    Constraint,
-    Constraints,
     check_parameter,
-    check_parameters,
     integer,
     is_integer,
     number,
     one_of,
     parameter_error,
-    share,
-    with_methods,
 )
-from flipproof.values import as_names, check_nothing_masked, distinct
-
-#: Classes that a geometry is told: it gets no target, so they matter only in that there are more than two, since the
-#: paper's rule for two classes without an intercept has an offset that regression does not have.
-PLACEHOLDER_CLASSES = (0, 1, 2)
-
-#: Assumptions of a geometry that are about classes, or that a regressor states in its own words.
-NOT_ABOUT_TARGETS = ("labels-only", "classes-read", "sample-weights")
-
-Learner = TypeVar("Learner", bound=type)
-Geometry = TypeVar("Geometry", bound=LabelLinearClassifier)
-
-
-def named_after(regressor: str) -> Any:
-    """Let a geometry call itself like the regressor in its messages; users know no other name."""
-
-    def named(cls: Learner) -> Learner:
-        cls.__name__ = regressor
-        return cls
-
-    return named
-
-
-def is_range(value: Any) -> bool:
-    """Tell whether a value is a pair of finite numbers, the lower one first, with a finite difference."""
-    if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != 2:
-        return False
-    if not all(number().allows(one) for one in value):
-        return False
-    low, high = map(float, value)
-    with np.errstate(over="ignore"):
-        return bool(low < high and np.isfinite(np.float64(high) - np.float64(low)))
-
-
-#: Valid limits of votes, as for classifiers.
-CLIP = NONE | one_of("sign") | share(includes_all=True)
-
-TARGET_RANGE = Constraint(is_range, ("a pair of finite numbers (low, high) with low < high",))
+from flipproof.values import as_names, distinct
 
 
 @dataclass(frozen=True)
@@ -121,261 +72,11 @@ class Question:
         return None if self.threshold is None else reach.crossing(self.threshold)
 
 
-class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
-    """A regressor that certifies how far changed training targets can move its predictions.
-
-    The geometry is that of the certified classifier with the same parameters, fitted to placeholders instead of labels.
-    So nothing but the votes of a prediction depends on the targets, and votes are integers (M9, M16).
-    """
-
-    parameter_constraints: ClassVar[Constraints] = {
-        "target_range": NONE | TARGET_RANGE,
-        "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits per vote"),
-        "features": NONE | with_methods("fit", "transform", described=LABEL_FREE_TRANSFORMER),
-        "block_size": NONE | integer(1),
-    }
-
-    target_range: Any
-    precision: int
-    features: Any
-    block_size: int | None
-    targets_: Floats
-    is_trusted_: NDArray[np.bool_]
-    target_range_: tuple[float, float]
-    assumptions_: tuple[Assumption, ...]
-    n_rows_: int
-
-    @abstractmethod
-    def _new_geometry(self) -> LabelLinearClassifier:
-        """Return the classifier whose geometry this regressor uses, not fitted."""
-
-    #: Functions that are about classes refuse such learners.
-    predicts_numbers = True
+class CertifiedRegressor(TargetsInMemory):
+    """A regressor that certifies how far changed training targets can move its predictions."""
 
     #: Whether predictions are weighted means, divided by the sum of the votes; else the weights are used as they are.
     _is_mean = False
-
-    def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, reference: Any = None, trusted: Any = None
-    ) -> CertifiedRegressor:
-        """Fit to training features and targets; targets enter only as what the votes weigh.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, k)
-            Training features, or the input of `features`.
-        y : array of shape (n,)
-            Training targets: numbers within `target_range`.
-        sample_weight : array of shape (n,), optional
-            Weights of the targets, finite and not negative: a target has the vote of its row times its weight. They
-            must have been chosen without targets; the geometry does not depend on them. Only the ratios of weights
-            matter. Not for the median, nor against changed rows.
-        reference : array or data frame of shape (r, k), optional
-            Rows that nobody may have changed; their targets are not needed. If given, everything but the votes is
-            learned from them, the `features` step included: certificates against added, removed and replaced rows,
-            ``Adversary(changes="rows")``, are then possible. Ridge and kernel regression then predict the mean over all
-            training rows of what each of them adds. Needs `target_range`.
-        trusted : booleans of shape (n,), optional
-            True for training rows whose targets nobody can change: they are trusted in every certificate of this model.
-            If rows can be changed, these rows cannot be removed or replaced.
-
-        Returns
-        -------
-        self
-        """
-        with all_or_nothing(self):
-            check_parameters(self)
-            check_nothing_masked(y, "y")
-            if reference is not None and self.target_range is None:
-                raise ValueError(
-                    f"{type(self).__name__}.fit(reference=...) needs target_range=(low, high): a range that is read "
-                    "from the targets would change with the training rows."
-                )
-            if getattr(X, "comes_in_blocks", False) is not False:
-                raise ValueError(
-                    f"{type(self).__name__} needs all training rows in memory. Got {type(X).__name__} instead: give an "
-                    "array or a data frame."
-                )
-            targets = self._checked_targets(y)
-            check_consistent_length(X, targets)
-            placeholders = np.zeros(len(targets), dtype=np.int64)
-            self._geometry = self._new_geometry().fit(X, placeholders, sample_weight=sample_weight, reference=reference)
-            self._state_of_geometry()
-            self.target_range_ = self._resolved_range(targets)
-            self._grid = TargetGrid.of(*self.target_range_)
-            self._origin = self._resolved_origin()
-            self._keep_targets(targets, self._trusted_mask(trusted, len(targets)))
-        return self
-
-    def _trusted_mask(self, trusted: Any, n_rows: int) -> NDArray[np.bool_]:
-        if trusted is None:
-            return np.zeros(n_rows, dtype=bool)
-        mask = mask_of_trusted(trusted)
-        if len(mask) != n_rows:
-            raise ValueError(f"trusted must be {TRUSTED_MASK} Got {len(mask)} for {n_rows} rows instead.")
-        return mask
-
-    def _keep_targets(self, targets: Floats, is_trusted: NDArray[np.bool_]) -> None:
-        """Keep the targets of the rows that vote."""
-        self.targets_, self.is_trusted_, self.n_rows_ = targets, is_trusted, len(targets)
-        for fixed in (self.targets_, self.is_trusted_):
-            fixed.setflags(write=False)
-        self._integers = self._grid.integers(targets)
-        self.n_reference_ = self._geometry.n_reference_
-        self._check_sums()
-        self.assumptions_ = self._fit_assumptions()
-
-    #: Number of rows of the reference; None if the geometry was learned from the training rows.
-    n_reference_: int | None = None
-
-    @NeedsReference
-    def partial_fit(self, X: Any, y: Any) -> CertifiedRegressor:
-        """Let more rows vote, as if they had been given to `fit`, after the others; to the last bit.
-
-        Needs a fit with ``reference=...``.
-
-        Parameters
-        ----------
-        X : array or data frame of shape (n, k)
-            More training rows.
-        y : array of shape (n,)
-            Their targets, within the target range.
-
-        Returns
-        -------
-        self
-        """
-        check_nothing_masked(y, "y")
-        more = self._checked_targets(y)
-        self._refuse_outside(more, *self.target_range_)
-        with all_or_nothing(self):
-            geometry = copy(self._geometry)
-            self._geometry = geometry.partial_fit(X, np.zeros(len(more), dtype=np.int64))
-            is_trusted = np.concatenate([self.is_trusted_, np.zeros(len(more), dtype=bool)])
-            self._keep_targets(np.concatenate([self.targets_, more]), is_trusted)
-        return self
-
-    @NeedsReference
-    def forget(self, rows: Any) -> CertifiedRegressor:
-        """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
-
-        Needs a fit with ``reference=...``. What was learned from the reference is kept.
-
-        Parameters
-        ----------
-        rows : integers, or booleans of shape (n,)
-            Numbers of the training rows to withdraw, in the order of `fit` and `partial_fit`, or a mask.
-
-        Returns
-        -------
-        self
-        """
-        gone = rows_to_forget(rows, self.n_rows_)
-        kept = np.delete(np.arange(self.n_rows_), gone)
-        with all_or_nothing(self):
-            geometry = copy(self._geometry)
-            self._geometry = geometry.forget(gone)
-            self._keep_targets(self.targets_[kept], self.is_trusted_[kept])
-        return self
-
-    def _geometry_of(self, kind: type[Geometry]) -> Geometry:
-        """Return the fitted geometry, whose class is known."""
-        check_is_fitted(self)
-        assert isinstance(self._geometry, kind)
-        return self._geometry
-
-    def _state_of_geometry(self) -> None:
-        """Copy what scikit-learn expects of a fitted estimator."""
-        self.features_ = self._geometry.features_
-        for name in ("n_features_in_", "feature_names_in_"):  # texts and node numbers have no columns
-            self.__dict__.pop(name, None)
-            if hasattr(self._geometry, name):
-                setattr(self, name, getattr(self._geometry, name))
-
-    def _checked_targets(self, y: Any) -> Floats:
-        """Return targets as floats; refuse what is no number."""
-        owner = type(self).__name__
-        if y is None:
-            raise ValueError(f"{owner} requires y to be passed, but the target y is None: give the training targets.")
-        if np.iscomplexobj(np.asarray(y)):
-            raise ValueError(f"Complex data not supported: {owner} needs real numbers as targets.")
-        given = column_or_1d(y, warn=True)
-        if given.dtype.kind == "O":
-            kinds = {type(one) for one in given.tolist()}
-            if any(issubclass(kind, (str, bytes, bool, np.bool_)) for kind in kinds):
-                raise ValueError(f"{owner} needs numbers as targets. Got {next(iter(kinds)).__name__} in y instead.")
-        elif given.dtype.kind not in "iuf":
-            raise ValueError(
-                f"{owner} needs numbers as targets. Got y of type {given.dtype} instead: convert it, or use a "
-                "classifier for classes."
-            )
-        targets = given.astype(np.float64)
-        assert_all_finite(targets, input_name="y", estimator_name=owner)
-        return np.array(targets)
-
-    def _resolved_range(self, targets: Floats) -> tuple[float, float]:
-        """Return the target range: as given, or read from the targets."""
-        owner = type(self).__name__
-        if self.target_range is None:
-            low, high = float(targets.min()), float(targets.max())
-            if low == high:
-                low, high = low - 1, high + 1
-            if not is_range((low, high)):
-                raise ValueError(f"{owner} cannot read a target range from targets {low:g} to {high:g}: rescale them.")
-            return low, high
-        low, high = map(float, self.target_range)
-        self._refuse_outside(targets, low, high)
-        return low, high
-
-    def _refuse_outside(self, targets: Floats, low: float, high: float) -> None:
-        outside = np.flatnonzero((targets < low) | (targets > high))
-        if len(outside):
-            raise ValueError(
-                f"Targets must be within target_range, {low:g} to {high:g}. Got {targets[outside[0]]:g} in row "
-                f"{outside[0]} and {len(outside) - 1} others outside: widen the range, or correct the targets."
-            )
-
-    def _resolved_origin(self) -> int:
-        """Return y0 on the grid: the middle of the range or, without an intercept, the step nearest to 0."""
-        if not getattr(self, "fit_intercept", True):
-            exact = -self._grid.low * 2.0**self._grid.exponent
-            if abs(exact) > 2.0**40:
-                raise ValueError(
-                    "fit_intercept=False needs a target_range that is not very far from 0: set fit_intercept=True, or "
-                    "subtract a constant from the targets."
-                )
-            return int(np.rint(exact))
-        return self._grid.steps // 2
-
-    def _check_sums(self) -> None:
-        if self.n_reference_ is not None and self._most_row_changes() < self.n_rows_:
-            raise ValueError(
-                f"{type(self).__name__}.fit(reference=...) with precision={self.precision} and {self.n_rows_:,} "
-                "training rows has sums beyond 53 bits: lower the precision."
-            )
-        if not sums_fit(self.n_rows_, self._geometry.precision_, self._grid, self._origin):
-            raise ValueError(
-                f"{type(self).__name__} with precision={self.precision} and {self.n_rows_:,} training rows has sums "
-                "beyond 64 bits: lower the precision, or subtract a constant from targets that are far from 0."
-            )
-
-    def _fit_assumptions(self) -> tuple[Assumption, ...]:
-        low, high = self.target_range_
-        step = 2.0**-self._grid.exponent
-        found = [Assumption("targets-only"), Assumption("target-range", {"low": low, "high": high, "step": step})]
-        n_trusted = int(np.count_nonzero(self.is_trusted_))
-        if n_trusted:
-            found.append(Assumption("trusted-targets", {"n_trusted": n_trusted, "n_targets": self.n_rows_}))
-        if self.target_range is None:
-            found.append(Assumption("target-range-read"))
-        if any(one.code == "sample-weights" for one in self._geometry.assumptions_):
-            found.append(Assumption("target-weights"))
-        of_geometry = (one for one in self._geometry.assumptions_ if one.code not in NOT_ABOUT_TARGETS)
-        return (*found, *of_geometry)
-
-    def also_assume(self, assumption: Assumption) -> None:
-        """Add an assumption to the certificates of this fit."""
-        self.assumptions_ = (*self.assumptions_, assumption)
 
     def predict(self, X: Any) -> Floats:
         """Return the predictions, as floats of shape (m,)."""
@@ -621,16 +322,6 @@ class CertifiedRegressor(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         is_one = np.ndim(flips) == 0
         as_floats = (None if one is None else float(one) for one in (tolerance, threshold))
         return Question(tuple(int(one) for one in numbers), is_one, *as_floats)
-
-    def _most_row_changes(self) -> int:
-        """Return how many rows an adversary can add before sums might not be exact in floats."""
-        farthest = max(abs(way) for way in self._ways)
-        return int(LARGEST_SUM // max(2**self._geometry.precision_ * farthest, 1)) - self.n_rows_
-
-    @property
-    def _ways(self) -> tuple[int, int]:
-        """How far the high end of the range is above the origin, and the low end below it, on the grid."""
-        return self._grid.steps - self._origin, self._origin
 
     def _is_fixed(self, adversary: Adversary | None) -> NDArray[np.bool_]:
         """Return which training rows an adversary cannot change: those trusted by it, and those trusted in the fit."""

@@ -34,16 +34,10 @@ from flipproof.learners.kernel import CertifiedKernelClassifier, Kernel
 from flipproof.learners.neighbor_search import ExactSearch, in_order
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.prior import features_in
-from flipproof.learners.regression import (
-    CLIP,
-    PLACEHOLDER_CLASSES,
-    CertifiedRegressor,
-    Question,
-    certified_parts,
-    named_after,
-)
+from flipproof.learners.regression import CertifiedRegressor, Question, certified_parts
 from flipproof.learners.regression_rows import OrderedRows, adversary_adds, reach_of_nearest
 from flipproof.learners.ridge import CertifiedRidgeClassifier, coefficient_products
+from flipproof.learners.targets_in_memory import CLIP, PLACEHOLDER_CLASSES, named_after
 from flipproof.origins import Origin
 from flipproof.parameters import BOOLEAN, Constraints, number, one_of
 
