@@ -131,10 +131,11 @@ def _methods(thing):
         routes_metadata = name.startswith("set_") and name.endswith("_request")  # scikit-learn's, made for each class
         if name.startswith("_") or not ours or routes_metadata:
             continue
-        if not (callable(getattr(thing, name)) or isinstance(inspect.getattr_static(thing, name), property)):
+        member = getattr(thing, name, None)  # None: inherited, but refused by this class
+        if not (callable(member) or isinstance(inspect.getattr_static(thing, name), property)):
             continue
         is_hook = issubclass(thing, base) and thing is not base and name not in _USER_METHODS
-        if not is_hook and inspect.getdoc(getattr(thing, name)):
+        if not is_hook and inspect.getdoc(member):
             shown.append(name)
     return shown
 
