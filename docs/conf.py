@@ -320,7 +320,11 @@ PAGE = re.compile(r"``?docs/([\w-]+(?:/[\w-]+)?)\.md``?|\bdocs/([\w-]+(?:/[\w-]+
 def _link_pages(app, what, name, thing, options, lines):
     """Let docstrings that name a file of docs/ link to its page."""
     for number, line in enumerate(lines):
-        lines[number] = PAGE.sub(lambda found: f":doc:`/{found[1] or found[2]}`", line)
+        line = PAGE.sub(lambda found: f":doc:`/{found[1] or found[2]}`", line)
+        if name.startswith("flipproof.core") and not line.startswith("    "):
+            # |k| is an absolute value, no substitution; literals and indented formulas are left as they are
+            line = re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
+        lines[number] = line
 
 
 def setup(app):
