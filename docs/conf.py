@@ -323,7 +323,7 @@ def _link_pages(app, what, name, thing, options, lines):
         line = PAGE.sub(lambda found: f":doc:`/{found[1] or found[2]}`", line)
         if name.startswith("flipproof.core") and not line.startswith("    "):
             # |k| is an absolute value, no substitution; literals and indented formulas are left as they are
-            line = re.sub(r"(`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
+            line = re.sub(r"(``.*?``|`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
         lines[number] = line
 
 
