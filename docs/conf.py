@@ -131,10 +131,11 @@ def _methods(thing):
         routes_metadata = name.startswith("set_") and name.endswith("_request")  # scikit-learn's, made for each class
         if name.startswith("_") or not ours or routes_metadata:
             continue
-        if not (callable(getattr(thing, name)) or isinstance(inspect.getattr_static(thing, name), property)):
+        member = getattr(thing, name, None)  # None: inherited, but refused by this class
+        if not (callable(member) or isinstance(inspect.getattr_static(thing, name), property)):
             continue
         is_hook = issubclass(thing, base) and thing is not base and name not in _USER_METHODS
-        if not is_hook and inspect.getdoc(getattr(thing, name)):
+        if not is_hook and inspect.getdoc(member):
             shown.append(name)
     return shown
 
@@ -319,7 +320,11 @@ PAGE = re.compile(r"``?docs/([\w-]+(?:/[\w-]+)?)\.md``?|\bdocs/([\w-]+(?:/[\w-]+
 def _link_pages(app, what, name, thing, options, lines):
     """Let docstrings that name a file of docs/ link to its page."""
     for number, line in enumerate(lines):
-        lines[number] = PAGE.sub(lambda found: f":doc:`/{found[1] or found[2]}`", line)
+        line = PAGE.sub(lambda found: f":doc:`/{found[1] or found[2]}`", line)
+        if name.startswith("flipproof.core") and not line.startswith("    "):
+            # |k| is an absolute value, no substitution; literals and indented formulas are left as they are
+            line = re.sub(r"(``.*?``|`[^`]*`)|\|", lambda found: found[1] or r"\|", line)
+        lines[number] = line
 
 
 def setup(app):

@@ -1,5 +1,6 @@
 """The API reference describes the methods that users call."""
 
+import importlib
 import importlib.util
 
 import pytest
@@ -41,3 +42,11 @@ def test_every_certified_class_describes_how_it_is_scored(name, conf):
     thing = getattr(flipproof, name)
     if name.endswith(("Classifier", "Regressor")):
         assert {"fit", "predict", "certify", "score"} <= set(conf._methods(thing))
+
+
+def test_every_public_class_has_a_list_of_methods(conf):
+    for room, names in conf.SECTIONS.items():
+        for name in names:
+            thing = getattr(importlib.import_module(room), name)
+            if isinstance(thing, type):
+                conf._methods(thing)
