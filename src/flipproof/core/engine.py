@@ -73,6 +73,25 @@ class CertifiedBlock:
     is_attained: bool = True
 
 
+def unvisited(winner: Integers, exponent: Integers, n_classes: int, radius: int, scope: Scope) -> CertifiedBlock:
+    """Return the certificates of test rows that were decided without votes: `radius` is proved, and no more is known.
+
+    Margin and rival are placeholders, see :func:`flipproof.certificates.up_to`.
+    """
+    missing = np.full(len(winner), np.nan)
+    found = BlockCertificates(
+        winner=winner,
+        rival=np.where(winner == 0, 1, 0),
+        radius=np.full(len(winner), radius, dtype=np.int64),
+        unlimited=np.full(len(winner), radius >= scope.n_touchable),
+        margin=np.zeros(len(winner), dtype=np.int64),
+        log_failure=missing,
+        witness=np.full((len(winner), n_classes), np.nan),
+        noise=missing,
+    )
+    return CertifiedBlock(found, exponent)
+
+
 def check_blocks(
     blocks: Sequence[CertifiedBlock], scope: Scope, predicted: Integers, is_decided: NDArray[np.bool_]
 ) -> None:
