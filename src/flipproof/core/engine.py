@@ -22,6 +22,7 @@ from flipproof.core.histograms import VoteHistogram
 from flipproof.core.invariants import check_certificates, check_counts, check_winners, require
 from flipproof.core.majority import MajorityPowers
 from flipproof.core.majority_radii import annotations_to_overturn, annotators_to_overturn
+from flipproof.core.many_bits import LeadingBits, flips_by_leading_bits
 from flipproof.core.noise import LabelFlip
 from flipproof.core.partitions import (
     PartitionVotes,
@@ -169,6 +170,22 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> 
         lambda winner, lead: flips_to_overturn(histogram, winner, lead, transitions),
         scope,
     )
+
+
+def certify_many_bits(
+    counted: LeadingBits, offsets: Callable[[Integers], Integers], n_classes: int, scope: Scope
+) -> BlockCertificates:
+    """Certify a block by the exact radius, from votes that were counted by their leading bits; like `certify_exact`.
+
+    Labels that cannot be changed were counted as additional classes. `offsets` returns those of the deployed rule,
+    given the sum of all votes.
+    """
+    by_class = counted.scores
+    check_counts(counted.counts[:, :n_classes].sum(axis=2), scope.n_changeable)
+    scores = by_class[:, :n_classes] + offsets(by_class.sum(axis=1))
+    if by_class.shape[1] > n_classes:
+        scores = scores + by_class[:, n_classes:]
+    return exact_certificates(scores, lambda winner, lead: flips_by_leading_bits(counted, winner, lead), scope)
 
 
 def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) -> BlockCertificates:

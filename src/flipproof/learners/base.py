@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ from flipproof.core.engine import (
     certify_counted,
     certify_groups_exactly,
     certify_majorities,
+    certify_many_bits,
     certify_rows,
     certify_sources,
     certify_windows,
@@ -33,6 +35,7 @@ from flipproof.core.gains import withstands
 from flipproof.core.growth import appended
 from flipproof.core.histograms import block_rows, changeable_histogram
 from flipproof.core.majority import MajorityPowers
+from flipproof.core.many_bits import can_count_leading_bits, count_leading_bits
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers, scale
@@ -591,6 +594,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
                 found = certify_windows(by_group, powers.changeable_window_ends, scores, powers.scope)
                 return CertifiedBlock(found, source.exponent)
             return CertifiedBlock(certify_groups_exactly(by_group, scores, powers.scope), source.exponent)
+        is_plain = method == "exact" and powers.scope.can_change_to_anything
+        if is_plain and can_count_leading_bits(source, self.precision_):
+            changeable, codes = powers.changeable, self.label_codes_
+            codes = codes if changeable.all() else np.where(changeable, codes, codes + n_classes)
+            n_counted = n_classes if changeable.all() else 2 * n_classes
+            counted = count_leading_bits(source, codes, n_counted, self.precision_)
+            found = certify_many_bits(counted, partial(self.offsets_on, source), n_classes, powers.scope)
+            return CertifiedBlock(found, source.exponent)
         free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
         offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
         noises = noises_to_try(self.noise_, n_classes)
