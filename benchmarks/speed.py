@@ -1,6 +1,6 @@
 """Cost of a certificate, relative to the cost of its weights. One command runs everything:
 
-    python benchmarks/speed.py [--json results.json] [--plot growth.png] [--only ratios|peers|growth|start|memory|jobs]
+    python benchmarks/speed.py [--json results.json] [--plot growth.png] [--only PART]
     python benchmarks/speed.py --check    # fail if a ratio exceeds the committed one by more than a quarter
 
 Unit S: the time of one float32 product of the same shape by BLAS, 100 test rows at a time. Unit U: the time to compute
@@ -246,7 +246,82 @@ def jobs():
     return rows
 
 
-PARTS = {"ratios": ratios, "peers": peers, "growth": growth, "start": start, "memory": memory, "jobs": jobs}
+#: Numbers that are copied to measure the bandwidth of memory, and the shape of a product that stays in caches.
+COPIED = 2**24
+SQUARE = 768
+
+
+def roofline():
+    """Bytes and flops per vote, and what this machine can do, on one thread."""
+    from flipproof.core.histograms import count_levels
+
+    rng = np.random.default_rng(0)
+    source, target = np.ones(COPIED), np.empty(COPIED)
+    in_cache, cached = np.ones(2**14), np.empty(2**14)
+    squares = {kind: rng.normal(size=(SQUARE, SQUARE)).astype(kind) for kind in (np.float32, np.float64)}
+    tasks = {
+        "copy": lambda: np.copyto(target, source),
+        "add in cache": lambda: [np.add(in_cache, 1.0, out=cached) for _ in range(1000)],
+        "float32": lambda: squares[np.float32] @ squares[np.float32],
+        "float64": lambda: squares[np.float64] @ squares[np.float64],
+    }
+    with threadpool_limits(1):
+        best = best_times(tasks, 10, time.process_time)
+        flops = {kind: 2 * SQUARE**3 / best[kind] for kind in ("float32", "float64")}
+        pass_ns = 1e9 * best["add in cache"] / (1000 * 2**14)
+        rows = []
+        for name, size in SIZES.items():
+            problem = make(size)
+            problem = replace(problem, Z=problem.Z[: max(30, 4_000_000 // size.n)])
+            votes, model = problem.model.votes_on(problem.model.test_rows(problem.Z)), problem.model
+            cells = lambda v=votes, m=model, K=size.K: count_levels(v, m.label_codes_, K, 2048)  # noqa: E731
+            timed = {
+                "S": problem.single,
+                "product": lambda v=votes: [None for _ in v.in_tiles(2**14, 128)],
+                "counted": cells,
+                "exact": lambda p=problem: p.model.certify(p.Z, "exact"),
+            }
+            seconds = best_times(timed, 5, time.process_time)
+            ns = {what: 1e9 * value / (len(problem.Z) * size.n) for what, value in seconds.items()}
+            rows.append(
+                {
+                    "problem": name,
+                    "flops per vote": 2 * size.k,
+                    "float32 at peak (ns)": 1e9 * 2 * size.k / flops["float32"],
+                    "S (ns)": ns["S"],
+                    "float64 at peak (ns)": 1e9 * 2 * size.k / flops["float64"],
+                    "float64 product (ns)": ns["product"],
+                    "counting, one pass and bincount (ns)": ns["counted"] - ns["product"],
+                    "exact (ns)": ns["exact"],
+                    "2 S (ns)": 2 * ns["S"],
+                    "product and counting / S": ns["counted"] / ns["S"],
+                }
+            )
+    about = f"{2 * COPIED * 8 / best['copy'] / 1e9:.1f} GB/s of memory, one pass in a cache {pass_ns:.2f} ns a number"
+    say(f"{about}, float32 {flops['float32'] / 1e9:.0f} Gflop/s, float64 {flops['float64'] / 1e9:.0f} Gflop/s")
+    return rows
+
+
+def limits():
+    """Radii up to a limit, `at_least=r`, in processor seconds relative to exact radii and to predict."""
+    rows = []
+    for name in ("A", "B"):
+        problem = make(SIZES[name])
+        model, Z = problem.model, problem.Z
+        tasks = {"exact": lambda m=model, Z=Z: m.certify(Z, "exact"), "predict": lambda m=model, Z=Z: m.predict(Z)}
+        tasks |= {r: lambda m=model, Z=Z, r=r: m.certify(Z, "exact", at_least=r) for r in (10, 50)}
+        with threadpool_limits(1):
+            for task in tasks.values():
+                task()
+            best = best_times(tasks, REPEATS, time.process_time)
+        rows += [
+            {"problem": name, "r": r, "/ exact": best[r] / best["exact"], "/ predict": best[r] / best["predict"]}
+            for r in (10, 50)
+        ]
+    return rows
+
+
+PARTS = {one.__name__: one for one in (roofline, limits, ratios, peers, growth, start, memory, jobs)}
 
 
 def slower(rows, committed):

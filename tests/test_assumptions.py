@@ -90,6 +90,7 @@ EXAMPLES = [
     Assumption("rows-lower-bound"),
     Assumption("majority-first", {"n_labels": 30, "n_labelled": 10, "n_tied": 2}),
     Assumption("majority-lower-bound"),
+    Assumption("radii-limited", {"limit": 20}),
     Assumption("sources-bounded"),
     Assumption("trusted-rows", {"n_trusted": 6, "n_rows": 73, "can_add": False}),
     Assumption("trusted-rows", {"n_trusted": 6, "n_rows": 73, "can_add": True}),

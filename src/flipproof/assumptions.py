@@ -437,6 +437,9 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "Some radii are lower bounds: no attack with one more change was found for them among the few that were tried. "
         "The true radius may be larger, never smaller."
     ),
+    "radii-limited": (
+        "Radii were computed only up to {limit:,}: where the radius is {limit:,}, the exact radius may be larger."
+    ),
     # what was read from the training data
     "classes-read": (
         "The class set ({n_classes} classes) was read from the training labels and is assumed to be fixed; set the "

@@ -15,7 +15,7 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.rounding import Floats, Integers
 from flipproof.origins import Origin, make_frame
-from flipproof.parameters import check_parameter, integer, one_of
+from flipproof.parameters import NONE, check_parameter, integer, one_of
 from flipproof.readable import percent, significant
 from flipproof.values import check_nothing_masked, column_of
 
@@ -233,6 +233,24 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         return position if self.origin is None else self.origin.name_at(position)
 
     @property
+    def radius_limit(self) -> int | None:
+        """The limit up to which radii were computed, ``certify(X, at_least=limit)``; None if all radii are complete.
+
+        Where the radius is the limit, the exact radius may be larger; the rival is then the prediction itself, and the
+        margin NaN, because neither was computed.
+        """
+        limits = [int(one.values["limit"]) for one in self.assumptions if one.code == "radii-limited"]
+        return min(limits, default=None)
+
+    @property
+    def may_be_larger(self) -> NDArray[np.bool_]:
+        """Where the exact radius may be larger than `radius`, because it was computed only up to a limit."""
+        limit = self.radius_limit
+        if limit is None:
+            return np.zeros(len(self), dtype=bool)
+        return np.asarray((self.radius >= limit) & ~np.asarray(self.unlimited))
+
+    @property
     def n_units(self) -> int:
         """The total that a radius is a share of: all training labels, or all annotators who can change any."""
         return self.n_train if self.unit in ("labels", "rows") else self.n_touchable
@@ -251,6 +269,7 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         median = np.median(self.radius) if len(self) else 0
         if self.unit in COUNTED_UNITS:
             middle = f", median radius {int(median)}" if len(self) else ""
+            middle += " or more" if len(self) and np.median(self.may_be_larger) else ""
             middle += f" of {self.n_train if self.unit == 'rows' else self.n_touchable} {self.unit}"
         else:
             middle = f", median radius {significant(median)} ({self.unit})" if len(self) else f" ({self.unit})"
@@ -326,7 +345,7 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
             Of the library of the data frame that was certified; for arrays of the first of these that is installed.
             Names are the index of a pandas frame, and the column ``id`` of others. The other columns are ``label``,
             ``prediction``, ``correct``, ``radius``, ``rival``, ``margin`` and ``unit``; and ``abstained`` or
-            ``unlimited`` where the method uses them.
+            ``unlimited`` where the method uses them, and ``may_be_larger`` if radii were computed up to a limit.
 
         Examples
         --------
@@ -373,6 +392,8 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
             flags["abstained"] = self.abstained
         if self.unit in ROW_UNITS:  # elsewhere the radius itself shows it
             flags["unlimited"] = self.unlimited
+        if self.radius_limit is not None:
+            flags["may_be_larger"] = self.may_be_larger
         return flags
 
     def explain(
@@ -486,7 +507,8 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         details : bool, default=True
             Whether to add the columns that prove the radius, if the method uses noise: ``log_failure``, ``noise`` and a
             ``witness_`` column for each class. Without them, this is the table that ``flipproof certify -o`` writes.
-            A column ``unlimited`` is present if `unit` is "rows" or "sources".
+            A column ``unlimited`` is present if `unit` is "rows" or "sources". If radii were computed up to a limit,
+            there is a column ``may_be_larger``, and rival and margin are null where the radius reaches the limit.
 
         Returns
         -------
@@ -514,6 +536,9 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
             columns |= {"label": truth, "correct": self.prediction == truth}
         columns |= {"method": pa.repeat(self.method, len(self)), "unit": pa.repeat(self.unit, len(self))}
         columns |= self._flags()
+        if self.radius_limit is not None:  # not computed
+            missing = np.isnan(self.margin)
+            columns |= {name: pa.array(getattr(self, name), mask=missing) for name in ("rival", "margin")}
         if details:
             columns |= self._details()
         about = {
@@ -536,6 +561,31 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
 
     def _noise_column(self) -> dict[str, Any]:
         return {"noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self))}
+
+
+def check_limit(owner: str, at_least: int | None, method: str) -> None:
+    """Refuse limits of radii that are not numbers of changes, and methods that do not know a limit."""
+    check_parameter(owner, "at_least", at_least, NONE | integer(0))
+    if at_least is not None and method in NOISY_METHODS:
+        raise ValueError(f"The method {method!r} computes all radii in full: at_least=... needs method='exact'.")
+
+
+def up_to(certificates: Certificates, limit: int) -> Certificates:
+    """Return certificates whose radii are cut at a limit.
+
+    Where a radius reaches the limit, or nothing can change the prediction, the rival is the prediction itself and the
+    margin is NaN: these may be unknown, and results must not depend on how the radius was proved.
+    """
+    is_unlimited = np.asarray(certificates.unlimited)
+    is_reached = (certificates.radius >= limit) | is_unlimited
+    return replace(
+        certificates,
+        radius=np.minimum(certificates.radius, limit),
+        rival=np.where(is_reached, certificates.prediction, certificates.rival),
+        margin=np.where(is_reached, np.nan, certificates.margin),
+        unlimited=is_unlimited & (certificates.radius <= limit),
+        assumptions=(*certificates.assumptions, Assumption("radii-limited", {"limit": int(limit)})),
+    )
 
 
 def check_method(method: str, owner: str) -> str:
@@ -583,7 +633,14 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
         attack = f"an attacker who targets this row changes all labels in {windows} {how}"
     else:
         attack = f"any {radius:,} of the {n:,} annotators target this row and change all of their labels {how}"
-    return f"{promised} {attack}. The rival class is {rival}."
+    return f"{promised} {attack}. {_last_words(certificates, row, rival)}"
+
+
+def _last_words(certificates: Certificates, row: int, rival: str) -> str:
+    """Return what limits the radius: the rival class, or the limit up to which radii were computed."""
+    if certificates.may_be_larger[row]:
+        return f"Radii were computed only up to {certificates.radius_limit:,}: the exact radius may be larger."
+    return f"The rival class is {rival}."
 
 
 #: What malicious sources do, by the adversary's changes.
@@ -602,7 +659,7 @@ def _sentence_about_rows(certificates: Certificates, row: int, prediction: str, 
             attack = f"all {n:,} sources {power} all of their rows"
     else:
         attack = f"an attacker who targets this row {_done_to_rows(certificates, None if is_unlimited else radius)}"
-    return f"{promised} {attack}." + ("" if is_unlimited else f" The rival class is {rival}.")
+    return f"{promised} {attack}." + ("" if is_unlimited else f" {_last_words(certificates, row, rival)}")
 
 
 def _done_to_rows(certificates: Certificates, radius: int | None) -> str:

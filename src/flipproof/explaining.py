@@ -13,7 +13,7 @@ from sklearn.utils import _safe_indexing
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import label_linear_part, worst_flips
 from flipproof.attacks.worst_rows import worst_rows
-from flipproof.certificates import ROW_UNITS, Certificate, Certificates
+from flipproof.certificates import ROW_UNITS, Certificate, Certificates, up_to
 from flipproof.core.provider import provides_votes
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import class_scores
@@ -299,7 +299,8 @@ def _attack(one: Certificates, model: Any, learner: Any, X_row: Any, X_train: An
         return _Found("The smallest attack is not known: the features step places all test rows together.")
     known = certify(model, X_row, "exact", one.adversary)
     fields = ("prediction", "rival", "radius") if one.method == "exact" else ("prediction",)
-    if any(getattr(known, field)[0] != getattr(one, field)[0] for field in fields):
+    same = known if one.radius_limit is None else up_to(known, one.radius_limit)
+    if any(getattr(same, field)[0] != getattr(one, field)[0] for field in fields):
         raise ValueError(
             "The model or the test rows have changed since these certificates were made: call certify again."
         )

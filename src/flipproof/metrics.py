@@ -179,6 +179,12 @@ def reach(certificates: Certificates) -> NDArray[Any]:
 
 def n_certified(certificates: Certificates, flips: Any, among: Booleans | None = None) -> list[int]:
     """Count the predictions certified against each number of flips; abstentions never count."""
+    limit = certificates.radius_limit
+    if limit is not None and np.any(np.asarray(flips) > limit):
+        raise ValueError(
+            f"These radii were computed only up to {limit}: they do not tell how many predictions are certified at "
+            f"{np.max(flips):g} flips. Certify without at_least=..., or with a larger one."
+        )
     rows = ~certificates.abstained if among is None else among & ~certificates.abstained
     return [int(count) for count in n_reaching(reach(certificates)[rows], flips)]
 
@@ -208,7 +214,13 @@ def curve_flips(certificates: list[Certificates]) -> list[Any]:
         beyond = 1.02 * largest or 1.0
         return [float(radius) for radius in np.linspace(0.0, beyond, CURVE_POINTS)]
     last = int(largest) + 1 if main.rows_can_be_added else min(int(largest) + 1, main.n_units)
+    last = min([last, *_limits(certificates)])
     return [int(flips) for flips in np.unique(np.linspace(0, last, CURVE_POINTS).round().astype(np.int64))]
+
+
+def _limits(certificates: list[Certificates]) -> list[int]:
+    """Return the limits up to which radii were computed; nothing is known beyond them."""
+    return [one.radius_limit for one in certificates if one.radius_limit is not None]
 
 
 def table_flips(certificates: list[Certificates]) -> list[Any]:
@@ -218,6 +230,7 @@ def table_flips(certificates: list[Certificates]) -> list[Any]:
         step = round_number(largest / TABLE_COLUMNS) if largest > 0 else 1.0
         return [float(f"{step * k:.6g}") for k in range(int(largest / step) + 1)]
     last = max(largest, 1) if main.rows_can_be_added else min(max(largest, 1), main.n_units)
+    last = min([last, *_limits(certificates)])
     for digits in ((1, 2, 5), (1, 5), (1,)):
         columns = [digit * 10**power for power in range(10) for digit in digits if digit * 10**power <= last]
         if len(columns) <= TABLE_COLUMNS:

@@ -553,3 +553,19 @@ def test_windows_of_time(tmp_path, capfd):
     for refused in (["--window", "day"], ["--window", "a", "--length", "7d"], ["--window", "day", "--length", "x"]):
         assert run([*common, *refused]) == 2
         assert capfd.readouterr().err.count("\n") == 1
+
+
+def test_radii_up_to_a_limit_are_cut_and_say_so(files, certify, tmp_path, capfd):
+    whole, _ = certify(*files)
+    cut, summary = certify(*files, "--radius-up-to", 3, "--min-radius", "3@0.1")
+    radius = np.array(whole["radius"])
+    assert cut["radius"].to_pylist() == np.minimum(radius, 3).tolist()
+    assert cut["may_be_larger"].to_pylist() == (radius >= 3).tolist()
+    assert "only up to 3" in json.dumps(summary)
+    report, rows = tmp_path / "report.html", tmp_path / "rows.json"
+    assert run(["certify", *files, "--radius-up-to", "3", "--report", str(report), "-o", str(rows)]) == 0
+    assert "3 or more" in report.read_text()
+    assert "NaN" not in rows.read_text()
+    for refused in (["--proof", str(tmp_path / "p.flipproof")], ["--min-radius", "4"], ["--method", "kl"]):
+        assert run(["certify", *files, "--radius-up-to", "3", *refused]) == 2
+    assert "Traceback" not in capfd.readouterr().err

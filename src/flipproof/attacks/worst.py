@@ -247,6 +247,11 @@ def owners_of(certificates: Certificates, rows: Sequence[Integers]) -> tuple[NDA
 
 def flips_needed(certificates: Certificates) -> Integers:
     """Return the flips that overturn each prediction: one more than the exact radius, -1 if no attack does."""
+    if certificates.radius_limit is not None:
+        raise ValueError(
+            f"These radii were computed only up to {certificates.radius_limit}, but the smallest attack follows from "
+            "exact radii: certify without at_least=..."
+        )
     impossible = certificates.radius >= certificates.n_touchable
     return np.where(impossible, NO_ATTACK, certificates.radius + 1)
 

@@ -17,7 +17,7 @@ from flipproof.cli.certify_targets import TargetOptions, certify_targets, target
 from flipproof.cli.data import DataOptions, data_or_model_options
 from flipproof.cli.evidence_files import EvidenceFiles, evidence_options
 from flipproof.cli.model import ModelOptions, learner_options
-from flipproof.cli.options import MODEL, GroupedCommand, common_options, option, split_at_commas
+from flipproof.cli.options import MODEL, REQUIREMENT, GroupedCommand, common_options, option, split_at_commas
 from flipproof.cli.requirement import found_words, requirement_options, taken_requirements
 from flipproof.cli.workers import ClusterChoice, cluster_options
 from flipproof.learners.names import LEARNERS
@@ -51,6 +51,7 @@ WITH_MODEL = frozenset(
             "test",
             "methods",
             "error_rate",
+            "radius_up_to",
             "out",
             "report",
             "proof",
@@ -116,6 +117,14 @@ def read_rates(_context: click.Context, _parameter: click.Parameter, text: objec
     "Default: 0.05",
 )
 @requirement_options
+@option(
+    "--radius-up-to",
+    group=REQUIREMENT,
+    type=click.IntRange(min=0),
+    metavar="R",
+    help="Compute radii only up to R, which takes less time: a radius of R means R or more. Not with --proof, --sarif, "
+    "and the methods tight and kl.",
+)
 @cluster_options
 @option(
     "--out",
@@ -156,6 +165,7 @@ def certify(
     proof: Path | None,
     title: str | None,
     show: tuple[str, ...],
+    radius_up_to: int | None,
     as_json: bool,
     quiet: bool,
     model_file: Path | None,
@@ -196,6 +206,10 @@ def certify(
     for name, value in (("--title", title), ("--show", show)):
         if value and report is None and not as_json:
             raise click.UsageError(f"{name} requires --report or --json.")
+    if radius_up_to is not None:
+        given_too = {"--proof": proof, "--target": targets.target, "--sarif": evidence.sarif}
+        for option_name in (one for one, value in given_too.items() if value is not None):
+            raise click.UsageError(f"--radius-up-to cannot be combined with {option_name}, which needs exact radii.")
     if targets.target is not None:
         return certify_targets(
             *(targets, data, model, required),
@@ -225,7 +239,7 @@ def certify(
     evidence.check(inputs, (out, report, proof))
     chosen = tuple(dict.fromkeys(methods))
     evidence.check_sarif(in_blocks, data.train, chosen, model.changes)
-    attacks = report is not None or evidence.sarif is not None
+    attacks = (report is not None or evidence.sarif is not None) and radius_up_to is None
     with ExitStack() as opened:
         opened.enter_context(warnings_in_a_line(quiet))
         if in_blocks:  # each pass over the rows has its own progress bar; steps are lines between them
@@ -240,6 +254,7 @@ def certify(
             **given,
             methods=chosen,
             requirements=required,
+            radius_up_to=radius_up_to,
             attack=attacks,
             title=title,
             show=show,

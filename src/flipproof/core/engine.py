@@ -22,6 +22,7 @@ from flipproof.core.histograms import VoteHistogram
 from flipproof.core.invariants import check_certificates, check_counts, check_winners, require
 from flipproof.core.majority import MajorityPowers
 from flipproof.core.majority_radii import annotations_to_overturn, annotators_to_overturn
+from flipproof.core.many_bits import LeadingBits, flips_by_leading_bits
 from flipproof.core.noise import LabelFlip
 from flipproof.core.partitions import (
     PartitionVotes,
@@ -71,6 +72,25 @@ class CertifiedBlock:
     found: BlockCertificates
     exponent: Integers
     is_attained: bool = True
+
+
+def unvisited(winner: Integers, exponent: Integers, n_classes: int, radius: int, scope: Scope) -> CertifiedBlock:
+    """Return the certificates of test rows that were decided without votes: `radius` is proved, and no more is known.
+
+    Margin and rival are placeholders, see :func:`flipproof.certificates.up_to`.
+    """
+    missing = np.full(len(winner), np.nan)
+    found = BlockCertificates(
+        winner=winner,
+        rival=np.where(winner == 0, 1, 0),
+        radius=np.full(len(winner), radius, dtype=np.int64),
+        unlimited=np.full(len(winner), radius >= scope.n_touchable),
+        margin=np.zeros(len(winner), dtype=np.int64),
+        log_failure=missing,
+        witness=np.full((len(winner), n_classes), np.nan),
+        noise=missing,
+    )
+    return CertifiedBlock(found, exponent)
 
 
 def check_blocks(
@@ -150,6 +170,22 @@ def certify_exact(histogram: VoteHistogram, offsets: Integers, scope: Scope) -> 
         lambda winner, lead: flips_to_overturn(histogram, winner, lead, transitions),
         scope,
     )
+
+
+def certify_many_bits(
+    counted: LeadingBits, offsets: Callable[[Integers], Integers], n_classes: int, scope: Scope
+) -> BlockCertificates:
+    """Certify a block by the exact radius, from votes that were counted by their leading bits; like `certify_exact`.
+
+    Labels that cannot be changed were counted as additional classes. `offsets` returns those of the deployed rule,
+    given the sum of all votes.
+    """
+    by_class = counted.scores
+    check_counts(counted.counts[:, :n_classes].sum(axis=2), scope.n_changeable)
+    scores = by_class[:, :n_classes] + offsets(by_class.sum(axis=1))
+    if by_class.shape[1] > n_classes:
+        scores = scores + by_class[:, n_classes:]
+    return exact_certificates(scores, lambda winner, lead: flips_by_leading_bits(counted, winner, lead), scope)
 
 
 def certify_groups_exactly(votes: GroupVotes, scores: Integers, scope: Scope) -> BlockCertificates:

@@ -93,7 +93,7 @@ def flips_to_overturn(
         return _flips_of_two_classes(histogram, winner, lead)
     moves = _Moves(transitions, winner, lead.shape[1])
     if histogram.has_all_levels:
-        flips = _flips_by_bisection(_FromTheTop(histogram, moves), lead)
+        flips = _flips_by_bisection(FromTheTop(histogram, moves), lead)
     elif transitions is None:
         flips = _flips_by_bisection(_OnOwnLevels(histogram, winner), lead)
     else:
@@ -324,7 +324,7 @@ def _flips_of_two_classes(histogram: VoteHistogram, winner: Integers, lead: Inte
     return flips
 
 
-def _flips_by_bisection(tops: _FromTheTop | _OnOwnLevels, lead: Integers) -> Integers:
+def _flips_by_bisection(tops: FromTheTop | _OnOwnLevels, lead: Integers) -> Integers:
     """Find, for all rivals at once and by bisection, the gain at which the sum from the top reaches the lead.
 
     The total gain of the labels with a gain of at least g is a sum over levels from the top. It splits into a few sums
@@ -340,7 +340,7 @@ def _flips_by_bisection(tops: _FromTheTop | _OnOwnLevels, lead: Integers) -> Int
     return np.where(low > 0, flips, UNREACHABLE)
 
 
-class _FromTheTop:
+class FromTheTop:
     """Numbers of labels and sums of their votes, from the largest votes down to a level, per class and sign."""
 
     def __init__(self, histogram: VoteHistogram, moves: _Moves):
@@ -351,6 +351,23 @@ class _FromTheTop:
         sides = positive, negative, moves.into_rivals(positive), moves.into_winner(negative)[:, None]
         self._counts = [self._summed(side, weigh=False) for side in sides]
         self._votes = [self._summed(side, weigh=True) for side in sides]
+
+    @classmethod
+    def of_sums(cls, counts: Integers, sums: Integers, winner: Integers) -> FromTheTop:
+        """Return the same for levels that hold votes of several sizes, given how many there are and their sum.
+
+        Any label may be changed to any class. Level 0 may hold votes of both signs: its sums are not defined.
+        """
+        tops = cls.__new__(cls)
+        tops.half = tops.largest = half = counts.shape[2] // 2
+        tops._moves = moves = _Moves(None, winner, counts.shape[1])
+        for name, cells in (("_counts", counts), ("_votes", sums)):
+            positive, negative = cells[:, :, half:], cells[:, :, half::-1]
+            if name == "_votes":
+                negative = -negative
+            sides = positive, negative, moves.into_rivals(positive), moves.into_winner(negative)[:, None]
+            setattr(tops, name, [tops._summed(side, weigh=False) for side in sides])
+        return tops
 
     def reach(self, gain: Integers) -> Integers:
         """Return by how much the labels with at least this gain lower the margin over each class."""
@@ -390,7 +407,7 @@ class _FromTheTop:
 
 
 class _OnOwnLevels:
-    """Numbers of labels and sums of their votes, as in :class:`_FromTheTop`, if every row has its own levels.
+    """Numbers of labels and sums of their votes, as in :class:`FromTheTop`, if every row has its own levels.
 
     Only for an adversary who can change any label to any class. Sums up to a level are kept instead of sums by the size
     of votes, and a search in the row's levels finds how many of them are beyond a size.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
@@ -13,12 +14,14 @@ from numpy.typing import ArrayLike, NDArray
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption, as_assumption
-from flipproof.certificates import METHODS, Certificates, check_method
+from flipproof.certificates import METHODS, Certificates, check_limit, check_method, up_to
 from flipproof.core.engine import (
+    ESTIMATED_ROWS,
     CertifiedBlock,
     certify_counted,
     certify_groups_exactly,
     certify_majorities,
+    certify_many_bits,
     certify_rows,
     certify_sources,
     certify_windows,
@@ -26,10 +29,13 @@ from flipproof.core.engine import (
     estimated_winners,
     grid_offsets,
     predicted_codes,
+    unvisited,
 )
+from flipproof.core.gains import withstands
 from flipproof.core.growth import appended
 from flipproof.core.histograms import block_rows, changeable_histogram
 from flipproof.core.majority import MajorityPowers
+from flipproof.core.many_bits import can_count_leading_bits, count_leading_bits
 from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers, scale
@@ -41,6 +47,7 @@ from flipproof.core.votes import (
     class_scores,
     group_cells,
     group_votes,
+    tiles,
 )
 from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier
@@ -393,8 +400,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         down = -source.exponent[:, None]
         return scale(votes, down), scale(offsets.astype(np.float64), down)
 
-    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+    def certify(
+        self, X: Any, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
+    ) -> Certificates:
         """Predict, and certify every prediction.
+
+        With `at_least`, a radius is the smaller of the exact radius and this limit: never another number. Where bounds
+        suffice, the votes of the training rows are not computed at all. This is much faster if most radii are far above
+        the limit.
 
         Parameters
         ----------
@@ -405,6 +418,9 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
             paper. All three certify what :meth:`predict` returns. Default: the learner's `method`.
         adversary : Adversary, optional
             What an attacker can do to the labels, or to whole rows. Default: change any label to any class.
+        at_least : int, optional
+            Compute radii only up to this limit: a radius that reaches it may be larger in truth, and its row has no
+            rival and no margin. See :attr:`Certificates.radius_limit`.
 
         Returns
         -------
@@ -433,9 +449,11 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
             )
         if powers.window_ends is not None and method != "exact":
             raise ValueError(f"The method {method!r} does not cover Adversary(window=...): use method='exact'.")
+        check_limit(type(self).__name__, at_least, method)
         n_jobs = effective_n_jobs(self.n_jobs)
+        decided, like, Z = self._decided_up_to(Z, like, at_least, powers)
         n_alike = np.bincount(like, minlength=len(Z))
-        with RowProgress(len(like), self.verbose) as progress:
+        with RowProgress(int(n_alike[: len(Z)].sum()), self.verbose) as progress:
 
             def certified(rows: slice) -> CertifiedBlock:
                 with progress.piece(rows.stop - rows.start, int(n_alike[rows].sum())):
@@ -449,6 +467,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
             else:
                 with single_threaded("blas"):
                     parts = Parallel(n_jobs=n_jobs, require="sharedmem")(delayed(certified)(rows) for rows in pieces)
+        parts += decided
         limits = adversary_assumptions(adversary, powers.scope, method)
         statement = Statement(
             method=method,
@@ -459,7 +478,41 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
             adversary=adversary,
             scope=powers.scope,
         )
-        return statement.certificates(parts, Origin.of(self, X, len(like)), like)
+        found = statement.certificates(parts, Origin.of(self, X, len(like)), like)
+        return found if at_least is None else up_to(found, at_least)
+
+    def _decided_up_to(
+        self, Z: Any, like: Integers, at_least: int | None, powers: Powers
+    ) -> tuple[list[CertifiedBlock], Integers, Any]:
+        """Decide the test rows whose radii provably reach the limit without visiting training rows.
+
+        Returns their certificates, the index of each test row's certificates if those are placed behind the ones of the
+        open rows, and the open rows.
+
+        Soundness: :func:`flipproof.core.gains.withstands`. Any groups have at most as many labels as the largest ones.
+        """
+        is_plain = powers.changes == "labels" and powers.window_ends is None and not isinstance(powers, MajorityPowers)
+        if at_least is None or not is_plain or not len(Z) or self._estimate(Z[:1]) is None:
+            return [], like, Z
+        held = self._products_held()
+        if held is None:
+            return [], like, Z
+        products, bounds = held
+        radius = min(at_least, powers.scope.n_touchable)
+        flips = int(powers.scope.rows_of_groups(np.array([radius]))[0])
+        winner, exponent = np.zeros((2, len(Z)), dtype=np.int64)
+        is_decided = np.zeros(len(Z), dtype=bool)
+        for start, stop in tiles(len(Z), ESTIMATED_ROWS):
+            estimated = self._estimate(Z[start:stop])
+            assert estimated is not None
+            exponent[start:stop] = estimated.exponent
+            winner[start:stop], is_decided[start:stop] = withstands(estimated, products(Z[start:stop]), bounds, flips)
+        order = np.concatenate([np.flatnonzero(~is_decided), np.flatnonzero(is_decided)])
+        place = np.empty(len(Z), dtype=np.int64)
+        place[order] = np.arange(len(Z))
+        n_classes = len(self.classes_)
+        decided = unvisited(winner[is_decided], exponent[is_decided], n_classes, radius, powers.scope)
+        return [decided], place[like], Z[~is_decided]
 
     def random_error_bound(
         self, X: Any, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
@@ -541,6 +594,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
                 found = certify_windows(by_group, powers.changeable_window_ends, scores, powers.scope)
                 return CertifiedBlock(found, source.exponent)
             return CertifiedBlock(certify_groups_exactly(by_group, scores, powers.scope), source.exponent)
+        is_plain = method == "exact" and powers.scope.can_change_to_anything
+        if is_plain and can_count_leading_bits(source, self.precision_):
+            changeable, codes = powers.changeable, self.label_codes_
+            codes = codes if changeable.all() else np.where(changeable, codes, codes + n_classes)
+            n_counted = n_classes if changeable.all() else 2 * n_classes
+            counted = count_leading_bits(source, codes, n_counted, self.precision_)
+            found = certify_many_bits(counted, partial(self.offsets_on, source), n_classes, powers.scope)
+            return CertifiedBlock(found, source.exponent)
         free, fixed = changeable_histogram(source, self.label_codes_, n_classes, self.precision_, powers.changeable)
         offsets = fixed + self.offsets_on(source, (free.scores + fixed).sum(axis=1))
         noises = noises_to_try(self.noise_, n_classes)

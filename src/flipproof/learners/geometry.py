@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from flipproof.assumptions import Assumption
 from flipproof.core.ballots import Ballots, cast
+from flipproof.core.gains import GainBounds
 from flipproof.core.histograms import clip_levels
 from flipproof.core.rounding import Floats, Integers
-from flipproof.core.votes import EstimatedScores, VoteSource, all_votes, clipped, vote_totals, with_prior
+from flipproof.core.votes import EstimatedScores, ProductVotes, VoteSource, all_votes, clipped, vote_totals, with_prior
 from flipproof.learners.prior import RowsWithPrior, features_in
 from flipproof.learners.row_by_row import votes_pair_by_pair, votes_row_by_row
 from flipproof.learners.statements import attained_by_reference, vote_limits
@@ -212,6 +213,10 @@ class LabelFreeVotes(WeightedLabels):
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
         """Return cheap estimates of the scores without offsets, with proven error bounds; None by default."""
+        return None
+
+    def _products_held(self) -> tuple[Callable[[Floats], ProductVotes], GainBounds] | None:
+        """Return the factor of the votes that depends on test rows, and bounds on the other factor; None by default."""
         return None
 
     def _without_repeats(self, Z: Floats) -> tuple[Floats, Integers]:

@@ -18,6 +18,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.spatial.distance import cdist
 
 from flipproof.assumptions import Assumption
+from flipproof.core.gains import GainBounds
 from flipproof.core.linalg import (
     FEATURE_BITS,
     LONG_PASSES,
@@ -481,6 +482,11 @@ class CertifiedKernelClassifier(KernelParameters, LabelLinearClassifier):
 
     def _estimated_scores(self, Z: Floats) -> EstimatedScores | None:
         return None if self.component_indices_ is None else self._rule.estimated_scores(Z)
+
+    def _products_held(self) -> tuple[Callable[[Floats], ProductVotes], GainBounds] | None:
+        if self.component_indices_ is None:
+            return None
+        return self._rule.products, self._rule.ridge.labels.gain_bounds(self._held, self.label_codes_)
 
     def numbers_per_row(self) -> int:
         """Return how many numbers are held per test row, besides the votes."""

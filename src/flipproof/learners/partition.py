@@ -14,7 +14,7 @@ from sklearn.preprocessing import StandardScaler
 
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.assumptions import Assumption
-from flipproof.certificates import Certificates
+from flipproof.certificates import Certificates, check_limit, up_to
 from flipproof.core.contents import order_by_content, partition_numbers, row_hashes
 from flipproof.core.engine import (
     BlockCertificates,
@@ -339,7 +339,9 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         totals = np.full(n_rows, len(self.estimators_), dtype=np.int64)
         return np.rint(self._prior.offsets(totals, self._prior.shares(X))).astype(np.int64)
 
-    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+    def certify(
+        self, X: Any, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
+    ) -> Certificates:
         """Predict, and certify every prediction by its lead in votes.
 
         Parameters
@@ -350,6 +352,8 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             The only method: others need a label-linear learner.
         adversary : Adversary, optional
             What an attacker can do to the labels, or to whole rows. Default: change any label to any class.
+        at_least : int, optional
+            Return radii only up to this limit, see :attr:`Certificates.radius_limit`.
 
         Returns
         -------
@@ -357,6 +361,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             `margin` is the lead in votes. There is no noise, hence no `log_failure` and no `witness`.
         """
         check_parameter(type(self).__name__, "method", method, ONLY_METHOD)
+        check_limit(type(self).__name__, at_least, METHOD)
         Z = self.test_features(X)
         powers = self.powers(adversary)
         votes = self.partition_votes(Z)
@@ -370,7 +375,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             radius, unlimited = np.maximum(found.radius, within), found.unlimited | is_unlimited
             found = replace(found, radius=radius, unlimited=unlimited)
         found.check(powers.scope)
-        return Certificates(
+        certificates = Certificates(
             prediction=self.classes_[found.winner],
             radius=found.radius,
             rival=self.classes_[found.rival],
@@ -389,6 +394,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             adversary=adversary,
             origin=Origin.of(self, X, len(votes)),
         )
+        return certificates if at_least is None else up_to(certificates, at_least)
 
     def partition_votes(self, Z: Floats) -> NDArray[Any]:
         """Return the class code that each base learner predicts, shape (m, n_partitions), in one or two bytes each.

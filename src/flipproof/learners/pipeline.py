@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from inspect import signature
 from typing import Any
 
 from sklearn.pipeline import Pipeline
@@ -16,7 +17,13 @@ from flipproof.learners.clones import assumptions_about, keeps_all, name_of
 from flipproof.origins import Origin
 
 
-def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+def certify(
+    model: Any,
+    X: Any,
+    method: str | None = None,
+    adversary: Adversary | None = None,
+    at_least: int | None = None,
+) -> Certificates:
     """Predict and certify with a fitted learner of flipproof, or with a Pipeline or a search around one.
 
     Parameters
@@ -30,6 +37,8 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
         Default: the learner's `method`.
     adversary : Adversary, optional
         What an attacker can do to the labels. Default: change any label to any class.
+    at_least : int, optional
+        Compute radii only up to this limit, see :attr:`Certificates.radius_limit`. Not for SmoothedClassifier.
 
     Returns
     -------
@@ -65,9 +74,13 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
     if _is_search(model):
         values = {"search": type(model).__name__, "parameters": parameter_values(model.best_params_)}
         chosen = Assumption("chosen-by-search", values)
-        return _around(certify(model.best_estimator_, X, method, adversary), model, X, chosen)
+        return _around(certify(model.best_estimator_, X, method, adversary, at_least), model, X, chosen)
     if not isinstance(model, Pipeline):
-        return learner.certify(X, method=method, adversary=adversary)
+        if at_least is None:
+            return learner.certify(X, method=method, adversary=adversary)
+        if "at_least" not in signature(learner.certify).parameters:
+            raise ValueError(f"{type(learner).__name__} computes all radii in full: it has no at_least=...")
+        return learner.certify(X, method=method, adversary=adversary, at_least=at_least)  # type: ignore[call-arg]
     steps = [(name, step) for name, step in model.steps[:-1] if step not in (None, "passthrough")]
     if steps and learner.covers_features:
         named = ", ".join(f"{name!r} ({name_of(step)})" for name, step in steps)
@@ -82,7 +95,7 @@ def certify(model: Any, X: Any, method: str | None = None, adversary: Adversary 
             "training rows. Pass them to the learner as features=... to have them fitted to the reference."
         )
     transformed = model[:-1].transform(X) if len(model) > 1 else X
-    certificates = certify(model[-1], transformed, method, adversary)
+    certificates = certify(model[-1], transformed, method, adversary, at_least)
     found = [one for name, step in steps for one in assumptions_about(step, f"pipeline's step {name!r}")]
     fitted = tuple((name, name_of(step)) for name, step in steps if not keeps_all(step))
     if fitted:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.assumptions import Assumption
+from flipproof.core.gains import GainBounds
 from flipproof.core.invariants import check_finite
 from flipproof.core.linalg import HALF_BITS, LONG_PASSES, Whitening, whiten
 from flipproof.core.noise import LabelFlip
@@ -218,6 +220,9 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
     def _estimated_scores(self, Z: Floats) -> EstimatedScores:
         return self._rule.estimated_scores(Z)
 
+    def _products_held(self) -> tuple[Callable[[Floats], ProductVotes], GainBounds]:
+        return self._rule.products, self._rule.labels.gain_bounds(self._held, self.label_codes_)
+
     def rule_depends_on_noise(self) -> bool:
         """Tell whether this is the paper's binary rule, whose offsets depend on the noise (M5)."""
         return is_paper_rule(self._whitening, len(self.classes_))
@@ -249,6 +254,17 @@ class LabelSums:
     def of(cls, basis: NDArray[np.float32], codes: Integers, n_classes: int) -> LabelSums:
         """Sum rows in memory."""
         return cls(class_sums(basis, codes, n_classes), np.bincount(codes, minlength=n_classes))
+
+    @cached_property
+    def kept(self) -> dict[str, GainBounds]:
+        """What is computed once, when it is first needed."""
+        return {}
+
+    def gain_bounds(self, basis: NDArray[np.float32], codes: Integers) -> GainBounds:
+        """Return bounds on the votes of these rows, the ones that were summed."""
+        if "gains" not in self.kept:
+            self.kept["gains"] = GainBounds.of(basis, codes, len(self.counts))
+        return self.kept["gains"]
 
     def with_more(self, basis: NDArray[np.float32], codes: Integers) -> LabelSums:
         """Return the sums with more rows; integers, so that the order of summation does not matter."""

@@ -91,7 +91,9 @@ class TableModel:
         """Return the predicted classes of the rows of a data frame."""
         return np.asarray(self.model.predict(self.encoder.transform(X)))
 
-    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+    def certify(
+        self, X: Any, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
+    ) -> Certificates:
         """Predict the rows of a data frame, and certify every prediction.
 
         Parameters
@@ -102,10 +104,12 @@ class TableModel:
             Default: the learner's `method`.
         adversary : Adversary, optional
             Default: `self.adversary`.
+        at_least : int, optional
+            Return radii only up to this limit, see :attr:`Certificates.radius_limit`.
 
         Returns
         -------
         Certificates
         """
         given = self.adversary if adversary is None else adversary
-        return certify(self.model, self.encoder.transform(X), method, given)
+        return certify(self.model, self.encoder.transform(X), method, given, at_least)

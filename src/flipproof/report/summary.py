@@ -493,6 +493,8 @@ def _predictions(
             "abstained": bool(main.abstained[row]),
             **tested.of(row),
         }
+        if main.may_be_larger[row]:
+            entry |= {"rival": "not computed", "radius_text": f"{entry['radius_text']} or more"}
         if truth is not None:
             entry |= {"truth": plain_label(truth[row]), "correct": bool(truth[row] == main.prediction[row])}
         if attack is not None:

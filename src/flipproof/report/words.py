@@ -454,7 +454,9 @@ def median_words(certificates: Certificates) -> str:
     if certificates.unit not in COUNTED_UNITS or certificates.rows_can_be_added:
         is_unlimited = math.isinf(median)
         return radius_words(median if is_unlimited else _floor(median, certificates), is_unlimited, certificates.unit)
-    return radius_words(int(median), median >= certificates.n_touchable, certificates.unit)
+    text = radius_words(int(median), median >= certificates.n_touchable, certificates.unit)
+    limit = certificates.radius_limit
+    return f"{text} or more" if limit is not None and limit <= median < certificates.n_touchable else text
 
 
 def _floor(median: float, certificates: Certificates) -> int | float:

@@ -91,6 +91,11 @@ def save_certificates(
             f"There is no proof format for {type(certificates).__name__}: certificate files hold the certificates of "
             "classifiers. Save their to_frame() as a table."
         )
+    if certificates.radius_limit is not None:
+        raise ValueError(
+            f"These radii were computed only up to {certificates.radius_limit}, and a proof is about exact radii: "
+            "certify without at_least=..."
+        )
     if model is None or X_test is None:
         if certificates.origin is None or certificates.origin.model is None:
             raise ValueError("These certificates do not know their model and test rows: give model=... and X_test=....")

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from flipproof.adversary import Adversary, check_adversary, refuse_windows, rights_of
 from flipproof.assumptions import as_assumption
-from flipproof.certificates import Certificates, check_method
+from flipproof.certificates import Certificates, check_limit, check_method, up_to
 from flipproof.core.contents import row_hashes
 from flipproof.core.engine import (
     CertifiedBlock,
@@ -478,7 +478,9 @@ class RowsInBlocks(LabelLinearParameters):
         """Return from which class (line) to which class (column) an adversary can change labels."""
         return rights_of(adversary, self.classes_).transitions
 
-    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+    def certify(
+        self, X: Any, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
+    ) -> Certificates:
         """Predict, and certify every prediction; one pass over the training rows serves a few thousand test rows.
 
         Parameters
@@ -490,12 +492,15 @@ class RowsInBlocks(LabelLinearParameters):
         adversary : Adversary, optional
             What can be changed: labels, or whole rows after a fit with ``reference=...``. Trusted rows and groups that
             it does not give are those of `fit`. By default any label that is not trusted may be changed to any class.
+        at_least : int, optional
+            Return radii only up to this limit, see :attr:`Certificates.radius_limit`.
 
         Returns
         -------
         Certificates
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
+        check_limit(type(self).__name__, at_least, method)
         Z = self.test_features(X)
         self._begin()
         self.refuse_unless_frozen(adversary)
@@ -516,7 +521,8 @@ class RowsInBlocks(LabelLinearParameters):
             adversary=adversary,
             scope=known.scope,
         )
-        return statement.certificates(parts, Origin.of(self, X, len(Z)))
+        found = statement.certificates(parts, Origin.of(self, X, len(Z)))
+        return found if at_least is None else up_to(found, at_least)
 
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
         """Return the rows with the trust and annotators of an adversary, and the powers of that adversary."""
