@@ -70,9 +70,9 @@ class GainBounds:
         (M10). The vote k_j is within 1/2 of p_j, so any `flips` changes gain at most `flips` more than the sum of their
         f_j |p_j|. That sum is at most
 
-        - ``|w s|`` times the sum of the `flips` largest f_j |b_j / s|, by :attr:`lengths`; and
+        - ``|w s|`` times the sum of the `flips` largest f_j |b_j / s|, by ``lengths``; and
         - the square root of `flips` times the sum of all f_j^2 p_j^2, which is the quadratic form of w in
-          :attr:`squares`: 4 for c and d, 1 for all others.
+          ``squares``: 4 for c and d, 1 for all others.
 
         Both are rounded up. An entry of the sums of squares has an error of at most n u times the lengths of its two
         columns, u = 2^-53, as those lengths bound the sum of absolute products; the form adds 2 k roundings.
