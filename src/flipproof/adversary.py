@@ -14,7 +14,7 @@ from flipproof.core.powers import CHANGES, Powers, Rights, Scope
 from flipproof.core.rounding import Integers
 from flipproof.core.windows import window_ends
 from flipproof.parameters import NONE, check_parameter, number, one_of
-from flipproof.timestamps import as_length, as_stamps, whole_numbers
+from flipproof.timestamps import as_length, as_stamps, length_in_words, whole_numbers
 from flipproof.values import as_mask, as_names, as_values, distinct, positions
 
 #: What an adversary who changes rows may do.
@@ -266,7 +266,8 @@ def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str
     trusted = None if adversary.trusted is None else (int(np.count_nonzero(adversary.trusted)), len(adversary.trusted))
     limits = assumed_limits(trusted, adversary.allowed, scope, method)
     if adversary.window is not None:
-        limits.append(Assumption("windows", {"length": str(adversary.length), "n_windows": scope.n_touchable}))
+        length = length_in_words(adversary.length, adversary.window)
+        limits.append(Assumption("windows", {"length": length, "n_windows": scope.n_touchable}))
     return limits
 
 

@@ -172,3 +172,26 @@ def _attoseconds(length: Any, name: str) -> Fraction:
 def whole_numbers(stamps: NDArray[Any]) -> NDArray[Any]:
     """Return timestamps as plain numbers, in the same order: dates and times as integers."""
     return stamps.view(np.int64) if stamps.dtype.kind == "M" else stamps
+
+
+def length_in_words(length: Any, stamps: NDArray[Any]) -> str:
+    """Return the length of a window as text: a number, or for dates and times a whole number of the largest unit."""
+    if stamps.dtype.kind != "M":
+        value = _number(length, "length")
+        return str(int(value)) if value.denominator == 1 else repr(float(value))
+    value = _attoseconds(length, "length")
+    units = {name: factor * 10**9 for name, factor in NANOSECONDS.items() if name != "w"} | {"ps": 10**6, "fs": 10**3}
+    unit = next((name for name, factor in units.items() if value % factor == 0), "as")
+    return f"{math.floor(value / units.get(unit, 1))}{unit}"
+
+
+def from_the_first(stamps: NDArray[Any]) -> tuple[NDArray[Any], str | None]:
+    """Return distinct timestamps in ascending order, integers as distances from the first one, and their unit."""
+    times = np.unique(whole_numbers(stamps))
+    if times.dtype.kind != "f":
+        exact = [int(time) - int(times[0]) for time in times.tolist()]
+        if exact and exact[-1] >= 2**62:
+            raise ValueError("These timestamps are 2**62 units or more apart: certificate files cannot hold them.")
+        times = np.array(exact, dtype=np.int64)
+    unit = np.datetime_data(stamps.dtype)[0] if stamps.dtype.kind == "M" else None
+    return times, None if unit is None else {"W": "w", "D": "d", "m": "min"}.get(unit, unit)

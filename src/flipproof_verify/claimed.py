@@ -62,6 +62,8 @@ class Claims:
         )
         if not ((claims.radius >= 0) & np.isfinite(claims.radius)).all():
             raise UnreadableFileError("tensor-values", "A radius is negative, or not a number.")
+        if not np.isfinite(claims.margin).all():
+            raise UnreadableFileError("margin-size", "A margin is not a finite number.")
         if (claims.rival == claims.prediction).any():
             raise UnreadableFileError("tensor-values", "A rival class is the predicted class.")
         return claims

@@ -105,6 +105,8 @@ def read(path: str | os.PathLike[str]) -> ProofFile:
     metadata = header.pop("__metadata__", None)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("flipproof"), str):
         raise UnreadableFileError("not-certificates", "The file has no document: it is not a certificate file.")
+    if set(metadata) != {"flipproof", "flipproof_sha256"}:
+        raise UnreadableFileError("metadata", "The metadata must have the document and its digest, and nothing else.")
     try:
         text = metadata["flipproof"].encode()
     except UnicodeEncodeError as error:
@@ -170,6 +172,8 @@ def _float(digits: str) -> float:
 
 def _check_digests(digests: dict[str, Any]) -> None:
     """Refuse digests of model, data files and outputs that are not SHA-256 digests."""
+    if not set(digests) <= {"tensors", "model", "files", "outputs"}:
+        raise UnreadableFileError("file-digest", "The document has digests of an unknown kind.")
     found = [digests.get("model")] if digests.get("model") is not None else []
     for kind in ("files", "outputs"):
         named = digests.get(kind, {})
@@ -187,6 +191,8 @@ def _places(header: dict[str, Any], n_bytes: int) -> dict[str, tuple[np.dtype[An
         if not re.fullmatch(r"[a-z_.0-9]{1,80}", name) or not isinstance(entry, dict):
             raise UnreadableFileError("tensor-name", "The name of a tensor may contain only a-z, 0-9, _ and '.'.")
         kind, shape, ends = TYPES.get(str(entry.get("dtype"))), entry.get("shape"), entry.get("data_offsets")
+        if set(entry) != {"dtype", "shape", "data_offsets"}:
+            raise UnreadableFileError("tensor-entry", f"The tensor {name!r} must have a type, a shape and a place.")
         if kind is None or not _are_sizes(shape) or not _are_sizes(ends) or len(ends) != 2 or len(shape) > 2:
             raise UnreadableFileError("tensor-type", f"The tensor {name!r} has an unknown type, shape or place.")
         if ends[1] - ends[0] != math.prod(shape) * kind.itemsize:

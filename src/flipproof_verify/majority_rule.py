@@ -20,7 +20,7 @@ MOST_ITEMS = 2**24
 #: More changes than any item has annotations.
 NEVER = 2**40
 
-#: Distributions of one item's annotations over the classes that are enumerated if only some changes are possible.
+#: Distributions of an item's annotations that can be changed, which are enumerated if only some changes are possible.
 MOST_DISTRIBUTIONS = 5_000
 
 #: Sets of annotators that are tried for one claim.
@@ -65,20 +65,21 @@ class _Items:
         self.costs = np.array(found, dtype=np.int64).reshape(-1, n_classes + 1)[kind.reshape(-1)]
         self.state = np.array([state_of(tuple(one)) for one in self.counts.tolist()], dtype=np.int64)
         self.n_tied = int(((self.state == n_classes) & (self.counts.sum(axis=1) > 0)).sum())
-        self.is_exact = all(self._is_enumerated(sum(one)) for one in both.tolist())
+        self.is_exact = all(self.is_enumerated(sum(one[:n_classes])) for one in both.tolist())
 
     def _counted(self, chosen: NDArray[np.bool_], n_items: int) -> Integers:
         cells = self.item[chosen] * self.n_classes + self.training.label[chosen]
         return np.bincount(cells, minlength=n_items * self.n_classes).reshape(n_items, self.n_classes)
 
-    def _is_enumerated(self, n_annotations: int) -> bool:
+    def is_enumerated(self, n_free: int) -> bool:
+        """Tell whether the costs are exact if so many annotations of an item can be changed, not lower bounds."""
         everything = bool((self.training.transitions | np.eye(self.n_classes, dtype=bool)).all())
-        return everything or comb(n_annotations + self.n_classes - 1, self.n_classes - 1) <= MOST_DISTRIBUTIONS
+        return everything or comb(n_free + self.n_classes - 1, self.n_classes - 1) <= MOST_DISTRIBUTIONS
 
     def changes_needed(self, free: Counts, fixed: Counts) -> Counts:
         """Return the least number of changed annotations for each state, given those that can be changed or not."""
         possible = self.training.transitions
-        if (possible | np.eye(self.n_classes, dtype=bool)).all() or not self._is_enumerated(sum(free) + sum(fixed)):
+        if (possible | np.eye(self.n_classes, dtype=bool)).all() or not self.is_enumerated(sum(free)):
             return _by_counting(free, fixed)  # with fewer possible changes, no number is smaller
         return _by_enumeration(free, fixed, tuple(map(tuple, possible.tolist())))
 
@@ -200,31 +201,34 @@ class _OnMajorities:
         order = np.argsort(-total, kind="stable")
         sums = np.concatenate([[0], np.cumsum(total[order])]).tolist()
         stack: list[tuple[tuple[int, ...], int, int]] = [((), 0, 0)]  # chosen, the next in order, sum of shares
-        n_tried = 0
+        n_tried, some_undecided = 0, False
         while stack:
             chosen, at, so_far = stack.pop()
             n_left = n_annotators - len(chosen)
             if n_left == 0:
-                if self._gain_of(names[order[list(chosen)]], gains) >= lead:
+                gain, is_exact = self._gain_of(names[order[list(chosen)]], gains)
+                if gain >= lead and is_exact:
                     return True
+                some_undecided |= gain >= lead
             elif at + n_left <= len(names) and so_far + sums[at + n_left] - sums[at] >= UNIT * lead:
                 stack.append((chosen, at + 1, so_far))
                 stack.append(((*chosen, at), at + 1, so_far + int(total[order[at]])))
             n_tried += 1
             if n_tried > MOST_SETS:
                 return None
-        return False
+        return None if some_undecided else False
 
-    def _gain_of(self, annotators: Integers, gains: Integers) -> int:
-        """Return the largest sum of gains if these annotators change their annotations."""
+    def _gain_of(self, annotators: Integers, gains: Integers) -> tuple[int, bool]:
+        """Return the largest sum of gains if these annotators change their annotations; False if only a bound."""
         items, training = self._items, self._training
         assert training.group is not None
         theirs = np.isin(training.group, annotators) & training.changeable
         touched, place = np.unique(items.item[theirs], return_inverse=True)
         cells = place.reshape(-1) * items.n_classes + training.label[theirs]
         free = np.bincount(cells, minlength=len(touched) * items.n_classes).reshape(-1, items.n_classes)
-        total = 0
+        total, is_exact = 0, True
         for item, own in zip(touched, free, strict=True):
             costs = items.changes_needed(tuple(own.tolist()), tuple((items.counts[item] - own).tolist()))
             total += max((g for g, cost in zip(gains[item].tolist(), costs, strict=True) if cost < NEVER), default=0)
-        return total
+            is_exact &= items.is_enumerated(int(own.sum()))
+        return total, is_exact

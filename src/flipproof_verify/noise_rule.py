@@ -12,7 +12,7 @@ from flipproof_verify.balls import Noise, ball, divergence_budget, holds, is_inf
 from flipproof_verify.claimed import Claims, read_offsets
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
-from flipproof_verify.votes_rule import Floats, Integers, Training, class_sums, vote_blocks
+from flipproof_verify.votes_rule import Floats, Integers, Training, VotingRows, class_sums, vote_blocks
 
 #: How much larger another class's bound may be than that of the rival class, relative to its size.
 RIVAL_TOLERANCE = 1e-6
@@ -32,7 +32,9 @@ def check_noise(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
     if np.isnan(log_failure).any():
         raise UnreadableFileError("tensor-values", "A failure probability is not a number.")
     free, fixed_label = training.changeable, np.where(training.changeable, n_classes, training.label)
+    voting = VotingRows(file)
     for rows, votes in vote_blocks(file, found.rows):
+        voting.note(votes)
         scores = class_sums(votes, training.label, n_classes) + offsets[rows]
         claims.check_scores(rows, scores, found, exponents[rows])
         fixed = offsets[rows] + class_sums(votes, fixed_label, n_classes)
@@ -42,6 +44,7 @@ def check_noise(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
                 bounds = _Bounds(of_row, training.label[free], offset, float(q[row]), n_classes, winner)
                 _check_row(int(row), bounds, witness[row], float(log_failure[row]), file, claims, training, found)
         yield len(rows)
+    voting.refuse_fixed(file, training)
 
 
 class _Bounds:

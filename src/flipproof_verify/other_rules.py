@@ -238,8 +238,12 @@ def _sampling(document: Mapping[str, Any], n_classes: int) -> Mapping[str, Any]:
     """Return the levels of the bounds and of the noise; refuse a confidence that the bounds do not have."""
     found, m = document.get("sampling"), document["n_test"]
     keys = ("alpha", "confidence") if document["unit"] == "divergence" else ("alpha", "confidence", "level")
-    if not isinstance(found, dict) or not all(isinstance(found.get(key), float) and found[key] > 0 for key in keys):
+    if not isinstance(found, dict) or set(found) != {"alpha", "level", "confidence", "confidence_over"}:
+        raise UnreadableFileError("sampling", "The sampling must have its four entries, and nothing else.")
+    if not all(isinstance(found.get(key), float) and found[key] > 0 for key in keys):
         raise UnreadableFileError("sampling", "Level, confidence and noise of the sampling must be positive numbers.")
+    if document["unit"] == "divergence" and found["level"] is not None:
+        raise UnreadableFileError("sampling", "The noise of a divergence has no level.")
     if document["unit"] in ("labels", "annotators") and not found["level"] * n_classes < n_classes - 1:
         raise UnreadableFileError("noise", "The noise q must be above 0 and below (K - 1) / K.")
     n_statements = {"prediction": 1, "batch": m}.get(str(found.get("confidence_over")), 0)

@@ -75,6 +75,8 @@ class Verification:
         Verdict and reason (a key of `REASONS`) of the rows that are not verified, by row.
     document : dict
         The document of the file: method, adversary, assumptions, digests.
+    as_stated : tuple of str
+        Codes of the assumptions that no proof can decide: they are taken as the file states them.
 
     See Also
     --------
@@ -100,6 +102,12 @@ class Verification:
     n_checked: int
     reasons: dict[int, tuple[str, str]]
     document: dict[str, Any]
+    as_stated: tuple[str, ...] = ()
+
+    @property
+    def is_sample(self) -> bool:
+        """Whether some rows were not checked."""
+        return self.n_checked < self.n_rows
 
     @property
     def verdict(self) -> str:
@@ -116,7 +124,13 @@ class Verification:
 
     def __str__(self) -> str:
         checked = f"{self.n_checked:,} of {self.n_rows:,} rows checked"
+        if self.is_sample:
+            checked += " (a sample: the verdict says nothing about the other rows)"
+        if self.as_stated:
+            n_stated = len(self.as_stated)
+            checked += f"; {n_stated} {'assumptions' if n_stated > 1 else 'assumption'} taken as stated: "
+            checked += ", ".join(self.as_stated)
         if not self.reasons:
             return f"{self.verdict}: {checked}"
         row, (_, reason) = next(iter((r, w) for r, w in self.reasons.items() if w[0] == self.verdict))
-        return f"{self.verdict}: {checked}, {len(self.reasons):,} not verified; row {row}: {REASONS[reason]}"
+        return f"{self.verdict}: {checked}; {len(self.reasons):,} not verified; row {row}: {REASONS[reason]}"

@@ -27,6 +27,9 @@ NO_EXPONENT = 10**6
 #: More than any lead.
 ANY_LEAD = 2**62
 
+#: Assumptions that say how many labels or rows cannot be changed because they are trusted.
+FIXED = ("trusted-labels", "trusted-rows", "trusted-at-fit")
+
 #: Votes that are held at a time.
 VOTES_AT_A_TIME = 2**22
 
@@ -105,6 +108,20 @@ class Training:
             return n_groups
         sizes = np.sort(np.bincount(self.group[self.changeable]))[::-1]
         return int(sizes[:n_groups].sum())
+
+
+def refuse_fixed_votes(file: ProofFile, training: Training, votes: NDArray[np.bool_] | None = None) -> None:
+    """Refuse fixed labels or rows that no assumption states; rows without a label are fixed, but must not vote.
+
+    `votes` says which rows vote. Default: all of them.
+    """
+    can_leave = np.asarray(training.transitions.any(axis=1))
+    fixed = ~training.changeable & can_leave[training.label]
+    n_fixed = int((fixed if votes is None else fixed & votes).sum())
+    listed = file.document["assumptions"]
+    n_stated = sum(one["values"]["n_trusted"] for one in listed if one["code"] in FIXED)
+    if n_fixed > n_stated:
+        raise UnreadableFileError("fixed", f"{n_fixed} labels or rows are fixed, but {n_stated} are said to be.")
 
 
 def n_voters(file: ProofFile) -> int:
@@ -250,13 +267,34 @@ def check_exact(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
     offsets = read_offsets(file, n_classes)
     exponents = file.tensor("test.exponent", "i", (m,))
     limits = file.tensor("test.limit", "i", (m,)) if training.changes != "labels" else np.zeros(m, dtype=np.int64)
+    voting = VotingRows(file)
     for rows, votes in vote_blocks(file, found.rows):
+        voting.note(votes)
         scores = class_sums(votes, training.label, n_classes) + offsets[rows]
         leads = claims.check_scores(rows, scores, found, exponents[rows])
         for row, of_row, lead in zip(rows, votes, leads, strict=True):
             winner = int(claims.prediction[row])
             claims.check_exact_row(int(row), _Attack(of_row, winner, lead, training, int(limits[row])), found)
         yield len(rows)
+    voting.refuse_fixed(file, training)
+
+
+class VotingRows:
+    """Which training rows vote on some test row; noted only if some rows have no label."""
+
+    def __init__(self, file: ProofFile):
+        n, n_labels = file.document["n_rows"], file.document["n_train"]
+        self.vote: NDArray[np.bool_] | None = None if n == n_labels else np.zeros(n, dtype=bool)
+
+    def note(self, votes: Floats) -> None:
+        """Note the rows that vote on these test rows."""
+        if self.vote is not None:
+            self.vote |= (votes != 0).any(axis=0)
+
+    def refuse_fixed(self, file: ProofFile, training: Training) -> None:
+        """Refuse rows that vote and are fixed, if no assumption says so: rows without a label must not vote."""
+        if self.vote is not None:
+            refuse_fixed_votes(file, training, self.vote)
 
 
 class _Attack:

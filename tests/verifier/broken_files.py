@@ -17,6 +17,7 @@ from flipproof import (
     Annotations,
     CertifiedNeighborsClassifier,
     CertifiedPartitionClassifier,
+    CertifiedPropagationClassifier,
     CertifiedRidgeClassifier,
     FeatureNoise,
     SmoothedClassifier,
@@ -25,6 +26,9 @@ from flipproof.streaming import StreamingRidgeClassifier
 from verifier.proof_boxes import Box
 
 CORPUS = Path(__file__).parent / "corpus"
+
+#: Honest files about assumptions and their values.
+MORE = ["unlabelled", "days", "all-allowed", "replaced"]
 
 
 def honest_files(folder):
@@ -66,12 +70,21 @@ def honest_files(folder):
     majorities.certify(test).save(Path(folder) / "majority.flipproof")
     groups = Adversary(groups=who, trusted=np.arange(90) % 10 == 0)
     majorities.certify(test, adversary=groups).save(Path(folder) / "majority-annotators.flipproof")
+    graph = CertifiedPropagationClassifier(classes=[0, 1, 2]).fit(train, labels, np.arange(60) % 3 == 0)
+    graph.certify(test).save(Path(folder) / "unlabelled.flipproof")
+    days = Adversary(window=np.datetime64("2026-01-01") + np.arange(60) // 2 * 3, length="1 week")
+    ridge.fit(train, labels).certify(test, adversary=days).save(Path(folder) / "days.flipproof")
+    many = Adversary(allowed=[(0, 1), (0, 2), (1, 0), (1, 2), (2, 0), (2, 1)], trusted=trusted)
+    ridge.certify(test, "kl", adversary=many).save(Path(folder) / "all-allowed.flipproof")
+    replaced = Adversary(changes="rows", groups=np.arange(60) % 12, trusted=trusted)
+    ridge.fit(train, labels, reference=X[70:100])
+    ridge.certify(test, adversary=replaced).save(Path(folder) / "replaced.flipproof")
     digests = {"data.csv": hashlib.sha256(b"data").hexdigest()}
     ridge.fit(train, labels).certify(test[:2]).save(Path(folder) / "digests.flipproof", files=digests)
     for name, noise, method in (("samples", 0.2, "tight"), ("distances", FeatureNoise(0.5), "gaussian")):
         model = SmoothedClassifier(LogisticRegression(), noise, 20, 60, 0.9, random_state=0)
         model.fit(train / 16, labels).certify(test / 16, method).save(Path(folder) / f"{name}.flipproof")
-    return [*cases, "blocks", "weights", "majority", "majority-annotators", "digests", "samples", "distances"]
+    return [*cases, "blocks", "weights", "majority", "majority-annotators", *MORE, "digests", "samples", "distances"]
 
 
 def _changed(name, change):
@@ -326,6 +339,60 @@ def _state(code, **values):
     return edit
 
 
+def _replaced(code, **values):
+    def edit(box):
+        for one in box.document["assumptions"]:
+            if one["code"] == code:
+                one["values"] = values
+
+    return edit
+
+
+def _without_key(key):
+    return lambda box: box.document.pop(key)
+
+
+def _infinite_margin(box):
+    box.tensors["test.exponent"][:] = -4000
+    box.tensors["claim.margin"][:] = np.inf
+
+
+def _unlabelled_that_vote(box):
+    """40 labels are said to be missing, but they vote, and nobody is said to have fixed them."""
+    n_free = len(box.tensors["train.label"]) - 40
+    box.document["assumptions"].append({"code": "unlabelled-rows", "values": {"n_unlabelled": 40, "n_rows": 60}})
+    box.document["n_train"] = box.document["n_touchable"] = n_free
+    box.tensors["train.changeable"][:40] = False
+
+
+def _trusted_twice(box):
+    """20 labels, listed twice, for 40 fixed ones."""
+    box.document["assumptions"] += [
+        {"code": "trusted-labels", "values": {"n_trusted": 20, "n_labels": 60}} for _ in range(2)
+    ]
+    box.document["has_adversary"] = True
+    box.tensors["train.changeable"][:40] = False
+    box.document["n_touchable"] = 20
+
+
+def _labels_called_trusted_rows(box):
+    _assumption("trusted-rows", n_trusted=0, n_rows=60, can_add=True)(box)
+    box.document["has_adversary"] = True
+
+
+def _trusted_labels_of_distances(box):
+    _assumption("trusted-labels", n_trusted=0, n_labels=60)(box)
+    box.document["has_adversary"] = True
+
+
+def _other_times(box):
+    box.tensors["window.time"][5:] += 1
+
+
+def _producer(**values):
+    return lambda box: box.document["producer"].update(values)
+
+
 def _extra(name):
     return lambda box: box.tensors.update({name: box.tensors["claim.radius"] + 100})
 
@@ -349,7 +416,7 @@ BROKEN = {
     "radius-plus-one-trusted": ("trusted", _changed("claim.radius", _more), "radius"),
     "radius-plus-one-annotators": ("annotators", _changed("claim.radius", _more), "radius"),
     "radius-plus-one-windows": ("windows", _changed("claim.radius", _more), "radius"),
-    "longer-windows": ("windows", _longer_windows, "radius"),
+    "longer-windows": ("windows", _longer_windows, "windows"),
     "windows-that-end-before-they-begin": ("windows", _changed("window.end", lambda old: old * 0), "windows"),
     "radius-plus-one-sparse": ("sparse", _changed("claim.radius", _more), "radius"),
     "radius-plus-one-tight": ("tight", _changed("claim.radius", _more), "radius"),
@@ -374,8 +441,8 @@ BROKEN = {
     "offset-one-step-off": ("exact", _offset_of_prediction, "margin"),
     "vote-one-step-off": ("sparse", _changed("votes.value.0", _at(0, lambda old: old + 1)), "margin"),
     "another-grid": ("exact", _changed("test.exponent", _more), "margin"),
-    "more-trusted-labels": ("trusted", _without_assumption("trusted-labels"), "assumptions"),
-    "untouchable-without-reason": ("exact", _changed("train.changeable", lambda old: old & False), "assumptions"),
+    "more-trusted-labels": ("trusted", _without_assumption("trusted-labels"), "adversary"),
+    "untouchable-without-reason": ("exact", _changed("train.changeable", lambda old: old & False), "fixed"),
     "dropped-assumption-labels": ("exact", _without_assumption("labels-only"), "assumptions"),
     "dropped-assumption-annotators": ("annotators", _without_assumption("annotators"), "assumptions"),
     "dropped-assumption-reference": ("rows", _without_assumption("reference-fixed"), "assumptions"),
@@ -410,8 +477,8 @@ BROKEN = {
     "unlimited-by-samples": ("samples", _unlimited, "unlimited"),
     "huge-radius-neighbors": ("neighbors", _changed("claim.radius", _at(0, 2**63 - 1)), "radius"),
     "fewer-changes-possible": ("exact", _fewer_transitions, "assumptions"),
-    "fewer-changes-than-stated": ("allowed", _fewer_transitions_than_stated, "assumptions"),
-    "more-trusted-than-stated": ("trusted", _more_trusted_than_stated, "assumptions"),
+    "fewer-changes-than-stated": ("allowed", _fewer_transitions_than_stated, "assumption-lies"),
+    "more-trusted-than-stated": ("trusted", _more_trusted_than_stated, "fixed"),
     "radius-plus-one-allowed": ("allowed", _changed("claim.radius", _more), "radius"),
     "no-pile-ends": ("insertions", _no_pile_ends, "near"),
     "distances-as-divergence": ("distances", _distances_as_divergence, "document"),
@@ -426,8 +493,8 @@ BROKEN = {
     "other-confidence-stated": ("samples", _sampling(confidence=0.5), "assumptions"),
     "noise-of-samples-too-large": ("samples", _sampling(level=0.7), "noise"),
     "no-test-rows": ("exact", _no_rows, "document"),
-    "class-twice": ("exact", _document(classes=[0, 1, 1]), "document"),
-    "more-touchable": ("exact", _document(n_touchable=61), "document"),
+    "class-twice": ("exact", _document(classes=[0, 1, 1]), "classes"),
+    "more-touchable": ("exact", _document(n_touchable=61), "touchable"),
     "claim-that-nobody-checks": ("exact", _other_claims, "unused-tensor"),
     "abstained-with-radius": ("exact", _changed("claim.abstained", lambda old: ~old), "abstained"),
     "radius-plus-one-blocks": ("blocks", _changed("claim.radius", _more), "radius"),
@@ -444,11 +511,15 @@ BROKEN = {
     "equal-to-no-row": ("insertions", _no_training_rows, "near"),
     "rival-beyond-the-list": ("neighbors", _rival_beyond_the_list, "depth"),
     "fewer-labels-than-stated": ("exact", _document(n_train=1), "assumptions"),
-    "labels-that-are-none": ("exact", _more_unlabelled, "assumptions"),
-    "more-trusted-than-fixed": ("trusted", _state("trusted-labels", n_trusted=10**15), "assumptions"),
-    "negative-trusted": ("trusted", _state("trusted-labels", n_trusted=-1), "assumptions"),
+    "labels-that-are-none": ("exact", _more_unlabelled, "assumption-lies"),
+    "more-trusted-than-fixed": ("trusted", _state("trusted-labels", n_trusted=10**15), "assumption-lies"),
+    "negative-trusted": ("trusted", _state("trusted-labels", n_trusted=-1), "assumption-values"),
     "annotators-without-groups": ("exact", _assumption("annotators", n_annotators=1), "assumptions"),
-    "majority-without-items": ("exact", _assumption("majority-first", n_labels=60), "assumptions"),
+    "majority-without-items": (
+        "exact",
+        _assumption("majority-first", n_labels=60, n_labelled=60, n_tied=0),
+        "assumptions",
+    ),
     "sentence-that-nobody-checks": ("exact", _sentence, "assumptions"),
     "key-that-nobody-checks": ("exact", _document(certified_features=True), "document"),
     "block-that-nobody-checks": ("exact", _extra("votes.coefficients.7"), "unused-tensor"),
@@ -463,7 +534,7 @@ BROKEN = {
     "annotation-of-another-item": ("majority", _changed("train.item", lambda old: old[::-1].copy()), "prediction"),
     "item-that-does-not-exist": ("majority", _changed("train.item", _at(0, 30)), "tensor-values"),
     "more-items": ("majority", _document(n_items=31), "tensor-shape"),
-    "majority-of-fixed-annotations": ("majority", _no_annotations_can_be_changed, "assumptions"),
+    "majority-of-fixed-annotations": ("majority", _no_annotations_can_be_changed, "fixed"),
     "dropped-assumption-majority": ("majority", _without_assumption("majority-first"), "assumptions"),
     "other-number-of-ties": ("majority", _state("majority-first", n_tied=29), "assumptions"),
     "changed-model-digest": ("digests", _digest(model="0" * 63), "file-digest"),
@@ -474,7 +545,7 @@ BROKEN = {
     "another-version": ("exact", _document(version=2), "version"),
     "another-format": ("exact", _document(format="something"), "version"),
     "unknown-method": ("exact", _document(method="guess"), "document"),
-    "one-class": ("exact", _document(classes=[0]), "document"),
+    "one-class": ("exact", _document(classes=[0]), "classes"),
     "blocks-that-end-early": ("exact", _document(blocks=[3]), "document"),
     "huge-shape": ("exact", _place("claim.radius", shape=[2**40]), "tensor-size"),
     "overflowing-shape": ("exact", _place("claim.radius", shape=[2**33, 2**33]), "tensor-size"),
@@ -490,6 +561,67 @@ BROKEN = {
         lambda b: b.tensors.update({"claim.radius": b.tensors["claim.radius"][:3]}),
         "tensor-shape",
     ),
+    "sources-called-rows": ("sources", _state("rows-changed", by_sources=False), "assumption-lies"),
+    "rows-called-removals": ("rows", _state("rows-changed", changes="removals"), "assumption-lies"),
+    "sources-that-replace": ("sources", _state("sources", changes="rows"), "assumption-lies"),
+    "other-number-of-sources": ("replaced", _state("sources", n_sources=13), "assumption-lies"),
+    "other-number-of-annotators": ("annotators", _state("annotators", n_annotators=60), "assumption-lies"),
+    "windows-of-another-length": ("windows", _state("windows", length="1000000"), "windows"),
+    "windows-of-another-unit": ("days", _state("windows", length="7min"), "windows"),
+    "windows-without-a-unit": ("days", _state("windows", length="7"), "windows"),
+    "windows-of-a-week-in-hours": ("days", _document(tick="h"), "windows"),
+    "windows-of-a-number": ("windows", _state("windows", length=3), "assumption-values"),
+    "windows-at-other-times": ("windows", _other_times, "windows"),
+    "windows-without-times": ("windows", _drop("window.time"), "missing-tensor"),
+    "other-number-of-labels": ("trusted", _state("trusted-labels", n_labels=10**9), "assumption-lies"),
+    "trusted-labels-twice": ("exact", _trusted_twice, "assumption-twice"),
+    "other-number-of-rows": ("replaced", _state("trusted-rows", n_rows=61), "assumption-lies"),
+    "sources-that-add": ("replaced", _state("trusted-rows", can_add=True), "assumption-lies"),
+    "fewer-changes-listed": ("allowed", _state("changes-allowed", changes=[[0, 1]]), "assumption-lies"),
+    "no-changes-listed": ("allowed", _state("changes-allowed", changes=[]), "assumption-lies"),
+    "changes-listed-twice": ("allowed", _state("changes-allowed", changes=[[0, 1], [0, 1]]), "assumption-lies"),
+    "changes-of-no-class": ("allowed", _state("changes-allowed", changes=[[0, 1], [1, 7]]), "assumption-lies"),
+    "changes-of-truths": ("allowed", _state("changes-allowed", changes=[[False, True], [1, 0]]), "assumption-lies"),
+    "fewer-changes-than-all": (
+        "all-allowed",
+        _state("changes-allowed", changes=[[0, 1]], n_changes=1),
+        "assumption-lies",
+    ),
+    "used-by-another-method": ("all-allowed", _state("changes-partly-used", method="gap"), "assumption-lies"),
+    "used-by-exact": ("allowed", _assumption("changes-partly-used", method="exact"), "assumptions"),
+    "noise-with-a-level": ("samples", _assumption("noise-on-all-labels", q=0.9), "assumption-values"),
+    "unknown-assumption": ("exact", _assumption("also-against-changed-features"), "assumption-code"),
+    "assumption-of-regressors": ("exact", _assumption("targets-only"), "assumption-code"),
+    "value-that-nobody-checks": ("exact", _state("labels-only", also="features"), "assumption-values"),
+    "missing-value": ("trusted", _replaced("trusted-labels", n_trusted=12), "assumption-values"),
+    "truth-as-a-number": ("trusted", _state("trusted-labels", n_trusted=True), "assumption-values"),
+    "confidence-of-exact": ("exact", _assumption("confidence", confidence=1.0, over="batch"), "assumptions"),
+    "trusted-labels-of-distances": ("distances", _trusted_labels_of_distances, "assumptions"),
+    "trusted-rows-of-labels": ("exact", _labels_called_trusted_rows, "assumptions"),
+    "other-number-of-classes": ("samples", _state("classes-read", n_classes=2), "assumption-lies"),
+    "no-smoothed-decision": ("samples", _without_assumption("smoothed-decision"), "assumptions"),
+    "adversary-denied": ("trusted", _document(has_adversary=False), "adversary"),
+    "adversary-invented": ("exact", _document(has_adversary=True), "adversary"),
+    "adversary-as-a-number": ("exact", _document(has_adversary=0), "document"),
+    "digest-of-another-kind": ("exact", _digest(audited={"by": "0" * 64}), "file-digest"),
+    "sampling-that-nobody-checks": ("samples", _sampling(covers="rows"), "sampling"),
+    "level-of-a-divergence": ("samples", _sampling(level=None), "sampling"),
+    "producer-missing": ("exact", _without_key("producer"), "document"),
+    "producer-that-claims": ("exact", _producer(certified_by="OWASP"), "producer"),
+    "k-of-votes": ("exact", _document(k=3), "document"),
+    "items-of-votes": ("exact", _document(n_items=3), "document"),
+    "sampling-of-votes": ("exact", _document(sampling={"confidence": 1.0}), "document"),
+    "votes-of-samples": ("samples", _document(votes="dense"), "document"),
+    "tick-without-windows": ("exact", _document(tick="d"), "document"),
+    "fewer-labels-of-distances": ("distances", _document(n_train=0), "assumptions"),
+    "more-touchable-of-distances": ("distances", _document(n_touchable=10**9), "touchable"),
+    "classes-of-two-types": ("exact", _document(classes=[1, "1", "b"]), "classes"),
+    "truth-as-a-class": ("exact", _document(classes=[True, "1", "b"]), "classes"),
+    "class-of-a-million-letters": ("exact", _document(classes=["a" * 10**6, "b", "c"]), "classes"),
+    "infinite-margin": ("exact", _infinite_margin, "margin-size"),
+    "unlabelled-rows-that-vote": ("exact", _unlabelled_that_vote, "fixed"),
+    "other-number-of-unlabelled": ("unlabelled", _state("unlabelled-rows", n_unlabelled=19), "assumption-lies"),
+    "place-that-nobody-checks": ("exact", _place("claim.radius", note="audited"), "tensor-entry"),
     "path-as-name": (
         "exact",
         lambda b: b.tensors.update({"../../etc/passwd": b.tensors["claim.radius"]}),
@@ -499,6 +631,7 @@ BROKEN = {
 
 #: Files that are broken as bytes.
 BROKEN_BYTES = {
+    "metadata-that-nobody-checks": ("exact", lambda content: _more_metadata(content), "metadata"),
     "truncated": ("exact", lambda content: content[:-5], "truncated"),
     "longer": ("exact", lambda content: content + b"12345678", "truncated"),
     "empty": ("exact", lambda content: b"", "truncated"),
@@ -515,6 +648,13 @@ BROKEN_BYTES = {
     "duplicate-key": ("exact", lambda content: _header(b'{"__metadata__": {}, "__metadata__": {}}'), "json"),
     "other-safetensors": ("exact", lambda content: _header(b'{"__metadata__": {"format": "pt"}}'), "not-certificates"),
 }
+
+
+def _more_metadata(content):
+    length = int.from_bytes(content[:8], "little")
+    header = json.loads(content[8 : 8 + length])
+    header["__metadata__"]["claim"] = "also covers changed features"
+    return _header(json.dumps(header).encode()) + content[8 + length :]
 
 
 def _header(text):

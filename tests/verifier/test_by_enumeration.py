@@ -72,9 +72,8 @@ class Problem:
         if unit != "labels":
             self.group = self.rng.integers(0, len(self.labels), len(self.labels))
         if unit == "windows":
-            n_stamps = len(self.labels)
-            ends = np.maximum.accumulate(np.arange(n_stamps) + self.rng.integers(1, 3, n_stamps))
-            self.ends = np.minimum(ends, n_stamps)
+            self.times = np.cumsum(self.rng.integers(3, 12, len(self.labels)))
+            self.ends = np.searchsorted(self.times, self.times + 10, side="right")
         self.unit, self.changes = str(unit), "labels"
 
     def _price(self, changed):
@@ -143,21 +142,28 @@ class Problem:
         )
         scope = "labels-only" if self.changes == "labels" else "rows-changed"
         stated = [
-            {"code": scope, "values": {"changes": self.changes}},
-            {"code": trusted, "values": {"n_trusted": n_fixed}},
+            {"code": scope, "values": {}},
+            {"code": trusted, "values": {"n_trusted": n_fixed, "n_labels": self.n}},
         ]
         if self.changes != "labels":
-            stated.append({"code": "reference-fixed", "values": {}})
+            stated[0]["values"] = {"changes": self.changes, "by_sources": False}
+            can_add = self.changes != "removals"
+            stated[1]["values"] = {"n_trusted": n_fixed, "n_rows": self.n, "can_add": can_add}
+            stated.append({"code": "reference-fixed", "values": {"n_reference": 1}})
         pairs = np.argwhere(self.transitions).tolist()
         if len(pairs) < self.n_classes * (self.n_classes - 1):
             stated.append({"code": "changes-allowed", "values": {"changes": pairs, "n_changes": len(pairs)}})
         if self.unit in ("annotators", "windows"):
             stated.append({"code": self.unit, "values": {f"n_{self.unit}": self.n_touchable}})
+        if self.unit == "windows":
+            stated[-1]["values"]["length"] = "10"
+            self.more = {"tick": None}
         if self.kind == "majority":
             stated.append(self.stated)
         document = {
             "format": "flipproof-certificates",
             "version": 1,
+            "producer": {"name": "a test", "version": "1"},
             "rule": "majority" if self.kind == "majority" else "votes",
             "method": "exact",
             "changes": self.changes,
@@ -190,6 +196,8 @@ class Problem:
         }
         optional = {"train.group": self.group, "window.end": self.ends, "train.item": self.item}
         tensors |= {name: array.astype(np.int32) for name, array in optional.items() if array is not None}
+        if self.ends is not None:
+            tensors["window.time"] = self.times
         if self.limit is not None:
             tensors["test.limit"] = np.array([self.limit], dtype=np.int64)
         return Box(document, tensors)

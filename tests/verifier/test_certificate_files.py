@@ -1,5 +1,7 @@
 """Certificates are the same after saving and loading; files of other kinds are refused in one line."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,7 +14,7 @@ import flipproof
 from flipproof import Adversary, Certificates, CertifiedRidgeClassifier, CertifiedRidgeRegressor, SmoothedClassifier
 from flipproof.cli.group import run as in_process
 from flipproof_verify import VERIFIED, verify
-from verifier.broken_files import CORPUS
+from verifier.broken_files import BROKEN, BROKEN_BYTES, CORPUS
 from verifier.proof_boxes import Box
 
 X, Y = load_digits(n_class=3, return_X_y=True)
@@ -106,6 +108,44 @@ def test_a_changed_tensor_is_noticed(path):
     box.digests["claim.radius"] = "0" * 64
     with pytest.raises(ValueError, match="cannot load certificates"):
         Certificates.load(box.write(path))
+
+
+#: Reasons for which a file is refused because it would be shown with a false meaning.
+FALSE_MEANING = {
+    *(
+        "assumption-lies",
+        "assumption-code",
+        "assumption-values",
+        "assumption-twice",
+        "adversary",
+        "classes",
+        "producer",
+    ),
+    *("metadata", "fixed"),
+}
+
+#: Loading does not need the votes, and so it does not notice these; nor does it limit the length of a class.
+LEFT_TO_VERIFY = {"unlabelled-rows-that-vote", "labels-that-are-none", "class-of-a-million-letters"}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, (_, _, reason) in (BROKEN | BROKEN_BYTES).items()
+        if reason in FALSE_MEANING and name not in LEFT_TO_VERIFY
+    ],
+)
+def test_files_with_a_false_meaning_are_not_loaded(name):
+    path = CORPUS / f"broken-{name}.flipproof"
+    with pytest.raises(ValueError, match="cannot load certificates"):
+        Certificates.load(path)
+
+
+def test_honest_files_are_loaded():
+    for name in json.loads((CORPUS / "index.json").read_text())["honest"]:
+        loaded = Certificates.load(CORPUS / f"{name}.flipproof")
+        assert len(loaded) == Box.read(CORPUS / f"{name}.flipproof").document["n_test"]
 
 
 @pytest.mark.parametrize("content", [b"", b"hello", b"\x02\0\0\0\0\0\0\0{}"])

@@ -42,7 +42,9 @@ Examples:
     metavar="FILE",
     help="The model file that the certificates must be about, by its digest.",
 )
-@option("--rows", group=CHECK, type=click.IntRange(1), metavar="N", help="Check N rows, drawn at random. Default: all")
+@option(
+    "--rows", group=CHECK, type=click.IntRange(1), metavar="N", help="Check a random sample of N rows. Default: all"
+)
 @option(
     "--seed", group=CHECK, type=click.IntRange(0), default=0, metavar="N", help="Random seed for --rows. Default: 0"
 )
@@ -58,8 +60,9 @@ def verify(
 ) -> int:
     """Check certificate files with a second program, which shares no code with the one that wrote them.
 
-    VERIFIED: every claim holds. REFUTED: a radius is larger than what holds, or another claim is false. INCONCLUSIVE:
-    numbers are too close to decide. With --data and --model, certificates about other files are refuted.
+    VERIFIED: every claim holds, given the assumptions that are listed as taken as stated. REFUTED: a radius is larger
+    than what holds, or another claim is false. INCONCLUSIVE: numbers are too close to decide. With --rows, the verdict
+    is about a sample of the rows. With --data and --model, certificates about other files are refuted.
 
     Exit codes: 0 all files are verified; 1 a file is refuted; 2 a file cannot be read, or wrong usage; 3 a file is
     inconclusive.
@@ -124,6 +127,8 @@ def _facts(result: Verification) -> dict[str, Any]:
         "verdict": result.verdict,
         "n_rows": result.n_rows,
         "n_checked": result.n_checked,
+        "is_sample": result.is_sample,
+        "taken_as_stated": list(result.as_stated),
         "method": result.document["method"],
         "unit": result.document["unit"],
         "not_verified": [

@@ -18,6 +18,7 @@ from flipproof.learners.partition import CertifiedPartitionClassifier
 from flipproof.smoothing.smoothed_certificates import SmoothedCertificates
 from flipproof.store.proof_tensors import Tensors
 from flipproof.streaming.rows_in_blocks import RowsInBlocks
+from flipproof.timestamps import from_the_first
 
 #: Votes of at most this size are stored in two bytes.
 SMALL_VOTE = 2**15 - 1
@@ -69,7 +70,11 @@ def _votes(tensors: Tensors, certificates: Certificates, learner: Any, powers: P
         form = _write_votes(tensors, source, len(ends))
         _write_grid(tensors, certificates, start, source, offsets)
         ends.append(start + len(sums))
-    return {"rule": "votes", "votes": form, "blocks": ends}
+    document: dict[str, Any] = {"rule": "votes", "votes": form, "blocks": ends}
+    if certificates.adversary is not None and certificates.adversary.window is not None:
+        times, document["tick"] = from_the_first(certificates.adversary.window)
+        tensors.add("window.time", times, np.float64 if times.dtype.kind == "f" else np.int64)
+    return document
 
 
 def _majorities(

@@ -27,6 +27,7 @@ from flipproof.learners.row_by_row import rows_at
 from flipproof.smoothing.smoothed_certificates import SmoothedCertificates
 from flipproof.store.archive import ModelFileError
 from flipproof.store.model_files import model_digest
+from flipproof.store.proof_document import OF_ADVERSARIES, check_document
 from flipproof.store.proof_rules import write_proof
 from flipproof.store.proof_tensors import Tensors
 from flipproof.streaming.rows_in_blocks import RowsInBlocks
@@ -129,7 +130,8 @@ def _digest_or_none(model: object) -> str | None:
 def load_certificates(path: str | os.PathLike[str]) -> Certificates:
     """Return the certificates in a file that `save_certificates` wrote.
 
-    The digests of the file are checked, but not the proof: ``flipproof verify`` does that.
+    The digests of the file are checked, and that its assumptions are those of the adversary in the file; but not the
+    proof: ``flipproof verify`` does that.
 
     Parameters
     ----------
@@ -169,13 +171,17 @@ def load_certificates(path: str | os.PathLike[str]) -> Certificates:
     try:
         with safe_open(path, framework="np") as file:
             metadata = file.metadata() or {}
+            if set(metadata) != {"flipproof", "flipproof_sha256"}:
+                raise ValueError("its metadata must have the document and its digest, and nothing else")
             text = metadata.get("flipproof", "")
             if digest_of(text) != metadata.get("flipproof_sha256"):
                 raise ValueError("it is not a certificate file, or its document was changed")
             document = json.loads(text)
             if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
                 raise ValueError(f"it is not of format {VERSION} of {FORMAT}")
-            return _loaded(document, _Stored(file, document["digests"]["tensors"]))
+            stored = _Stored(file, document["digests"]["tensors"])
+            check_document(document, stored)
+            return _loaded(document, stored)
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
         reason = " ".join(str(error).split())
         raise ValueError(f"cannot load certificates from {os.fspath(path)!r}: {reason}.") from None
@@ -285,7 +291,7 @@ def _document(certificates: Certificates, learner: Any) -> dict[str, Any]:
         "classes": certificates.classes.tolist(),
         # sentences stay out: nobody could check that they say what the codes mean
         "assumptions": [{name: one.to_dict()[name] for name in ("code", "values")} for one in certificates.assumptions],
-        "has_adversary": certificates.adversary is not None,
+        "has_adversary": any(one.code in OF_ADVERSARIES for one in certificates.assumptions),
     }
 
 
