@@ -11,7 +11,7 @@ from golden import record
 from tiers import mostly_slow
 
 import flipproof_verify
-from flipproof import CertifiedRidgeClassifier
+from flipproof import Adversary, Annotations, CertifiedRidgeClassifier
 from flipproof_verify import REFUTED, VERIFIED, UnreadableFileError, verify
 from verifier.broken_files import BROKEN, BROKEN_BYTES, CORPUS, broken_file, honest_files
 from verifier.proof_boxes import Box
@@ -150,3 +150,31 @@ def test_a_model_that_was_fitted_again_has_no_proof(tmp_path):
     with pytest.raises(ValueError, match="Certify again"):
         certificates.save(tmp_path / "proof.flipproof")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_radius_of_majorities_that_is_a_bound_for_the_verifier_is_not_refuted(tmp_path):
+    """Where costs of states are only bounds, an attack that may succeed is no proof that a radius is false."""
+    rng = np.random.default_rng(2)
+    X, y = record.load_digits(return_X_y=True)
+    items, per_item = np.arange(24), 7
+    item, right = np.repeat(items, per_item), np.repeat(y[:24], per_item)
+    labels = np.where(rng.random(len(item)) < 0.3, rng.integers(0, 10, len(item)), right)
+    who = np.concatenate([rng.permutation(8)[:per_item] for _ in items])
+    crowd = Annotations.from_long(item, who, labels, items=items, aggregate="majority")
+    model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:24] / 16, crowd)
+    allowed = [(old, new) for old in range(10) for new in range(10) if old != new and rng.random() < 0.4]
+    path = tmp_path / "proof.flipproof"
+    model.certify(X[24:34] / 16, adversary=Adversary(groups=who, allowed=allowed)).save(path)
+    assert verify(path).verdict == VERIFIED
+    box = Box.read(path)
+    box.tensors["claim.radius"] += 1
+    box.tensors["claim.unlimited"][:] = False
+    more, refuted = box.write(tmp_path / "more.flipproof"), []
+    for most in (0, 100, 10_000):  # annotations of an item that are enumerated; the rest is bounded
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("flipproof_verify.majority_rule.MOST_DISTRIBUTIONS", most)
+            found = verify(more)
+        refuted.append({row for row, (verdict, _) in found.reasons.items() if verdict == REFUTED})
+    assert not refuted[0]  # by bounds alone, no attack is known to succeed
+    assert refuted[0] <= refuted[1] <= refuted[2]
+    assert refuted[2]
