@@ -580,7 +580,7 @@ def up_to(certificates: Certificates, limit: int) -> Certificates:
     is_reached = (certificates.radius >= limit) | is_unlimited
     return replace(
         certificates,
-        radius=np.minimum(certificates.radius, limit),
+        radius=np.minimum(certificates.radius, min(limit, np.iinfo(np.int64).max)),
         rival=np.where(is_reached, certificates.prediction, certificates.rival),
         margin=np.where(is_reached, np.nan, certificates.margin),
         unlimited=is_unlimited & (certificates.radius <= limit),

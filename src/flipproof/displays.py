@@ -310,9 +310,11 @@ def informative_flips(y_true: ArrayLike, certificates: Certificates) -> Integers
         beyond = max(1.02 * finite.max(initial=0.0), np.finfo(np.float64).tiny)
         return np.unique(np.concatenate([[0.0], finite, [beyond]]))
     if certificates.rows_can_be_added:  # more rows than there are
-        return np.arange(int(certificates.radius[correct & ~is_unlimited(certificates)].max(initial=0)) + 2)
-    largest = int(certificates.radius[correct].max(initial=0))
-    return np.arange(min(largest + 1, certificates.n_units) + 1)
+        last = int(certificates.radius[correct & ~is_unlimited(certificates)].max(initial=0)) + 1
+    else:
+        last = min(int(certificates.radius[correct].max(initial=0)) + 1, certificates.n_units)
+    limit = certificates.radius_limit  # nothing is known beyond it
+    return np.arange((last if limit is None else min(last, limit)) + 1)
 
 
 class RadiusHistogramDisplay:

@@ -235,7 +235,7 @@ def table_flips(certificates: list[Certificates]) -> list[Any]:
         columns = [digit * 10**power for power in range(10) for digit in digits if digit * 10**power <= last]
         if len(columns) <= TABLE_COLUMNS:
             break
-    return [0, *columns]
+    return sorted({0, *columns, *(limit for limit in _limits(certificates) if limit == last)})
 
 
 def histogram(certificates: Certificates, correct: Booleans | None) -> dict[str, Any]:
@@ -292,6 +292,12 @@ def last_above(certificates: Certificates, among: Booleans, count: int) -> float
     return None if len(radii) <= count else float(np.sort(radii)[::-1][count])
 
 
+def is_cut(certificates: Certificates, flips: float) -> bool:
+    """Tell whether a number of flips that follows from radii may be larger, since these were computed up to a limit."""
+    limit = certificates.radius_limit
+    return limit is not None and limit <= flips < np.inf
+
+
 @dataclass(frozen=True)
 class TrustedOnly:
     """Accuracy that depends on trusted labels only, so that it holds at any number of other changes (M15).
@@ -305,7 +311,8 @@ class TrustedOnly:
     accuracy : tuple of float
         The accuracy of each.
     better_from : int or None
-        The least number of changes at which the best of these exceeds the certified accuracy; None if at no number.
+        The least number of changes at which the best of these exceeds the certified accuracy; None if at no number, or
+        if it is beyond the limit up to which radii were computed.
     required : tuple of (str, float)
         Requirements on accuracy that the best of these exceeds by more than the certified accuracy does, as written,
         and the certified accuracy that was found.
@@ -346,7 +353,8 @@ def trusted_only(
         if n_best > len(correct):
             better_from = 0
         elif n_best > 0 and np.isfinite(correct[len(correct) - n_best]):
-            better_from = int(correct[len(correct) - n_best]) + 1
+            last = correct[len(correct) - n_best]
+            better_from = None if is_cut(certificates, last) else int(last) + 1
     required = tuple((text, share) for text, share in found if best > share)
     return TrustedOnly(n_trusted, tuple(predictions), accuracy, better_from, required)
 

@@ -175,7 +175,7 @@ def _fragile_table(certificates: Certificates, truth: Any) -> str:
         fragile.ids,
         fragile.prediction,
         [_radius_text(fragile, row) for row in range(len(fragile))],
-        fragile.rival,
+        np.where(fragile.may_be_larger, "not computed", fragile.rival.astype(object)),
     ]
     if truth is not None:
         heads.append("true class")
@@ -191,7 +191,8 @@ def _radius_text(certificates: Certificates, row: int) -> str:
     if certificates.abstained[row]:
         return "abstained"
     radius = certificates.radius[row]
-    return str(radius) if certificates.unit in COUNTED_UNITS else significant(radius)
+    text = str(radius) if certificates.unit in COUNTED_UNITS else significant(radius)
+    return f"{text} or more" if certificates.may_be_larger[row] else text
 
 
 def _next_calls(certificates: Certificates) -> str:

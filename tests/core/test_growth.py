@@ -1,7 +1,9 @@
 """Arrays that grow: the same as concatenation, whoever else uses the memory."""
 
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from copy import copy, deepcopy
+from threading import Barrier
 
 import numpy as np
 import pytest
@@ -81,3 +83,19 @@ def test_copies_of_a_model_that_grow_differently_do_not_disturb_each_other(learn
     for model, rows in ((base, [*range(30)]), (one, [*range(42)]), (other, [*range(30), *range(50, 60)])):
         assert np.array_equal(model.decision_function(Z), fit(rows).decision_function(Z))
         assert np.array_equal(model.label_codes_, y[rows])
+
+
+def test_copies_that_grow_in_several_threads_share_nothing():
+    """Room is claimed by one of them: the others copy."""
+    first = appended(appended(np.zeros(200_000), np.zeros(1)), np.zeros(1))
+    starts = Barrier(8)
+
+    def grown(number):
+        starts.wait()
+        return appended(first, np.full(50_000, number))
+
+    for _ in range(20):
+        first = appended(first.copy(), np.zeros(1))
+        with ThreadPoolExecutor(8) as pool:
+            for number, one in enumerate(pool.map(grown, range(1, 9)), 1):
+                assert set(one[len(first) :]) == {number}

@@ -7,10 +7,12 @@ import numpy as np
 import pytest
 
 import flipproof
-from flipproof import Adversary, CertifiedKernelClassifier, CertifiedRidgeClassifier, certified_accuracy
+from flipproof import Adversary, CertifiedKernelClassifier, CertifiedRidgeClassifier, certified_accuracy, metrics
 from flipproof.core.exact import gain_factors
 from flipproof.core.gains import GainBounds
 from flipproof.core.votes import all_votes
+from flipproof.report.markdown import render_markdown
+from flipproof.report.summary import summarize
 
 LIMITS = (0, 1, 2, 3, 5, 9, 17, 60, 10_000)
 
@@ -199,3 +201,38 @@ def test_an_audit_up_to_a_limit():
         flipproof.audit((X, y), holdout=0.4, requirements=["accuracy >= 0.5 @ 3"], radius_up_to=2)
     with pytest.raises(ValueError, match="radius_up_to"):
         flipproof.audit((X, y), holdout=0.4, radius_up_to=-1)
+
+
+def limited_problem():
+    rng = np.random.default_rng(0)
+    y = np.arange(300) % 2
+    X = rng.normal(size=(300, 3)) + 2.0 * y[:, None]
+    model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X[:200], y[:200])
+    return model, X[200:], y[200:]
+
+
+def test_reports_never_take_a_limit_for_a_radius():
+    """Up to which number of flips is only known up to the limit, and the report says so."""
+    model, Z, truth = limited_problem()
+    limited = model.certify(Z, at_least=3)
+    summary = summarize({"exact": limited}, y_true=truth)
+    assert summary["headline"]["above_constant"] == {"ever": True, "flips": 3, "may_be_larger": True}
+    said = " ".join(summary["headline"]["sentences"])
+    assert "at least up to 3" in said
+    text = render_markdown(summary)
+    assert "a radius of 3 means 3 or more" in text
+    assert "with one more flip" not in text
+    assert metrics.table_flips([limited])[-1] == 3
+    baseline = metrics.trusted_only(9, {"alone": np.where(np.arange(100) < 80, truth, -1)}, truth, limited, [])
+    assert baseline.better_from is None
+
+
+def test_curves_end_at_the_limit():
+    model, Z, truth = limited_problem()
+    display = flipproof.CertifiedAccuracyDisplay.from_certificates(model.certify(Z, at_least=3), truth)
+    assert max(display.flips) == 3
+
+
+def test_a_limit_beyond_64_bits_cuts_nothing():
+    model, Z, _ = limited_problem()
+    np.testing.assert_array_equal(model.certify(Z, at_least=2**70).radius, model.certify(Z).radius)

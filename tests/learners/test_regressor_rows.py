@@ -233,7 +233,7 @@ def test_what_has_no_certificate_against_rows_is_refused_in_one_line():
         "'weights'": lambda: far.certify(X, adversary=rows),
         "certify only": lambda: frozen.worst_changes(X, adversary=rows),
         "about changed targets": lambda: frozen.certify_means(X, adversary=rows),
-        "changed targets. Omit": lambda: frozen.certify_coefficients(adversary=rows),
+        "without reference=": lambda: frozen.certify_coefficients(),
         "must be at most": lambda: frozen.certify(X, 10**30, adversary=rows),
         "target_range": lambda: CertifiedRidgeRegressor().fit(X, y, reference=REFERENCE),
         "clip=None": lambda: clone(REGRESSORS["clipped ridge"]).fit(X, y).certify_coefficients(),
@@ -273,7 +273,32 @@ def test_weights_multiply_votes(name, reference):
     np.testing.assert_array_equal(scaled, found.prediction)
     means = model.certify_means(TESTS, flips=[1, 2])
     np.testing.assert_allclose(means.prediction[0], found.prediction.mean(), rtol=1e-12)
-    if name == "ridge":
+    if name == "ridge" and reference is None:
         slopes = model.certify_coefficients(flips=[1])
         line = model.predict([[1.0, 0.0]]) - model.predict([[0.0, 0.0]])
         np.testing.assert_allclose(slopes.prediction[0], line[0], atol=0.2)
+
+
+def test_the_mask_of_trusted_targets_is_copied():
+    """A later change of the caller's array changes no certificate, and the array stays the caller's own."""
+    rng = np.random.default_rng(0)
+    X, y, mask = rng.normal(size=(6, 2)), rng.uniform(*RANGE, size=6), np.zeros(12, dtype=bool)
+    model = clone(REGRESSORS["ridge"]).fit(X, y, trusted=mask[:6])
+    width = model.certify(TESTS, 2).width
+    mask[:] = True
+    np.testing.assert_array_equal(model.certify(TESTS, 2).width, width)
+
+
+def test_a_given_range_stays_given():
+    """Rows that join do not make the range of the fit one that was read from the targets."""
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(6, 2)), rng.uniform(*RANGE, size=6)
+    model = clone(REGRESSORS["ridge"]).fit(X, y, reference=REFERENCE).set_params(target_range=None).partial_fit(X, y)
+    assert "target-range-read" not in [one.code for one in model.assumptions_]
+
+
+@pytest.mark.parametrize("ends", [(1e-300, 2e-300), (-1e308, 7e307)])
+def test_ranges_without_a_grid_are_refused(ends):
+    X, y = np.arange(4.0)[:, None], np.array([ends[0], ends[1], ends[0], ends[1]])
+    with pytest.raises(ValueError, match="rescale"):
+        CertifiedRidgeRegressor(target_range=ends).fit(X, y)

@@ -5,6 +5,7 @@ Nothing here changes a value: the result is what concatenation would return.
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,10 @@ from scipy.sparse import csr_array, hstack
 
 #: How much larger a new buffer is than its contents; each row is then copied three times at most, on average.
 ROOM = 1.5
+
+
+#: Held while room in a buffer is claimed: copies of a model may grow in several threads.
+_CLAIM = Lock()
 
 
 class _Buffer(np.ndarray):
@@ -25,27 +30,31 @@ def appended(first: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
     """Return ``np.concatenate([first, more])``, which may share memory with `first`; neither changes the other.
 
     Soundness: rows are written only behind the last row of any array that uses the buffer. An array to which rows
-    were appended before, for example by a copy of a model, is copied.
+    were appended before, for example by a copy of a model, is copied. Room is claimed before it is written to, by one
+    thread at a time.
     """
     n, dtype = len(first) + len(more), np.result_type(first, more)
     size = dtype.itemsize * int(np.prod(first.shape[1:], dtype=np.int64))
     if dtype.hasobject or size == 0:
         return np.concatenate([first, more])
     buffer = _owner(first)
-    has_room = (
-        isinstance(buffer, _Buffer)
-        and first.dtype == dtype
-        and first.flags.c_contiguous
-        and first.ctypes.data == buffer.ctypes.data
-        and buffer.used == size * len(first)
-        and size * n <= len(buffer)
-    )
+    with _CLAIM:
+        has_room = (
+            isinstance(buffer, _Buffer)
+            and first.dtype == dtype
+            and first.flags.c_contiguous
+            and first.ctypes.data == buffer.ctypes.data
+            and buffer.used == size * len(first)
+            and size * n <= len(buffer)
+        )
+        if has_room:
+            buffer.used = size * n
     if not has_room:
         buffer = _Buffer((int(ROOM * size * n),), np.uint8)
+        buffer.used = size * n
         _rows(buffer, 0, (len(first), *first.shape[1:]), dtype)[:] = first
     assert isinstance(buffer, _Buffer)
     _rows(buffer, size * len(first), more.shape, dtype)[:] = more
-    buffer.used = size * n
     return _rows(buffer, 0, (n, *first.shape[1:]), dtype)
 
 

@@ -425,8 +425,8 @@ TRUSTED_MASK = "a mask of booleans, one per training row: np.isin(np.arange(n), 
 
 
 def mask_of_trusted(trusted: Any) -> NDArray[np.bool_]:
-    """Return a mask of trusted rows; refuse anything else."""
-    return as_mask(trusted, "trusted", TRUSTED_MASK)
+    """Return a mask of trusted rows, which the caller's array shares no memory with; refuse anything else."""
+    return as_mask(trusted, "trusted", TRUSTED_MASK).copy()
 
 
 def rows_to_forget(rows: Any, n: int) -> Integers:

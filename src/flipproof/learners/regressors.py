@@ -216,6 +216,11 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
         check_is_fitted(self)
         if self._geometry._clip is not None:
             raise ValueError("Coefficients need clip=None: clipped votes are not linear in the columns.")
+        if self.n_reference_ is not None:
+            raise ValueError(
+                "Coefficients need a fit without reference=...: votes of rows beyond the reference end at a limit, and are "
+                "not linear in the columns."
+            )
         question, reachable = self._question(flips, None, 0.0), self._reachable(adversary)
         source, parts = self._geometry_of(RidgeGeometry).slope_votes(), []
         size = self.block_size or rows_at_a_time(self.n_rows_, MEMORY_BUDGET)

@@ -16,6 +16,7 @@ from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats
 from flipproof.core.target_rows import LARGEST_SUM
 from flipproof.core.targets import (
+    TARGET_BITS,
     TargetGrid,
     sums_fit,
 )
@@ -150,7 +151,8 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self._geometry = self._new_geometry().fit(X, placeholders, sample_weight=sample_weight, reference=reference)
             self._state_of_geometry()
             self.target_range_ = self._resolved_range(targets)
-            self._grid = TargetGrid.of(*self.target_range_)
+            self._range_is_read = self.target_range is None
+            self._grid = self._resolved_grid()
             self._origin = self._resolved_origin()
             self._keep_targets(targets, self._trusted_mask(trusted, len(targets)))
         return self
@@ -275,6 +277,16 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self._refuse_outside(targets, low, high)
         return low, high
 
+    def _resolved_grid(self) -> TargetGrid:
+        """Return the grid of the target range; refuse ranges that floats cannot divide into as many steps."""
+        grid = TargetGrid.of(*self.target_range_)
+        if not 2 ** (TARGET_BITS - 2) <= grid.steps <= 2 ** (TARGET_BITS + 1):
+            low, high = self.target_range_
+            raise ValueError(
+                f"{type(self).__name__} cannot divide the target range {low:g} to {high:g} into steps: rescale the targets."
+            )
+        return grid
+
     def _refuse_outside(self, targets: Floats, low: float, high: float) -> None:
         outside = np.flatnonzero((targets < low) | (targets > high))
         if len(outside):
@@ -296,7 +308,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self._grid.steps // 2
 
     def _check_sums(self) -> None:
-        if self.n_reference_ is not None and self._most_row_changes() < self.n_rows_:
+        if self.n_reference_ is not None and self._most_row_changes() < max(self.n_rows_, 1):
             raise ValueError(
                 f"{type(self).__name__}.fit(reference=...) with precision={self.precision} and {self.n_rows_:,} "
                 "training rows has sums beyond 53 bits: lower the precision."
@@ -314,7 +326,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         n_trusted = int(np.count_nonzero(self.is_trusted_))
         if n_trusted:
             found.append(Assumption("trusted-targets", {"n_trusted": n_trusted, "n_targets": self.n_rows_}))
-        if self.target_range is None:
+        if self._range_is_read:
             found.append(Assumption("target-range-read"))
         if any(one.code == "sample-weights" for one in self._geometry.assumptions_):
             found.append(Assumption("target-weights"))

@@ -321,6 +321,7 @@ def _headline(main: Certificates, truth: NDArray[Any] | None, problem: Mapping[s
         "above_constant": {
             "ever": above is not None,
             "flips": None if above is None else words.plain_flips(main, above),
+            "may_be_larger": above is not None and metrics.is_cut(main, above),
         },
     }
     return {**said, "sentences": words.beside_headline(said, problem)}

@@ -74,6 +74,8 @@ METHOD_WORDS = {
 def method_words(certificates: Certificates) -> str:
     """Return what a method proves."""
     is_bound = any(one.code == "majority-lower-bound" for one in certificates.assumptions)
+    if certificates.method == "exact" and certificates.radius_limit is not None:
+        return f"exact: {_exactness(certificates)}"
     if (certificates.unit in ROW_UNITS or is_bound) and certificates.method == "exact":
         return f"exact: {_exactness(certificates)}"
     return METHOD_WORDS.get(certificates.method, certificates.method)
@@ -83,6 +85,9 @@ def _exactness(certificates: Certificates) -> str:
     """Return whether radii in rows or sources, or of majorities, are the true ones."""
     if any(one.code in ("rows-lower-bound", "majority-lower-bound") for one in certificates.assumptions):
         return "a lower bound of the true radius; it may be larger, but not smaller"
+    limit = certificates.radius_limit
+    if limit is not None:
+        return f"the true radius up to the limit of {limit}; a radius of {limit} means {limit} or more"
     more = {"insertions": "added row", "removals": "removed row"}.get(certificates.changes, "changed row")
     if certificates.unit == "sources":
         more = "malicious source"
@@ -240,6 +245,9 @@ def _better(above: Mapping[str, Any], problem: Mapping[str, Any]) -> str:
         return "this classifier is not more accurate, even if nothing is changed"
     if above["flips"] is None:
         return "certified accuracy is always higher"
+    if above.get("may_be_larger"):
+        limit = flips_words(above["flips"], problem)
+        return f"certified accuracy is higher at least up to {limit}, the limit up to which radii were computed"
     if above["flips"] == 0:
         return "certified accuracy is higher only if nothing is changed"
     return f"certified accuracy is higher up to {flips_words(above['flips'], problem)}"
@@ -454,9 +462,11 @@ def median_words(certificates: Certificates) -> str:
     if certificates.unit not in COUNTED_UNITS or certificates.rows_can_be_added:
         is_unlimited = math.isinf(median)
         return radius_words(median if is_unlimited else _floor(median, certificates), is_unlimited, certificates.unit)
-    text = radius_words(int(median), median >= certificates.n_touchable, certificates.unit)
-    limit = certificates.radius_limit
-    return f"{text} or more" if limit is not None and limit <= median < certificates.n_touchable else text
+    is_unlimited = median >= certificates.n_touchable
+    text = radius_words(int(median), is_unlimited, certificates.unit)
+    # of an even number of radii the median is between two: it may be larger if the upper one may be
+    may_be_larger = np.median(certificates.may_be_larger) > 0 and not is_unlimited
+    return f"{text} or more" if may_be_larger else text
 
 
 def _floor(median: float, certificates: Certificates) -> int | float:
