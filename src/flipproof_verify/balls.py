@@ -73,6 +73,9 @@ class Noise:
 
     def log_mass(self, r: int) -> arb:
         """Return a lower bound on log m_r, by weak duality at the median of D."""
+        return _log_mass(*self._key, r)
+
+    def _log_mass(self, r: int) -> arb:
         masses, lowest = changes_of(*self._key, r)
         beyond, k = arb(0), r
         while k > lowest and float((beyond + masses[k - lowest]).mid()) < 0.5:
@@ -98,12 +101,16 @@ class Noise:
         return (self.log_odds * k).exp() * (share - old) + new
 
 
-@lru_cache(maxsize=64)
-def changes_of(q: float, n_classes: int, r: int) -> tuple[list[arb], int]:
+@lru_cache(maxsize=4096)
+def _log_mass(q: float, n_classes: int, r: int) -> arb:
+    return Noise(q, n_classes)._log_mass(r)
+
+
+@lru_cache(maxsize=2)  # each of them has 2 r + 1 balls
+def changes_of(q: float, n_classes: int, r: int) -> tuple[arb_poly, int]:
     """Return P(D = -r), ..., P(D = r) under the new labels, and -r; see the specification."""
     noise = Noise(q, n_classes)
-    powers = arb_poly([noise.other, noise.q - noise.other, noise.keep]) ** r
-    return [powers[i] for i in range(2 * r + 1)], -r
+    return arb_poly([noise.other, noise.q - noise.other, noise.keep]) ** r, -r
 
 
 def log_half() -> arb:

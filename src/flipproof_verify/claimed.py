@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -117,18 +118,27 @@ class Claims:
         if next_wins is None:
             found.doubt([row], attack.undecided)
             return
+        # the most changes that are too few for the rival: surely, and as far as is decided
+        surely = _most(lambda n: attack.wins(rival, n) is False, radius + 1)
+        perhaps = _most(lambda n: not attack.wins(rival, n), radius + 1)
         others = [one for one in range(self.n_classes) if one not in (rival, self.prediction[row])]
-        if not attack.wins(rival, None):  # or undecided: then no number of changes beyond the list is compared
-            fewest = None
-        else:
-            low, high = radius + 1, radius + 2  # `low` changes are too few
-            while not attack.wins(rival, high):
-                low, high = high, 2 * high
-            while high - low > 1:
-                middle = (low + high) // 2
-                low, high = (low, middle) if attack.wins(rival, middle) else (middle, high)
-            fewest = low
-        found.expect(row, not any(attack.wins(one, fewest) for one in others), "rival")
+        if any(attack.wins(one, surely) for one in others):
+            found.refute([row], "rival")
+        elif any(attack.wins(one, perhaps) is not False for one in others):
+            found.doubt([row], attack.undecided)
+
+
+def _most(are_too_few: Callable[[int | None], bool], low: int) -> int | None:
+    """Return the largest number of changes, at least `low`, that are too few; None if any number is."""
+    if are_too_few(None):
+        return None
+    high = low + 1
+    while are_too_few(high):
+        low, high = high, 2 * high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if are_too_few(middle) else (low, middle)
+    return low
 
 
 def read_offsets(file: ProofFile, n_classes: int, optional: bool = False) -> Integers:

@@ -66,7 +66,9 @@ class _Bounds:
         if not t > 0:
             return arb(0)
         if t not in self._terms:
-            self._terms[t] = [self.noise.log_terms(ball(t) * int(value)) for value in self._values]
+            self._terms = {
+                t: [self.noise.log_terms(ball(t) * int(value)) for value in self._values]
+            }  # only one is held
         own, others = self._counts[self._winner], self._counts[rival]
         rest = self._counts.sum(axis=0) - own - others
         total = -ball(t) * offset

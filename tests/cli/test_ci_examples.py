@@ -82,6 +82,25 @@ def test_steps_of_the_action(tmp_path, accuracy, code):
     }
 
 
+@pytest.mark.parametrize(
+    ("install", "installed"), [("", "/the action[cli]"), ("flipproof[cli]==1.0", "flipproof[cli]==1.0")]
+)
+def test_the_action_installs_its_own_version(tmp_path, install, installed):
+    shell = 'python() { printf "%s\\n" "$@"; }\n' + _step("Install flipproof")
+    done = _run(shell, tmp_path, INSTALL=install, ACTION="/the action")
+    assert done.stdout.splitlines() == ["-m", "pip", "install", installed]
+    step = next(step for step in ACTION["runs"]["steps"] if step.get("name") == "Install flipproof")
+    assert (step["env"]["ACTION"], ACTION["inputs"]["install"]["default"]) == ("${{ github.action_path }}", "")
+
+
+def test_evidence_is_kept_if_the_proof_is_refuted():
+    names = [step.get("name", "") for step in ACTION["runs"]["steps"]]
+    begin = names.index("Verify the proof with a second program") + 1
+    after = {step["name"]: step.get("if", "") for step in ACTION["runs"]["steps"][begin:-1]}
+    assert list(after) == ["Report on the page of the job", "Upload SARIF", "Upload the evidence"]
+    assert all(condition.startswith("always()") for condition in after.values())
+
+
 def test_nothing_in_the_arguments_is_run_by_the_shell(tmp_path):
     given = {"ARGUMENTS": "--train=$(touch owned)`touch owned`;touch owned", "FOLDER": "e", "SARIF": "false"}
     done = _run(_step("Certify"), tmp_path, GITHUB_OUTPUT=str(tmp_path / "output"), **given)

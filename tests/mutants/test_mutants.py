@@ -11,6 +11,7 @@ from other_source import errors_of
 from tiers import mostly_slow
 
 import flipproof
+import flipproof_verify
 
 MUTANTS = tomllib.loads((Path(__file__).parent / "mutants.toml").read_text())["mutant"]
 
@@ -24,16 +25,18 @@ NOTICES = {"AssertionError", "Failed", "InvariantError"}
 
 @pytest.fixture(scope="module")
 def compiled_source(tmp_path_factory):
-    """A copy of the package, compiled once for all mutants."""
-    folder = tmp_path_factory.mktemp("source") / "flipproof"
-    shutil.copytree(Path(flipproof.__file__).parent, folder, ignore=shutil.ignore_patterns("__pycache__"))
+    """A copy of flipproof and of the program that verifies, compiled once for all mutants."""
+    folder = tmp_path_factory.mktemp("source")
+    for package in (flipproof, flipproof_verify):
+        old = Path(package.__file__).parent
+        shutil.copytree(old, folder / old.name, ignore=shutil.ignore_patterns("__pycache__"))
     assert compileall.compile_dir(folder, quiet=1)
     return folder
 
 
 @pytest.fixture
 def copied_source(compiled_source, tmp_path):
-    shutil.copytree(compiled_source, tmp_path / "flipproof")
+    shutil.copytree(compiled_source, tmp_path, dirs_exist_ok=True)
     return tmp_path
 
 
@@ -56,7 +59,7 @@ def test_an_unrelated_error_does_not_count_as_noticing(copied_source):
 @pytest.mark.few(2)
 @pytest.mark.parametrize("mutant", mostly_slow(MUTANTS, fast=A_FEW), ids=lambda mutant: mutant["name"])
 def test_the_mistake_is_noticed(mutant, copied_source):
-    file = copied_source / "flipproof" / mutant["file"]
+    file = copied_source / mutant.get("package", "flipproof") / mutant["file"]
     text = file.read_text()
     assert text.count(mutant["before"]) == 1, "the mutant no longer fits the source: bring it up to date"
     file.write_text(text.replace(mutant["before"], mutant["after"]))

@@ -184,6 +184,25 @@ class TestCommand:
         assert in_process(["verify", str(CORPUS / "exact.flipproof"), "--json", "--rows", "2", "-q"]) == 0
         assert '"n_checked": 2' in capfd.readouterr().out
 
+    def test_a_file_that_cannot_be_read_hides_no_other_result(self, path, tmp_path, capfd):
+        exact, broken = CORPUS / "exact.flipproof", CORPUS / "broken-radius-plus-one.flipproof"
+        short, folder = CORPUS / "broken-shorter-list.flipproof", tmp_path
+        for files, code in (
+            ((exact, path), 2),
+            ((folder, path, broken, short), 1),
+            ((short, path), 2),
+            ((exact, short), 3),
+        ):
+            assert in_process(["verify", *map(str, files), "--json", "-q"]) == code
+            said = capfd.readouterr()
+            found = json.loads(said.out)
+            assert list(found) == [str(file) for file in files]
+            missing = [one for one in (folder, path) if one in files]
+            assert all(
+                (found[str(one)]["verdict"], found[str(one)]["reason"]) == (None, "unreadable") for one in missing
+            )
+            assert len(said.err.splitlines()) == len(missing)
+
     def test_files_that_the_certificates_are_about(self, table, path, tmp_path, capfd):
         model, out, other = tmp_path / "m.flipproof", tmp_path / "out.csv", tmp_path / "other.csv"
         other.write_text("digit\n1\n")

@@ -13,6 +13,7 @@ from tiers import mostly_slow
 import flipproof_verify
 from flipproof import Adversary, Annotations, CertifiedRidgeClassifier
 from flipproof_verify import REFUTED, VERIFIED, UnreadableFileError, verify
+from verifier import mutants_noticed
 from verifier.broken_files import BROKEN, BROKEN_BYTES, CORPUS, broken_file, honest_files
 from verifier.proof_boxes import Box
 from verifier.random_proofs import check
@@ -68,6 +69,28 @@ def test_random_problems_are_verified_and_larger_radii_refuted(first, tmp_path):
     counted = sum((check(seed, tmp_path) for seed in range(first, first + 20)), start=check(first, tmp_path))
     assert counted["verified"] > 20
     assert counted["refuted"] > 5
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name",
+    ["a changed label gains its vote only once", "a bound is rounded down instead of up", "a tie never overturns"],
+)
+def test_a_mistake_of_the_prover_is_noticed(name):
+    (mutant,) = (one for one in mutants_noticed.mutants() if one["name"] == name)
+    assert mutants_noticed.is_noticed(mutant, 80, 0)
+
+
+@pytest.mark.slow
+def test_without_a_mistake_nothing_is_noticed():
+    assert mutants_noticed.all_as_it_should(mutants_noticed.ROOT / "src", 80, 0)
+
+
+def test_the_results_are_about_known_mutants():
+    known = {one["name"] for one in mutants_noticed.mutants()}
+    recorded = json.loads(mutants_noticed.RESULTS.read_text())
+    assert set(recorded["mutants"]) <= known
+    assert set(recorded["mutants"].values()) <= {"noticed", *mutants_noticed.REASONS}
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ from flipproof.cli import EXIT_INCONCLUSIVE, EXIT_REFUTED, EXIT_USAGE
 from flipproof.cli.options import GroupedCommand, common_options, option
 
 if TYPE_CHECKING:
-    from flipproof_verify import Verification
+    from flipproof_verify import UnreadableFileError, Verification
 
 #: Group of options that say what is checked.
 CHECK = "Check"
@@ -65,7 +65,7 @@ def verify(
     is about a sample of the rows. With --data and --model, certificates about other files are refuted.
 
     Exit codes: 0 all files are verified; 1 a file is refuted; 2 a file cannot be read, or wrong usage; 3 a file is
-    inconclusive.
+    inconclusive. All files are checked, and the worst result counts: 1 before 2 before 3 before 0.
     """
     try:
         from flipproof_verify import INCONCLUSIVE, REFUTED, UnreadableFileError
@@ -79,9 +79,9 @@ def verify(
     for path in files:
         try:
             result = _checked(path, rows, seed, quiet)
-        except UnreadableFileError as error:
-            say(f"flipproof: error: {str(path)!r} is not a certificate file that can be checked: {error}")
-            found[str(path)] = {"verdict": None, "reason": error.reason, "message": str(error)}
+        except (UnreadableFileError, OSError) as error:
+            found[str(path)] = refused = {"verdict": None, **_why_unreadable(error)}
+            say(f"flipproof: error: {str(path)!r} cannot be checked: {refused['message']}")
             codes.add(EXIT_USAGE)
             continue
         others = [str(file) for file, digest in wanted.items() if digest not in result.digests]
@@ -110,6 +110,13 @@ def _checked(path: Path, n_rows: int | None, seed: int, quiet: bool) -> Verifica
         line.advance(n_done)
 
     return verify(path, n_rows, seed=seed, progress=advance)
+
+
+def _why_unreadable(error: UnreadableFileError | OSError) -> dict[str, str]:
+    """Return why a file cannot be checked, in the words of the verifier or of the operating system."""
+    if isinstance(error, OSError):
+        return {"reason": "unreadable", "message": error.strerror or str(error)}
+    return {"reason": error.reason, "message": str(error)}
 
 
 def _wanted(data: tuple[Path, ...], model: Path | None) -> dict[Path, str]:

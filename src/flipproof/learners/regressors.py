@@ -218,8 +218,8 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
             raise ValueError("Coefficients need clip=None: clipped votes are not linear in the columns.")
         if self.n_reference_ is not None:
             raise ValueError(
-                "Coefficients need a fit without reference=...: votes of rows beyond the reference end at a limit, and are "
-                "not linear in the columns."
+                "Coefficients need a fit without reference=...: votes of rows beyond the reference end at a limit, and "
+                "are not linear in the columns."
             )
         question, reachable = self._question(flips, None, 0.0), self._reachable(adversary)
         source, parts = self._geometry_of(RidgeGeometry).slope_votes(), []

@@ -283,7 +283,8 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if not 2 ** (TARGET_BITS - 2) <= grid.steps <= 2 ** (TARGET_BITS + 1):
             low, high = self.target_range_
             raise ValueError(
-                f"{type(self).__name__} cannot divide the target range {low:g} to {high:g} into steps: rescale the targets."
+                f"{type(self).__name__} cannot divide the target range {low:g} to {high:g} into steps: rescale the "
+                "targets."
             )
         return grid
 
