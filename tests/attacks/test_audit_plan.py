@@ -3,6 +3,7 @@
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib import pyplot
 from sklearn.base import clone
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.feature_selection import SelectKBest
@@ -81,7 +82,9 @@ def test_frame_plot_and_test_rows_without_labels():
     assert len(frame) == 1 + len(plan.checks) == 7
     assert frame["certified_share_5"].tolist() == [plan.before[1], *(one.certified[1] for one in plan.checks)]
     matplotlib.use("Agg")
-    labels = [one.get_text() for one in plan.plot(flips=5, target=0.9).get_legend().get_texts()]
+    drawn = plan.plot(flips=5, target=0.9)
+    labels = [one.get_text() for one in drawn.get_legend().get_texts()]
+    pyplot.close(drawn.figure)
     assert labels == ["votes", "prior", "attacks", "random", "diversity", "no check", "target"]
 
 
@@ -207,3 +210,14 @@ def test_fits_that_a_plan_would_not_repeat_are_refused():
 def test_plans_that_are_impossible_are_refused(given, said):
     with pytest.raises(ValueError, match=said):
         plan_audit(CertifiedRidgeClassifier().fit(X, Y), Z, TRUTH, **{"X": X, "y": Y, **given})
+
+
+def test_numbers_of_flips_are_in_order():
+    """The plot shows the largest by default, and refuses a number that the plan does not have."""
+    matplotlib.use("Agg")
+    plan = plan_audit(CertifiedRidgeClassifier().fit(X, Y), Z, TRUTH, [10], X=X, y=Y, flips=[20, 0, 20], prior=PRIOR)
+    assert plan.flips == (0, 20)
+    assert "at 20 changed labels" in plan.plot().get_ylabel()
+    pyplot.close("all")
+    with pytest.raises(ValueError, match="one of"):
+        plan.plot(flips=7)

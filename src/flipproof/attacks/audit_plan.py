@@ -184,9 +184,7 @@ class AuditPlan:
         Labels that are trusted already may reach it without a check: `n_checked` is then 0.
         Among ways with as many checks, it is the one with the highest share.
         """
-        if flips not in self.flips:
-            raise parameter_error("cheapest", "flips", f"one of {list(self.flips)}", flips)
-        at = self.flips.index(flips)
+        at = self._place_of("cheapest", flips)
         enough = [one for one in self.checks if one.certified[at] >= share]
         return min(enough, key=lambda one: (one.n_checked, -one.certified[at]), default=None)
 
@@ -212,6 +210,11 @@ class AuditPlan:
         """
         return make_frame(self.columns(), self._frames)
 
+    def _place_of(self, owner: str, flips: int) -> int:
+        if flips not in self.flips:
+            raise parameter_error(owner, "flips", f"one of {list(self.flips)}", flips)
+        return self.flips.index(flips)
+
     def plot(self, flips: int | None = None, ax: Any = None, target: float | None = None) -> Any:
         """Draw the share at a number of flips (default: the largest) by the number of checked labels.
 
@@ -234,7 +237,7 @@ class AuditPlan:
         require_matplotlib()
         import matplotlib.pyplot as plt
 
-        at = len(self.flips) - 1 if flips is None else self.flips.index(flips)
+        at = len(self.flips) - 1 if flips is None else self._place_of("plot", flips)
         ax = plt.subplots(figsize=(7.5, 4.8), layout="constrained")[1] if ax is None else ax
         colors = {used: f"C{place}" for place, used in enumerate(dict.fromkeys(one.used for one in self.checks))}
         styles = dict(zip(CHOICES, ("-o", "--s", ":^"), strict=True))
@@ -283,7 +286,7 @@ def plan_audit(
     budget : sequence of int
         Numbers of labels to check.
     X, y : array or data frame of shape (n, k), and (n,)
-        The training rows, as they were fitted, and their labels.
+        The training rows, as they were fitted, and their labels. Only labels can be compared with those of the fit.
     flips : sequence of int
         Numbers of changed labels at which shares are reported.
     prior : classifier, optional
@@ -479,7 +482,7 @@ def _sizes(budget: Sequence[int], n: int) -> list[int]:
 
 
 def _columns(flips: Sequence[int]) -> tuple[int, ...]:
-    columns = tuple(_whole_numbers("flips", flips))
+    columns = tuple(sorted(set(_whole_numbers("flips", flips))))
     if not columns or min(columns) < 0:
         raise parameter_error("plan_audit", "flips", "numbers of changed labels, not negative", flips)
     return columns
