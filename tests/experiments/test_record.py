@@ -224,7 +224,7 @@ def test_rows_are_recomputed_if_their_features_change(toy, monkeypatch):
     said = []
     reproduce(experiment, folder, data, say=said.append)
     after = read_manifest(folder)
-    assert "few, of the images: 0 of 20" in said
+    assert any("few, of the images: 0 of 20" in line for line in said)
     assert after["features"]["few"]["sha256"] != before["features"]["few"]["sha256"]
     assert after["runs"]["few, of the images"]["features"] == after["features"]["few"]["sha256"]
     assert len(after["runs"]["few, of the images"]["environments"]) == 1
@@ -248,7 +248,7 @@ def test_complete_rows_are_recomputed_if_their_features_differ(toy):
     write_features(path, FeatureFile((kept.rows[0][::-1], kept.rows[1]), kept.recipe, kept.made_with))
     before, said = RowFile(out / "mnist17").runs(), []
     reproduce(experiment, out / "mnist17", data, say=said.append)
-    assert "few, of the images: recomputing" in said
+    assert any("few, of the images: recomputing" in line for line in said)
     after = RowFile(out / "mnist17").runs()
     assert (before["few, of the images"]["exact"] != after["few, of the images"]["exact"]).any()
     manifest = read_manifest(out / "mnist17")

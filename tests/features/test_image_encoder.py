@@ -149,5 +149,7 @@ def test_networks_that_cannot_be_used_are_a_line():
     ):
         with pytest.raises(ValueError, match=message):
             ImageEncoder(network).fit(IMAGES)
-    with pytest.raises(ValueError, match="'preprocess' parameter of ImageEncoder must return a tensor"):
+    with pytest.raises(
+        ValueError, match="'preprocess' parameter of ImageEncoder must be a function that returns a tensor"
+    ):
         ImageEncoder(convolutional(), lambda pixels: pixels.numpy()).fit(IMAGES)

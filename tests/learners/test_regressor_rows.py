@@ -297,8 +297,7 @@ def test_a_given_range_stays_given():
     assert "target-range-read" not in [one.code for one in model.assumptions_]
 
 
-@pytest.mark.parametrize("ends", [(1e-300, 2e-300), (-1e308, 7e307)])
-def test_ranges_without_a_grid_are_refused(ends):
-    X, y = np.arange(4.0)[:, None], np.array([ends[0], ends[1], ends[0], ends[1]])
+def test_a_range_without_a_step_is_refused():
+    X, y = np.arange(4.0)[:, None], np.array([1e-300, 2e-300, 1e-300, 2e-300])
     with pytest.raises(ValueError, match="rescale"):
-        CertifiedRidgeRegressor(target_range=ends).fit(X, y)
+        CertifiedRidgeRegressor(target_range=(1e-300, 2e-300)).fit(X, y)

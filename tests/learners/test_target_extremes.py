@@ -13,7 +13,7 @@ from flipproof import (
 )
 
 #: What a problem may be refused for: its numbers are too far apart, in one clear line.
-REFUSALS = ("target_range", "beyond 64 bits")
+REFUSALS = ("target_range", "beyond 64 bits", "into steps")
 
 
 def hard_range(rng):

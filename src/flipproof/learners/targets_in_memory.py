@@ -16,7 +16,6 @@ from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats
 from flipproof.core.target_rows import LARGEST_SUM
 from flipproof.core.targets import (
-    TARGET_BITS,
     TargetGrid,
     sums_fit,
 )
@@ -278,9 +277,9 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return low, high
 
     def _resolved_grid(self) -> TargetGrid:
-        """Return the grid of the target range; refuse ranges that floats cannot divide into as many steps."""
+        """Return the grid of the target range; refuse a range that is too narrow for a single step."""
         grid = TargetGrid.of(*self.target_range_)
-        if not 2 ** (TARGET_BITS - 2) <= grid.steps <= 2 ** (TARGET_BITS + 1):
+        if grid.steps < 1:
             low, high = self.target_range_
             raise ValueError(
                 f"{type(self).__name__} cannot divide the target range {low:g} to {high:g} into steps: rescale the "

@@ -55,10 +55,12 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
 
     Parameters
     ----------
-    noise, regularization, fit_intercept, clip, method, precision
+    noise, regularization, fit_intercept, clip
         As in :class:`flipproof.CertifiedRidgeClassifier`.
     prior, prior_weight : None, ignored
         `prior` must be None: it needs a learner in memory.
+    method, precision
+        As in :class:`flipproof.CertifiedRidgeClassifier`.
     features : None
         Must be None: transform the rows first, with :meth:`flipproof.streaming.RowBlocks.map` or Dask's `map_blocks`.
     classes : array of K classes, optional
@@ -126,10 +128,10 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
     gamma, degree, coef0, regularization, n_components, fit_intercept, noise, clip
         As in :class:`flipproof.CertifiedKernelClassifier`. Without a reference, `n_components` must be given for up to
         10,000 rows, and the kernel ``"laplacian"`` needs `gamma`.
-    method, precision
-        As in :class:`flipproof.CertifiedKernelClassifier`.
     prior, prior_weight : None, ignored
         `prior` must be None: it needs a learner in memory.
+    method, precision
+        As in :class:`flipproof.CertifiedKernelClassifier`.
     features : None
         Must be None: transform the rows first.
     classes : array of K classes, optional
