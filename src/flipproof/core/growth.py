@@ -5,7 +5,7 @@ Nothing here changes a value: the result is what concatenation would return.
 
 from __future__ import annotations
 
-from threading import Lock
+import threading
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ ROOM = 1.5
 
 
 #: Held while room in a buffer is claimed: copies of a model may grow in several threads.
-_CLAIM = Lock()
+_CLAIM = threading.Lock()
 
 
 class _Buffer(np.ndarray):
