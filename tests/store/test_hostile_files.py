@@ -121,7 +121,7 @@ def test_lies_in_the_header(file):
     ("text", "match"),
     [
         ("[" * 100_000, "JSON|too many"),
-        ('{"a":' * 3_000 + "1" + "}" * 3_000, "JSON"),
+        ('{"a":' * 3_000 + "1" + "}" * 3_000, "JSON|does not name a format"),  # Python 3.13 reads it
         ("[" + "[]," * 600_000 + "1]", "too many"),
         ('{"format":' + "9" * 10_000 + "}", "64 bits"),
         ('{"format":1,"format":1}', "twice"),
