@@ -13,7 +13,7 @@ import numpy as np
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.votes_rule import FIXED, Training
 
-#: So many possible changes are listed; of more, the first ones.
+#: Possible changes that an assumption lists at most; if there are more, it lists the first ones.
 MOST_CHANGES_LISTED = 20
 
 #: Attoseconds of the units of a length of time, and of timestamps.

@@ -72,7 +72,7 @@ class _Items:
         return np.bincount(cells, minlength=n_items * self.n_classes).reshape(n_items, self.n_classes)
 
     def is_enumerated(self, n_free: int) -> bool:
-        """Tell whether the costs are exact if so many annotations of an item can be changed, not lower bounds."""
+        """Tell whether the costs are exact, not lower bounds, if `n_free` annotations of an item can be changed."""
         everything = bool((self.training.transitions | np.eye(self.n_classes, dtype=bool)).all())
         return everything or comb(n_free + self.n_classes - 1, self.n_classes - 1) <= MOST_DISTRIBUTIONS
 

@@ -15,7 +15,6 @@ from scipy.sparse import csr_array, hstack
 #: How much larger a new buffer is than its contents; each row is then copied three times at most, on average.
 ROOM = 1.5
 
-
 #: Held while room in a buffer is claimed: copies of a model may grow in several threads.
 _CLAIM = threading.Lock()
 

@@ -46,7 +46,7 @@ FEATURES_AT_A_TIME = 2**20
 #: Distances are integers of at most 53 bits and a sign; with a tag of this many bits they fit into an int64.
 TAG_BITS = 9
 
-#: One of so many distances is looked at first to find small ones.
+#: The sample has one in this many distances; it shows which distances are small.
 SAMPLED = 16
 
 #: Number of distances to select from at a time: 2 MiB, which fits in a cache.
