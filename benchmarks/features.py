@@ -15,7 +15,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from flipproof.processor import use_same_kernels
+from flipproof.runtime.processor import use_same_kernels
 
 use_same_kernels()  # before numerical libraries are loaded
 

@@ -3,11 +3,11 @@
     python benchmarks/processors.py
 
 Needs Linux on x86-64 and QEMU's user emulation (Debian: `apt-get install qemu-user`). Both networks of the reproduction
-are trained for a few steps with the kernels of `flipproof.processor`, on this processor and under QEMU as an Intel
-Haswell, an Intel Skylake and an AMD EPYC; a checksum of their weights and outputs is printed. QEMU does not support
-AVX-512, which these kernels do not use. Its approximate square roots and reciprocals differ from those of all vendors,
-so a dependence on them becomes visible. The networks are narrow and the batches small, but QEMU still takes a minute or
-two for each processor.
+are trained for a few steps with the kernels of `flipproof.runtime.processor`, on this processor and under QEMU as an
+Intel Haswell, an Intel Skylake and an AMD EPYC; a checksum of their weights and outputs is printed. QEMU does not
+support AVX-512, which these kernels do not use. Its approximate square roots and reciprocals differ from those of all
+vendors, so a dependence on them becomes visible. The networks are narrow and the batches small, but QEMU still takes a
+minute or two for each processor.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import shutil
 import subprocess
 import sys
 
-from flipproof.processor import SAME_KERNELS
+from flipproof.runtime.processor import SAME_KERNELS
 
 EMULATED = ("Haswell", "Skylake-Server", "EPYC")
 #: Number of images, batch size, channels of the first stage of the ResNet.

@@ -42,7 +42,7 @@ def pytest_configure(config):
 @pytest.fixture(autouse=True, scope="session")
 def _only_final_progress_lines():
     """Log only the last line of each progress bar: a slow machine would log more."""
-    from flipproof import progress  # not before the number of threads is set
+    from flipproof.runtime import progress  # not before the number of threads is set
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(progress, "BETWEEN_LINES", float("inf"))

@@ -18,7 +18,7 @@ from flipproof.attacks.undefended.many_rows import attack_row
 from flipproof.attacks.undefended.strategies import DistanceAttack, InfluenceAttack, undefended_attack
 from flipproof.attacks.undefended.victim import NO_FLIPS
 from flipproof.attacks.worst import ROWS_AT_A_TIME
-from flipproof.progress import StopSign, set_by_interrupt
+from flipproof.runtime.progress import StopSign, set_by_interrupt
 
 #: Stop signs that the main thread has set on an interrupt, which may take a while.
 NOTICED = []

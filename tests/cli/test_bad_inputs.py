@@ -449,7 +449,7 @@ def test_unexpected_errors_are_bugs(error, tmp_path, monkeypatch, capfd):
         raise error
 
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("flipproof.auditing.audit", fails)
+    monkeypatch.setattr("flipproof.auditing.classes.audit", fails)
     monkeypatch.delenv("FLIPPROOF_DEBUG", raising=False)
     (tmp_path / "train.csv").write_text(GOOD)
     arguments = ["certify", *HOLDOUT, "-o", "out.csv"]

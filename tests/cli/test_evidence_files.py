@@ -10,7 +10,7 @@ import pytest
 from small_tables import emails, write, write_emails
 
 from flipproof.cli.group import run
-from flipproof.files import digest_of_file
+from flipproof.runtime.files import digest_of_file
 
 FILES = {
     "--junit": "junit.xml",

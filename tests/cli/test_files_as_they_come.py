@@ -11,7 +11,7 @@ from pyarrow import parquet
 from small_tables import emails, write_emails
 
 from flipproof.cli.group import run
-from flipproof.files import digest_of
+from flipproof.runtime.files import digest_of
 
 
 def as_csv(table, separator=",", decimal="."):

@@ -12,7 +12,7 @@ from small_tables import FEATURES, emails, write, write_emails
 import flipproof
 from flipproof import Adversary, CertifiedNeighborsClassifier, CertifiedRidgeClassifier
 from flipproof.cli.group import run
-from flipproof.files import digest_of_file
+from flipproof.runtime.files import digest_of_file
 from flipproof.tables import TableEncoder
 
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from flipproof import progress as counting
+from flipproof.runtime import progress as counting
 from flipproof.cli import talk
 from flipproof.cli.group import run
-from flipproof.progress import CountedProgress
+from flipproof.runtime.progress import CountedProgress
 
 
 @pytest.fixture

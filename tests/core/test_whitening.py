@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from flipproof.core.linalg import LARGEST_TRAINING_FEATURE, whiten
-from flipproof.determinism import on_one_thread
+from flipproof.runtime.determinism import on_one_thread
 
 
 @pytest.mark.parametrize("n", [40, 2**13 + 3])

@@ -13,7 +13,7 @@ from flipproof.datasets import image_sets as cifar
 from flipproof.datasets import load_adult, load_cifar10, load_dogfish, load_german_credit, load_imdb
 from flipproof.datasets import text_sets as texts
 from flipproof.datasets.shelf import PublicFile
-from flipproof.files import digest_of
+from flipproof.runtime.files import digest_of
 
 
 def test_original_tables_equal_their_copies_with_names(data_dir, tmp_path):

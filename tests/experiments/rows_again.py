@@ -8,7 +8,7 @@ import json
 import sys
 from pathlib import Path
 
-from flipproof.processor import use_same_kernels
+from flipproof.runtime.processor import use_same_kernels
 
 
 def rows_again(name, data_dir, folder, seed, wanted):

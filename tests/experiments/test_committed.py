@@ -15,8 +15,8 @@ from flipproof.experiments import read_experiment
 from flipproof.experiments.claims import CLAIMS, claims_table
 from flipproof.experiments.row_files import COLUMNS, RowFile, certified, only_class
 from flipproof.experiments.tables_and_figures import tables
-from flipproof.files import digest_of_file
-from flipproof.processor import SAME_KERNELS
+from flipproof.runtime.files import digest_of_file
+from flipproof.runtime.processor import SAME_KERNELS
 
 FOLDER = Path(__file__).parents[2] / "reproduction"
 AGAIN = Path(__file__).with_name("rows_again.py")

@@ -25,7 +25,7 @@ from flipproof.experiments.sources import (
     write_features,
 )
 from flipproof.experiments.spec import parse_experiment
-from flipproof.files import digest_of_file
+from flipproof.runtime.files import digest_of_file
 
 
 def read_manifest(folder):

@@ -19,7 +19,7 @@ from sklearn.tree import DecisionTreeClassifier
 from tiers import mostly_slow
 
 from flipproof import CertifiedPartitionClassifier
-from flipproof.determinism import with_seeds
+from flipproof.runtime.determinism import with_seeds
 from flipproof.smoothing import SmoothedClassifier
 
 RNG = np.random.default_rng(0)

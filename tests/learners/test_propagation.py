@@ -17,7 +17,7 @@ from threadpoolctl import threadpool_limits
 from flipproof import Adversary, Assumption, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.learners import propagation
 from flipproof.learners.propagation import CertifiedPropagationClassifier, Graph
-from flipproof.progress import CountedProgress
+from flipproof.runtime.progress import CountedProgress
 
 METHODS = ("exact", "tight", "kl")
 PLACEHOLDERS = (0, -1, 7)

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from flipproof.charts import SIDE, curve_chart, histogram_chart
+from flipproof.displays.charts import SIDE, curve_chart, histogram_chart
 from flipproof.report.summary import summarize
 
 

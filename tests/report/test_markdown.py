@@ -8,7 +8,7 @@ import pytest
 from hostile_strings import HOSTILE
 from markdown_it import MarkdownIt
 
-from flipproof.charts import rates_chart
+from flipproof.displays.charts import rates_chart
 from flipproof.metrics import random_errors
 from flipproof.report.markdown import escaped, render_markdown
 from flipproof.report.summary import checksum, summarize

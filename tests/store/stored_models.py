@@ -21,7 +21,7 @@ from sklearn.tree import DecisionTreeClassifier
 import flipproof
 from flipproof import Adversary
 from flipproof.features import GraphFeatures
-from flipproof.files import digest_of_pieces
+from flipproof.runtime.files import digest_of_pieces
 
 N_ROWS, N_COLUMNS = 36, 3
 

@@ -25,7 +25,7 @@ from two_workers import watching
 import flipproof
 from flipproof import Adversary
 from flipproof.core.powers import Rights
-from flipproof.progress import ProgressLine
+from flipproof.runtime.progress import ProgressLine
 from flipproof.streaming import RowBlocks, StreamingKernelClassifier, StreamingRidgeClassifier
 from flipproof.streaming import dask_cluster as on_dask
 from flipproof.streaming.passes import Visit

@@ -40,7 +40,7 @@ from flipproof.parameters import (
     parameter_error,
     with_methods,
 )
-from flipproof.progress import CountedProgress
+from flipproof.runtime.progress import CountedProgress
 from flipproof.values import encode_labels, label_values
 
 #: Ways to choose the rows to check.
@@ -232,7 +232,7 @@ class AuditPlan:
         matplotlib axes
             A colour for each use, and a marker and a line style for each choice.
         """
-        from flipproof.plotting import require_matplotlib
+        from flipproof.displays.plotting import require_matplotlib
 
         require_matplotlib()
         import matplotlib.pyplot as plt

@@ -24,7 +24,7 @@ from flipproof.core.rounding import Integers
 from flipproof.core.votes import all_votes
 from flipproof.learners.pipeline import learner_in
 from flipproof.parameters import NONE, check_parameter, integer
-from flipproof.progress import StopSign, set_by_interrupt
+from flipproof.runtime.progress import StopSign, set_by_interrupt
 
 
 class AttackedLearner(VoteProvider, Protocol):

@@ -90,8 +90,8 @@ def attack(
     from flipproof.cli.attack_rows import check_attackable_by_rows, predictions_table, row_changes_table
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
-    from flipproof.files import write_whole
     from flipproof.fitting import FIT_STEPS, as_choices, comes_in_blocks, fit
+    from flipproof.runtime.files import write_whole
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     if comes_in_blocks(data.train):

@@ -23,7 +23,7 @@ from flipproof.cli.workers import ClusterChoice, cluster_options
 from flipproof.learners.names import LEARNERS
 
 if TYPE_CHECKING:
-    from flipproof.audit_result import Audit
+    from flipproof.auditing.audit_result import Audit
     from flipproof.certificates import Certificates
 
 METHODS = ("exact", "tight", "kl")
@@ -191,13 +191,13 @@ def certify(
 
     Exit codes: 0 success; 1 a requirement is not met; 2 wrong usage or input.
     """
-    from flipproof.audit_result import PROOF_ENDING
-    from flipproof.auditing import audit
+    from flipproof.auditing.audit_result import PROOF_ENDING
+    from flipproof.auditing.classes import audit
     from flipproof.cli.output import TABLE_ENDINGS, check_file
     from flipproof.cli.talk import print_data, progress, say, warnings_in_a_line
-    from flipproof.files import digest_of, portable_path, write_all
     from flipproof.fitting import FIT_STEPS, comes_in_blocks, training_files
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
+    from flipproof.runtime.files import digest_of, portable_path, write_all
 
     targets = TargetOptions.taken_from(options)
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
@@ -306,7 +306,7 @@ def _check_blocks(data: DataOptions, model: ModelOptions, cluster: ClusterChoice
 
 def _command(arguments: Sequence[str]) -> str:
     """Return the command for a report; paths are those that the report shows, without folders of this machine."""
-    from flipproof.files import portable_path
+    from flipproof.runtime.files import portable_path
 
     shown = []
     for argument in arguments:

@@ -19,7 +19,7 @@ from flipproof.cli.options import ADVERSARY, DATA, MODEL, REQUIREMENT, option, t
 from flipproof.cli.requirement import found_words
 
 if TYPE_CHECKING:
-    from flipproof.auditing_numbers import NumberAudit
+    from flipproof.auditing.numbers import NumberAudit
     from flipproof.requirements import Requirement, ShiftRequirement
 
 #: Options that go with --target; all others are about classes, or about rows in blocks.
@@ -199,13 +199,13 @@ def certify_targets(
     command: str,
 ) -> int:
     """Certify numeric predictions, write files, print a summary and return the exit code."""
-    from flipproof.auditing_numbers import audit_numbers
+    from flipproof.auditing.numbers import audit_numbers
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
-    from flipproof.files import write_all
     from flipproof.fitting.regressor import settable_numbers
     from flipproof.learners.names import REGRESSORS
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
+    from flipproof.runtime.files import write_all
 
     if data.train is None:
         raise click.UsageError("Missing option '--train'.")

@@ -18,7 +18,7 @@ from flipproof.cli.talk import say
 from flipproof.learners.names import LABEL_LINEAR, LEARNERS
 
 if TYPE_CHECKING:
-    from flipproof.comparison import Comparison
+    from flipproof.auditing.comparison import Comparison
     from flipproof.fitting import DataChoice, Fitted, ModelChoice
     from flipproof.learners.selection import TrustedSelection
 
@@ -105,9 +105,9 @@ def compare(
     """
     import pyarrow as pa
 
+    from flipproof.auditing.comparison import comparison_of
     from flipproof.cli.output import check_table_and_plot, write_table_and_plot
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
-    from flipproof.comparison import comparison_of
     from flipproof.fitting import as_choices, comes_in_blocks, prepare
     from flipproof.fitting import select as select_learner
     from flipproof.learners.pipeline import certify

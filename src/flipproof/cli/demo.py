@@ -59,7 +59,7 @@ def demo(folder: Path, seed: int, as_json: bool, quiet: bool) -> None:
 
     from flipproof.cli.output import prepare_folder
     from flipproof.cli.talk import data_console, print_data, print_paragraph, print_table, progress
-    from flipproof.files import write_whole
+    from flipproof.runtime.files import write_whole
     from flipproof_verify import VERIFIED, verify
 
     if importlib.util.find_spec("matplotlib") is None:

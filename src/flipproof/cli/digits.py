@@ -17,7 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from flipproof.assumptions import Assumption
 from flipproof.certificates import METHODS, Certificates, certificate_sentence
-from flipproof.displays import Panel, panels_figure
+from flipproof.displays.curves import Panel, panels_figure
 from flipproof.learners.ridge import CertifiedRidgeClassifier
 from flipproof.readable import percent
 from flipproof.report.text import AccuracySummary, TextTable, accuracy_table, summarize

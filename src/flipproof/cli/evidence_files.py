@@ -12,7 +12,7 @@ import click
 from flipproof.cli.options import EVIDENCE, option, together
 
 if TYPE_CHECKING:
-    from flipproof.audit_result import Audit
+    from flipproof.auditing.audit_result import Audit
 
 #: Endings that each option takes.
 ENDINGS = {
@@ -98,8 +98,8 @@ class EvidenceFiles:
         forms = {form: path for form, path in self.given.items() if form != "sarif"}
         if not forms:
             return {}
-        from flipproof.files import digest_of, digest_of_file, portable_path
         from flipproof.report.evidence import Artifact, render
+        from flipproof.runtime.files import digest_of, digest_of_file, portable_path
 
         outputs = [Artifact("certificates", portable_path(path), digest_of(one)) for path, one in tables.items()]
         if proof is not None:

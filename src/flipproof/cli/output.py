@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from flipproof.files import write_all
 from flipproof.readable import alternatives
+from flipproof.runtime.files import write_all
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -81,7 +81,7 @@ def check_table_and_plot(out: Path | None, plot: Path | None, inputs: Iterable[P
     check_file(out, TABLE_ENDINGS, inputs)
     check_file(plot, PLOT_ENDINGS, (*inputs, out))
     if plot is not None:
-        from flipproof.plotting import require_matplotlib
+        from flipproof.displays.plotting import require_matplotlib
 
         require_matplotlib()
 

@@ -64,7 +64,7 @@ def reproduce(
 
     Requires: pip install 'flipproof[reproduce]'
     """
-    from flipproof.processor import use_same_kernels
+    from flipproof.runtime.processor import use_same_kernels
 
     use_same_kernels()  # before anything numerical is loaded
 

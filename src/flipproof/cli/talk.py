@@ -17,9 +17,9 @@ from rich.progress import BarColumn, Progress, ProgressColumn, SpinnerColumn, Ta
 from rich.table import Table
 from rich.text import Text
 
-from flipproof import progress as counting
 from flipproof.cli import EXIT_BROKEN_PIPE
-from flipproof.progress import Count, Display, shown_by
+from flipproof.runtime import progress as counting
+from flipproof.runtime.progress import Count, Display, shown_by
 
 if TYPE_CHECKING:
     from flipproof.report.text import TextTable

@@ -99,7 +99,7 @@ def verify(
 
 
 def _checked(path: Path, n_rows: int | None, seed: int, quiet: bool) -> Verification:
-    from flipproof.progress import CountedProgress
+    from flipproof.runtime.progress import CountedProgress
     from flipproof_verify import verify
 
     line: CountedProgress | None = None
@@ -121,7 +121,7 @@ def _why_unreadable(error: UnreadableFileError | OSError) -> dict[str, str]:
 
 def _wanted(data: tuple[Path, ...], model: Path | None) -> dict[Path, str]:
     """Return the digests of files that certificates must be about."""
-    from flipproof.files import digest_of_file
+    from flipproof.runtime.files import digest_of_file
     from flipproof.store import model_digest
 
     found = {path: digest_of_file(path) for path in data}

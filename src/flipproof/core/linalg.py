@@ -153,7 +153,7 @@ Result = TypeVar("Result")
 
 
 class OnOneThread(Protocol):
-    """Runs computations whose last bits depend on the number of threads: `flipproof.determinism.on_one_thread`."""
+    """Runs computations whose last bits depend on the number of threads: `runtime.determinism.on_one_thread`."""
 
     def __call__(self, compute: Callable[[], Result], /) -> Result:
         """Return what `compute` returns on one thread."""

@@ -20,7 +20,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.files import digest_of, write_whole
+from flipproof.runtime.files import digest_of, write_whole
 
 #: Timeout of a server, in seconds.
 TIMEOUT = 30.0

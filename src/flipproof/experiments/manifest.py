@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from flipproof.experiments.spec import Experiment, Run
-from flipproof.files import digest_of, write_whole
-from flipproof.processor import kernels
+from flipproof.runtime.files import digest_of, write_whole
+from flipproof.runtime.processor import kernels
 
 MANIFEST = "manifest.json"
 

@@ -17,7 +17,7 @@ from numpy.typing import ArrayLike
 
 from flipproof.attacks.result import NO_ATTACK, unbroken_share
 from flipproof.core.rounding import Floats, Integers
-from flipproof.files import write_whole
+from flipproof.runtime.files import write_whole
 
 #: Means a missing number: no certificate by that method, or no attack.
 NOTHING = -2

@@ -36,11 +36,11 @@ from flipproof.experiments.sources import (
 )
 from flipproof.experiments.spec import Experiment, Run
 from flipproof.experiments.tables_and_figures import draw, duality_gap, tables
-from flipproof.files import digest_of, write_whole
 from flipproof.learners.cluster import CertifiedClusterClassifier
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.ridge import CertifiedRidgeClassifier, LabelDependenceWarning
-from flipproof.progress import StopSign, set_by_interrupt
+from flipproof.runtime.files import digest_of, write_whole
+from flipproof.runtime.progress import StopSign, set_by_interrupt
 
 
 def _clusters(n_clusters: int, seed: int, **parameters: Any) -> CertifiedClusterClassifier:

@@ -26,11 +26,11 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, QuantileTrans
 from flipproof import datasets
 from flipproof.datasets import Dataset
 from flipproof.datasets.shelf import Shelf
-from flipproof.determinism import single_threaded
 from flipproof.experiments.manifest import MADE_WITH, environment, misfit
 from flipproof.experiments.spec import Experiment, FeatureSpec
 from flipproof.features.training import TRAINER, torch_for
-from flipproof.files import digest_of_file, write_whole
+from flipproof.runtime.determinism import single_threaded
+from flipproof.runtime.files import digest_of_file, write_whole
 
 #: Errors that reading a damaged archive may raise.
 UNREADABLE = (

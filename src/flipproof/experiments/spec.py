@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from importlib import resources
 from typing import Any
 
-from flipproof.files import digest_of
+from flipproof.runtime.files import digest_of
 
 #: Purposes of a run: a row of the paper's table, a line for comparison in figures only, beyond the paper, or for the
 #: table about changed rows.

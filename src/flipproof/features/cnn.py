@@ -10,7 +10,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils import check_consistent_length
 
 from flipproof.assumptions import Assumption
-from flipproof.determinism import own_randomness
 from flipproof.features.images import Images, ImageTransformer, image_shape_of
 from flipproof.features.training import (
     TRAINING_CONSTRAINTS,
@@ -24,6 +23,7 @@ from flipproof.features.training import (
     weights_of,
 )
 from flipproof.parameters import Constraints, integer, number, parameter_error
+from flipproof.runtime.determinism import own_randomness
 
 
 class CNNFeatures(ImageTransformer):

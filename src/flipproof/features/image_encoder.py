@@ -27,7 +27,6 @@ from flipproof.features.pretrained import (
     refuse_unless_repeatable,
 )
 from flipproof.features.training import torch_for
-from flipproof.files import digest_of_pieces
 from flipproof.parameters import (
     BOOLEAN,
     NONE,
@@ -40,6 +39,7 @@ from flipproof.parameters import (
     parameter_error,
     with_methods,
 )
+from flipproof.runtime.files import digest_of_pieces
 
 #: Version of how images are encoded: another version finds no vectors of this one in a cache.
 RECIPE = 1

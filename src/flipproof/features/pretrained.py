@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.assumptions import Assumption
-from flipproof.determinism import PROCESS_LOCK
-from flipproof.files import digest_of_pieces, write_whole
 from flipproof.parameters import NONE, Constraint, instance
-from flipproof.processor import kernels
+from flipproof.runtime.determinism import PROCESS_LOCK
+from flipproof.runtime.files import digest_of_pieces, write_whole
+from flipproof.runtime.processor import kernels
 
 Vector = NDArray[np.float32]
 

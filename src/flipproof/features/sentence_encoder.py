@@ -17,7 +17,6 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.assumptions import Assumption
-from flipproof.determinism import PROCESS_LOCK
 from flipproof.features.pretrained import (
     CACHE,
     ROWS_TWICE,
@@ -31,8 +30,9 @@ from flipproof.features.pretrained import (
     one_torch_thread,
     refuse_unless_repeatable,
 )
-from flipproof.files import digest_of_file, digest_of_pieces
 from flipproof.parameters import BOOLEAN, Constraints, check_parameters, instance
+from flipproof.runtime.determinism import PROCESS_LOCK
+from flipproof.runtime.files import digest_of_file, digest_of_pieces
 
 #: Files that a folder of a model must have: the list of its parts.
 PARTS_FILE = "modules.json"

@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.assumptions import Assumption
-from flipproof.determinism import own_randomness
 from flipproof.features.images import Images, ImageTransformer
 from flipproof.features.training import (
     TRAINING_CONSTRAINTS,
@@ -25,6 +24,7 @@ from flipproof.features.training import (
     weights_of,
 )
 from flipproof.parameters import NONE, Constraints, instance, integer, number
+from flipproof.runtime.determinism import own_randomness
 
 #: Share of the image that a crop covers, and its width over its height.
 CROP_AREA = (0.2, 1.0)

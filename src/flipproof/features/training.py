@@ -20,9 +20,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.determinism import own_randomness
-from flipproof.files import digest_of_pieces, write_whole
 from flipproof.parameters import NONE, VERBOSE, Constraints, instance, integer, number
+from flipproof.runtime.determinism import own_randomness
+from flipproof.runtime.files import digest_of_pieces, write_whole
 
 #: Version of the training procedure; it changes whenever the same data and settings would give another network.
 TRAINER = 2

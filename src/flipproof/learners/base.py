@@ -49,7 +49,6 @@ from flipproof.core.votes import (
     group_votes,
     tiles,
 )
-from flipproof.determinism import single_threaded
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.geometry import LabelFreeVotes
 from flipproof.learners.in_memory import all_or_nothing
@@ -78,7 +77,8 @@ from flipproof.parameters import (
     one_of,
     share,
 )
-from flipproof.progress import RowProgress
+from flipproof.runtime.determinism import single_threaded
+from flipproof.runtime.progress import RowProgress
 
 Result = TypeVar("Result")
 

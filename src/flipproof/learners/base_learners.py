@@ -29,10 +29,10 @@ from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
 from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers
 from flipproof.core.votes import EstimatedScores
-from flipproof.determinism import on_one_core, start_anew, with_seeds
 from flipproof.learners.clones import own_clone
 from flipproof.parameters import Constraint
-from flipproof.progress import CountedProgress, RowProgress
+from flipproof.runtime.determinism import on_one_core, start_anew, with_seeds
+from flipproof.runtime.progress import CountedProgress, RowProgress
 
 #: Classifiers that predict by comparisons, or by sums over each test row separately and in a fixed order.
 ROW_WISE_CLASSIFIERS = (

@@ -17,7 +17,6 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.certificates import Certificates
 from flipproof.core.rounding import Floats, Integers
-from flipproof.determinism import on_one_thread, with_seeds
 from flipproof.learners.clones import (
     assumptions_about,
     fit_label_free,
@@ -31,7 +30,8 @@ from flipproof.learners.clones import (
 from flipproof.learners.row_by_row import TILE_ROWS, as_floats, number_types, row_tiles, rows_at, with_number_types
 from flipproof.origins import strange_columns
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
-from flipproof.progress import CountedProgress
+from flipproof.runtime.determinism import on_one_thread, with_seeds
+from flipproof.runtime.progress import CountedProgress
 from flipproof.values import check_nothing_masked
 
 if TYPE_CHECKING:

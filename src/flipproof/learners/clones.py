@@ -24,7 +24,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.frozen import FrozenEstimator
 
 from flipproof.assumptions import Assumption, as_assumption
-from flipproof.determinism import FIXED_SEED, with_seeds
+from flipproof.runtime.determinism import FIXED_SEED, with_seeds
 
 #: Types that hold no other objects and cannot be fitted.
 PLAIN = (type(None), Number, str, bytes, ModuleType, np.dtype, np.generic, slice, range)

@@ -15,11 +15,11 @@ from flipproof.assumptions import Assumption
 from flipproof.core.growth import GrowingLines, joined_lines
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import SparseVotes, VoteSource, tiles
-from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import assumptions_about, own_clone
 from flipproof.parameters import NONE, Constraints, one_of, parameter_error, with_methods
-from flipproof.progress import CountedProgress
+from flipproof.runtime.determinism import on_one_thread, single_threaded, start_anew, with_seeds
+from flipproof.runtime.progress import CountedProgress
 
 VOTES = ("cluster", "joint")
 

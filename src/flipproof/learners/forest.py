@@ -18,7 +18,7 @@ from flipproof.core.votes import EstimatedScores, SparseVotes, VoteSource, one_h
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.certified import TRUSTED_LABELS
 from flipproof.parameters import NONE, Constraints, integer, is_integer, one_of, parameter_error, share
-from flipproof.progress import CountedProgress
+from flipproof.runtime.progress import CountedProgress
 
 #: Most values of a column that define its ranks; longer columns are subsampled evenly.
 MOST_LEVELS = 2**12

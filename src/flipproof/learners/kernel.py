@@ -41,12 +41,12 @@ from flipproof.core.votes import (
     estimate_scores,
     tiles,
 )
-from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
 from flipproof.learners.clones import name_of
 from flipproof.learners.ridge import LabelSums, RidgeRule, largest_products
 from flipproof.parameters import BOOLEAN, NONE, Constraints, function, integer, number, one_of
-from flipproof.progress import CountedProgress, announce
+from flipproof.runtime.determinism import on_one_thread
+from flipproof.runtime.progress import CountedProgress, announce
 
 Kernel = str | Callable[[Floats, Floats], Floats]
 

@@ -30,7 +30,7 @@ from flipproof.core.growth import appended
 from flipproof.core.linalg import LARGEST_TRAINING_FEATURE
 from flipproof.core.rounding import Floats, Integers, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import tiles
-from flipproof.determinism import on_one_thread, single_threaded, start_anew, with_seeds
+from flipproof.runtime.determinism import on_one_thread, single_threaded, start_anew, with_seeds
 
 #: Integers of this many bits are exact in float32, the type that training rows are stored in.
 FLOAT32_BITS = 24

@@ -17,7 +17,6 @@ from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.rows import NearestRows
 from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, vote_totals
-from flipproof.determinism import on_one_thread
 from flipproof.learners.base import MOST_ROWS, LabelLinearClassifier
 from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
 from flipproof.learners.neighbor_rows import Electorate, by_class
@@ -46,6 +45,7 @@ from flipproof.parameters import (
     share,
     with_methods,
 )
+from flipproof.runtime.determinism import on_one_thread
 
 #: For ``n_neighbors=None``, one row in this many votes (5 %), but not fewer than the number below.
 ROWS_PER_NEIGHBOR = 20

@@ -29,7 +29,6 @@ from flipproof.core.partitions import PartitionVotes, SourceVotes
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import GroupVotes, tiles
-from flipproof.determinism import on_one_core
 from flipproof.learners.base_learners import (
     BASE_LEARNER,
     ask_base_learners,
@@ -41,7 +40,8 @@ from flipproof.learners.in_memory import LabelsInMemory, all_or_nothing, assumpt
 from flipproof.learners.prior import PRIOR_CONSTRAINTS
 from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameter, integer, one_of, parameter_error
-from flipproof.progress import CountedProgress, RowProgress
+from flipproof.runtime.determinism import on_one_core
+from flipproof.runtime.progress import CountedProgress, RowProgress
 
 METHOD = "gap"
 

@@ -27,10 +27,10 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.core.rounding import Floats, Integers
-from flipproof.determinism import on_one_core, start_anew, with_seeds
 from flipproof.learners.clones import fresh, own_clone
 from flipproof.learners.row_by_row import rows_at
 from flipproof.parameters import NONE, Constraints, number, parameter_error, with_methods
+from flipproof.runtime.determinism import on_one_core, start_anew, with_seeds
 from flipproof.values import as_values, positions
 
 #: Largest weight of a prior; at this weight, votes decide only where the prior has no preference.

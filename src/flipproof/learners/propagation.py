@@ -19,7 +19,7 @@ from flipproof.features.graphs import edge_weights, graph_fixed, node_numbers
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.neighbor_search import ExactSearch, exact_search
 from flipproof.parameters import Constraints, integer, number, one_of, parameter_error
-from flipproof.progress import CountedProgress
+from flipproof.runtime.progress import CountedProgress
 
 RULES = ("spreading", "poisson")
 

@@ -18,10 +18,10 @@ from flipproof.core.linalg import HALF_BITS, LONG_PASSES, Whitening, whiten
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, estimate_scores
-from flipproof.determinism import on_one_thread
 from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
 from flipproof.parameters import BOOLEAN, Constraints, number, one_of
-from flipproof.progress import CountedProgress
+from flipproof.runtime.determinism import on_one_thread
+from flipproof.runtime.progress import CountedProgress
 
 #: Bits to which a length is rounded up before it is squared, so that sums of squares are exact.
 LENGTH_BITS = 16

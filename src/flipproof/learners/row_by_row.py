@@ -10,7 +10,7 @@ from scipy.sparse import csr_array, issparse, vstack
 
 from flipproof.core.rounding import Floats, Integers, to_grid
 from flipproof.core.votes import DenseVotes, SparseVotes, dense_votes, row_exponents, sparse_votes
-from flipproof.determinism import on_one_thread
+from flipproof.runtime.determinism import on_one_thread
 
 #: Test rows that a features step gets at a time: a multiple of the block size of any matrix kernel.
 TILE_ROWS = 64

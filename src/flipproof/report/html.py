@@ -12,12 +12,12 @@ from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
-from flipproof import charts
-from flipproof.files import digest_of
+from flipproof.displays import charts
 from flipproof.readable import percent
 from flipproof.report import facts
 from flipproof.report import facts as figures
 from flipproof.report.summary import checksum
+from flipproof.runtime.files import digest_of
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -14,8 +14,8 @@ from flipproof.attacks.label_audit import LabelAudit, attack_most_fragile
 from flipproof.attacks.result import AttackResult
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.core.provider import can_be_attacked
+from flipproof.displays.notebook import notebook_view
 from flipproof.learners.pipeline import certify, learner_in
-from flipproof.notebook import notebook_view
 from flipproof.report.rendering import save_report
 from flipproof.report.summary import plain_value, summarize
 

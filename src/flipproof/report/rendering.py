@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from flipproof.errors import InputError, Parameter
-from flipproof.files import write_whole
 from flipproof.readable import alternatives
+from flipproof.runtime.files import write_whole
 
 REPORT_ENDINGS = (".html", ".md", ".json")
 

@@ -20,11 +20,11 @@ from flipproof.attacks.annotator_audit import rank_annotators
 from flipproof.attacks.label_audit import LabelAudit
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips_name, method_name
-from flipproof.files import digest_of
 from flipproof.metrics import certified_accuracy
 from flipproof.origins import index_of
 from flipproof.parameters import parameter_error
 from flipproof.report import words
+from flipproof.runtime.files import digest_of
 
 #: Texts from data are cut to these lengths: a cell can hold a whole email.
 LONGEST_NAME = 80  # characters

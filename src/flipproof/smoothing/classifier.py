@@ -33,7 +33,7 @@ from flipproof.learners.clones import assumptions_about, fresh, unshared_clone
 from flipproof.learners.in_memory import LabelsInMemory
 from flipproof.origins import Origin
 from flipproof.parameters import BOOLEAN, NONE, Constraints, instance, integer, one_of
-from flipproof.progress import CountedProgress
+from flipproof.runtime.progress import CountedProgress
 from flipproof.smoothing.bounds import (
     CONFIDENCE,
     GUARANTEES,

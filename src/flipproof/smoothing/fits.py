@@ -22,9 +22,9 @@ from sklearn.utils.validation import _num_samples
 
 from flipproof.core.noise import Measure
 from flipproof.core.rounding import Integers
-from flipproof.determinism import single_threaded, with_seeds
 from flipproof.learners.clones import fresh, own_clone
-from flipproof.progress import CountedProgress
+from flipproof.runtime.determinism import single_threaded, with_seeds
+from flipproof.runtime.progress import CountedProgress
 
 Result = TypeVar("Result")
 

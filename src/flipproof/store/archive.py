@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.files import digest_of, digest_of_pieces, whole_file
+from flipproof.runtime.files import digest_of, digest_of_pieces, whole_file
 
 #: The format that this version writes and reads.
 FORMAT = 1

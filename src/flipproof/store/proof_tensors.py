@@ -10,7 +10,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.files import digest_of, new_digest, whole_file
+from flipproof.runtime.files import digest_of, new_digest, whole_file
 
 #: Names of the types of tensors.
 TYPE_NAMES = {"|b1": "BOOL", "|i1": "I8", "<i2": "I16", "<i4": "I32", "<i8": "I64", "<f8": "F64"}

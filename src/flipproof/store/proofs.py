@@ -21,9 +21,9 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, Certificates
 from flipproof.core.rounding import scale
-from flipproof.files import digest_of
 from flipproof.learners.pipeline import learner_and_features
 from flipproof.learners.row_by_row import rows_at
+from flipproof.runtime.files import digest_of
 from flipproof.smoothing.smoothed_certificates import SmoothedCertificates
 from flipproof.store.archive import ModelFileError
 from flipproof.store.model_files import model_digest

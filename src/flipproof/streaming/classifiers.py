@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from flipproof.core.linalg import Rotation, Whitening, whiten, whiten_in_passes
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import ProductVotes, tiles
-from flipproof.determinism import on_one_thread
 from flipproof.learners import kernel
 from flipproof.learners.kernel import (
     KernelParameters,
@@ -38,6 +37,7 @@ from flipproof.learners.ridge import (
     ridge_rule,
 )
 from flipproof.parameters import Constraints, one_of, parameter_error
+from flipproof.runtime.determinism import on_one_thread
 from flipproof.streaming.blocks import Block, rows_at_a_time
 from flipproof.streaming.passes import (
     SurveyedRows,

@@ -20,7 +20,7 @@ from distributed import Client, Future, KilledWorker, futures_of, get_client, ge
 from distributed.client import ClosedClientError
 from distributed.protocol import pickle
 
-from flipproof.progress import ProgressLine
+from flipproof.runtime.progress import ProgressLine
 from flipproof.streaming.blocks import Part
 from flipproof.streaming.dask_rows import DaskRows
 from flipproof.streaming.passes import Keep, KeptPart, Visit, Visited

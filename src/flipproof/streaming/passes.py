@@ -23,8 +23,8 @@ from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.linalg import ColumnRanges, Whitening
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import class_sums, tiles
-from flipproof.determinism import single_threaded
-from flipproof.progress import ProgressLine
+from flipproof.runtime.determinism import single_threaded
+from flipproof.runtime.progress import ProgressLine
 from flipproof.streaming.blocks import Block, Part
 from flipproof.streaming.row_blocks import RowBlocks
 from flipproof.values import are_whole, as_names, distinct, encode_labels, joined, kind_of, label_values, union

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
-from flipproof.files import digest_of_pieces
-from flipproof.progress import ProgressLine
+from flipproof.runtime.files import digest_of_pieces
+from flipproof.runtime.progress import ProgressLine
 from flipproof.streaming.blocks import rows_in_words
 from flipproof.streaming.parquet import Footer, row_group_tables
 from flipproof.tables.columns import (

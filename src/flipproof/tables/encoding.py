@@ -17,10 +17,10 @@ from sklearn.pipeline import Pipeline, make_pipeline
 from sklearn.preprocessing import OneHotEncoder, QuantileTransformer, StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
-from flipproof.determinism import on_one_thread
 from flipproof.errors import InputError, RowNumber
 from flipproof.origins import index_of
 from flipproof.parameters import NONE, Constraints, check_parameters, integer, one_of, with_methods
+from flipproof.runtime.determinism import on_one_thread
 from flipproof.tables.columns import as_numbers, as_vectors, as_words, column_kind, without_dictionary
 from flipproof.tables.spellings import (
     MANY_CATEGORIES,

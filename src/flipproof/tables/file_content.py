@@ -18,7 +18,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from flipproof.errors import InputError, Parameter
-from flipproof.files import digest_of, digest_of_file
+from flipproof.runtime.files import digest_of, digest_of_file
 
 #: Path that means standard input.
 STANDARD_INPUT = "-"

@@ -11,7 +11,7 @@ from flipproof.attacks.undefended.logistic_target import RowSearch, logistic_tar
 from flipproof.attacks.undefended.search import fewest, fewest_from, narrowed
 from flipproof.attacks.undefended.strategies import InfluenceAttack, by_influence, change_in_rounds, choose_again
 from flipproof.attacks.undefended.victim import NO_FLIPS
-from flipproof.progress import StopSign
+from flipproof.runtime.progress import StopSign
 
 
 def exact_model(**parameters):

@@ -17,7 +17,7 @@ from flipproof.attacks.undefended.victim import NO_FLIPS, Flips, Outcome, Victim
 from flipproof.attacks.worst import MAX_FLIPS
 from flipproof.core.rounding import Floats
 from flipproof.parameters import BOOLEAN, VERBOSE, Constraints, check_parameters, integer
-from flipproof.progress import AttackProgress, StopSign, set_by_interrupt
+from flipproof.runtime.progress import AttackProgress, StopSign, set_by_interrupt
 
 NAME = "any-classifier attack"
 

@@ -16,7 +16,7 @@ from flipproof.attacks.undefended.logistic import SoftmaxFit, SoftmaxRegression,
 from flipproof.attacks.undefended.search import fewest, fewest_from, narrowed
 from flipproof.attacks.undefended.victim import NO_FLIPS, Flips, Victim, features_of, name_of, victim_of
 from flipproof.core.rounding import Floats
-from flipproof.progress import StopSign
+from flipproof.runtime.progress import StopSign
 
 #: Number of rival classes that an attack tries: those that seem to need the fewest flips.
 MOST_RIVALS = 2

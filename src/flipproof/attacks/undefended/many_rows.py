@@ -12,8 +12,8 @@ from joblib import effective_n_jobs
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.undefended.logistic_target import LogisticTarget, RowSearch, Stopped, Strategy
 from flipproof.attacks.undefended.victim import NO_FLIPS, Outcome, quiet_refits
-from flipproof.determinism import single_threaded
-from flipproof.progress import AttackProgress, StopSign, set_by_interrupt
+from flipproof.runtime.determinism import single_threaded
+from flipproof.runtime.progress import AttackProgress, StopSign, set_by_interrupt
 
 #: Seconds between checks for an interrupt, which the main thread may not notice while it waits.
 LOOK_UP = 0.2

@@ -21,8 +21,8 @@ from flipproof.adversary import Adversary, powers_of, refuse_row_changes, refuse
 from flipproof.attacks.result import NO_ATTACK, AttackResult
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Integers
-from flipproof.determinism import with_seeds
 from flipproof.learners.clones import loose_random_states, own_clone, parts_of
+from flipproof.runtime.determinism import with_seeds
 from flipproof.values import label_values
 
 #: Solvers of LogisticRegression that use its random state.

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from flipproof import Adversary, CertifiedAccuracyDisplay, CertifiedRidgeClassifier, certified_accuracy
-from flipproof.displays import Panel, panels_figure
+from flipproof.displays.curves import Panel, panels_figure
 
 mpl.use("Agg")
 

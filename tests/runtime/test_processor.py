@@ -7,13 +7,13 @@ import sys
 
 import numpy as np
 
-from flipproof import processor
-from flipproof.processor import SAME_KERNELS, kernels, use_same_kernels
+from flipproof.runtime import processor
+from flipproof.runtime.processor import SAME_KERNELS, kernels, use_same_kernels
 
 WITHOUT = {name: value for name, value in os.environ.items() if name not in SAME_KERNELS}
 LOADED = """
 import json
-from flipproof.processor import kernels, use_same_kernels
+from flipproof.runtime.processor import kernels, use_same_kernels
 use_same_kernels()
 import numpy, scipy.linalg
 print(json.dumps(kernels()))

@@ -7,8 +7,8 @@ import pytest
 import threadpoolctl
 
 from flipproof import CertifiedRidgeClassifier
-from flipproof import determinism as one_thread
-from flipproof.determinism import on_one_thread
+from flipproof.runtime import determinism as one_thread
+from flipproof.runtime.determinism import on_one_thread
 
 
 def blas_threads():

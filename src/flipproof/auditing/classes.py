@@ -19,10 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from flipproof.adversary import Adversary
-from flipproof.audit_result import Audit, Provenance
+from flipproof.auditing.audit_result import Audit, Provenance
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError, Parameter
-from flipproof.files import digest_of_file, portable_path
 from flipproof.fitting import (
     DataChoice,
     Fitted,
@@ -43,6 +42,7 @@ from flipproof.metrics import RandomErrors, TrustedOnly, random_errors, trusted_
 from flipproof.origins import frame_library
 from flipproof.parameters import integer, number
 from flipproof.requirements import Judgement, Requirement, as_requirements
+from flipproof.runtime.files import digest_of_file, portable_path
 
 if TYPE_CHECKING:
     from flipproof.attacks.result import RowAttackResult

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.core.rounding import Floats
+from flipproof.displays.plotting import COLOURS, axes_for
 from flipproof.intervals import CHANGED, CertifiedIntervals
-from flipproof.plotting import COLOURS, axes_for
 from flipproof.readable import significant
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ import numpy as np
 
 from flipproof import metrics
 from flipproof.certificates import COUNTED_UNITS, Certificates, flips_name
-from flipproof.charts import SIDE, Chart, curve_chart, histogram_chart
+from flipproof.displays.charts import SIDE, Chart, curve_chart, histogram_chart
 from flipproof.readable import significant
 
 #: Number of rows in the table of fragile predictions.

@@ -14,15 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
-from flipproof.audit_result import Provenance
+from flipproof.auditing.audit_result import Provenance
 from flipproof.errors import InputError, Parameter
-from flipproof.files import portable_path
 from flipproof.fitting import DataChoice, Fitted, is_path, source_name
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.targets_in_memory import is_range
 from flipproof.origins import frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
+from flipproof.runtime.files import portable_path
 from flipproof.values import as_values
 
 if TYPE_CHECKING:

@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 from flipproof.adversary import Adversary
 from flipproof.certificates import COUNTED_UNITS, Certificates, method_name, name_of_flips
 from flipproof.core.rounding import Floats, Integers
-from flipproof.metrics import certified_accuracy, constant_accuracy, histogram, is_unlimited
-from flipproof.plotting import (
+from flipproof.displays.plotting import (
     COLOURS,
     PANEL_SIZE,
     DisplaysByName,
@@ -27,6 +26,7 @@ from flipproof.plotting import (
     require_matplotlib,
     stacked_axes,
 )
+from flipproof.metrics import certified_accuracy, constant_accuracy, histogram, is_unlimited
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

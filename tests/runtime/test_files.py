@@ -4,7 +4,7 @@ from hashlib import sha256
 
 import numpy as np
 
-from flipproof.files import digest_of, digest_of_file, digest_of_pieces, write_whole
+from flipproof.runtime.files import digest_of, digest_of_file, digest_of_pieces, write_whole
 
 
 def test_digests_are_sha256(tmp_path):

@@ -14,18 +14,18 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError
-from flipproof.files import digest_of, write_whole
 from flipproof.learners.table_model import TableModel
 from flipproof.metrics import RandomErrors, TrustedOnly, certified_accuracy, worst_class
 from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement
+from flipproof.runtime.files import digest_of, write_whole
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from flipproof.attacks.explaining import Explanation
     from flipproof.attacks.label_audit import LabelAudit
     from flipproof.attacks.result import AttackResult, RowAttackResult
-    from flipproof.explaining import Explanation
     from flipproof.report.evidence import Artifact, Evidence
     from flipproof.tables import TableEncoder
     from flipproof.tables.roles import Rows
@@ -511,7 +511,7 @@ class Audit:
         >>> print(str(result.explain()).splitlines()[1])
         The smallest attack changes 1 label; the prediction is then False.
         """
-        from flipproof.explaining import Shown, explain
+        from flipproof.attacks.explaining import Shown, explain
 
         shown = None if self.train is None else Shown(self.test.features, self.train.features, self.train.ids)
         return explain(self.main, row, columns=columns, shown=shown)

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from flipproof import progress
-from flipproof.progress import Count, CountedProgress, RowProgress, shown_by
+from flipproof.runtime import progress
+from flipproof.runtime.progress import Count, CountedProgress, RowProgress, shown_by
 
 
 @pytest.fixture

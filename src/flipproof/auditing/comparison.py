@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, Certificates, flips_name, method_name
-from flipproof.displays import CertifiedAccuracyDisplay
+from flipproof.displays.curves import CertifiedAccuracyDisplay
 from flipproof.learners.baseline import TrustedOnlyPredictions, fit_with_trusted, trusted_only_predictions
 from flipproof.learners.pipeline import certify, learner_in
 from flipproof.metrics import certified_accuracy, constant_accuracy, table_flips, worst_class
