@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from flipproof.runtime import progress as counting
 from flipproof.cli import talk
 from flipproof.cli.group import run
+from flipproof.runtime import progress as counting
 from flipproof.runtime.progress import CountedProgress
 
 

@@ -15,11 +15,11 @@ import numpy as np
 import pytest
 from sklearn.datasets import _openml
 
-from flipproof.runtime import files
 from flipproof.datasets import image_sets as digits
 from flipproof.datasets import load_mnist, load_phishing, load_sms_spam, load_spambase
 from flipproof.datasets import table_sets as tables
 from flipproof.datasets import text_sets as texts
+from flipproof.runtime import files
 
 
 class Server:
