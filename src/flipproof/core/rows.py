@@ -445,32 +445,41 @@ def insertions_to_overturn(nearest: NearestRows, counts: Integers, winner: Integ
 CHUNK = 64
 
 
-def other_rows_needed(codes: NDArray[Any], winner: Integers, k: int, n_classes: int) -> Integers:
+def other_rows_needed(codes: NDArray[Any], skipped: Integers, winner: Integers, k: int) -> Integers:
     """Return how many rows of other classes than the winner's must come to the vote for a class to win by removals.
 
     If no row is trusted and piles are ignored, e removals let rival d win if and only if, among the first ``k + e``
     rows, the winner's number less that of d is at most ``e - [c < d]`` (the removed rows are the winner's). With
     weight 0 for rows of the winner, 2 for those of d and 1 for others, this is: the weights of these rows add up to
-    at least ``k + [c < d]``. The sum never falls from rank to rank, and rows of the winner do not change it.
+    at least ``k + [c < d]``. The sum never falls from rank to rank, and rows of the winner do not change it. As no row
+    weighs more than 2, the first ``(k - 1) // 2`` of them are never enough, and their order does not matter.
 
     Parameters
     ----------
     codes : integers of shape (rows, depth)
         Classes of the nearest rows of other classes than the winner's, in order; enough of them for some class to win.
+    skipped : integers of shape (rows, classes)
+        How many such rows of each class come before these; at most ``(k - 1) // 2`` in all.
     winner : integers of shape (rows,)
         The predicted classes.
-    k, n_classes : int
-        Number of rows that vote, and of classes.
+    k : int
+        Number of rows that vote.
+
+    Returns
+    -------
+    integers of shape (rows,)
+        How many of the rows in `codes`; at least 1.
     """
     n_rows, depth = codes.shape
-    rivals, n_chunks = np.arange(n_classes), depth // CHUNK
+    rivals, n_chunks = np.arange(skipped.shape[1]), depth // CHUNK
     needs = k + (winner[:, None] < rivals)
     needs[np.arange(n_rows), winner] = UNREACHABLE
     # the sums at the end of each chunk; the first one is 0
-    counts = np.zeros((n_rows, n_chunks + 1, n_classes), dtype=np.int64)
+    counts = np.zeros((n_rows, n_chunks + 1, len(rivals)), dtype=np.int64)
     for rival in rivals:
         is_rival = (codes == rival)[:, : n_chunks * CHUNK].reshape(n_rows, n_chunks, CHUNK)
         counts[:, 1:, rival] = np.cumsum(np.count_nonzero(is_rival, axis=2), axis=1)
+    counts += (skipped + skipped.sum(axis=1, keepdims=True))[:, None]
     weights = counts + CHUNK * np.arange(n_chunks + 1)[:, None]
     before = np.count_nonzero((weights < needs[:, None]).all(axis=2), axis=1) - 1
     places = np.minimum(CHUNK * before[:, None] + np.arange(CHUNK), depth - 1)

@@ -251,7 +251,7 @@ class Electorate:
         """Return how many removed rows let each class win, from the order of the nearest rows of other classes."""
         k, m, n = self.k, len(rows), len(self.codes)
         # every other row has a weight of 1, with two classes of 2; they must add up to k + 1
-        depth = (k + 2) // 2 if self.n_classes == 2 else k + 1
+        depth, skip = (k + 2) // 2 if self.n_classes == 2 else k + 1, (k - 1) // 2
         needed, is_proved = np.zeros((m, self.n_classes), dtype=np.int64), np.zeros(m, dtype=bool)
         if m == 0 or n <= depth:
             return needed, is_proved
@@ -262,12 +262,13 @@ class Electorate:
                 others[winner[start:stop] == code, self._bounds[code] : self._bounds[code + 1]] = np.inf
             return others
 
-        sets = nearest_sets(distances, (m, n), depth, [0, n])
+        sets = nearest_sets(distances, (m, n), depth, self._bounds, skip)
         clear, winner = np.flatnonzero(sets.found), winner[sets.found]
         # none of the listed rows is the winner's, or the sets would not be unique
         tags, ends_pile, values = sets.tags_in_order(self.contents, self._tags)
-        named, number = tags >> 1, np.arange(depth)
-        place = other_rows_needed(named, winner, k, self.n_classes) - 1
+        named, number = tags >> 1, np.arange(depth - skip)
+        skipped = sets.counts if skip else np.zeros_like(sets.counts)  # if none is skipped, all are counted
+        place = other_rows_needed(named, skipped, winner, k) - 1
         last = np.argmax(ends_pile & (number >= place[:, None]), axis=1)
         first = np.where(ends_pile & (number < place[:, None]), number + 1, 0).max(axis=1, initial=0)
         limit = values[np.arange(len(clear)), place].astype(np.float64)
@@ -277,9 +278,9 @@ class Electorate:
             nearer[some], not_farther[some] = self._winners_nearer(relative, rows[clear[some]], int(code), limit[some])
         cells = named + self.n_classes * np.arange(len(clear))[:, None]
         counts = np.bincount(cells[number <= last[:, None]], minlength=len(clear) * self.n_classes)
-        counts = counts.reshape(len(clear), self.n_classes)
+        counts = skipped + counts.reshape(len(clear), self.n_classes)
         counts[np.arange(len(clear)), winner] = nearer
-        cut = FirstCut(nearer + first, nearer + last + 1, nearer, counts)
+        cut = FirstCut(nearer + skip + first, nearer + skip + last + 1, nearer, counts)
         needed[clear], proved = removals_to_overturn(cut, k, winner)
         is_proved[clear] = proved & (nearer == not_farther)  # else content decides which rows come first
         return needed, is_proved
