@@ -239,7 +239,7 @@ class Electorate:
                 else relative[rows[start:stop], self._bounds[1] :]
             )
             limit[start:stop] = kth_smallest(others, place)
-            is_single[start:stop] = np.count_nonzero(others == limit[start:stop, None], axis=1) == 1
+            is_single[start:stop] = counted_in_blocks(others == limit[start:stop, None], [0, n_others])[:, 0] == 1
         nearer, not_farther = self._winners_nearer(relative, rows, winner, limit)
         counts = np.full((m, 2), place)
         counts[:, winner] = nearer

@@ -49,6 +49,9 @@ TAG_BITS = 9
 #: The sample has one in this many distances; it shows which distances are small.
 SAMPLED = 16
 
+#: Shorter rows are selected from as a whole: a sample takes longer, where NumPy selects by vector instructions.
+LONG_ROW = 2**14
+
 #: Number of distances to select from at a time: 2 MiB, which fits in a cache.
 NUMBERS_TO_SELECT_FROM = 2**18
 
@@ -358,14 +361,14 @@ def _smallest_of_few(values: Floats, k: int) -> Integers:
 def kth_smallest(values: Floats, k: int) -> Floats:
     """Return the k-th smallest value of each row.
 
-    Every 16th value tells about where it is; only smaller values are then selected from.
+    Every 16th value of a long row tells about where it is; only smaller values are then selected from.
 
     Soundness: the k-th smallest of all values up to a limit is that of the whole row if there are at least k of them.
     If there are fewer, it is selected from the whole row. So the sample costs or saves time, and nothing else.
     """
     sample = values[:, ::SAMPLED]
     rank = k // SAMPLED + 4 * math.isqrt(k // SAMPLED + 1) + 2
-    if 4 * rank > sample.shape[1]:
+    if values.shape[1] < LONG_ROW or 4 * rank > sample.shape[1]:
         return np.asarray(np.partition(values, k - 1, axis=1)[:, k - 1])
     limits, found = np.partition(sample, rank, axis=1)[:, rank], np.empty(len(values), dtype=values.dtype)
     for number, (row, limit) in enumerate(zip(values, limits, strict=True)):
