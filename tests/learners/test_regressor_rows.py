@@ -185,6 +185,18 @@ def test_rows_join_and_leave_as_if_they_had_been_fitted(name):
     np.testing.assert_array_equal(whole.forget(np.arange(9)).predict(TESTS), empty.predict(TESTS))
 
 
+def test_rows_that_join_or_leave_keep_what_the_fit_assumes():
+    rng = np.random.default_rng(7)
+    X, y = rng.normal(size=(6, 2)), rng.uniform(*RANGE, size=6)
+    model = clone(REGRESSORS["ridge"]).fit(X[:4], y[:4], reference=REFERENCE)
+    model.also_assume("Columns are in metres.")
+    for changed in (model, model.partial_fit(X[4:], y[4:]), model.forget([0])):
+        found = changed.certify(TESTS, adversary=Adversary(changes="rows"))
+        assert [str(one) for one in found.assumptions].count("Columns are in metres.") == 1
+    refit = model.fit(X, y, reference=REFERENCE)
+    assert "Columns are in metres." not in map(str, refit.assumptions_)
+
+
 def test_rows_trusted_in_the_fit_are_trusted_in_every_certificate():
     rng = np.random.default_rng(3)
     X, y, trusted = rng.normal(size=(6, 2)), rng.uniform(*RANGE, size=6), np.arange(6) < 4

@@ -12,7 +12,7 @@ from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import assert_all_finite
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
 
-from flipproof.assumptions import Assumption
+from flipproof.assumptions import Assumption, as_assumption
 from flipproof.core.rounding import Floats
 from flipproof.core.target_rows import LARGEST_SUM
 from flipproof.core.targets import (
@@ -148,6 +148,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             check_consistent_length(X, targets)
             placeholders = np.zeros(len(targets), dtype=np.int64)
             self._geometry = self._new_geometry().fit(X, placeholders, sample_weight=sample_weight, reference=reference)
+            self._also_assumed: tuple[Assumption, ...] = ()
             self._state_of_geometry()
             self.target_range_ = self._resolved_range(targets)
             self._range_is_read = self.target_range is None
@@ -331,11 +332,12 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         if any(one.code == "sample-weights" for one in self._geometry.assumptions_):
             found.append(Assumption("target-weights"))
         of_geometry = (one for one in self._geometry.assumptions_ if one.code not in NOT_ABOUT_TARGETS)
-        return (*found, *of_geometry)
+        return (*found, *of_geometry, *self._also_assumed)
 
-    def also_assume(self, assumption: Assumption) -> None:
-        """Add an assumption to the certificates of this fit."""
-        self.assumptions_ = (*self.assumptions_, assumption)
+    def also_assume(self, assumption: Assumption | str) -> None:
+        """Add an assumption to the certificates of this fit, and of rows that join or leave it."""
+        self._also_assumed = (*self._also_assumed, as_assumption(assumption))
+        self.assumptions_ = self._fit_assumptions()
 
     def _most_row_changes(self) -> int:
         """Return how many rows an adversary can add before sums might not be exact in floats."""
