@@ -71,6 +71,54 @@ def test_the_command_returns_the_numbers_of_the_library(files, tmp_path, capfd):
     assert "<script" not in text
 
 
+def test_coefficients_are_those_of_the_library_in_units_of_the_columns(files, tmp_path, capfd):
+    out, page = tmp_path / "coefficients.csv", tmp_path / "report.md"
+    arguments = [*base(files), *FEATURES, "--flips", "1,3", "--coefficients-out", str(out), "--report", str(page)]
+    assert run([*arguments, "--json"]) == 0
+    lines = json.loads(capfd.readouterr().out)["coefficients"]
+    model = CertifiedRidgeRegressor(target_range=(0, 1e6), features=TableEncoder())
+    train = houses(60, 0)
+    expected = model.fit(train[COLUMNS], train["price"]).certify_coefficients([1, 3])
+    assert [one["id"] for one in lines] == expected.ids == ["size", "town = ash", "town = oak"]
+    assert [one["prediction"] for one in lines] == expected.prediction.tolist()
+    assert [one["low"] for one in lines] == expected.low.tolist()
+    assert [one["high"] for one in lines] == expected.high.tolist()
+    assert [one["sign_turned_by"] for one in lines] == (expected.radius + 1).tolist()
+    # per unit of the size, prices rise by about 3,000, less what ridge regression shrinks
+    assert 1500 < expected.prediction[0] < 3000
+    np.testing.assert_allclose(expected.prediction, slopes(model, train), rtol=0.01)  # votes are rounded
+    table = pd.read_csv(out)
+    assert table["id"].tolist() == expected.ids
+    np.testing.assert_array_equal(table["high_3"], expected.high[:, 1])
+    np.testing.assert_array_equal(table["radius"], expected.radius)
+    assert "## Coefficients" in page.read_text("utf-8")
+    assert run([*base(files), *FEATURES, "--coefficients"]) == 0
+    shown_text = capfd.readouterr().out
+    assert "sign turned by" in shown_text
+    assert "town = oak" in shown_text
+
+
+def slopes(model, rows):
+    """Return how far predictions move if a column moves by 1, or a word is there instead of none."""
+    (plain,) = model.predict(rows[COLUMNS][:1])
+    (larger,) = model.predict(rows[COLUMNS][:1].assign(size=rows["size"][0] + 1))
+    by_word = [model.predict(rows[COLUMNS][:1].assign(town=town))[0] for town in ("ash", "oak", "elm")]
+    return larger - plain, by_word[0] - by_word[2], by_word[1] - by_word[2]
+
+
+def test_a_sign_that_nothing_turns_is_said_to_be_safe(tmp_path, capfd):
+    """No target can be changed: both signs hold, and a column without any variance has no sign."""
+    rows = houses(30, 0).assign(checked="yes", constant=1.5)
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    options = ["--train", str(tmp_path / "rows.csv"), "--holdout", "0.2", "--features", "size,constant", "-q"]
+    command = ["certify", *options, "--target", "price", "--range", "0:1e6", "--trusted", "checked", "--coefficients"]
+    assert run([*command, "--json"]) == 0
+    lines = json.loads(capfd.readouterr().out)["coefficients"]
+    assert [(one["id"], one["sign_turned_by"]) for one in lines] == [("size", None), ("constant", 0)]
+    assert run(command) == 0
+    assert "none" in capfd.readouterr().out
+
+
 def test_requirements_decide_on_the_exit_code(files, capfd):
     assert run([*base(files), *FEATURES, "--max-shift", "1000000@60"]) == 0
     assert run([*base(files), *FEATURES, "--max-shift", "1@1"]) == 1
@@ -119,6 +167,11 @@ def test_saved_reports_are_converted(files, tmp_path, capfd):
         (["--target", "price", "--by", "colour"], "--by: "),
         (["--target", "price", "--min-radius", "3"], "--tolerance or --threshold"),
         (["--label", "town", "--tolerance", "3"], "requires --target"),
+        (["--label", "town", "--coefficients"], "requires --target"),
+        (["--label", "town", "--coefficients-out", "c.csv"], "requires --target"),
+        (["--target", "price", "--coefficients-out", "c.txt"], "must end in"),
+        (["--target", "price", "--coefficients", "--learner", "forest"], "forest has none. Use --learner ridge"),
+        (["--target", "price", "--coefficients", "--set", "clip=0.9"], "clip=None"),
     ],
 )
 def test_bad_input_is_refused_in_one_line(files, capfd, given, fragment):

@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from sklearn import config_context
 from sklearn.base import BaseEstimator, TransformerMixin
 
 import flipproof
@@ -209,3 +210,50 @@ def test_all_values_of_a_test_column_may_be_missing():
     assert np.isfinite(encoder.transform(nothing)).all()
     with pytest.raises(ValueError, match="column 'w' is missing"):
         encoder.transform(pa.table({"x": [1.0]}))
+
+
+def test_every_feature_has_a_name_and_its_scale():
+    n = 40
+    words = ["cook", "nurse", "cook", None, "judge", "cook", "judge", "cook"] * 5
+    notes = ["good bread", "bad bread", "good rolls", "bad rolls", "", None, "bad rolls", "good"] * 5
+    table = pa.table(
+        {
+            "age": [None, *(float(i * i % 61) for i in range(1, n))],
+            "gain": [1e9, *(float(i % 3) for i in range(1, n))],
+            "size": [i * 7 % 11 for i in range(n)],
+            "member": [None, *(i % 3 == 0 for i in range(1, n))],
+            "job": words,
+            "place": [[float(i), 2.0 * i * i] for i in range(n)],
+            "colour": [[1.0, 0.5 * i, -float(i)] for i in range(n)],
+            "note": notes,
+        }
+    )
+    encoder = TableEncoder(text=["note"], max_categories=3).fit(table)
+    features = encoder.encoded_features()
+    names = [one.name for one in features]
+    assert names[:6] == ["age", "size", "age is missing", "gain (by rank)", "member", "member is missing"]
+    assert names[6:9] == ["job = cook", "job = judge", "job = another word"]
+    assert names[9:15] == ["place[0]", "place[1]", "colour[0]", "colour[1]", "colour[2]", "note[0]"]
+    assert encoder.get_feature_names_out().tolist() == names
+    assert len(names) == encoder.n_features_out_
+    # if a column of numbers moves by 1, its features move by their scales, and no others
+    plain = encoder.transform(table)
+    for place, (column, kind) in enumerate(zip(table.column_names, table.schema.types, strict=True)):
+        if column in ("gain", "member", "job", "note"):
+            continue
+        plus = {True: lambda one: [x + 1 for x in one], False: lambda one: one and one + 1}[pa.types.is_list(kind)]
+        moved = [plus(one) for one in table[column].to_pylist()]
+        ways = encoder.transform(table.set_column(place, column, pa.array(moved, kind)))[1] - plain[1]
+        for one, way in zip(features, ways, strict=True):
+            is_own = one.name == column or one.name.startswith(f"{column}[")
+            np.testing.assert_allclose(way, one.scale if is_own else 0, rtol=1e-6)
+    for word, name in {"cook": "job = cook", "nurse": "job = another word", None: "job = another word"}.items():
+        row = encoder.transform(table.slice(words.index(word), 1))[0]
+        assert [names[place] for place in np.flatnonzero(row) if names[place].startswith("job")] == [name]
+
+
+def test_columns_of_data_frames_are_no_output_of_the_encoder():
+    """Learners need arrays, also where scikit-learn is told to return data frames."""
+    table = pa.table({"a": [1.0, 2.0, 4.0]})
+    with config_context(transform_output="pandas"):
+        assert isinstance(TableEncoder().fit_transform(table), np.ndarray)

@@ -20,7 +20,7 @@ from flipproof.fitting import DataChoice, Fitted, is_path, source_name
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.targets_in_memory import is_range
-from flipproof.origins import frame_library
+from flipproof.origins import Origin, frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
 from flipproof.runtime.files import portable_path
 from flipproof.values import as_values
@@ -51,6 +51,7 @@ def audit_numbers(
     tolerance: float | None = None,
     threshold: float | None = None,
     by: str | Any = None,
+    coefficients: bool = False,
     adversary: Adversary | None = None,
     max_change: float | None = None,
     trusted: str | None = None,
@@ -95,6 +96,9 @@ def audit_numbers(
     by : str, or array of shape (m,), optional
         Column of the test rows, or an array, that divides them into groups: the mean prediction of each group and the
         gaps between groups are then certified, too.
+    coefficients : bool, default=False
+        Whether the coefficients of ridge regression are certified, too: the interval of each, and how many changes turn
+        its sign. They are in units of the columns of the table, where these are numbers that are standardised.
     adversary : Adversary, optional
         Adversary for the rows of `train` as given. Default: any target may be changed within the range.
     max_change : float, optional
@@ -173,6 +177,10 @@ def audit_numbers(
         show=show,
     )
     numbers = NumberChoice(learner, parameters, target_range, max_change)
+    if coefficients and not hasattr(numbers.regressor(), "certify_coefficients"):
+        raise InputError(
+            Parameter("coefficients"), f": {numbers.name} has none. Use ", Parameter("learner", "ridge"), "."
+        )
     fitted = fit_numbers(data, choice, numbers, step)
     groups = _groups(by, fitted)
     model: CertifiedRegressor = fitted.model
@@ -188,11 +196,19 @@ def audit_numbers(
         means = model.certify_means(fitted.X_test, groups, number_of_flips, **asked)
         if len(means) > 1:
             gaps = model.certify_gaps(fitted.X_test, groups, number_of_flips, **asked)
+    lines = None
+    if coefficients:
+        step("Certifying the coefficients")
+        lines = _in_units_of_columns(
+            model.certify_coefficients(number_of_flips, adversary=fitted.adversary),
+            fitted,
+        )
     judged = tuple(_judge(one, found, fitted) for one in wanted)
     return NumberAudit(
         intervals=found,
         means=means,
         gaps=gaps,
+        coefficients=lines,
         requirements=judged,
         model=model,
         encoder=fitted.encoder,
@@ -215,6 +231,8 @@ class NumberAudit:
         One interval per test row.
     means, gaps : CertifiedIntervals or None
         Mean predictions of groups of test rows, and gaps between groups, if `by` was given.
+    coefficients : CertifiedIntervals or None
+        Coefficients of the columns, if they were asked for.
     requirements : tuple of Judgement
         For each requirement, the share found and whether it `passed`.
     model : CertifiedRegressor
@@ -250,6 +268,7 @@ class NumberAudit:
     intervals: CertifiedIntervals
     means: CertifiedIntervals | None
     gaps: CertifiedIntervals | None
+    coefficients: CertifiedIntervals | None
     requirements: tuple[Judgement, ...]
     model: Any
     encoder: TableEncoder | None
@@ -300,6 +319,7 @@ class NumberAudit:
             y_true=None if self.test.labels is None else np.asarray(self.test.labels, dtype=np.float64),
             means=self.means,
             gaps=self.gaps,
+            coefficients=self.coefficients,
             requirement=[one.facts for one in self.requirements],
             facts=self.provenance.facts(**facts),
             title=self.title,
@@ -343,6 +363,25 @@ def _usual_flips(fitted: Fitted) -> list[int]:
     """Return the usual numbers of changes, up to what the adversary can change."""
     n_touchable = fitted.model.certify(fitted.X_test[:1], 0, adversary=fitted.adversary).n_touchable
     return [one for one in USUAL_FLIPS if one <= n_touchable] or [n_touchable]
+
+
+def _in_units_of_columns(found: CertifiedIntervals, fitted: Fitted) -> CertifiedIntervals:
+    """Return coefficients of encoded columns as those of the columns of the table, with their names.
+
+    Soundness: scales are positive and read no target, so that multiplication by them keeps the order of numbers.
+    """
+    if fitted.encoder is None or fitted.model.features_ is not None:
+        return found
+    features = fitted.encoder.encoded_features()
+    scales = np.array([one.scale for one in features])
+    ends = scales.reshape(-1, *(1,) * (found.low.ndim - 1))
+    return replace(
+        found,
+        prediction=found.prediction * scales,
+        low=found.low * ends,
+        high=found.high * ends,
+        origin=Origin(np.arange(len(features)), names=[one.name for one in features]),
+    )
 
 
 def _groups(by: Any, fitted: Fitted) -> NDArray[Any] | None:

@@ -15,17 +15,19 @@ from click.core import ParameterSource
 from flipproof.cli import EXIT_REQUIREMENT
 from flipproof.cli.data import DataOptions
 from flipproof.cli.model import ModelOptions, given_settings
-from flipproof.cli.options import ADVERSARY, DATA, MODEL, REQUIREMENT, option, together
+from flipproof.cli.options import ADVERSARY, DATA, MODEL, OUTPUT, REQUIREMENT, option, together
 from flipproof.cli.requirement import found_words
 
 if TYPE_CHECKING:
     from flipproof.auditing.numbers import NumberAudit
+    from flipproof.intervals import CertifiedIntervals
     from flipproof.requirements import Requirement, ShiftRequirement
 
 #: Options that go with --target; all others are about classes, or about rows in blocks.
 WITH_TARGET = frozenset(
     (
         *("target", "target_range", "flips", "tolerance", "threshold", "by", "max_change", "max_shift", "min_radius"),
+        *("coefficients", "coefficients_out"),
         *("train", "test", "holdout", "seed", "features", "drop", "text", "categories", "id_column", "scale"),
         *("text_dimensions", "no_header", "names", "separator", "no_quotes", "kind", "encoding", "decimal", "na"),
         *("learner", "settings", "trusted", "annotator", "out", "report", "title", "as_json", "quiet", "config"),
@@ -33,7 +35,10 @@ WITH_TARGET = frozenset(
 )
 
 #: Options that need --target.
-NEED_TARGET = ("target_range", "flips", "tolerance", "threshold", "by", "max_change", "max_shift")
+NEED_TARGET = (
+    *("target_range", "flips", "tolerance", "threshold", "by", "coefficients", "coefficients_out"),
+    *("max_change", "max_shift"),
+)
 
 
 def read_range(_context: click.Context, _parameter: click.Parameter, text: str | None) -> tuple[float, float] | None:
@@ -132,6 +137,19 @@ target_options: Callable[[Any], Any] = together(
         help="With --target: column of the test rows. Certify the mean prediction of each of its groups, and the gaps.",
     ),
     option(
+        "--coefficients",
+        group=MODEL,
+        is_flag=True,
+        help="With --target and ridge: certify the coefficient of each column, and how many changes turn its sign.",
+    ),
+    option(
+        "--coefficients-out",
+        group=OUTPUT,
+        type=click.Path(path_type=Path),
+        metavar="FILE",
+        help="Write the coefficients with their intervals, one line per column: endings as for --out.",
+    ),
+    option(
         "--max-change",
         group=ADVERSARY,
         type=float,
@@ -161,6 +179,8 @@ class TargetOptions:
     tolerance: float | None
     threshold: float | None
     by: str | None
+    coefficients: bool
+    coefficients_out: Path | None
     max_change: float | None
     max_shift: tuple[ShiftRequirement, ...]
 
@@ -214,9 +234,12 @@ def certify_targets(
         raise click.UsageError(f"--learner {model.learner} has no regressor: use {', '.join(REGRESSORS)}.")
     check_file(out, TABLE_ENDINGS, data.files)
     check_file(report, REPORT_ENDINGS, data.files, (out,))
+    check_file(targets.coefficients_out, TABLE_ENDINGS, data.files, (out, report))
     settings = given_settings(model.settings, settable_numbers(model.learner)) if model.settings else {}
     columns = ("train", "test", "holdout", "seed", "features", "drop", "text", "categories", "scale", "text_dimensions")
-    with progress(5, quiet) as step, warnings_in_a_line(quiet):
+    with_coefficients = targets.coefficients or targets.coefficients_out is not None
+    n_steps = 4 + (targets.by is not None) + with_coefficients
+    with progress(n_steps, quiet) as step, warnings_in_a_line(quiet):
         result = audit_numbers(
             **{name: getattr(data, name) for name in columns},
             id=data.id_column,
@@ -229,6 +252,7 @@ def certify_targets(
             tolerance=targets.tolerance,
             threshold=targets.threshold,
             by=targets.by,
+            coefficients=with_coefficients,
             max_change=targets.max_change,
             trusted=model.trusted,
             annotator=model.annotator,
@@ -237,7 +261,12 @@ def certify_targets(
             progress=step,
         )
         summary = result.summary(command=command)
-        files = {} if out is None else {out: table_content(result.to_arrow(), out.suffix.lower(), _about(result))}
+        files: dict[Path, bytes] = {}
+        tables = ((out, result.to_arrow(), result.intervals), (targets.coefficients_out, None, result.coefficients))
+        for path, table, found in tables:
+            if path is not None and found is not None:
+                content = found.to_arrow() if table is None else table
+                files[path] = table_content(content, path.suffix.lower(), _about(result, found))
         if report is not None:
             files[report] = rendered(summary, report.suffix.lower()).encode()
     write_all(files)
@@ -251,9 +280,8 @@ def certify_targets(
     return 0 if result.passed else EXIT_REQUIREMENT
 
 
-def _about(result: NumberAudit) -> dict[str, Any]:
-    """Return the facts about all rows for a file of intervals."""
-    found = result.intervals
+def _about(result: NumberAudit, found: CertifiedIntervals) -> dict[str, Any]:
+    """Return the facts about all lines for a file of intervals."""
     return {
         "method": found.method,
         "unit": found.unit,
@@ -270,7 +298,7 @@ def _about(result: NumberAudit) -> dict[str, Any]:
 
 def _print(summary: dict[str, Any], result: NumberAudit, files: Sequence[Path]) -> None:
     from flipproof.cli.talk import data_console, print_paragraph, print_table
-    from flipproof.report.interval_report import accuracy_words, interval_table, line_table
+    from flipproof.report.interval_report import accuracy_words, coefficient_table, interval_table, line_table
 
     console, source = data_console(), result.provenance
     print_paragraph(console, summary["headline"], indent="", style="bold")
@@ -292,6 +320,9 @@ def _print(summary: dict[str, Any], result: NumberAudit, files: Sequence[Path]) 
         if summary[part]:
             print_table(console, line_table(summary[part], summary["flips"], name))
             console.print()
+    if summary["coefficients"]:
+        print_table(console, coefficient_table(summary["coefficients"], summary["flips"]))
+        console.print()
     for one in summary["requirement"]:
         print_paragraph(console, f"{'Met' if one['met'] else 'NOT MET'}: {found_words(one)}", indent="")
     if summary["requirement"]:

@@ -211,7 +211,8 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
             One line per column, in units of the target per unit of the column; `radius` is the largest number of
             changes after which the coefficient still has its sign; 0 for a coefficient of 0. If `features` is a
             StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler, columns are those of its input, in their own
-            units; with any other step, those of its output.
+            units; so are columns of numbers that a :class:`~flipproof.tables.TableEncoder` standardises. With any other
+            step, columns are those of its output.
         """
         check_is_fitted(self)
         if self._geometry._clip is not None:
@@ -243,6 +244,9 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
 
         Soundness: multiplication by a positive number that reads no target is monotone, so intervals stay exact.
         """
+        features = getattr(self.features_, "encoded_features", None)
+        if features is not None:
+            return np.array([one.scale for one in features()], dtype=np.float64)
         scales = getattr(self.features_, "scale_", None)
         if type(self.features_) not in (StandardScaler, MinMaxScaler, MaxAbsScaler, RobustScaler) or scales is None:
             return np.ones(n_columns)

@@ -27,6 +27,9 @@ TEMPLATE = "numbers.html.j2"
 #: Number of most fragile test rows in a report, and of intervals in its picture.
 MOST_ROWS, MOST_DRAWN = 50, 60
 
+#: Largest number of coefficients in a report.
+MOST_COEFFICIENTS = 200
+
 #: Changes that void every certificate of this kind.
 VOIDS = (
     "Changed training features, added or removed rows, and changed test rows.",
@@ -62,6 +65,7 @@ def summarize_numbers(
     y_true: NDArray[np.float64] | None,
     means: CertifiedIntervals | None,
     gaps: CertifiedIntervals | None,
+    coefficients: CertifiedIntervals | None,
     requirement: Sequence[Mapping[str, Any]],
     facts: Mapping[str, Any],
     title: str | None,
@@ -107,6 +111,7 @@ def summarize_numbers(
         "predictions": [_line(found, low, high, row, y_true) for row in order.tolist()],
         "means": None if means is None else _lines(means, list(places.values())),
         "gaps": None if gaps is None else _lines(gaps, list(places.values())),
+        "coefficients": None if coefficients is None else _coefficients(coefficients, list(places.values())),
         "requirement": list(requirement),
         "assumptions": [{"code": one.code, "sentence": str(one)} for one in found.assumptions],
         "voids": list(VOIDS),
@@ -162,6 +167,27 @@ def _lines(found: CertifiedIntervals, places: list[int]) -> list[dict[str, Any]]
     return [_line(found, low, high, row, None) for row in range(len(found))]
 
 
+def _coefficients(found: CertifiedIntervals, places: list[int]) -> list[dict[str, Any]]:
+    """Return coefficients, and the fewest changes after which each no longer has its sign; None if none do."""
+    lines = _lines(found, places)
+    assert found.radius is not None
+    assert found.unlimited is not None
+    turned = np.where(found.prediction == 0, 0, found.radius + 1).tolist()
+    keeps = found.unlimited.tolist()
+    return [
+        {**line, "sign_turned_by": None if kept else number}
+        for line, number, kept in zip(lines, turned, keeps, strict=True)
+    ]
+
+
+def coefficient_table(lines: Sequence[Mapping[str, Any]], flips: Sequence[int]) -> TextTable:
+    """Return coefficients with their intervals, and the number of changes that turns their sign."""
+    table = line_table(lines[:MOST_COEFFICIENTS], flips, "column")
+    heads = ("column", "coefficient", *table.header[2:-1], "sign turned by")
+    turned = ("none" if one["sign_turned_by"] is None else f"{one['sign_turned_by']:,}" for one in lines)
+    return TextTable(heads, tuple((*row[:-1], last) for row, last in zip(table.rows, turned, strict=False)))
+
+
 def interval_table(summary: Mapping[str, Any]) -> TextTable:
     """Return how far predictions move at each number of changes."""
     problem = summary["problem"]
@@ -205,6 +231,12 @@ def sections(summary: Mapping[str, Any]) -> list[tuple[str, str, TextTable]]:
     if summary["gaps"]:
         text = "The mean prediction of the first group minus that of the second, exact."
         found.append(("Gaps between groups", text, line_table(summary["gaps"], flips, "gap")))
+    if summary.get("coefficients"):
+        text = "In units of the target per unit of the column; of a word, or a mark, compared with its absence. The "
+        text += "sign is turned by the fewest changes after which a coefficient no longer has it."
+        n_lines = len(summary["coefficients"])
+        text += f" These are the first {MOST_COEFFICIENTS} of {n_lines:,}." if n_lines > MOST_COEFFICIENTS else ""
+        found.append(("Coefficients", text, coefficient_table(summary["coefficients"], flips)))
     if summary["predictions"]:
         order = "smallest radius" if "radius" in summary["predictions"][0] else "largest move"
         text = f"At most {MOST_ROWS} test rows, the {order} first."

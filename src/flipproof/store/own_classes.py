@@ -350,7 +350,10 @@ register(
 
 
 def _sum_of_widths(encoder: Any) -> None:
-    consistency.require(sum(vars(encoder)["_widths"].values()) == encoder.n_features_out_, "columns are missing")
+    widths, lengths = vars(encoder)["_widths"], vars(encoder)["_lengths"]
+    consistency.require(sum(widths.values()) == encoder.n_features_out_, "columns are missing")
+    of_vectors = sum(widths.get(kind, 0) for kind in ("vectors", "text"))
+    consistency.require(sum(lengths.values()) == of_vectors, "lengths of vectors contradict their features")
 
 
 register(
@@ -373,6 +376,7 @@ register(
             ),
             "_scales": mapping(TEXT, positive()),
             "_widths": mapping(TEXT, whole(0)),
+            "_lengths": mapping(TEXT, whole(0)),
             "n_features_out_": whole(1),
         },
         check=_sum_of_widths,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -114,7 +115,23 @@ RANK_ROWS = 100_000
 NAMES_SHOWN = 6
 
 
-class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+@dataclass(frozen=True)
+class EncodedFeature:
+    """A feature that a table encoder makes of a column.
+
+    Attributes
+    ----------
+    name : str
+        The name of the column, and what the feature tells about it.
+    scale : float
+        How far the feature moves if the column moves by 1; positive. 1 for features that are not linear in a column.
+    """
+
+    name: str
+    scale: float = 1.0
+
+
+class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):  # type: ignore[misc, call-arg]
     """Encode the columns of a table as numbers, without labels; use it as the `features` of a learner.
 
     Numbers are scaled; missing ones are replaced by the median and marked in an additional column. Booleans are 0 and
@@ -216,6 +233,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self._steps: dict[str, Any] = {}
         self._scales: dict[str, float] = {}
         self._widths: dict[str, int] = {}
+        self._lengths: dict[str, int] = {}
         blocks = [self._fit_block(kind, table) for kind in BLOCKS]
         encoded = np.concatenate([block for block in blocks if block is not None], axis=1)
         self.n_features_out_ = encoded.shape[1]
@@ -281,6 +299,47 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
                 columns, features = _counted(len(names), "column"), _counted(self._widths[kind], "feature")
                 lines.append(f"{columns} of {kind} ({shown}): {what}; {features}")
         return lines
+
+    def encoded_features(self) -> list[EncodedFeature]:
+        """Return what each feature is, in the order in which `transform` returns them."""
+        check_is_fitted(self)
+        return [feature for kind in BLOCKS for feature in self._features_of(kind, self._names(kind))]
+
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[np.object_]:
+        """Return the name of each feature.
+
+        Parameters
+        ----------
+        input_features : ignored
+            Columns have the names that they had in `fit`.
+        """
+        return np.array([one.name for one in self.encoded_features()], dtype=object)
+
+    def _features_of(self, kind: str, names: list[str]) -> Iterator[EncodedFeature]:
+        """Yield what the features of the columns of a kind are."""
+        if not names:
+            return
+        if kind in ("vectors", "text"):
+            for name in names:
+                scale = 1 / self._scales[name]
+                yield from (EncodedFeature(f"{name}[{place}]", scale) for place in range(self._lengths[name]))
+        elif kind == "words":
+            (encoder,) = (step for _, step in self._steps[kind].steps)
+            for name, words, rare in zip(names, encoder.categories_, encoder.infrequent_categories_, strict=True):
+                others = [] if rare is None else list(rare)
+                yield from (EncodedFeature(_word_feature(name, word)) for word in words if word not in others)
+                yield from [EncodedFeature(f"{name} = another word")] * bool(others)
+        else:
+            yield from self._features_of_numbers(kind, names)
+
+    def _features_of_numbers(self, kind: str, names: list[str]) -> Iterator[EncodedFeature]:
+        """Yield the features of numbers or booleans: their values, then the marks of missing ones."""
+        scaler, imputer = self._steps[kind].steps[0][1], self._steps[kind].steps[-1][1]
+        by_rank = isinstance(scaler, QuantileTransformer)
+        spread = scaler.scale_ if isinstance(scaler, StandardScaler) else np.ones(len(names))
+        for name, of_column in zip(names, spread.tolist(), strict=True):
+            yield EncodedFeature(f"{name} (by rank)" if by_rank else name, 1 / of_column)
+        yield from (EncodedFeature(f"{names[column]} is missing") for column in imputer.indicator_.features_)
 
     def _kind(self, name: str, column: pa.ChunkedArray) -> str:
         kind = column_kind(name, column)
@@ -353,6 +412,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _fit_scaled(self, names: list[str], matrices: list[NDArray[Any]]) -> NDArray[np.float64]:
         for name, matrix in zip(names, matrices, strict=True):
             self._scales[name] = 1.0 if self.scale == "none" else _common_scale(matrix)
+            self._lengths[name] = matrix.shape[1]
         return self._scaled(names, matrices)
 
     def _scaled(self, names: list[str], matrices: list[NDArray[Any]]) -> NDArray[np.float64]:
@@ -378,6 +438,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         scaler = ranks if kind == HEAVY_TAILED else scalers[self.scale]
         # scaled first, so that the columns that mark missing values stay 0 and 1
         return make_pipeline(scaler, SimpleImputer(strategy="median", add_indicator=True))
+
+
+def _word_feature(column: str, word: str | None) -> str:
+    return f"{column} is missing" if word is None else f"{column} = {word}"
 
 
 def is_heavy_tailed(values: NDArray[np.float64]) -> bool:
