@@ -48,6 +48,12 @@ def percent(share: float) -> str:
     return f"{tenths // 10}.{tenths % 10}%"
 
 
+def percent_above(share: Fraction) -> str:
+    """Write an exact share in percent with one decimal, rounded up."""
+    tenths = math.ceil(1000 * share)
+    return f"{tenths // 10}.{tenths % 10}%"
+
+
 def four_decimals(share: float) -> str:
     """Write a share of rows as a number up to 1 with four decimals, rounded down: 0.89996 is not 0.9."""
     parts = _parts_within(share, 10_000)

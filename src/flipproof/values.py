@@ -94,6 +94,22 @@ def as_names(given: object, name: str, remedy: str = "name an annotator for each
     return names
 
 
+def groups_of_rows(given: object, n_rows: int) -> tuple[list[Any], Integers]:
+    """Return the names of groups of test rows in ascending order, and the place of the group of each row among them.
+
+    Raises
+    ------
+    ValueError
+        If there is not one name per test row.
+    """
+    remedy = "give a name to every test row."
+    shape = as_values(given, "groups", remedy).shape
+    if shape != (n_rows,):
+        raise ValueError(f"groups must have one entry per test row, shape ({n_rows},). Got shape {shape} instead.")
+    names, codes = distinct(as_names(given, "groups", remedy))
+    return names.tolist(), codes.astype(np.int64)
+
+
 def as_mask(given: object, name: str, wanted: str) -> NDArray[np.bool_]:
     """Return a mask of booleans; `wanted` says what it must be, for error messages."""
     mask = as_values(given, name, "give True or False for each row.")

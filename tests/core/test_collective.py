@@ -156,6 +156,33 @@ def test_no_attack_changes_more_than_the_bound_and_one_changes_the_exact_number(
     assert better >= (2 if kind == "votes" else 0)
 
 
+@pytest.mark.few(2)
+@pytest.mark.parametrize("kind", ["votes", "ridge", "neighbours"])
+@pytest.mark.parametrize("with_groups", [False, True])
+def test_no_attack_changes_more_predictions_of_a_group(kind, with_groups):
+    rng = np.random.default_rng([7, with_groups])
+    smaller = 0
+    for _ in range(12):
+        model, _, y, Z, K = random_model(rng, kind)
+        adversary, flips = random_adversary(rng, y, K, with_groups), int(rng.integers(1, 4))
+        names = rng.choice(["old", "young", "b"], size=len(Z))
+        lost = lost_predictions(model, Z, possible_labellings(y, K, adversary, flips))
+        bound, exact = (
+            collective_certify(model, Z, flips, groups=names, adversary=adversary, method=method)
+            for method in ("bound", "exact")
+        )
+        alone = collective_certify(model, Z, flips, adversary=adversary)
+        assert list(bound.by_group) == sorted(set(names))
+        assert lost.sum(axis=1).max() == exact.most_changed <= bound.most_changed <= alone.most_changed
+        assert bound.pointwise_changed == alone.pointwise_changed
+        for name, one in bound.by_group.items():
+            most = lost[:, names == name].sum(axis=1).max()
+            assert most == exact.by_group[name].most_changed <= one.most_changed <= one.pointwise_changed
+            assert one.n_predictions == np.count_nonzero(names == name)
+            smaller += one.most_changed < one.n_predictions
+    assert smaller
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("kind", ["votes", "ridge", "neighbours"])
 def test_no_attack_changes_more_predictions_of_a_refitted_model(kind):
@@ -451,6 +478,15 @@ def test_labels_of_any_type():
     cert = collective_certify(model, np.eye(3), 1, method="exact")
     assert cert.most_changed == 1
     assert set(cert.new_labels) <= {"ham", "spam"}
+
+
+def test_groups_that_are_not_one_per_test_row_are_refused():
+    model, Z = dictated([[1, 2], [3, -1]], [0, 1], 2)
+    for groups in (["a"], [["a", "b"]], "ab"):
+        with pytest.raises(ValueError, match=r"groups must|one entry per test row"):
+            collective_certify(model, Z, 1, groups=groups)
+    with pytest.raises(ValueError, match="name to every test row"):
+        collective_certify(model, Z, 1, groups=["a", None])
 
 
 def test_bad_input():

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from flipproof.attacks.explaining import Explanation
     from flipproof.attacks.label_audit import LabelAudit
     from flipproof.attacks.result import AttackResult, RowAttackResult
+    from flipproof.learners.collective_certificates import CollectiveCertificate
     from flipproof.report.evidence import Artifact, Evidence
     from flipproof.tables import TableEncoder
     from flipproof.tables.roles import Rows
@@ -186,6 +187,10 @@ class Audit:
     trusted_only : TrustedOnly or None
         Accuracy of models that were fitted to the trusted labels alone, if there are any: it holds at any number of
         other changes.
+    groups : array of shape (m,), or None
+        The group of each test row, if `by` was given.
+    of_groups : tuple of CollectiveCertificate, or None
+        For each number of flips, at most how many predictions of each group change: `by_group`.
     title : str or None
         Title of a report.
 
@@ -220,6 +225,8 @@ class Audit:
     random_errors: RandomErrors | None = None
     deployed: TableModel | None = None
     trusted_only: TrustedOnly | None = None
+    groups: NDArray[Any] | None = None
+    of_groups: tuple[CollectiveCertificate, ...] | None = None
     title: str | None = None
     _row_origins: Mapping[int, str] = field(default_factory=dict, repr=False)
     _frames: str = field(default="pandas")
@@ -315,6 +322,8 @@ class Audit:
             against_rows=self.against_rows,
             random_errors=self.random_errors,
             trusted_only=self.trusted_only,
+            groups=self.groups,
+            of_groups=self.of_groups,
             facts=self.provenance.facts(**facts),
             requirement=_all_requirements(self.requirements),
             flips=self.flips,

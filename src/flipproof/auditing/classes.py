@@ -17,10 +17,13 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.auditing.audit_result import Audit, Provenance
+from flipproof.auditing.row_groups import groups_of_test_rows
 from flipproof.certificates import ROW_UNITS, Certificates
+from flipproof.core.provider import provides_votes
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import (
     DataChoice,
@@ -46,11 +49,16 @@ from flipproof.runtime.files import digest_of_file, portable_path
 
 if TYPE_CHECKING:
     from flipproof.attacks.result import RowAttackResult
+    from flipproof.learners.collective_certificates import CollectiveCertificate
     from flipproof.tables import TextLayout
 
 #: Up to this number of test rows, the effect of random errors is bounded on all, otherwise on as many, evenly spaced.
 #: Both bounds of a row together take one to ten times as long as its certificate.
 MOST_WITH_ERRORS = 2000
+
+#: Numbers of changes for which groups are bounded by default, and seconds for all groups at one of them.
+GROUP_FLIPS = (1, 5, 10)
+SECONDS_FOR_GROUPS = 60.0
 
 #: Methods that put noise on labels, which says nothing about rows.
 NOISY_METHODS = ("tight", "kl")
@@ -106,6 +114,7 @@ def audit(
     attack: bool = True,
     error_rate: float | Sequence[float] | None = None,
     flips: Sequence[int] | None = None,
+    by: str | Any = None,
     title: str | None = None,
     show: Sequence[str] = (),
     n_jobs: int | None = None,
@@ -223,7 +232,11 @@ def audit(
         the first, and averages are given for each. Default: 0.05. Not for rows in blocks: call `random_error_bound` of
         the model.
     flips : sequence of int, optional
-        Numbers of flips in the tables of a report.
+        Numbers of flips in the tables of a report, and for which `by` bounds are computed.
+    by : str, or array of shape (m,), optional
+        Column of the test rows, or an array, that divides them into groups: at most how many predictions of each group
+        one set of changed labels changes is then bounded, too, by :func:`flipproof.collective_certify`, by default for
+        1, 5 and 10 flips. Not for rows in blocks, nor against changed rows.
     title : str, optional
         Title of a report. Default: "Label-flip report" or "Row-poisoning report".
     show : sequence of str, optional
@@ -292,7 +305,7 @@ def audit(
         )
         step("Reading the model and the test rows")
         before = _ModelBefore.of(model, n_jobs, verbose)
-        fitted = with_test_rows(before.model, test, layout, show)
+        fitted = with_test_rows(before.model, test, layout, show, by if isinstance(by, str) else None)
         found = partial(before.described, test, fitted, began)
     elif train is None:
         raise InputError("give training rows, ", Parameter("train"), ", or a ", Parameter("model"), ".")
@@ -336,7 +349,16 @@ def audit(
             aggregate=aggregate,
             count=count,
             show=show,
+            by=by if isinstance(by, str) else None,
         )
+        if by is not None and choice.changes_rows:
+            raise InputError(
+                Parameter("by"),
+                " is about changed labels: an added row votes on all test rows, so that no bound on ",
+                "the predictions of a group is below that of the radii. Omit ",
+                Parameter("changes"),
+                ".",
+            )
         if choice.changes_rows and any(one in NOISY_METHODS for one in chosen):
             raise InputError(
                 Parameter("methods"),
@@ -351,9 +373,12 @@ def audit(
             raise InputError(Parameter("labels"), " needs items in memory, but they are read in blocks: give a file.")
         if in_blocks and any(rates):
             raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
+        if in_blocks and by is not None:
+            raise InputError(Parameter("by"), " needs training rows in memory, but they are read in blocks.")
         fitted = fit_in_blocks(data, choice, step, client) if in_blocks else fit(data, choice, step)
         found = partial(_described, data, choice, fitted, began)
     attack = attack and radius_up_to is None
+    groups = groups_of_test_rows(by, fitted.test)
     certificates = _certified(fitted, chosen, step, frame_library(test if train is None else train), radius_up_to)
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
@@ -363,6 +388,10 @@ def audit(
         from flipproof.attacks.label_audit import attack_most_fragile
 
         attacks, labels_to_audit = attack_most_fragile(fitted.model, fitted.X_test, certificates=main)
+    bounds = None
+    if groups is not None:
+        step("Bounding the changed predictions of groups")
+        bounds = _bounds_of_groups(fitted, groups, GROUP_FLIPS if flips is None else flips)
     provenance, deployed = found(main)
     row_attacks, row_origins = _row_attacks(fitted, main, step) if attack else (None, {})
     return Audit(
@@ -382,9 +411,32 @@ def audit(
         random_errors=None if in_blocks else _random_errors(fitted, rate),
         deployed=deployed,
         trusted_only=_trusted_only(fitted, main, judged),
+        groups=groups,
+        of_groups=bounds,
         title=title,
         _row_origins=row_origins,
         _frames=type(test if train is None else train).__module__.partition(".")[0],
+    )
+
+
+def _bounds_of_groups(fitted: Fitted, groups: NDArray[Any], flips: Sequence[int]) -> tuple[CollectiveCertificate, ...]:
+    """Bound how many predictions of each group one set of changed labels changes, at each number of changes."""
+    from flipproof.learners.collective_certificates import collective_certify
+    from flipproof.learners.pipeline import learner_and_features
+
+    learner, X = learner_and_features(fitted.model, fitted.X_test)
+    if not provides_votes(learner):
+        raise InputError(
+            Parameter("by"),
+            f": {type(learner).__name__} has no votes of single labels. Choose another ",
+            Parameter("learner"),
+            ".",
+        )
+    n_touchable = learner.powers(fitted.adversary).scope.n_touchable
+    wanted = sorted({min(one, n_touchable) for one in flips} - {0}) or [0]
+    return tuple(
+        collective_certify(learner, X, one, groups=groups, adversary=fitted.adversary, time_limit=SECONDS_FOR_GROUPS)
+        for one in wanted
     )
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.auditing.audit_result import Provenance
+from flipproof.auditing.row_groups import groups_of_test_rows
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import DataChoice, Fitted, is_path, source_name
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
@@ -23,7 +24,6 @@ from flipproof.learners.targets_in_memory import is_range
 from flipproof.origins import Origin, frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
 from flipproof.runtime.files import portable_path
-from flipproof.values import as_values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
 
 #: Numbers of changes of which intervals are shown by default, up to the number of targets.
 USUAL_FLIPS = (1, 5, 10, 50, 100)
-
-#: More groups than these are taken for a mistake: a column of numbers or names.
-MOST_GROUPS = 50
 
 
 def audit_numbers(
@@ -156,7 +153,6 @@ def audit_numbers(
             Parameter("target_range"),
             f": it must be two finite numbers, the lower one first. Got {target_range!r} instead.",
         )
-    show = (by,) if isinstance(by, str) else ()
     data, choice = number_choices(
         train,
         test,
@@ -174,7 +170,7 @@ def audit_numbers(
         layout=layout,
         holdout=holdout,
         seed=seed,
-        show=show,
+        by=by if isinstance(by, str) else None,
     )
     numbers = NumberChoice(learner, parameters, target_range, max_change)
     if coefficients and not hasattr(numbers.regressor(), "certify_coefficients"):
@@ -182,7 +178,7 @@ def audit_numbers(
             Parameter("coefficients"), f": {numbers.name} has none. Use ", Parameter("learner", "ridge"), "."
         )
     fitted = fit_numbers(data, choice, numbers, step)
-    groups = _groups(by, fitted)
+    groups = groups_of_test_rows(by, fitted.test)
     model: CertifiedRegressor = fitted.model
     step(f"Certifying {len(fitted.test)} predictions")
     asked: dict[str, Any] = {"tolerance": tolerance, "threshold": threshold, "adversary": fitted.adversary}
@@ -382,23 +378,6 @@ def _in_units_of_columns(found: CertifiedIntervals, fitted: Fitted) -> Certified
         high=found.high * ends,
         origin=Origin(np.arange(len(features)), names=[one.name for one in features]),
     )
-
-
-def _groups(by: Any, fitted: Fitted) -> NDArray[Any] | None:
-    """Return the group of each test row, as names."""
-    if by is None:
-        return None
-    if isinstance(by, str):
-        if fitted.test.shown is None:
-            raise InputError(Parameter("by"), f": the test rows have no column {by!r}.")
-        given = fitted.test.shown[by].to_pylist()
-        groups = np.array(["(missing)" if one is None else str(one) for one in given], dtype=str)
-    else:
-        groups = as_values(by, "by")
-    n_groups = len(np.unique(groups))
-    if n_groups > MOST_GROUPS:
-        raise InputError(Parameter("by"), f": it must divide the test rows into a few groups. Got {n_groups} groups.")
-    return groups
 
 
 def _provenance(data: DataChoice, numbers: NumberChoice, fitted: Fitted, began: float) -> Provenance:

@@ -62,6 +62,8 @@ WITH_MODEL = frozenset(
             "model_card",
             "title",
             "show",
+            "by",
+            "flips",
             "as_json",
             "quiet",
             "config",
@@ -245,7 +247,8 @@ def certify(
         if in_blocks:  # each pass over the rows has its own progress bar; steps are lines between them
             step = (lambda text: None) if quiet else say
         else:
-            step = opened.enter_context(progress(FIT_STEPS + max(len(chosen), 1) + attacks, quiet))
+            n_steps = FIT_STEPS + max(len(chosen), 1) + attacks + (targets.by is not None)
+            step = opened.enter_context(progress(n_steps, quiet))
         if model_file is None:
             given = {**data.arguments(), **model.arguments(in_blocks), "noise": noise}
         else:
@@ -259,6 +262,8 @@ def certify(
             title=title,
             show=show,
             error_rate=error_rate,
+            flips=targets.flips,
+            by=targets.by,
             client=(lambda: opened.enter_context(cluster.client(step))) if cluster.is_given else None,
             verbose=int(not quiet),
             progress=step,

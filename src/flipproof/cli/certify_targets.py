@@ -36,8 +36,7 @@ WITH_TARGET = frozenset(
 
 #: Options that need --target.
 NEED_TARGET = (
-    *("target_range", "flips", "tolerance", "threshold", "by", "coefficients", "coefficients_out"),
-    *("max_change", "max_shift"),
+    *("target_range", "tolerance", "threshold", "coefficients", "coefficients_out", "max_change", "max_shift"),
 )
 
 
@@ -112,7 +111,8 @@ target_options: Callable[[Any], Any] = together(
         group=MODEL,
         callback=read_flips,
         metavar="N[,N...]",
-        help="With --target: numbers of changed targets of which intervals are computed. Default: 1,5,10,50,100",
+        help="With --target: numbers of changed targets of which intervals are computed. Default: 1,5,10,50,100. With "
+        "--by and --label: numbers of changed labels. Default: 1,5,10",
     ),
     option(
         "--tolerance",
@@ -134,7 +134,8 @@ target_options: Callable[[Any], Any] = together(
         "--by",
         group=DATA,
         metavar="COL",
-        help="With --target: column of the test rows. Certify the mean prediction of each of its groups, and the gaps.",
+        help="Column of the test rows that divides them into groups: at most how many predictions of a group one "
+        "attack changes; with --target, the mean prediction of each group, and the gaps.",
     ),
     option(
         "--coefficients",
@@ -190,6 +191,8 @@ class TargetOptions:
         found = cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
         if found.target is None:
             _refuse(lambda name: name in NEED_TARGET, "requires --target: it is about numeric predictions.")
+            if found.by is None:
+                _refuse(lambda name: name == "flips", "requires --target, or --by.")
         else:
             _refuse(lambda name: name not in WITH_TARGET, "cannot be combined with --target.")
         return found

@@ -10,6 +10,7 @@ from flipproof.cli.requirement import found_words
 from flipproof.cli.talk import data_console, print_paragraph, print_table
 from flipproof.readable import percent, share_of
 from flipproof.report.facts import own_assumptions, single_requirements
+from flipproof.report.group_bounds import gap_table, group_table, group_words
 from flipproof.report.text import TextTable
 
 #: Largest number of columns with figures on a terminal of 80 columns.
@@ -49,6 +50,7 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     console.print()
     _print_trusted_only(summary, console, is_first=False)
     _print_against_rows(summary, console)
+    _print_groups(summary, console)
     if summary["random_errors"] is not None:
         errors = summary["random_errors"]
         print_paragraph(console, errors["sentences"][0], indent="")
@@ -121,6 +123,18 @@ def _print_against_rows(summary: Mapping[str, Any], console: Any) -> None:
         _print_headline(about["also"]["headline"], console)
         print_table(console, certified_table(about["also"]))
         console.print()
+
+
+def _print_groups(summary: Mapping[str, Any], console: Any) -> None:
+    """Print at most how many predictions of each group change."""
+    found = summary.get("groups")
+    if found is None:
+        return
+    for text, table in zip(group_words(found), (group_table(found), gap_table(found)), strict=True):
+        if table is not None:
+            print_paragraph(console, text, indent="")
+            print_table(console, table)
+            console.print()
 
 
 def _print_fragile(summary: Mapping[str, Any], console: Any) -> None:

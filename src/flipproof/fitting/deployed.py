@@ -46,7 +46,9 @@ def table_model(
     )
 
 
-def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None, show: str | Sequence[str] = ()) -> Fitted:
+def with_test_rows(
+    model: Any, test: Any, layout: TextLayout | None = None, show: str | Sequence[str] = (), by: str | None = None
+) -> Fitted:
     """Return a fit of before together with new test rows.
 
     Parameters
@@ -59,18 +61,22 @@ def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None, show
         Layout of a text file.
     show : sequence of str
         Columns of the test table whose contents a report shows.
+    by : str, optional
+        Column of the test table that divides its rows into groups.
     """
     from flipproof.tables.labels import check_test_labels
 
     if test is None:
         raise InputError("a ", Parameter("model"), " requires ", Parameter("test"), ", the rows to predict.")
     if not isinstance(model, TableModel):
+        if by is not None:
+            raise InputError(Parameter("by"), ": it requires a file or a data frame with columns. Give an array.")
         learner = learner_inside(model)
         rows = array_test_rows(test)
         check_test_labels(rows.labels, learner.classes_, "y")
         return Fitted(model, rows, rows.features, None, None, train=_without_features(learner, None))
     learner, shown = model.learner, (show,) if isinstance(show, str) else tuple(show)
-    roles = replace(model.roles, show=shown)
+    roles = replace(model.roles, show=shown, by=by)
     data = DataChoice(None, test, roles, layout=layout)
     rows = read_test_rows(data, roles, model.columns, model.word_columns, model.classes_)
     with rows.located():

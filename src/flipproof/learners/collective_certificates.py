@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary, refuse_row_changes, refuse_windows
 from flipproof.assumptions import Assumption, check_assumptions
+from flipproof.certificates import Certificates
 from flipproof.core.collective import branch_and_bound, most_by_linear_programs
 from flipproof.core.inequalities import Changes, CollectiveAttack, VoteTable
 from flipproof.core.powers import Powers
@@ -19,6 +21,7 @@ from flipproof.core.provider import VoteProvider, check_rows_in_memory, provides
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import all_votes
 from flipproof.parameters import check_arguments, integer, number, one_of, parameter_error
+from flipproof.values import groups_of_rows
 
 CONSTRAINTS = {
     "flips": integer(0),
@@ -65,6 +68,9 @@ class CollectiveCertificate:
         Method ``"exact"``: the training rows that the best attack changes.
     new_labels : array, or None
         Their labels after the attack.
+    by_group : mapping of names to CollectiveCertificate, or None
+        The same for each group of test rows, against an attack on this group alone: an attack on all of them changes no
+        more predictions of a group. None if no groups were given.
     """
 
     flips: int
@@ -77,6 +83,7 @@ class CollectiveCertificate:
     adversary: Adversary | None = None
     rows: Integers | None = None
     new_labels: NDArray[Any] | None = None
+    by_group: Mapping[Any, CollectiveCertificate] | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "assumptions", check_assumptions(self.assumptions, type(self).__name__))
@@ -99,6 +106,7 @@ def collective_certify(
     X: Any,
     flips: int,
     *,
+    groups: Any = None,
     adversary: Adversary | None = None,
     method: str = "bound",
     time_limit: float = 60.0,
@@ -113,13 +121,16 @@ def collective_certify(
         Test rows.
     flips : int
         Number of training labels that may be changed; with ``Adversary(groups=...)``, number of malicious annotators.
+    groups : array of shape (m,), optional
+        The group of each test row, for a fairness audit: the predictions of each group are bounded, too.
     adversary : Adversary, optional
         What an attacker can do to the labels. Default: change any label to any class.
     method : {"bound", "exact"}, default="bound"
         ``"bound"``: an upper bound by linear programs, proved in integer arithmetic. ``"exact"``: the largest number
         and an attack that attains it, by branch and bound; for a few dozen predictions that can be changed.
     time_limit : float, default=60.0
-        Seconds after which no further linear program is solved; the best bound so far is returned.
+        Seconds after which no further linear program is solved; the best bound so far is returned. All groups share
+        them.
 
     Returns
     -------
@@ -138,6 +149,9 @@ def collective_certify(
     n = 1,000 and m = 100 take 5 seconds at 10 flips, and the whole time limit at 20. If rivals times changes exceed
     four million, the predictions are split into parts, each with a separate attack.
 
+    The share of a class among the predictions of a group with m rows moves by at most ``most_changed / m``, and the gap
+    between the shares of two groups by at most the sum of both.
+
     Examples
     --------
     >>> import numpy as np
@@ -149,15 +163,44 @@ def collective_certify(
     >>> cert = collective_certify(model, rng.normal(size=(50, 5)) + [1, 0, 0, 0, 0], flips=5)
     >>> cert
     <CollectiveCertificate: any 5 changed labels change at most 20 of 50 predictions>
+    >>> both = collective_certify(model, [[1, 0, 0, 0, 0], [5, 0, 0, 0, 0]], flips=5, groups=["near", "far"])
+    >>> {name: one.most_changed for name, one in both.by_group.items()}
+    {'far': 0, 'near': 1}
     """
     _check_parameters(model, flips, method, time_limit)
     refuse_windows(adversary, "collective_certify")
     refuse_row_changes(adversary, "collective_certify", "use certify, which counts changed rows for each prediction.")
-    deadline = time.monotonic() + time_limit
+    end = time.monotonic() + time_limit
     certificates = model.certify(X, method="exact", adversary=adversary)
-    # an attacker cannot change more than everything
-    budget = min(int(flips), certificates.n_touchable)
-    in_danger = np.flatnonzero(certificates.radius < budget)
+    names, codes = ([], None) if groups is None else groups_of_rows(groups, len(certificates))
+    parts: list[Integers] = [np.arange(len(certificates)), *(np.flatnonzero(codes == one) for one in range(len(names)))]
+    found = []
+    for place, rows in enumerate(parts):
+        now = time.monotonic()
+        deadline = now + (end - now) / (len(parts) - place)
+        found.append(_bounded(model, X, rows, int(flips), certificates, adversary, method, deadline))
+    whole, of_groups = found[0], found[1:]
+    if not names:
+        return whole
+    # an attack changes as many predictions of each group at most
+    most = min(whole.most_changed, sum(one.most_changed for one in of_groups))
+    by_group = MappingProxyType(dict(zip(names, of_groups, strict=True)))
+    return replace(whole, most_changed=most, by_group=by_group)
+
+
+def _bounded(
+    model: VoteProvider,
+    X: Any,
+    rows: Integers,
+    flips: int,
+    certificates: Certificates,
+    adversary: Adversary | None,
+    method: str,
+    deadline: float,
+) -> CollectiveCertificate:
+    """Bound how many of the predictions on some test rows one attack can change."""
+    budget = min(flips, certificates.n_touchable)  # an attacker cannot change more than everything
+    in_danger = rows[certificates.radius[rows] < budget]
     problems = _problems(model, X, in_danger, adversary, budget)
     attack, more = NO_ATTACK, NOTHING_MORE
     if method == "bound":
@@ -165,8 +208,8 @@ def collective_certify(
     else:
         most_changed, attack, more = _exactly(problems, deadline)
     return CollectiveCertificate(
-        flips=int(flips),
-        n_predictions=len(certificates),
+        flips=flips,
+        n_predictions=len(rows),
         most_changed=most_changed,
         pointwise_changed=len(in_danger),
         method=method,

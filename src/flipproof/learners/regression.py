@@ -47,7 +47,7 @@ from flipproof.parameters import (
     one_of,
     parameter_error,
 )
-from flipproof.values import as_names, distinct
+from flipproof.values import distinct, groups_of_rows
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class CertifiedRegressor(TargetsInMemory):
         question, reachable = self._question(flips, tolerance, threshold), self._reachable(adversary)
         sums = SumsOfVotes(self.n_rows_)
         Z = self._geometry.test_rows(X)
-        names, codes = _groups_of_rows(groups, len(Z))
+        names, codes = (["all"], np.zeros(len(Z), dtype=np.int64)) if groups is None else groups_of_rows(groups, len(Z))
         for rows, source in self._blocks(Z):
             listed = listed_votes(source)
             sums.add(listed, self._units(listed, source), codes[rows])
@@ -482,17 +482,6 @@ def certified_parts(reach: Reach, units: Units, question: Question) -> tuple[Flo
     """Return numbers, both ends after each number of changes, and the fewest changes that break the radius."""
     low, high = reach.ends(question.flips)
     return units.numbers(reach.value), units.numbers(low), units.numbers(high), question.fewest(reach, units)
-
-
-def _groups_of_rows(groups: Any, n_rows: int) -> tuple[list[Any], Integers]:
-    """Return the names of groups of test rows, and the group of each row."""
-    if groups is None:
-        return ["all"], np.zeros(n_rows, dtype=np.int64)
-    given = as_names(groups, "groups", "give a name to every test row.")
-    if len(given) != n_rows:
-        raise ValueError(f"groups must have one entry per test row, {n_rows}. Got {len(given)} instead.")
-    names, codes = distinct(given)
-    return names.tolist(), codes.astype(np.int64)
 
 
 def _means_or_gaps(names: list[Any], of_gaps: bool) -> tuple[list[dict[int, int]], list[Any]]:

@@ -16,6 +16,7 @@ from flipproof.displays import charts
 from flipproof.readable import percent
 from flipproof.report import facts
 from flipproof.report import facts as figures
+from flipproof.report.group_bounds import gap_table, group_table, group_words
 from flipproof.report.summary import checksum
 from flipproof.runtime.files import digest_of
 
@@ -57,6 +58,7 @@ def render_html(summary: Mapping[str, Any]) -> str:
         random_errors=summary.get("random_errors"),  # missing in older reports
         rates=charts.rates_chart(summary.get("random_errors")),
         by_class=figures.class_table(summary),
+        groups=_groups(summary),
         annotators=figures.annotator_table(summary),
         annotators_said=figures.annotators_said(summary) if figures.annotator_table(summary) else "",
         methods=figures.method_table(summary),
@@ -84,6 +86,15 @@ def _against_rows(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     if also is None:
         return {**about, "accuracy": None, "curve": None}
     return {**about, "accuracy": figures.accuracy_table(also), "curve": charts.curve_chart(also)}
+
+
+def _groups(summary: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return what the section about groups of test rows shows, if there are any."""
+    found = summary.get("groups")
+    if found is None:
+        return None
+    about, about_gaps = group_words(found)
+    return {"about": about, "table": group_table(found), "about_gaps": about_gaps, "gaps": gap_table(found)}
 
 
 _ASSETS = ("report.css", "report.js")

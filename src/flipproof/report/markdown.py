@@ -12,6 +12,7 @@ from typing import Any
 from flipproof.readable import percent
 from flipproof.report import facts
 from flipproof.report import facts as figures
+from flipproof.report.group_bounds import gap_table, group_table, group_words
 from flipproof.report.summary import checksum
 from flipproof.report.text import TextTable
 
@@ -55,6 +56,7 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         *_against_rows(summary),
         *_trusted_only(summary),
         *_random_errors(summary),
+        *_groups(summary),
         "## By class",
         f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
         f"{escaped(problem['flips_name'])}.",
@@ -124,6 +126,16 @@ def _trusted_only(summary: Mapping[str, Any]) -> list[str]:
 def _random_errors(summary: Mapping[str, Any]) -> list[str]:
     errors = summary.get("random_errors")  # missing in older reports
     return [] if errors is None else ["## Random errors", _bullets(errors["sentences"])]
+
+
+def _groups(summary: Mapping[str, Any]) -> list[str]:
+    found = summary.get("groups")  # only if test rows are divided into groups
+    if found is None:
+        return []
+    about, about_gaps = group_words(found)
+    gaps = gap_table(found)
+    blocks = ["## By group", about, markdown_table(group_table(found))]
+    return blocks if gaps is None else [*blocks, about_gaps, markdown_table(gaps)]
 
 
 def _predictions(summary: Mapping[str, Any]) -> list[str]:

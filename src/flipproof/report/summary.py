@@ -20,10 +20,12 @@ from flipproof.attacks.annotator_audit import rank_annotators
 from flipproof.attacks.label_audit import LabelAudit
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.certificates import COUNTED_UNITS, ROW_UNITS, Certificates, flips_name, method_name
+from flipproof.learners.collective_certificates import CollectiveCertificate
 from flipproof.metrics import certified_accuracy
 from flipproof.origins import index_of
 from flipproof.parameters import parameter_error
 from flipproof.report import words
+from flipproof.report.group_bounds import summarize_groups
 from flipproof.runtime.files import digest_of
 
 #: Texts from data are cut to these lengths: a cell can hold a whole email.
@@ -107,6 +109,8 @@ def summarize(
     against_rows: Certificates | None = None,
     random_errors: metrics.RandomErrors | None = None,
     trusted_only: metrics.TrustedOnly | None = None,
+    groups: NDArray[Any] | None = None,
+    of_groups: Sequence[CollectiveCertificate] | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
     """Summarize the certificates of one test set for a report.
@@ -147,6 +151,10 @@ def summarize(
         How likely random errors in the labels are to change predictions.
     trusted_only : TrustedOnly, optional
         Accuracy of models that were fitted to trusted labels alone.
+    groups : array of shape (m,), optional
+        The group of each test row.
+    of_groups : sequence of CollectiveCertificate, optional
+        For each number of flips, bounds of the predictions of these groups.
     title : str, optional
         Title of the report. Default: "Label-flip report" or "Row-poisoning report".
 
@@ -193,6 +201,7 @@ def summarize(
         if random_errors is None
         else {**plain_value(vars(random_errors)), "sentences": words.random_error_sentences(random_errors)},
         "trusted_only": None if trusted_only is None else _trusted_only(trusted_only),
+        **_of_groups(of_groups, groups, main, truth),
         "by_class": _by_class(main, truth, curve, columns),
         "radii": metrics.histogram(main, correct),
         "predictions": _predictions(main, truth, names, attack, training, tested),
@@ -207,6 +216,16 @@ def summarize(
         "facts": plain_value(facts or {}),
         "software": software(),
     }
+
+
+def _of_groups(
+    bounds: Sequence[CollectiveCertificate] | None,
+    groups: NDArray[Any] | None,
+    main: Certificates,
+    truth: NDArray[Any] | None,
+) -> dict[str, Any]:
+    """Return the entry about groups of test rows, if there are any."""
+    return {} if not bounds or groups is None else {"groups": summarize_groups(bounds, groups, main, truth)}
 
 
 def to_json(summary: Mapping[str, Any]) -> str:

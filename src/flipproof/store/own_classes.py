@@ -313,7 +313,7 @@ register(
 
 # --- learners of tables
 
-ROLES = {name: TEXT | NOTHING for name in ("id", "trusted", "annotator", "window")}
+ROLES = {name: TEXT | NOTHING for name in ("id", "trusted", "annotator", "window", "by")}
 ROLES |= {name: sequence(TEXT, of=tuple) for name in ("features", "drop", "text", "categories", "show")}
 
 register(

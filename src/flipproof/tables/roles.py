@@ -53,6 +53,8 @@ class Roles:
         Column with the timestamp of each label.
     show : tuple of str
         Columns whose contents a report shows, or patterns; features or not.
+    by : str, optional
+        Column that divides the test rows into groups; a feature or not.
     """
 
     label: str
@@ -65,10 +67,10 @@ class Roles:
     annotator: str | None = None
     window: str | None = None
     show: tuple[str, ...] = ()
+    by: str | None = None
 
-    #: Whether the label column holds numeric targets, and the parameter that names the columns of `show`, for errors.
+    #: Whether the label column holds numeric targets.
     is_number: ClassVar[bool] = False
-    shown_by: ClassVar[str] = "show"
 
     @property
     def purposes(self) -> dict[str, str]:
@@ -94,10 +96,9 @@ class Roles:
 
 @dataclass(frozen=True)
 class TargetRoles(Roles):
-    """Roles of the columns of a table whose label column holds numeric targets; `show` are columns of groups."""
+    """Roles of the columns of a table whose label column holds numeric targets."""
 
     is_number: ClassVar[bool] = True
-    shown_by: ClassVar[str] = "by"
 
 
 @dataclass(frozen=True)
@@ -158,7 +159,7 @@ class Rows:
     ids : list
         Row names.
     others : mapping of str to columns
-        Columns about the labels (trust, annotators), which are not features.
+        Columns about the labels (trust, annotators), or about groups of test rows.
     places : RowPlaces, optional
         Where the rows are in their file, for errors.
     shown : pyarrow.Table, optional
@@ -264,7 +265,7 @@ def _found(pattern: str, columns: Sequence[str]) -> list[str]:
 def shown_columns(roles: Roles, columns: Sequence[str], source: str) -> list[str]:
     """Return the columns whose contents a report shows; raise for columns that do not exist."""
     known = [name for name in columns if name != ROW_NUMBER]
-    return [name for pattern in roles.show for name in _matching(pattern, known, roles.shown_by, source)]
+    return [name for pattern in roles.show for name in _matching(pattern, known, "show", source)]
 
 
 def _shown(table: pa.Table, names: Sequence[str]) -> pa.Table | None:
@@ -348,12 +349,15 @@ def rows_to_predict(
         )
     if roles.id:
         require_column(roles.id, columns, "id", source)
+    if roles.by:
+        require_column(roles.by, columns, "by", source)
     labels, places = None, _places(table, roles, source, file)
     if roles.label in columns:
         with places.located():
             labels = _labels(table, roles, source, like=train_labels, optional=True)
     shown = [name for pattern in roles.show for name in _found(pattern, columns)]
-    return Rows(table.select(list(names)), labels, _ids(table, roles), places=places, shown=_shown(table, shown))
+    others = {roles.by: table[roles.by]} if roles.by else {}
+    return Rows(table.select(list(names)), labels, _ids(table, roles), others, places, _shown(table, shown))
 
 
 def _places(table: pa.Table, roles: Roles, source: str, file: FileRows | None) -> RowPlaces:
