@@ -185,6 +185,82 @@ def test_rows_join_and_leave_as_if_they_had_been_fitted(name):
     np.testing.assert_array_equal(whole.forget(np.arange(9)).predict(TESTS), empty.predict(TESTS))
 
 
+MEANS = [name for name in REGRESSORS if "median" not in name]
+GROUPS = np.array(["old", "young", "old"])
+
+
+def means(predictions):
+    old, young = (predictions[name == GROUPS].mean() for name in ("old", "young"))
+    return np.array([old, young, old - young])
+
+
+def every_mean(problem, most):
+    """Return the lowest and highest means and gap after each number of changes, over all changes of a few kinds."""
+    additions = list(dict.fromkeys(one for z in TESTS for one in problem.additions(z)))[:7]
+    frontier = {tuple(sorted(problem.rows))}
+    seen, found = set(frontier), []
+    for n_changes in range(most + 1):
+        if n_changes:
+            frontier = {s for state in frontier for s in one_change_away(state, additions, problem.changes)} - seen
+            seen |= frontier
+        values = np.array([means(problem.refit(state).predict(TESTS)) for state in frontier]).reshape(-1, 3)
+        ends = np.concatenate([values, *found[-1:]])
+        found.append(np.stack([ends.min(axis=0), ends.max(axis=0)]))
+    return np.array(found)
+
+
+@pytest.mark.few(9)
+@pytest.mark.parametrize("changes", ["rows", "insertions", "removals"])
+@pytest.mark.parametrize("name", MEANS)
+def test_means_and_gaps_hold_against_every_attack_of_rows(name, changes):
+    problem, most = Problem(name, changes, 1), 2 if changes == "rows" else 3
+    adversary = Adversary(changes=changes, trusted=[not row[2] for row in problem.rows])
+    every = every_mean(problem, most)
+    asked = {"adversary": adversary}
+    mean = problem.fit.certify_means(TESTS, GROUPS, range(most + 1), **asked)
+    gap = problem.fit.certify_gaps(TESTS, GROUPS, range(most + 1), **asked)
+    low, high = np.r_[mean.low, gap.low].T, np.r_[mean.high, gap.high].T
+    np.testing.assert_allclose([*mean.prediction, *gap.prediction], every[0, 0], rtol=1e-12, atol=1e-14)
+    assert (low <= every[:, 0] + 1e-12).all()
+    assert (high >= every[:, 1] - 1e-12).all()
+    assert mean.unit == "rows"
+    is_exact_one = changes == "removals" and ("ridge" in name or "kernel" in name)
+    assert is_exact(mean) == is_exact(gap) == is_exact_one
+    if is_exact_one:
+        np.testing.assert_allclose(low, every[:, 0], rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(high, every[:, 1], rtol=1e-12, atol=1e-14)
+    for certify, found in ((problem.fit.certify_means, mean), (problem.fit.certify_gaps, gap)):
+        value = found.prediction[:, None]
+        for tolerance in (0.01, 0.3, 1.0, 100.0):
+            moved = np.maximum(found.high - value, value - found.low)
+            one = certify(TESTS, GROUPS, tolerance=tolerance, **asked)
+            expected = np.where((moved > tolerance).any(1), (moved > tolerance).argmax(1) - 1, 10**9)
+            np.testing.assert_array_equal(np.where(one.certified_at(most), 10**9, one.radius), expected)
+        for threshold in (-0.5, 0.0, 0.4, 1.0):
+            crossed = np.where(value >= threshold, found.low < threshold, found.high >= threshold)
+            one = certify(TESTS, GROUPS, threshold=threshold, **asked)
+            expected = np.where(crossed.any(1), crossed.argmax(1) - 1, 10**9)
+            np.testing.assert_array_equal(np.where(one.certified_at(most), 10**9, one.radius), expected)
+
+
+@pytest.mark.parametrize("name", MEANS)
+def test_the_mean_of_one_row_moves_like_its_prediction(name):
+    rng = np.random.default_rng(5)
+    X, y = rng.integers(-1, 3, size=(9, 2)).astype(float), rng.uniform(*RANGE, size=9)
+    model = clone(REGRESSORS[name]).fit(X, y, reference=REFERENCE)
+    sources = Adversary(changes="removals", groups=np.arange(9) // 2)
+    for adversary in (*(Adversary(changes=one) for one in ("rows", "insertions", "removals")), sources):
+        alone = model.certify_means(TESTS, ["c", "a", "b"], [0, 1, 4], tolerance=0.37, adversary=adversary)
+        usual = model.certify(TESTS[[1, 2, 0]], [0, 1, 4], tolerance=0.37, adversary=adversary)
+        for part in ("prediction", "low", "high"):
+            np.testing.assert_allclose(getattr(alone, part), getattr(usual, part), rtol=1e-13, atol=1e-15)
+        np.testing.assert_array_equal(alone.radius, usual.radius)
+        np.testing.assert_array_equal(alone.unlimited, usual.unlimited)
+        parts = clone(model).set_params(block_size=1).fit(X, y, reference=REFERENCE)
+        blocks = parts.certify_means(TESTS, ["c", "a", "b"], [0, 1, 4], tolerance=0.37, adversary=adversary)
+        np.testing.assert_array_equal(alone.low, blocks.low)
+
+
 def test_rows_that_join_or_leave_keep_what_the_fit_assumes():
     rng = np.random.default_rng(7)
     X, y = rng.normal(size=(6, 2)), rng.uniform(*RANGE, size=6)
@@ -239,12 +315,15 @@ def test_what_has_no_certificate_against_rows_is_refused_in_one_line():
     frozen = clone(REGRESSORS["ridge"]).fit(X, y, reference=REFERENCE)
     weighted = clone(REGRESSORS["ridge"]).fit(X, y, np.arange(1.0, 9), reference=REFERENCE)
     far = CertifiedNeighborsRegressor(2, weights="distance", target_range=RANGE).fit(X, y, reference=REFERENCE)
+    median = clone(REGRESSORS["median of two"]).fit(X, y, reference=REFERENCE)
     calls = {
         "reference=": lambda: plain.certify(X, adversary=rows),
         "sample_weight": lambda: weighted.certify(X, adversary=rows),
         "'weights'": lambda: far.certify(X, adversary=rows),
-        "certify only": lambda: frozen.worst_changes(X, adversary=rows),
-        "about changed targets": lambda: frozen.certify_means(X, adversary=rows),
+        "certify_gaps of": lambda: frozen.worst_changes(X, adversary=rows),
+        "use average='mean'": lambda: median.certify_means(X, adversary=rows),
+        "from the training rows": lambda: plain.certify_gaps(X, np.arange(8) % 2, adversary=rows),
+        "must be 'uniform'": lambda: far.certify_means(X, adversary=rows),
         "without reference=": lambda: frozen.certify_coefficients(),
         "must be at most": lambda: frozen.certify(X, 10**30, adversary=rows),
         "target_range": lambda: CertifiedRidgeRegressor().fit(X, y, reference=REFERENCE),

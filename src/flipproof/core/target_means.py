@@ -39,14 +39,17 @@ class SumsOfVotes:
         By (group, divisor, exponent): the sum of the votes of each training row, shape (n_train,).
     sizes : mapping
         The number of test rows of each group.
+    limits : mapping
+        By (group, divisor, exponent): the sum of the largest votes that a row could have, if rows can be added.
     """
 
     n_train: int
     sums: dict[tuple[int, int, int], Integers] = field(default_factory=dict)
     sizes: dict[int, int] = field(default_factory=dict)
+    limits: dict[tuple[int, int, int], int] = field(default_factory=dict)
 
-    def add(self, listed: ListedVotes, units: Units, groups: Integers) -> None:
-        """Add the votes on a block of test rows; `groups` are their groups."""
+    def add(self, listed: ListedVotes, units: Units, groups: Integers, limit: Integers | None = None) -> None:
+        """Add the votes on a block of test rows; `groups` are their groups, and `limit` the largest votes on them."""
         keys = np.stack([groups, units.divisor, units.exponent], axis=1)
         different, place = np.unique(keys, axis=0, return_inverse=True)
         if (len(self.sums) + len(different)) * self.n_train > MOST_SUMS:
@@ -58,6 +61,9 @@ class SumsOfVotes:
         np.add.at(found, (place.reshape(-1)[:, None], listed.members), listed.votes.astype(np.int64))
         for key, votes in zip(map(tuple, different.tolist()), found, strict=True):
             self.sums[key] = votes + self.sums.get(key, 0)
+        if limit is not None:
+            for key, one in zip(map(tuple, keys.tolist()), limit.tolist(), strict=True):
+                self.limits[key] = self.limits.get(key, 0) + int(one)
         for group, size in zip(*np.unique(groups, return_counts=True), strict=True):
             self.sizes[int(group)] = self.sizes.get(int(group), 0) + int(size)
 
@@ -71,10 +77,12 @@ class SumsOfVotes:
         common = lcm(*(self.sizes[group] * divisor for group, divisor, _ in chosen))
         finest = max(exponent for _, _, exponent in chosen)
         weights: Any = np.zeros(self.n_train, dtype=object)
+        largest = 0
         for group, divisor, exponent in chosen:
             factor = factors[group] * (common // (self.sizes[group] * divisor)) * 2 ** (finest - exponent)
             weights += self.sums[group, divisor, exponent].astype(object) * factor
-        return Combination(weights, Fraction(common) * Fraction(2) ** finest, sum(factors.values()))
+            largest += self.limits.get((group, divisor, exponent), 0) * abs(factor)
+        return Combination(weights, Fraction(common) * Fraction(2) ** finest, sum(factors.values()), largest)
 
 
 @dataclass(frozen=True)
@@ -89,11 +97,14 @@ class Combination:
         What they are divided by.
     n_origins : int
         1 for a mean, 0 for a gap.
+    largest : int
+        No row that could be added has a larger weight, in absolute value.
     """
 
     weights: BigIntegers
     denominator: Fraction
     n_origins: int
+    largest: int = 0
 
     def reach(self, reachable: Reachable, origin: int, y0: float) -> CombinationReach:
         """Return how far changed targets move the number.

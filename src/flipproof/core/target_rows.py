@@ -11,7 +11,7 @@ where rows can be added, and what remains is to choose the rows to remove. All c
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Protocol, TypeAlias
@@ -76,23 +76,39 @@ class RowReach(Protocol):
         ...
 
 
-def fewest_changes(reach: RowReach, is_broken: IsBroken, power: RowPower) -> int:
-    """Return the fewest changes that break a prediction, by bisection; NEVER where no number does.
+def searched(power: RowPower) -> Generator[int | None, bool, int]:
+    """Search for the fewest changes that break a number, by bisection; NEVER where no number does.
+
+    It yields a number of changes, or None for any number, and is sent whether that many break the number.
 
     Soundness: what r changes reach, r + 1 changes reach as well, and a number that is broken stays so farther up. Where
     `most` changes are not enough, the answer is too small rather than too large.
     """
-    if not is_broken(reach.ceiling):
+    if not (yield None):
         return NEVER
-    low, high = 0, min(1, power.most)
-    while high < power.most and not is_broken(reach.best(high)):
+    low, high, is_enough = 0, min(1, power.most), False
+    while high < power.most:
+        is_enough = yield high
+        if is_enough:
+            break
         low, high = high, min(2 * high, power.most)
-    if not is_broken(reach.best(high)):
+    if not is_enough and not (yield high):
         return NEVER if power.changes == "removals" else power.most + 1
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if is_broken(reach.best(middle)) else (middle, high)
+        low, high = (low, middle) if (yield middle) else (middle, high)
     return high
+
+
+def fewest_changes(reach: RowReach, is_broken: IsBroken, power: RowPower) -> int:
+    """Return the fewest changes that break a prediction, as :func:`searched` does."""
+    search = searched(power)
+    asked = next(search)
+    while True:
+        try:
+            asked = search.send(is_broken(reach.ceiling if asked is None else reach.best(asked)))
+        except StopIteration as found:
+            return int(found.value)
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from sklearn.utils.validation import check_is_fitted
 from flipproof.adversary import Adversary, check_adversary
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
+from flipproof.core.target_mean_rows import LineReach, fewest_changes_side_by_side, line_of_ends, line_of_sums
 from flipproof.core.target_means import CombinationReach, SumsOfVotes
-from flipproof.core.target_rows import RowPower, RowReach
+from flipproof.core.target_rows import MeanOfAll, RowPower, RowReach
 from flipproof.core.targets import (
     ListedVotes,
     Reach,
@@ -35,7 +36,14 @@ from flipproof.core.targets import (
 from flipproof.core.votes import VoteSource
 from flipproof.intervals import CertifiedIntervals, WorstChanges
 from flipproof.learners.base import MEMORY_BUDGET
-from flipproof.learners.regression_rows import Breaks, RowLimits, adversary_adds, reach_of_sums, reach_of_weights
+from flipproof.learners.regression_rows import (
+    Breaks,
+    EndsOfGroups,
+    RowLimits,
+    adversary_adds,
+    reach_of_sums,
+    reach_of_weights,
+)
 from flipproof.learners.targets_in_memory import TargetsInMemory
 from flipproof.origins import Origin
 from flipproof.parameters import (
@@ -147,7 +155,9 @@ class CertifiedRegressor(TargetsInMemory):
     ) -> CertifiedIntervals:
         """Certify how far changed training targets can move the mean prediction of each group of test rows.
 
-        A mean of weighted sums of the targets is one, too: the intervals are exact (M16). Not for medians.
+        A mean of weighted sums of the targets is one, too: the intervals are exact (M16). Not for medians. Against
+        changed rows, they are exact for ridge and kernel regression if rows can only be removed, else bounds:
+        `assumptions` tells which.
 
         Parameters
         ----------
@@ -199,14 +209,23 @@ class CertifiedRegressor(TargetsInMemory):
     ) -> CertifiedIntervals:
         check_is_fitted(self)
         self._check_means_are_linear()
-        question, reachable = self._question(flips, tolerance, threshold), self._reachable(adversary)
-        sums = SumsOfVotes(self.n_rows_)
+        question = self._question(flips, tolerance, threshold)
         Z = self._geometry.test_rows(X)
         names, codes = (["all"], np.zeros(len(Z), dtype=np.int64)) if groups is None else groups_of_rows(groups, len(Z))
+        wanted, lines = _means_or_gaps(names, of_gaps)
+        origin = Origin(np.arange(len(lines)), names=lines)
+        about = "gap" if of_gaps else "mean"
+        if isinstance(adversary, Adversary) and adversary.changes_rows:
+            fixed, limits, n_rows = self._row_limits(adversary, question)
+            self._check_votes_against_rows()
+            parts = self._row_lines(Z, codes, wanted, limits.power, question, n_rows)
+            is_attained = limits.sizes is None and not self._is_mean and not adversary_adds(adversary)
+            assumptions = self._row_assumptions(adversary, limits, fixed, is_attained)
+            return self._joined(parts, question, limits, assumptions, adversary, origin, about)
+        reachable, sums = self._reachable(adversary), SumsOfVotes(self.n_rows_)
         for rows, source in self._blocks(Z):
             listed = listed_votes(source)
             sums.add(listed, self._units(listed, source), codes[rows])
-        wanted, lines = _means_or_gaps(names, of_gaps)
         y0, parts = self._grid.value(self._origin), []
         for factors in wanted:
             mean = sums.combined(factors)
@@ -216,8 +235,65 @@ class CertifiedRegressor(TargetsInMemory):
             fewest = question.fewest_of(reach)
             numbers = np.array([reach.number(reach.value)]), np.array([low]), np.array([high])
             parts.append((*numbers, None if fewest is None else np.array([fewest])))
-        origin = Origin(np.arange(len(lines)), names=lines)
-        return self._intervals(parts, question, reachable, adversary, origin, "gap" if of_gaps else "mean")
+        return self._intervals(parts, question, reachable, adversary, origin, about)
+
+    def _row_lines(
+        self,
+        Z: Any,
+        codes: Integers,
+        wanted: Sequence[dict[int, int]],
+        power: RowPower,
+        question: Question,
+        n_rows: Sequence[int],
+    ) -> list[tuple[Any, ...]]:
+        """Return numbers, ends and fewest changes of means or gaps against changed rows."""
+        y0 = Fraction(self._grid.value(self._origin))
+        if self._is_mean:
+            ends = EndsOfGroups(lambda: self._row_reaches_in_blocks(Z, power), codes)
+            step, sizes, prepare = Fraction(2) ** -self._grid.exponent, ends.sizes, ends.prepare
+            lines = [line_of_ends(y0 * sum(one.values()), step, one, sizes, ends.after) for one in wanted]
+        else:
+            lines, prepare = self._lines_of_sums(Z, codes, wanted, power), lambda asked: None
+        prepare({0, *n_rows})
+        fewest: Sequence[int | None] = [None] * len(lines)
+        if question.tolerance is not None or question.threshold is not None:
+            fewest = fewest_changes_side_by_side(lines, question.tolerance, question.threshold, power, prepare)
+        parts = []
+        for line, one in zip(lines, fewest, strict=True):
+            low, high = line.ends(n_rows)
+            value = line.number(line.highest(0))
+            parts.append((*map(np.array, ([value], [low], [high])), None if one is None else np.array([one])))
+        return parts
+
+    def _lines_of_sums(
+        self, Z: Any, codes: Integers, wanted: Sequence[dict[int, int]], power: RowPower
+    ) -> list[LineReach]:
+        """Return the reaches of means or gaps whose predictions are means over all training rows."""
+        sums, targets, y0 = SumsOfVotes(self.n_rows_), self._integers - self._origin, self._grid.value(self._origin)
+        for rows, source in self._blocks(Z):
+            listed = listed_votes(source)
+            units = self._units(listed, source)
+            sums.add(listed, replace(units, divisor=np.ones_like(units.divisor)), codes[rows], source.limit)
+        lines = []
+        for factors in wanted:
+            one = sums.combined(factors)
+            largest = one.largest * max(self._ways)
+            terms = one.weights * targets.astype(object)
+            rising, falling = (MeanOfAll.of(signed, largest, power) for signed in (terms, -terms))
+            unit = Fraction(self._factor) / one.denominator
+            lines.append(line_of_sums(Fraction(y0) * one.n_origins, unit, rising, falling))
+        return lines
+
+    def _row_reaches_in_blocks(
+        self, Z: Any, power: RowPower
+    ) -> Iterator[tuple[slice, Callable[[int, bool], RowReach]]]:
+        """Yield how far changed rows move the predictions on blocks of test rows."""
+        for rows, source in self._blocks(Z):
+            listed = listed_votes(source)
+            yield rows, self._row_reaches(Z[rows], source, listed, self._value(listed, self._as_it_is()), power)
+
+    def _check_votes_against_rows(self) -> None:
+        """Raise ValueError if the votes have no certificates against changed rows."""
 
     def _check_means_are_linear(self) -> None:
         """Raise ValueError if predictions are no weighted sums of the targets."""
@@ -331,17 +407,7 @@ class CertifiedRegressor(TargetsInMemory):
 
     def _certify_rows(self, X: Any, question: Question, adversary: Adversary) -> CertifiedIntervals:
         """Certify against changed rows: one test row after another, by exact fractions (M16)."""
-        check_adversary(adversary, self.n_rows_)
-        self._geometry.refuse_unless_frozen(adversary)
-        self._geometry._refuse_ballots("Certificates against changed rows")
-        fixed, most = self._is_fixed(adversary), self._most_row_changes()
-        limits = RowLimits.of(adversary, fixed, most)
-        flips = [limits.rows_of(one) for one in question.flips]
-        if max(flips) > most:
-            raise ValueError(
-                f"{type(self).__name__}.certify(flips=...) must be at most {most:,} where rows can be added: beyond, "
-                "sums need more than 53 bits. Lower flips, or the precision."
-            )
+        fixed, limits, flips = self._row_limits(adversary, question)
         has_radius = question.tolerance is not None or question.threshold is not None
         parts, is_attained = [], limits.sizes is None
         Z = self._geometry.test_rows(X)
@@ -363,6 +429,28 @@ class CertifiedRegressor(TargetsInMemory):
             parts.append((units.numbers(value), ends[0], ends[1], fewest))
             is_attained &= self._attains_row_ends(Z[rows], source, adversary)
         origin = Origin.of(self, X, sum(len(part[0]) for part in parts))
+        assumptions = self._row_assumptions(adversary, limits, fixed, is_attained)
+        return self._joined(parts, question, limits, assumptions, adversary, origin, "prediction")
+
+    def _row_limits(self, adversary: Adversary, question: Question) -> tuple[NDArray[np.bool_], RowLimits, list[int]]:
+        """Return which rows are fixed, what an adversary can do to the others, and numbers of changes in rows."""
+        check_adversary(adversary, self.n_rows_)
+        self._geometry.refuse_unless_frozen(adversary)
+        self._geometry._refuse_ballots("Certificates against changed rows")
+        fixed, most = self._is_fixed(adversary), self._most_row_changes()
+        limits = RowLimits.of(adversary, fixed, most)
+        flips = [limits.rows_of(one) for one in question.flips]
+        if max(flips) > most:
+            raise ValueError(
+                f"{type(self).__name__}.certify(flips=...) must be at most {most:,} where rows can be added: beyond, "
+                "sums need more than 53 bits. Lower flips, or the precision."
+            )
+        return fixed, limits, flips
+
+    def _row_assumptions(
+        self, adversary: Adversary, limits: RowLimits, fixed: NDArray[np.bool_], is_attained: bool
+    ) -> tuple[Assumption, ...]:
+        """Return what certificates against changed rows rest on."""
         changed = {"changes": adversary.changes, "by_sources": limits.sizes is not None}
         assumptions = [Assumption("target-rows-changed", changed)]
         assumptions += [one for one in self.assumptions_ if one.code not in ("targets-only", "trusted-targets")]
@@ -372,7 +460,7 @@ class CertifiedRegressor(TargetsInMemory):
             assumptions.append(Assumption("trusted-rows", {**values, "can_add": adversary_adds(adversary)}))
         if limits.sizes is not None:
             assumptions.append(Assumption("sources", {"n_sources": limits.n_touchable, "changes": adversary.changes}))
-        return self._joined(parts, question, limits, tuple(assumptions), adversary, origin, "prediction")
+        return tuple(assumptions)
 
     def _row_reaches(
         self, Z: Any, source: VoteSource, listed: ListedVotes, value: Integers, power: RowPower
@@ -405,8 +493,9 @@ class CertifiedRegressor(TargetsInMemory):
         owner = type(self).__name__
         if adversary.changes_rows:
             raise ValueError(
-                f"Adversary(changes={adversary.changes!r}) is covered by {owner}.certify only, after a fit with "
-                "reference=...: means, gaps, coefficients and worst_changes are about changed targets. Omit changes."
+                f"Adversary(changes={adversary.changes!r}) is covered by certify, certify_means and certify_gaps of "
+                f"{owner} only, after a fit with reference=...: coefficients and worst_changes are about changed "
+                "targets. Omit changes."
             )
         for name, what in (("allowed", "classes"), ("window", "labels in windows of time")):
             if getattr(adversary, name) is not None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.core.rounding import Integers
 from flipproof.core.rows import NearestRows
+from flipproof.core.target_mean_rows import ExactSum, GroupEnds
 from flipproof.core.target_rows import IsBroken, MeanOfAll, NearestMean, NearestMedian, RowPower, RowReach, WeightedMean
 from flipproof.core.targets import NEVER, ListedVotes, Units
 from flipproof.values import distinct
@@ -133,6 +134,45 @@ def reach_of_weights(
     votes, members = votes[votes > 0], members[votes > 0]
     signed = (targets if upward else -targets)[members]
     return WeightedMean(votes, signed, power.removable[members], largest, ways[0] if upward else ways[1], power)
+
+
+class EndsOfGroups:
+    """Sums of the ends of the predictions of each group of test rows, by the number of changes; computed when needed.
+
+    Parameters
+    ----------
+    reaches : function
+        Starts a pass over blocks of test rows: the rows, and a function that returns the reach of one of them.
+    groups : integers of shape (m,)
+        The group of each test row.
+    """
+
+    def __init__(
+        self, reaches: Callable[[], Iterator[tuple[slice, Callable[[int, bool], RowReach]]]], groups: Integers
+    ) -> None:
+        self._reaches, self._groups = reaches, groups
+        self.sizes: list[int] = np.bincount(groups).tolist()
+        self._known: dict[int | None, GroupEnds] = {}
+
+    def after(self, n_changes: int | None) -> GroupEnds:
+        """Return the ends after a number of changes, which must have been prepared."""
+        return self._known[n_changes]
+
+    def prepare(self, asked: set[int | None]) -> None:
+        """Compute the ends after some numbers of changes in one pass over the test rows."""
+        wanted = [one for one in asked if one not in self._known]
+        if not wanted:
+            return
+        sums = {one: [[ExactSum() for _ in self.sizes] for _ in range(2)] for one in wanted}
+        for rows, reach_of in self._reaches():
+            for row, group in enumerate(self._groups[rows].tolist()):
+                for upward in (True, False):
+                    reach = reach_of(row, upward)
+                    for one in wanted:
+                        end = reach.ceiling if one is None else reach.best(one)
+                        sums[one][0 if upward else 1][group].add(end)
+        for one, directions in sums.items():
+            self._known[one] = GroupEnds(*([group.total() for group in groups] for groups in directions))
 
 
 @dataclass(frozen=True)

@@ -514,8 +514,11 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
 
     def _certify_rows(self, X: Any, question: Question, adversary: Adversary) -> CertifiedIntervals:
         self._geometry.refuse_unless_frozen(adversary)
-        self._geometry_of(NeighborsGeometry).refuse_weights_against_rows()
+        self._check_votes_against_rows()
         return super()._certify_rows(X, question, adversary)
+
+    def _check_votes_against_rows(self) -> None:
+        self._geometry_of(NeighborsGeometry).refuse_weights_against_rows()
 
     def _row_reaches(
         self, Z: Any, source: VoteSource, listed: ListedVotes, value: Integers, power: RowPower
