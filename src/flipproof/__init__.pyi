@@ -15,10 +15,14 @@ from .annotations import Annotations as Annotations
 from .assumptions import Assumption as Assumption
 from .attacks.explaining import Explanation as Explanation
 from .attacks.explaining import explain as explain
+from .auditing.attack_search import find_attacks as find_attacks
 from .auditing.audit_result import Audit as Audit
+from .auditing.check_plan import plan_checks as plan_checks
 from .auditing.classes import audit as audit
 from .auditing.comparison import Comparison as Comparison
 from .auditing.comparison import compare as compare
+from .auditing.found_attacks import FoundAttacks as FoundAttacks
+from .auditing.learner_comparison import compare_learners as compare_learners
 from .auditing.numbers import NumberAudit as NumberAudit
 from .auditing.numbers import audit_numbers as audit_numbers
 from .certificates import Certificate as Certificate

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.core.rounding import Integers
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 #: Libraries of data frames, in the order in which results are made for rows that are no data frame.
 FRAME_LIBRARIES = ("pandas", "polars", "pyarrow")
@@ -162,6 +165,17 @@ def make_frame(columns: dict[str, Any], library: str | None) -> Any:
     if library is None:
         raise ImportError("A data frame needs pandas, polars or pyarrow: install one of them.")
     return narwhals.from_dict(columns, backend=library).to_native()  # type: ignore[arg-type]
+
+
+def frame_of_table(table: pa.Table, library: str | None) -> Any:
+    """Return a table as a data frame of a library; by default of pandas, or as it is if that is missing."""
+    if library == "polars":
+        import polars  # type: ignore[import-not-found, unused-ignore]
+
+        return polars.from_arrow(table)
+    if library == "pyarrow" or find_spec("pandas") is None:
+        return table
+    return table.to_pandas()
 
 
 def contents_of(X: Any, numbers: Integers, columns: Sequence[str] | None = None) -> dict[str, list[Any]]:

@@ -1,8 +1,9 @@
 """Attacks on certified and on undefended classifiers, and the labels most worth an audit."""
 
 from flipproof.attacks.annotator_audit import AnnotatorAudit, annotators_to_check
-from flipproof.attacks.audit_plan import AuditPlan, PlannedCheck, plan_audit
+from flipproof.attacks.audit_plan import plan_audit
 from flipproof.attacks.label_audit import LabelAudit, labels_to_audit
+from flipproof.attacks.plan_result import AuditPlan, PlannedCheck
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.attacks.smoothed import SmoothedAttackResult, smoothed_attack
 from flipproof.attacks.undefended.any_classifier import AnyClassifierAttack

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +15,7 @@ from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError
 from flipproof.learners.table_model import TableModel
 from flipproof.metrics import RandomErrors, TrustedOnly, certified_accuracy, worst_class
+from flipproof.origins import frame_of_table
 from flipproof.readable import four_decimals
 from flipproof.requirements import Judgement
 from flipproof.runtime.files import digest_of, write_whole
@@ -286,14 +286,7 @@ class Audit:
         >>> result.to_frame().shape
         (20, 9)
         """
-        table = self.to_arrow()
-        if self._frames == "polars":
-            import polars  # type: ignore[import-not-found, unused-ignore]
-
-            return polars.from_arrow(table)
-        if self._frames == "pyarrow" or find_spec("pandas") is None:
-            return table
-        return table.to_pandas()
+        return frame_of_table(self.to_arrow(), self._frames)
 
     def summary(self, **facts: Any) -> dict[str, Any]:
         """Return the content of a report, in JSON types only.

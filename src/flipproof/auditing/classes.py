@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from importlib.util import find_spec
 from inspect import signature
 from pathlib import Path
 from types import MappingProxyType
@@ -30,11 +29,13 @@ from flipproof.fitting import (
     Fitted,
     ModelChoice,
     as_choices,
+    as_step,
     comes_in_blocks,
     fit,
     fit_in_blocks,
     is_path,
     refuse_beside_model,
+    require_pyarrow,
     source_name,
     table_model,
     with_test_rows,
@@ -277,10 +278,9 @@ def audit(
     >>> result.passed
     True
     """
-    if find_spec("pyarrow") is None:
-        raise ImportError("flipproof.audit needs pyarrow: pip install 'flipproof[cli]'")
+    require_pyarrow("audit")
     began = time.perf_counter()
-    step = progress or (lambda text: None)
+    step = as_step(progress)
     wanted = as_requirements(requirements)
     _check_limit(radius_up_to, wanted)
     rates = [] if error_rate is None else np.atleast_1d(np.asarray(error_rate)).tolist()

@@ -32,6 +32,8 @@ from flipproof.readable import html_table, percent, significant, text_table
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from flipproof.learners.selection import TrustedSelection
+
 #: Default number of columns with flips, so that a table fits on a terminal of 80 columns.
 MOST_FLIPS = 5
 
@@ -114,10 +116,13 @@ class Comparison:
         The true classes of the test rows.
     trusted_only : tuple of TrustedBaseline
         What the trusted labels alone achieve, if there are any: the same kinds of learners, and priors.
+    selection : TrustedSelection or None
+        The candidates and their scores, if the model was chosen on trusted labels.
 
     See Also
     --------
     flipproof.compare : Several models on the same test rows.
+    flipproof.compare_learners : Several learners, fitted to the same rows.
 
     Examples
     --------
@@ -135,6 +140,7 @@ class Comparison:
     flips: tuple[float, ...]
     y_true: NDArray[Any]
     trusted_only: tuple[TrustedBaseline, ...] = ()
+    selection: TrustedSelection | None = None
     _frames: str | None = field(default=None)
 
     @property
@@ -229,13 +235,35 @@ class Comparison:
             f"{best.name}, accuracy {percent(best.accuracy)} at any number of changes of the others."
         ]
 
+    @property
+    def choice(self) -> str | None:
+        """The chosen learner and its parameters, in words; None without a selection."""
+        if self.selection is None:
+            return None
+        chosen = ", ".join(f"{name}={value}" for name, value in self.selection.best_params.items())
+        return f"Chosen: {self.selection.best_learner}" + f" ({chosen})" * bool(chosen)
+
     def __repr__(self) -> str:
-        return "\n".join([self.headline, text_table(*self.table()), *self.notes])
+        chosen = [] if self.selection is None else [repr(self.selection), "", str(self.choice), ""]
+        return "\n".join([*chosen, self.headline, text_table(*self.table()), *self.notes])
 
     def _repr_html_(self) -> str:
         """Return the HTML for a notebook: the table, and what differs between models."""
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in self.notes)
-        return f"<p>{html.escape(self.headline)}</p>{html_table(*self.table())}<ul>{notes}</ul>"
+        chosen = "" if self.choice is None else f"<p>{html.escape(self.choice)}</p>"
+        return f"{chosen}<p>{html.escape(self.headline)}</p>{html_table(*self.table())}<ul>{notes}</ul>"
+
+    def facts(self) -> dict[str, object]:
+        """Return what the table of figures does not contain, in JSON types."""
+        own = {name: [one.to_dict() for one in some] for name, some in self.own_assumptions.items()}
+        about: dict[str, object] = {
+            "unit": self.unit,
+            "flips": list(self.flips),
+            "test_rows": len(self.y_true),
+            "assumptions": [one.to_dict() for one in self.assumptions],
+            "own_assumptions": own,
+        }
+        return about if self.selection is None else {**about, "selection": self.selection.facts()}
 
     def columns(self) -> dict[str, list[Any]]:
         """Return the figures by column, one line per model, in plain types; then one line per baseline."""
@@ -348,6 +376,7 @@ def compare(
 
     See Also
     --------
+    flipproof.compare_learners : Fit several learners to the same rows, and compare them.
     flipproof.select_on_trusted : Choose learner and parameters on trusted labels.
     flipproof.Comparison : Result of a comparison.
     flipproof.CertifiedAccuracyDisplay : Plot of certified accuracy.
@@ -385,6 +414,7 @@ def comparison_of(
     flips: Sequence[float] | None,
     frames: str | None = None,
     trusted_only: Mapping[str, Sequence[TrustedOnlyPredictions]] | None = None,
+    selection: TrustedSelection | None = None,
 ) -> Comparison:
     """Compare certificates of the same test rows.
 
@@ -400,6 +430,8 @@ def comparison_of(
         Library of the data frames that `to_frame` returns.
     trusted_only : mapping, optional
         For each model, predictions from trusted labels alone.
+    selection : TrustedSelection, optional
+        How the model was chosen.
     """
     (first, reference, _, _), *others = entries
     for name, one, _, _ in others:
@@ -424,7 +456,7 @@ def comparison_of(
         )
         for name, one, seconds, fit_seconds in entries
     )
-    return Comparison(models, tuple(chosen), truth, _baselines(trusted_only or {}, truth), frames)
+    return Comparison(models, tuple(chosen), truth, _baselines(trusted_only or {}, truth), selection, frames)
 
 
 def _baselines(

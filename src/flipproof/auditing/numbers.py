@@ -7,7 +7,6 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,7 +16,7 @@ from flipproof.adversary import Adversary
 from flipproof.auditing.audit_result import Provenance
 from flipproof.auditing.row_groups import groups_of_test_rows
 from flipproof.errors import InputError, Parameter
-from flipproof.fitting import DataChoice, Fitted, is_path, source_name
+from flipproof.fitting import DataChoice, Fitted, as_step, is_path, require_pyarrow, source_name
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.targets_in_memory import is_range
@@ -139,10 +138,9 @@ def audit_numbers(
     >>> found.passed
     True
     """
-    if find_spec("pyarrow") is None:
-        raise ImportError("flipproof.audit_numbers needs pyarrow: pip install 'flipproof[cli]'")
+    require_pyarrow("audit_numbers")
     began = time.perf_counter()
-    step = progress or (lambda text: None)
+    step = as_step(progress)
     wanted = as_number_requirements(requirements)
     if any(isinstance(one, Requirement) for one in wanted) and tolerance is None and threshold is None:
         raise InputError(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -15,17 +14,12 @@ from flipproof.cli.data import DataOptions, data_options
 from flipproof.cli.model import ModelOptions, learner_options
 from flipproof.cli.options import MODEL, GroupedCommand, common_options, option
 from flipproof.cli.talk import say
-from flipproof.learners.names import LABEL_LINEAR, LEARNERS
+from flipproof.learners.names import LEARNERS
 
 if TYPE_CHECKING:
     from flipproof.auditing.comparison import Comparison
-    from flipproof.fitting import DataChoice, Fitted, ModelChoice
-    from flipproof.learners.selection import TrustedSelection
 
 FIGURE_SIZE = (6.4, 4.8)  # inches
-
-#: What votes if items have several labels, in the names of lines.
-VOTES = {"votes": "annotations vote", "majority": "majority first"}
 
 EXAMPLES = """\b
 Examples:
@@ -105,85 +99,47 @@ def compare(
     """
     import pyarrow as pa
 
-    from flipproof.auditing.comparison import comparison_of
+    from flipproof.auditing.learner_comparison import compare_learners, n_steps
     from flipproof.cli.output import check_table_and_plot, write_table_and_plot
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
-    from flipproof.fitting import as_choices, comes_in_blocks, prepare
-    from flipproof.fitting import select as select_learner
-    from flipproof.learners.pipeline import certify
 
     data = DataOptions.taken_from(options)
     names = tuple(dict.fromkeys(learners)) or _all_that_take(data, options.get("window"), quiet)
     each = _model_options(names, options)
-    if comes_in_blocks(data.train):
-        raise ValueError(
-            f"--train: {str(data.train)!r} must be a file: compare needs all training rows in memory, but folders and "
-            "patterns are read in blocks."
-        )
     data.check_test_rows()
     check_table_and_plot(out, plot, data.files)
-    if select is None:
-        _refuse_lists(each)
-    ways = _ways(data, each[0], select)
-    n_steps = 5 if select is not None else len(ways) * (2 + 2 * len(names))
-    with progress(n_steps, quiet) as step, warnings_in_a_line(quiet):
-        selection, entries, alone = None, [], {}
-
-        def choices_of(way: str | None) -> tuple[DataChoice, list[ModelChoice]]:
-            given = {**data.arguments(), "aggregate": way}
-            pairs = [as_choices(**given, **one.arguments(), verbose=int(not quiet)) for one in each]
-            return pairs[0][0], [choice for _, choice in pairs]
-
-        def certified(fitted: Fitted, name: str) -> None:
-            step(f"Certifying {len(fitted.test)} predictions of {name}")
-            began = time.perf_counter()
-            found = certify(fitted.model, fitted.X_test, None, fitted.adversary)
-            entries.append((name, found, time.perf_counter() - began, fitted.seconds))
-            alone[name] = fitted.trusted_only
-
-        if select is not None:
-            rows, choices = choices_of(ways[0])
-            selection, fitted = select_learner(rows, choices, select, step)
-            truth = _labels(fitted)
-            certified(fitted, str(selection.best_learner))
-        else:
-            for way in ways:
-                rows, choices = choices_of(way)
-                prepared = prepare(rows, choices, step)
-                for choice in choices:
-                    fitted = prepared.fit(choice, step)
-                    truth = _labels(fitted)
-                    certified(fitted, choice.name if len(ways) == 1 else f"{choice.name}, {VOTES[str(way)]}")
-        result = comparison_of(entries, truth, flips, trusted_only=alone)
-        about = _about(result, selection)
-        table = pa.table(result.columns())
+    given = {**data.arguments(), **_without_learner(each[0])}
+    with progress(n_steps(len(each), given, select), quiet) as step, warnings_in_a_line(quiet):
+        result = compare_learners(
+            **{**given, "verbose": int(not quiet)},
+            learners=[one.learner for one in each],
+            parameters={one.learner: one.parameters() for one in each},
+            flips=flips,
+            select=select,
+            progress=step,
+        )
+        table, about = pa.table(result.columns()), result.facts()
         files = write_table_and_plot(table, about, result.plot, FIGURE_SIZE, out, plot)
     if as_json:
         print_data(json.dumps({**about, "models": table.to_pylist()}, indent=1, default=str))
         return
-    _print(result, selection, files)
+    _print(result, files)
 
 
 def _all_that_take(data: DataOptions, window: str | None, quiet: bool) -> tuple[str, ...]:
-    """Return the learners that take these options; say which are left out.
+    """Return the learners that take these options; say which are left out."""
+    from flipproof.auditing.learner_comparison import usual_learners
 
-    Only label-linear learners take several labels per item, and windows.
-    """
-    given = {"labels": data.labels, "annotators": data.annotators, "window": window}
-    needs = next((name for name, value in given.items() if value), None)
-    names = tuple(name for name in LEARNERS if needs is None or name in LABEL_LINEAR)
+    names, needs = usual_learners({"labels": data.labels, "annotators": data.annotators, "window": window})
     left_out = [name for name in LEARNERS if name not in names]
     if left_out and not quiet:
         say(f"Left out, because --{needs} needs a label-linear learner: {', '.join(left_out)}.")
     return names
 
 
-def _ways(data: DataOptions, model: ModelOptions, select: int | None) -> tuple[str | None, ...]:
-    """Return what shall vote if items have several labels: both ways, unless one is given or only one is possible."""
-    has_several = data.labels is not None or bool(data.annotators)
-    if has_several and data.aggregate is None and select is None and not model.window:
-        return tuple(VOTES)
-    return (data.aggregate,)
+def _without_learner(model: ModelOptions) -> dict[str, Any]:
+    """Return the options that all learners share, as arguments."""
+    return {name: value for name, value in model.arguments().items() if name not in ("learner", "parameters")}
 
 
 def _model_options(names: Sequence[str], options: dict[str, Any]) -> list[ModelOptions]:
@@ -204,57 +160,15 @@ def _model_options(names: Sequence[str], options: dict[str, Any]) -> list[ModelO
     return [replace(common, learner=name, settings=tuple(own[name])) for name in names]
 
 
-def _refuse_lists(each: Sequence[ModelOptions]) -> None:
-    for one in each:
-        for name, value in one.parameters().items():
-            if isinstance(value, list):
-                raise ValueError(f"--set: {one.learner}:{name} has several values, which requires --select FLIPS.")
-
-
-def _labels(fitted: Fitted) -> Any:
-    if fitted.test.labels is None:
-        raise ValueError("compare needs test rows with labels: without them, there is no accuracy to compare.")
-    return fitted.test.labels
-
-
-def _about(result: Comparison, selection: TrustedSelection | None) -> dict[str, Any]:
-    """Return what a table of models does not contain, in JSON types."""
-    own = {name: [one.to_dict() for one in some] for name, some in result.own_assumptions.items()}
-    about: dict[str, Any] = {
-        "unit": result.unit,
-        "flips": list(result.flips),
-        "test_rows": len(result.y_true),
-        "assumptions": [one.to_dict() for one in result.assumptions],
-        "own_assumptions": own,
-    }
-    if selection is not None:
-        about["selection"] = {
-            "flips": selection.flips,
-            "learner": selection.best_learner,
-            "parameters": selection.best_params,
-            "score": selection.best_score,
-            "candidates": [
-                {
-                    "learner": one.learner,
-                    "parameters": one.params,
-                    "score": None if one.error else one.score,
-                    "error": one.error,
-                }
-                for one in selection.ranking
-            ],
-        }
-    return about
-
-
-def _print(result: Comparison, selection: TrustedSelection | None, files: Sequence[Path]) -> None:
+def _print(result: Comparison, files: Sequence[Path]) -> None:
     from flipproof.cli.talk import data_console, print_paragraph
+    from flipproof.readable import text_table
 
     console = data_console()
-    if selection is not None:
-        console.print(repr(selection), soft_wrap=True)
-        chosen = ", ".join(f"{name}={value}" for name, value in selection.best_params.items())
+    if result.choice is not None:
+        console.print(repr(result.selection), soft_wrap=True)
         console.print()
-        print_paragraph(console, f"Chosen: {selection.best_learner}" + f" ({chosen})" * bool(chosen), "", style="bold")
+        print_paragraph(console, result.choice, "", style="bold")
         console.print()
     if result.trusted_only_is_best_from is not None:  # said first of all
         first, *notes = result.notes
@@ -262,9 +176,8 @@ def _print(result: Comparison, selection: TrustedSelection | None, files: Sequen
         console.print()
     else:
         notes = list(result.notes)
-    headline, lines = result.headline, repr(result).splitlines()[1 : -len(result.notes)]
-    print_paragraph(console, headline, indent="", style="bold")
-    console.print("\n".join(lines), soft_wrap=True)
+    print_paragraph(console, result.headline, indent="", style="bold")
+    console.print(text_table(*result.table()), soft_wrap=True)
     console.print()
     for note in notes:
         print_paragraph(console, note, indent="  - ")

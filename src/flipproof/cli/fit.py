@@ -47,17 +47,13 @@ def fit(noise: object, model_file: Path, as_json: bool, quiet: bool, **options: 
     """
     from flipproof.cli.output import check_file
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
-    from flipproof.fitting import FIT_STEPS, as_choices, comes_in_blocks
+    from flipproof.fitting import FIT_STEPS, as_choices, refuse_blocks
     from flipproof.fitting import fit as fit_to
     from flipproof.fitting.deployed import table_model
     from flipproof.store import save
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
-    if comes_in_blocks(data.train):
-        raise ValueError(
-            f"--train: {str(data.train)!r} must be a file: a model needs all training rows in memory, but folders and "
-            "patterns are read in blocks."
-        )
+    refuse_blocks(data.train, "a model needs")
     check_file(model_file, (MODEL_ENDING,), data.files)
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
         given = {**data.arguments(), **model.arguments(), "noise": noise, "verbose": int(not quiet)}

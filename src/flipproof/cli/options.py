@@ -22,9 +22,11 @@ REQUIREMENT, OUTPUT, EVIDENCE = "Requirement", "Output", "Evidence"
 OPTIONS = {
     "allowed": "--allow",
     "kind": "--format",
+    "max_changes": "--max-flips",
     "methods": "--method",
     "n_jobs": "--jobs",
     "parameters": "--set",
+    "rows": "--row",
     "target_range": "--range",
 }
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,12 +13,13 @@ from flipproof.cli import EXIT_REQUIREMENT
 from flipproof.cli.compare import read_flips
 from flipproof.cli.data import DataOptions, data_options
 from flipproof.cli.model import ModelOptions, learner_options
-from flipproof.cli.options import REQUIREMENT, GroupedCommand, common_options, option
+from flipproof.cli.options import REQUIREMENT, GroupedCommand, common_options, in_words_of_options, option
 from flipproof.cli.requirement import min_certified_accuracy
+from flipproof.errors import InputError
 from flipproof.learners.names import LABEL_LINEAR
 
 if TYPE_CHECKING:
-    from flipproof.attacks.audit_plan import AuditPlan, PlannedCheck
+    from flipproof.attacks.plan_result import AuditPlan
     from flipproof.requirements import Requirement
 
 PLAN = "Plan"
@@ -28,9 +28,6 @@ FIGURE_SIZE = (7.5, 4.8)  # inches
 
 #: Default numbers of checked labels.
 BUDGET = (50, 100, 200)
-
-#: Options of the adversary that a plan does not simulate.
-NOT_PLANNED = ("annotator", "window", "length", "allow")
 
 EXAMPLES = """\b
 Examples:
@@ -125,164 +122,46 @@ def plan(
     """
     import pyarrow as pa
 
-    from flipproof.attacks.audit_plan import FLIPS, plan_audit
+    from flipproof.auditing.check_plan import plan_checks, refuse_unplanned
     from flipproof.cli.output import check_table_and_plot, write_table_and_plot
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
-    from flipproof.fitting import FIT_STEPS, as_choices, prepare
-    from flipproof.fitting.trust import PRIORS
+    from flipproof.fitting import FIT_STEPS
 
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
-    _check(data, model)
+    given = {**data.arguments(), **model.arguments(), "verbose": int(not quiet)}
+    try:
+        refuse_unplanned(given)
+    except InputError as error:
+        raise click.UsageError(in_words_of_options(error)) from error
+    data.check_test_rows()
     check_table_and_plot(out, plot, data.files)
-    columns = FLIPS if flips is None else flips
-    if reach is not None:
-        columns = tuple(sorted({*columns, reach.flips}))
-    prior, weight = model.prior, 1.0 if model.prior_weight is None else model.prior_weight
     with progress(FIT_STEPS + 1, quiet) as step, warnings_in_a_line(quiet):
-        own = replace(model, prior=None, prior_weight=None)
-        rows, choice = as_choices(**data.arguments(), **own.arguments(), verbose=int(not quiet))
-        prepared = prepare(rows, [choice], step)
-        fitted = prepared.fit(choice, step)
-        if reach is not None and fitted.test.labels is None:
-            raise ValueError("--reach requires test rows with labels: without them, there is no accuracy.")
-        trained = prepared.with_trust(fitted)
-        step(f"Simulating checks of {', '.join(f'{one:,}' for one in sorted(set(budget)))} labels")
-        found = plan_audit(
-            trained,
-            fitted.X_test,
-            fitted.test.labels,
-            budget,
-            X=prepared.encoded.train,
-            y=prepared.labels,
-            flips=columns,
-            prior=None if prior is None else PRIORS[prior](),
-            prior_weight=weight,
-            error_rate=error_rate,
-            random_state=data.seed,
-            verbose=int(not quiet),
-        )
-        best = None if reach is None else found.cheapest(reach.share, reach.flips)
-        about = _about(found, reach, best)
-        table, (at, target) = pa.table(found.columns()), (None, None) if reach is None else (reach.flips, reach.share)
-        files = write_table_and_plot(table, about, lambda ax: found.plot(at, ax, target), FIGURE_SIZE, out, plot)
+        found = plan_checks(**given, budget=budget, flips=flips, reach=reach, error_rate=error_rate, progress=step)
+        about, table = found.facts(), pa.table(found.columns())
+        at, share = (None, None) if reach is None else (reach.flips, reach.share)
+        files = write_table_and_plot(table, about, lambda ax: found.plot(at, ax, share), FIGURE_SIZE, out, plot)
     if as_json:
         print_data(json.dumps({**about, "ways": table.to_pylist()}, indent=1))
     else:
-        _print(found, about["sentences"], files, at)
-    return EXIT_REQUIREMENT if about.get("reached") is False else 0
+        _print(found, files)
+    return EXIT_REQUIREMENT if found.reached is False else 0
 
 
-def _check(data: DataOptions, model: ModelOptions) -> None:
-    """Raise an error for options that a plan does not simulate."""
-    from flipproof.fitting import comes_in_blocks
-
-    if comes_in_blocks(data.train):
-        raise ValueError(
-            f"--train: {str(data.train)!r} must be a file: a plan needs all training rows in memory, but folders and "
-            "patterns are read in blocks."
-        )
-    if model.changes != "labels" or data.reference is not None:
-        given = "--reference" if model.changes == "labels" else f"--changes {model.changes}"
-        raise click.UsageError(f"{given} cannot be combined with plan, which is about changed labels.")
-    for name in NOT_PLANNED:
-        if getattr(model, name):
-            raise click.UsageError(f"--{name} cannot be combined with plan: it counts single labels, changed to any.")
-    data.check_test_rows()
-
-
-def _about(found: AuditPlan, reach: Requirement | None, best: PlannedCheck | None) -> dict[str, Any]:
-    """Return what the table does not contain, in JSON types."""
-    about: dict[str, Any] = {
-        "flips": list(found.flips),
-        "error_rate": found.error_rate,
-        "n_trusted": found.n_trusted,
-        "sentences": [],
-    }
-    if reach is not None:
-        at = found.flips.index(reach.flips)
-        is_met_now = found.before[at] >= reach.share
-        about |= {"reach": [reach.share, reach.flips], "reached": is_met_now or best is not None}
-        about["cheapest"] = None if is_met_now or best is None else _way(best)
-        about["sentences"].append(_reach_sentence(found, reach, best, at))
-    about["sentences"] += _notes(found)
-    return about
-
-
-def _way(one: PlannedCheck) -> dict[str, Any]:
-    return {"n_checked": one.n_checked, "chosen": one.chosen, "used": one.used, "certified": list(one.certified)}
-
-
-def _reach_sentence(found: AuditPlan, reach: Requirement, best: PlannedCheck | None, at: int) -> str:
-    """Say which way reaches the target with the fewest checks, or how close the best comes."""
-    from flipproof.attacks.audit_plan import CHOSEN, USED
-    from flipproof.readable import percent
-
-    target = f"{percent(reach.share)} at {reach.flips:,} changed labels"
-    if found.before[at] >= reach.share:
-        return f"Certified accuracy is {percent(found.before[at])} without any check: {target} needs none."
-    if best is not None and not best.n_checked:
-        return (
-            f"No check is needed for {target}: the {found.n_trusted:,} labels that are trusted already reach "
-            f"{percent(best.certified[at])} as {USED[best.used]} ({best.used})."
-        )
-    if best is not None:
-        return (
-            f"The fewest checks that reach {target}: {best.n_checked:,} labels, {CHOSEN[best.chosen]} ({best.chosen}), "
-            f"as {USED[best.used]} ({best.used}): {percent(best.certified[at])}."
-        )
-    closest = max(found.checks, key=lambda one: one.certified[at])
-    if not closest.n_checked:
-        return (
-            f"No way in this plan reaches {target}. The best is {percent(closest.certified[at])}, without a check: the "
-            f"{found.n_trusted:,} labels that are trusted already, as {USED[closest.used]} ({closest.used})."
-        )
-    return (
-        f"No way in this plan reaches {target}. The best is {percent(closest.certified[at])}: {closest.n_checked:,} "
-        f"labels, {CHOSEN[closest.chosen]} ({closest.chosen}), as {USED[closest.used]} ({closest.used})."
-    )
-
-
-def _notes(found: AuditPlan) -> list[str]:
-    """Say what the simulation took for granted."""
-    wrong = (
-        f"{100 * found.error_rate:g}% of the checked labels were given another class, at random."
-        if found.error_rate
-        else "Checked labels were taken as they are: a check that corrects labels may change more."
-    )
-    alone = "Figures of 'alone' and 'prior alone' hold at any number of changes of the other labels."
-    before = f" {found.n_trusted:,} labels are trusted without a check." if found.n_trusted else ""
-    return [
-        f"{wrong}{before}",
-        *([alone] if found.is_accuracy else []),
-        "Figures are of these test rows: labels that attacks use are those of attacks on them, and random labels were "
-        "drawn once. On other rows, a target that is just reached may be missed.",
-    ]
-
-
-def _print(found: AuditPlan, sentences: Sequence[str], files: Sequence[Path], flips: int | None) -> None:
-    """Print the sentences and the table; within a budget, the best way at the target, or at most flips, comes first."""
+def _print(found: AuditPlan, files: Sequence[Path]) -> None:
+    """Print the answer, the table and the notes."""
     from flipproof.cli.talk import data_console, print_paragraph, print_table
-    from flipproof.readable import percent
     from flipproof.report.text import TextTable
 
-    console, at = data_console(), len(found.flips) - 1 if flips is None else found.flips.index(flips)
-    first, *notes = sentences if flips is not None else ("", *sentences)
-    if first:
-        print_paragraph(console, first, indent="", style="bold")
+    console = data_console()
+    if found.answer is not None:
+        print_paragraph(console, found.answer, indent="", style="bold")
         console.print()
-    ranked = sorted(found.checks, key=lambda one: (one.n_checked, -one.certified[at]))
-    lines = [("none", "", "", *map(percent, found.before))]
-    lines += [
-        (f"{one.n_checked:,}" if one.n_checked else "none", one.used, one.chosen, *map(percent, one.certified))
-        for one in ranked
-    ]
-    console.print(f"{found.what[0].upper()}{found.what[1:]}, by labels checked and labels changed:")
+    console.print(found.headline)
     console.print()
-    print_table(
-        console, TextTable(("checked", "used as", "chosen by", *(f"{one:,}" for one in found.flips)), tuple(lines))
-    )
+    header, lines = found.table()
+    print_table(console, TextTable(tuple(header), tuple(map(tuple, lines))))
     console.print()
-    for note in notes:
+    for note in found.notes:
         print_paragraph(console, note, indent="  - ")
     for path in files:
         console.print(f"Written: {path}", soft_wrap=True)

@@ -1,5 +1,13 @@
 """Read training and test rows from any source, select columns, encode them without labels, and fit a learner."""
 
+from flipproof.fitting.arguments import (
+    FitArguments,
+    FitArgumentsWithPrior,
+    as_step,
+    check_arguments_of,
+    refuse_blocks,
+    require_pyarrow,
+)
 from flipproof.fitting.choices import (
     FIT_STEPS,
     DataChoice,
@@ -18,15 +26,21 @@ from flipproof.fitting.memory import fit, prepare, select
 __all__ = [
     "FIT_STEPS",
     "DataChoice",
+    "FitArguments",
+    "FitArgumentsWithPrior",
     "Fitted",
     "ModelChoice",
     "as_choices",
+    "as_step",
+    "check_arguments_of",
     "comes_in_blocks",
     "fit",
     "fit_in_blocks",
     "is_path",
     "prepare",
     "refuse_beside_model",
+    "refuse_blocks",
+    "require_pyarrow",
     "select",
     "settable_parameters",
     "source_name",

@@ -108,6 +108,8 @@ class ModelChoice:
         Length of a window of time, if the roles name a column of timestamps.
     verbose : int
         Whether the learner shows its progress on stderr.
+    title : str
+        Name of the learner beside others; empty: that of the learner.
     """
 
     learner: Any = "ridge"
@@ -120,6 +122,7 @@ class ModelChoice:
     changes: str = "labels"
     length: Any = None
     verbose: int = 0
+    title: str = ""
 
     @property
     def changes_rows(self) -> bool:
@@ -129,6 +132,8 @@ class ModelChoice:
     @property
     def name(self) -> str:
         """Name of the learner."""
+        if self.title:
+            return self.title
         return self.learner if isinstance(self.learner, str) else type(self.learner).__name__
 
 
@@ -163,9 +168,13 @@ def as_choices(
     annotators: Any = (),
     aggregate: str | None = None,
     count: str | None = None,
+    title: str = "",
     **columns: Any,
 ) -> tuple[DataChoice, ModelChoice]:
-    """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles."""
+    """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles.
+
+    `title` is the name of the learner beside others.
+    """
     _check_standard_input({"train": train, "test": test, "reference": reference, "labels": labels})
     roles = _roles(train, label, columns)
     crowd, of_items = crowd_choice(labels, item, annotators, aggregate, count, roles)
@@ -187,7 +196,7 @@ def as_choices(
     if reference_labels and reference is None:
         raise InputError(Parameter("reference_labels"), " requires ", Parameter("reference"), ".")
     choice = ModelChoice(
-        learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes, length, verbose
+        learner, given, tuple(classes), noise, n_jobs, adversary, tuple(allowed), changes, length, verbose, title
     )
     _check_changes(data, choice)
     _check_window(roles, choice)

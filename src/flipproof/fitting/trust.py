@@ -47,12 +47,18 @@ def prior_parameters(prior: Any, weight: float | None, given: dict[str, Any]) ->
     for name in ("prior", "prior_weight") if weight is not None else ("prior",):
         if name in given:
             raise InputError("give ", Parameter(name), " only once: it is also set in ", Parameter("parameters"), ".")
-    if isinstance(prior, str):
-        if prior not in PRIORS:
-            known = ", ".join(PRIORS)
-            raise InputError(Parameter("prior"), f": {prior!r} must be one of {known}.{nearest(prior, PRIORS)}")
-        prior = PRIORS[prior]()
+    prior = named_prior(prior)
     return {"prior": prior} if weight is None else {"prior": prior, "prior_weight": weight}
+
+
+def named_prior(prior: Any) -> Any:
+    """Return a prior that is given by name as a classifier, and any other as it is."""
+    if not isinstance(prior, str):
+        return prior
+    if prior not in PRIORS:
+        known = ", ".join(PRIORS)
+        raise InputError(Parameter("prior"), f": {prior!r} must be one of {known}.{nearest(prior, PRIORS)}")
+    return PRIORS[prior]()
 
 
 def require_trusted(model: Any, given: bool) -> None:

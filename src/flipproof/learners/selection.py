@@ -114,6 +114,24 @@ class TrustedSelection:
             lines.append([*([str(one.learner)] if self.best_learner is not None else []), *values, score])
         return header, lines
 
+    def facts(self) -> dict[str, object]:
+        """Return the choice and all candidates, the best one first, in JSON types."""
+        return {
+            "flips": self.flips,
+            "learner": self.best_learner,
+            "parameters": self.best_params,
+            "score": self.best_score,
+            "candidates": [
+                {
+                    "learner": one.learner,
+                    "parameters": one.params,
+                    "score": None if one.error else one.score,
+                    "error": one.error,
+                }
+                for one in self.ranking
+            ],
+        }
+
     def to_frame(self) -> Any:
         """Return the candidates as a data frame, the best one first.
 
