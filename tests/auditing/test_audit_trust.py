@@ -12,6 +12,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 import flipproof
 from flipproof import Adversary, CertifiedForestClassifier, CertifiedRidgeClassifier
+from flipproof.streaming import RowBlocks
 
 RNG = np.random.default_rng(0)
 N = 90
@@ -147,6 +148,25 @@ def test_what_does_not_fit_is_refused_in_a_line(given, said):
     with pytest.raises(ValueError, match=said) as error:
         _audit(**given)
     assert "\n" not in str(error.value)
+
+
+def test_priors_of_rows_in_blocks_are_those_of_rows_in_memory():
+    rows = RowBlocks.from_arrays(X, Y, TRUSTED)
+    chosen = {"prior": TREE, "prior_weight": 2.0, "attack": False}
+    found = flipproof.audit(rows, (Z, TRUTH), **chosen)
+    same = CertifiedRidgeClassifier(prior=TREE, prior_weight=2.0).fit(X, Y, trusted=TRUSTED)
+    np.testing.assert_array_equal(found.main.radius, same.certify(Z).radius)
+    assert found.main.n_touchable == np.count_nonzero(~TRUSTED)
+    assert found.trusted_only.n_trusted == np.count_nonzero(TRUSTED)
+    assert found.trusted_only.names == ("the prior (DecisionTreeClassifier) alone",)
+    found = flipproof.audit(rows, (Z, TRUTH), reference=(R, CHECKED), reference_labels=True, **chosen)
+    same.fit(X, Y, reference=R, reference_labels=CHECKED)
+    same = same.certify(Z, adversary=Adversary(trusted=TRUSTED))
+    np.testing.assert_array_equal(found.main.radius, same.radius)
+    assert found.trusted_only.n_trusted == len(R)
+    assert len(found.trusted_only.names) == 2
+    with pytest.raises(ValueError, match="'prior' requires trusted labels"):
+        flipproof.audit(RowBlocks.from_arrays(X, Y), (Z, TRUTH), **chosen)
 
 
 def test_arrays_take_a_reference_with_labels_as_a_pair():

@@ -74,6 +74,7 @@ def data(tmp_path_factory):
     parquet.write_table(emails(N_TEST, 2), folder / "test.parquet")
     reference = pa.concat_tables([emails(70, 3), train.slice(10, 5)])
     parquet.write_table(reference.drop_columns(["key", "kind", "who", "sure"]), folder / "reference.parquet")
+    parquet.write_table(reference.drop_columns(["key", "who", "sure"]), folder / "checked.parquet")
     return folder
 
 
@@ -186,6 +187,41 @@ def test_changed_rows_in_a_folder_give_the_same_results_as_one_file(certify, opt
             assert found[name] == summary[name]
         for name in ("encoding", "columns_used", "reference_rows"):
             assert found["facts"][name] == summary["facts"][name]
+
+
+@pytest.mark.few(1)
+@pytest.mark.parametrize(
+    ("options", "columns"),
+    [
+        (["--reference", "checked.parquet", "--reference-labels", "--prior", "ridge"], SOURCES),
+        ([*ROWS, "--reference", "checked.parquet", "--reference-labels", "--prior", "forest"], EVERYTHING),
+        (["--prior", "logistic", "--prior-weight", "0.5", "--scale", "rank"], EVERYTHING),
+        ([*ROWS, "--prior", "ridge"], EVERYTHING),
+    ],
+)
+def test_priors_give_the_same_results_as_for_one_file(certify, options, columns):
+    wanted, summary, _ = certify("train.parquet", *options, columns=columns)
+    for train in ("parts", "others"):
+        written, found, _ = certify(train, *options, columns=columns)
+        assert written == wanted
+        for name in ("headline", "problem"):
+            assert found[name] == summary[name]
+        # the command says of training rows in memory both that the column trusts them and that the fit does
+        codes, stated = ({one["code"] for one in each["assumptions"]} for each in (found, summary))
+        assert codes <= stated <= codes | {"trusted-at-fit", "trusted-labels", "trusted-rows"}
+        alone = [
+            dict(zip(one["names"], one["accuracy"], strict=True))
+            for one in (found["trusted_only"], summary["trusted_only"])
+        ]
+        for name in alone[1]:
+            if name.startswith("the prior"):
+                assert alone[0][name] == alone[1][name]
+
+
+def test_a_prior_needs_trusted_labels(refused):
+    for train in ("train.parquet", "parts"):
+        said = refused(train, "--prior", "forest", columns=["--label", "kind", "--id", "key", "--drop", "body"])
+        assert "--prior requires trusted labels: give --trusted, or --reference with --reference-labels" in said
 
 
 def test_the_report_states_trusted_labels_and_why_there_are_no_attacks(certify, tmp_path):

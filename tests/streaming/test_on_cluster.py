@@ -18,6 +18,7 @@ from dask.sizeof import sizeof
 from distributed import Client, Future, futures_of, get_task_stream
 from patience import SECONDS, until
 from same_certificates import assert_same, cut, some_problem
+from sklearn.tree import DecisionTreeClassifier
 from slow_rows import HeldBack, slowly
 from tiers import mostly_slow
 from two_workers import watching
@@ -138,6 +139,24 @@ def test_reference_and_clip(client, monkeypatch, blocks, in_memory, kept_share):
             np.testing.assert_array_equal(model.decision_function(Z), memory.decision_function(Z), strict=True)
             for adversary in adversaries:
                 assert_same(model.certify(Z, adversary=adversary), memory.certify(Z, adversary=adversary))
+
+
+@pytest.mark.slow
+def test_priors(client, monkeypatch):
+    """Workers send trusted rows to the client, or keep them with their trust."""
+    prior, others = DecisionTreeClassifier(max_depth=3, random_state=0), np.arange(N) % 7 == 0
+    adversaries = [None, Adversary(trusted=others), Adversary(groups=WHO)]
+    for kept_share in (0.3, 0.0):
+        monkeypatch.setattr(on_dask, "KEPT_SHARE", kept_share)
+        for reference in ({}, {"reference": some_problem(60, K, 3, seed=7)[0]}):
+            memory = flipproof.CertifiedRidgeClassifier(prior=prior).fit(X, y, trusted=TRUSTED, **reference)
+            marked = [(*one, None) for one in cut([9, 0, 100], X, y, TRUSTED)]
+            for given, named in [((da.from_array(X, chunks=(100, 2)), y), {"trusted": TRUSTED}), ((marked,), {})]:
+                model = StreamingRidgeClassifier(prior=prior).fit(*given, **named, client=client, **reference)
+                assert model.assumptions_ == memory.assumptions_
+                for adversary in adversaries:
+                    assert_same(model.certify(Z, adversary=adversary), memory.certify(Z, adversary=adversary))
+                np.testing.assert_array_equal(model.predict(da.from_array(Z, chunks=5)), memory.predict(Z))
 
 
 @pytest.mark.few(1)

@@ -365,10 +365,6 @@ def audit(
                 ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
             )
         in_blocks = comes_in_blocks(train, client is not None)
-        if in_blocks:
-            for name, value in (("prior", prior), ("reference_labels", reference_labels or None)):
-                if value is not None:
-                    raise InputError(Parameter(name), " needs training rows in memory, but they are read in blocks.")
         if in_blocks and data.crowd is not None:
             raise InputError(Parameter("labels"), " needs items in memory, but they are read in blocks: give a file.")
         if in_blocks and any(rates):

@@ -8,6 +8,9 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from flipproof.assumptions import Assumption
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting.choices import (
@@ -33,14 +36,17 @@ from flipproof.fitting.reference import (
     feature_columns,
     fitted_encoder,
     read_reference,
+    typed_reference_labels,
 )
+from flipproof.fitting.trust import require_trusted
+from flipproof.learners.baseline import trusted_only_predictions
 from flipproof.readable import alternatives
 
 if TYPE_CHECKING:
     from flipproof.streaming.parquet import Footer
     from flipproof.streaming.sample import Sample
     from flipproof.tables import TableEncoder
-    from flipproof.tables.roles import Roles
+    from flipproof.tables.roles import Roles, Rows
 
 
 def training_files(train: Path, test: Any) -> tuple[Path, ...]:
@@ -94,8 +100,10 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     if reference is not None:
         check_takes_reference(choice, model)
         check_array_reference(reference, model)
+    labels = None if reference is None else reference.labels
+    require_trusted(model, data.train.has_trusted or labels is not None)
     step(f"Fitting {choice.name} to rows in blocks")
-    model.fit(data.train, client=_connected(client), **_learned_from(reference, None))
+    model.fit(data.train, client=_connected(client), **_learned_from(reference, None, labels))
     from flipproof.tables.labels import check_test_labels
 
     check_test_labels(test.labels, model.classes_, ARRAY_LABEL)
@@ -106,6 +114,7 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
         restricted(choice.adversary, {}, choice, model.classes_),
         None,
         n_reference=None if reference is None else len(reference),
+        **_trusted_alone(model, reference, None, labels, test, test.features),
     )
 
 
@@ -140,6 +149,8 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
         _check_landmarks(model, n_rows)
     else:
         check_takes_reference(choice, model)
+    reference_labels = typed_reference_labels(reference, roles.label, no_labels)
+    require_trusted(model, bool(roles.trusted) or reference_labels is not None)
     least = 2 if reference is None else 1
     if n_rows < least:
         raise ValueError(f"{str(train)!r} has {n_rows} rows, but at least {least} are required.")
@@ -158,21 +169,54 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any
         encoder.check_columns(sample.features, "the training rows", "the reference", strictly=True)
     X_test = encoder.transform(test.features)
     step(f"Fitting {choice.name} to {n_rows:,} rows")
-    model.fit(rows_of(encode=encoder.transform), client=connected, **_learned_from(reference, encoder))
+    learned_from = _learned_from(reference, encoder, reference_labels)
+    model.fit(rows_of(encode=encoder.transform), client=connected, **learned_from)
     check_test_labels(test.labels, model.classes_, roles.label)
     refuse_encoded_features(model)
     for one in (assumption, *assumptions_about_texts(encoder)):
         model.also_assume(one)
     adversary = restricted(choice.adversary, {}, choice, model.classes_)
     n_reference = None if reference is None else len(reference)
-    return Fitted(model, test, X_test, adversary, encoder, files=files, n_reference=n_reference)
+    alone = _trusted_alone(model, reference, encoder, reference_labels, test, X_test)
+    return Fitted(model, test, X_test, adversary, encoder, files=files, n_reference=n_reference, **alone)
 
 
-def _learned_from(reference: Reference | None, encoder: TableEncoder | None) -> dict[str, Any]:
-    """Return the argument of `fit` for the reference, if there is one."""
+def _learned_from(
+    reference: Reference | None, encoder: TableEncoder | None, labels: NDArray[Any] | None
+) -> dict[str, Any]:
+    """Return the arguments of `fit` for the reference and its trusted labels, if there are any."""
     if reference is None:
         return {}
-    return {"reference": reference.rows if encoder is None else encoder.transform(reference.rows)}
+    found = {"reference": reference.rows if encoder is None else encoder.transform(reference.rows)}
+    return found if labels is None else {**found, "reference_labels": labels}
+
+
+def _trusted_alone(
+    model: Any,
+    reference: Reference | None,
+    encoder: TableEncoder | None,
+    labels: NDArray[Any] | None,
+    test: Rows,
+    X_test: Any,
+) -> dict[str, Any]:
+    """Return what trusted labels alone predict, if the truth is known: those of the reference, or those of the prior.
+
+    Trusted training rows are in blocks, so only the prior, which has read them, is asked.
+    """
+    if test.labels is None:
+        return {}
+    if labels is not None:
+        rows = _learned_from(reference, encoder, None)["reference"]
+        n_trusted, is_trusted = len(labels), np.ones(len(labels), dtype=bool)
+    else:
+        read = [one.values["n_trusted"] for one in model.assumptions_ if one.code == "trusted-at-fit"]
+        if not read:
+            return {}
+        rows, (n_trusted,), is_trusted = None, read, np.zeros(0, dtype=bool)
+    return {
+        "trusted_only": trusted_only_predictions(model, rows, labels, is_trusted, X_test),
+        "n_trusted": n_trusted,
+    }
 
 
 def _features_of_all(

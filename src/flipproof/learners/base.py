@@ -49,7 +49,6 @@ from flipproof.core.votes import (
     group_votes,
     tiles,
 )
-from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.geometry import LabelFreeVotes
 from flipproof.learners.in_memory import all_or_nothing
 from flipproof.learners.prior import (
@@ -66,6 +65,7 @@ from flipproof.learners.statements import (
     refuse_noise_against_rows,
     resolve_noise,
 )
+from flipproof.learners.trusted_part import LearnsFromTrusted
 from flipproof.origins import Origin
 from flipproof.parameters import (
     NONE,
@@ -91,7 +91,7 @@ SMALLEST_PRECISION = 2
 MOST_ROWS = 2**29
 
 
-class LabelLinearParameters(CertifiedClassifier):
+class LabelLinearParameters(LearnsFromTrusted):
     """A certified classifier with the parameters of all label-linear learners, in memory and in blocks."""
 
     parameter_constraints: ClassVar[Constraints] = {

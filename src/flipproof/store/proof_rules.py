@@ -103,7 +103,7 @@ def _majorities(
 def _rows_in_blocks(tensors: Tensors, certificates: Certificates, learner: RowsInBlocks, X: object) -> dict[str, Any]:
     """Write the factors of the votes on test rows, then the training rows, block by block: none are held."""
     ends: list[int] = [0]
-    for factors, sums, offsets in learner.scored_factors(learner.test_features(X)):
+    for factors, sums, offsets in learner.scored_factors(learner.test_rows(X)):
         _refuse_other_predictions(certificates, ends[-1], np.argmax(sums + offsets, axis=1))
         tensors.add(f"votes.coefficients.{len(ends) - 1}", factors.coefficients, np.float64)
         _write_grid(tensors, certificates, ends[-1], factors, offsets)

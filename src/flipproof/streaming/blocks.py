@@ -61,7 +61,7 @@ class Block:
         return len(self.labels)
 
     def rows(self, which: slice) -> Block:
-        """Return some of the rows."""
+        """Return a run of the rows."""
         trusted = None if self.trusted is None else self.trusted[which]
         groups = None if self.groups is None else self.groups[which]
         first_row = self.first_row + which.indices(len(self))[0]

@@ -57,8 +57,9 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
     ----------
     noise, regularization, fit_intercept, clip
         As in :class:`flipproof.CertifiedRidgeClassifier`.
-    prior, prior_weight : None, ignored
-        `prior` must be None: it needs a learner in memory.
+    prior, prior_weight
+        As for the learner in memory. A prior that is not fitted is fitted to the labels of the reference, or else to
+        the trusted training rows, which must fit in memory: as an array, without names of columns.
     method, precision
         As in :class:`flipproof.CertifiedRidgeClassifier`.
     features : None
@@ -128,8 +129,9 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
     gamma, degree, coef0, regularization, n_components, fit_intercept, noise, clip
         As in :class:`flipproof.CertifiedKernelClassifier`. Without a reference, `n_components` must be given for up to
         10,000 rows, and the kernel ``"laplacian"`` needs `gamma`.
-    prior, prior_weight : None, ignored
-        `prior` must be None: it needs a learner in memory.
+    prior, prior_weight
+        As for the learner in memory. A prior that is not fitted is fitted to the labels of the reference, or else to
+        the trusted training rows, which must fit in memory: as an array, without names of columns.
     method, precision
         As in :class:`flipproof.CertifiedKernelClassifier`.
     features : None

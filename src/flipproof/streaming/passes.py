@@ -23,6 +23,7 @@ from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.linalg import ColumnRanges, Whitening
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import class_sums, tiles
+from flipproof.learners.certified import TrustedPart
 from flipproof.runtime.determinism import single_threaded
 from flipproof.runtime.progress import ProgressLine
 from flipproof.streaming.blocks import Block, Part
@@ -362,6 +363,38 @@ class KeptPart:
     def blocks(self) -> Iterator[Block]:
         """Yield the rows, block after block."""
         yield from self.kept
+
+
+@dataclass(frozen=True)
+class GatherTrusted:
+    """Visit the rows of a part, and return the trusted ones of each block, as they were given."""
+
+    classes: NDArray[Any]
+
+    def __call__(self, part: Part) -> Visited:
+        """Return a list of trusted rows and labels."""
+        found, n_rows, total = [], 0, 0
+        for block in part.blocks():
+            if len(block):
+                total += features_checksum(features_of(block), n_rows)
+                n_rows += len(block)
+                found += self._among(block)
+        return Visited(found, (Seen(n_rows, total % 2**64),))
+
+    def _among(self, block: Block) -> list[TrustedPart]:
+        if block.trusted is None or not block.trusted.any():
+            return []
+        which = np.flatnonzero(block.trusted)
+        labels = self.classes[codes_of(block, self.classes)[which]]
+        return [TrustedPart(np.asarray(block.X)[which], labels, block.first_row + which)]
+
+
+class FirstRow:
+    """Visit a part, and return its first row, as it was given; None if it has no rows."""
+
+    def __call__(self, part: Part) -> NDArray[Any] | None:
+        """Return the row, shape (1, columns)."""
+        return next((np.array(block.X[:1]) for block in part.blocks() if len(block)), None)
 
 
 @dataclass(frozen=True)

@@ -330,7 +330,9 @@ class RowBlocks:
         """
         return replace(self, parts=tuple(MappedPart(part, function) for part in self.parts), feature_names=None)
 
-    def with_columns(self, rows_per_part: Sequence[int], trusted: Any = None, groups: Any = None) -> RowBlocks:
+    def with_columns(
+        self, rows_per_part: Sequence[int], trusted: Any = None, groups: Any = None, *, keep_trusted: bool = False
+    ) -> RowBlocks:
         """Return the same rows, numbered, with other trusted rows or annotators.
 
         Parameters
@@ -339,6 +341,8 @@ class RowBlocks:
             Number of rows of each part, known after a pass.
         trusted, groups : array of n entries, optional
             As for `from_arrays`. Unchanged by default.
+        keep_trusted : bool, default=False
+            Whether rows that are trusted already stay so.
         """
         n_rows, ends = sum(rows_per_part), np.cumsum(rows_per_part)[:-1]
         columns: list[list[Any]] = []
@@ -349,8 +353,10 @@ class RowBlocks:
             entries = as_entries(name, given)
             check_entries(entries, name, n_rows)
             columns.append(np.split(entries, ends))
-        first_rows = [0, *ends.tolist()]
-        parts = tuple(NumberedPart(*one) for one in zip(self.parts, first_rows, *columns, strict=True))
+        parts = tuple(
+            NumberedPart(part, first_row, trust, who, keep_trusted)
+            for part, first_row, trust, who in zip(self.parts, [0, *ends.tolist()], *columns, strict=True)
+        )
         return replace(
             self,
             parts=parts,
@@ -361,12 +367,16 @@ class RowBlocks:
 
 @dataclass(frozen=True, eq=False)
 class NumberedPart:
-    """A part whose rows are numbered, with trusted rows and annotators that may replace its own."""
+    """A part whose rows are numbered, with trusted rows and annotators that may replace its own.
+
+    Its own trusted rows are trusted, too, if `keeps_trusted`.
+    """
 
     part: Part
     first_row: int
     trusted: Any
     groups: Any
+    keeps_trusted: bool = False
 
     @property
     def name(self) -> str:
@@ -383,6 +393,8 @@ class NumberedPart:
             groups = block.groups if self.groups is None else self.groups[rows]
             if any(one is not None and len(one) != len(block) for one in (trusted, groups)):
                 raise ValueError(f"{block.name} has changed since its rows were counted: it has more rows now.")
+            if self.keeps_trusted and trusted is not None and block.trusted is not None:
+                trusted = trusted | block.trusted
             yield replace(block, first_row=self.first_row + rows.start, trusted=trusted, groups=groups)
 
 

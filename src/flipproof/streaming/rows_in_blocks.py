@@ -38,11 +38,14 @@ from flipproof.core.histograms import (
 )
 from flipproof.core.linalg import Total, Whitening
 from flipproof.core.rounding import Floats, Integers
-from flipproof.core.votes import EstimatedScores, ProductVotes, grouped, tiles
+from flipproof.core.votes import EstimatedScores, ProductVotes, grouped, tiles, vote_totals
 from flipproof.learners.base import (
     MEMORY_BUDGET,
+    MOST_ROWS,
     LabelLinearParameters,
 )
+from flipproof.learners.certified import TrustedPart
+from flipproof.learners.prior import Prior, RowsWithPrior, features_in, is_fitted, reads_no_labels
 from flipproof.learners.ridge import (
     LabelSums,
     largest_products,
@@ -60,10 +63,12 @@ from flipproof.learners.statements import (
     vote_limits,
 )
 from flipproof.origins import Origin
-from flipproof.parameters import NONE, Constraints, check_parameters
-from flipproof.streaming.blocks import Part
+from flipproof.parameters import NONE, Constraints, check_parameters, parameter_error
+from flipproof.streaming.blocks import Part, as_features
 from flipproof.streaming.passes import (
     Census,
+    FirstRow,
+    GatherTrusted,
     InThisProcess,
     Keep,
     LabelledSums,
@@ -87,10 +92,10 @@ from flipproof.streaming.voting import (
     TallyOfSizes,
     Voted,
     Voters,
+    VoteSums,
     VotingRows,
     block_adversary,
 )
-from flipproof.values import encode_labels
 
 #: Memory for the counts of one pass over the training rows.
 TALLY_BYTES = 64 * 2**20
@@ -100,7 +105,7 @@ SCORED_ROWS = 2**14
 
 
 #: Arguments of `fit` that only learners in memory take.
-IN_MEMORY_ONLY = ("sample_weight", "reference_labels")
+IN_MEMORY_ONLY = ("sample_weight",)
 
 
 class _NeedsMemory:
@@ -164,7 +169,6 @@ class RowsInBlocks(LabelLinearParameters):
 
     parameter_constraints: ClassVar[Constraints] = {
         "features": NONE.explained("transform the rows first, with RowBlocks.map(f) or map_blocks of a Dask array."),
-        "prior": NONE.explained("rows in blocks have labels as votes only; a prior needs a learner in memory."),
     }
 
     holds_training_rows = False
@@ -184,12 +188,13 @@ class RowsInBlocks(LabelLinearParameters):
         y: Any = None,
         *,
         reference: Any = None,
+        reference_labels: Any = None,
         trusted: Any = None,
         groups: Any = None,
         client: Any = None,
         **unsupported: Any,
     ) -> RowsInBlocks:
-        """Fit to training rows in blocks, in a few passes over them; labels are only counted, never learned from.
+        """Fit to training rows in blocks, in a few passes over them; labels that are not trusted are only counted.
 
         Parameters
         ----------
@@ -204,8 +209,13 @@ class RowsInBlocks(LabelLinearParameters):
             Rows in memory that nobody may have changed; their labels are not needed. If given, everything but the votes
             is learned from them, and nothing from the training rows: certificates against added, removed and replaced
             rows, ``Adversary(changes="rows")``, are then possible.
+        reference_labels : array of shape (r,), optional
+            Trusted labels of the reference: nobody may have changed them. An unfitted `prior` is fitted to the
+            reference and these labels.
         trusted : like `y`, optional
-            Booleans: True for rows whose labels cannot be changed, or that cannot be removed and replaced.
+            Booleans: True for rows whose labels cannot be changed, or that cannot be removed and replaced. Without
+            `reference_labels`, an unfitted `prior` is fitted to these rows, which must fit in memory: they are then
+            trusted in every certificate of this model.
         groups : like `y`, optional
             The annotator or source of each row. Radii then count annotators, or sources.
         client : distributed.Client, optional
@@ -222,26 +232,77 @@ class RowsInBlocks(LabelLinearParameters):
         self.validate_parameters()
         for name in [name for name in vars(self) if name[0] != "_" and name[-1] == "_"]:
             delattr(self, name)  # if anything fails from here on, the model is not fitted
+        self._label_readers, self._trusted, self._reads_trusted_rows = (), None, False
+        given_reference = reference
+        if reference_labels is not None:
+            self._trusted = self._labelled_reference(reference, reference_labels)
         if reference is None:
             self._check_without_reference()
         else:
             reference = self._fit_features_to_reference(reference)
+            self.n_reference_ = len(reference)
         self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
         self._begin()
         found = self._survey(None if reference is None else row_hashes(reference))
         self._name_columns(found, reference)
-        self.classes_, _ = encode_labels(found.labels, self.classes)
+        self.classes_, _ = self._encoded(found.labels)
+        self._prior = self._learn_prior(given_reference)
         self.precision_, self._clip = int(self.precision), self.clip
         self._mapping = None
         if reference is None:
             self._whitening = self._decompose(found)
         else:
-            self.n_reference_, self._n_in_reference = len(reference), found.n_in_reference
+            self._n_in_reference = found.n_in_reference
             self._whitening, self._reference_basis = self._decompose_reference(reference)
         self.noise_ = resolve_noise(self.noise, len(self.classes_), self._rule_depends_on_noise(), type(self).__name__)
         self._sum_up_labels()
         self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
+        self._forget_trusted_part()
         return self
+
+    def _learn_prior(self, reference: Any) -> Prior | None:
+        """Return the fitted prior, if there is one; trusted training rows are gathered only if it reads their labels.
+
+        Soundness: labels that a prior has read are trusted in every certificate, see `_rows_against`.
+        """
+        if self.prior is None or is_fitted(self.prior):
+            reads_labels = False
+        else:
+            reads_labels = not reads_no_labels(self.prior)
+            if reference is None and not reads_labels:
+                wanted, remedy = "fitted where training rows are in blocks", "fit it, or give reference=..."
+                raise parameter_error(type(self).__name__, "prior", wanted, self.prior, remedy)
+        if reads_labels and self._trusted is None and self._rows.has_trusted:
+            self._trusted = self._trusted_rows()
+        asks_training_rows = self.prior is not None and reference is None
+        return self._prepare_prior(self._first_row() if asks_training_rows else None, reference)
+
+    def _trusted_rows(self) -> TrustedPart | None:
+        """Return the trusted training rows and their labels, in memory; None if there are none."""
+        found: list[TrustedPart] = self._found(GatherTrusted(self.classes_), self._rows, "Gathering trusted rows")
+        if not found:
+            return None
+        joined = [np.concatenate([getattr(one, name) for one in found]) for name in ("rows", "labels", "numbers")]
+        return TrustedPart(*joined)
+
+    def _first_row(self) -> NDArray[Any]:
+        """Return the first training row, to ask the prior about it."""
+        at = next(number for number, n_rows in enumerate(self._rows_per_part) if n_rows)
+        part = replace(self._rows, parts=self._rows.parts[at : at + 1])
+        return np.asarray(self._engine.total(FirstRow(), part, "Reading a row"))
+
+    def _n_trusted_at_fit(self) -> int:
+        """Return how many training labels were trusted and read in the fit; other trusted labels are only votes."""
+        if self._sums.census.trusted is None or not self._trust_is_fixed:
+            return 0
+        return int(self._sums.census.trusted.sum())
+
+    @property
+    def _trust_is_fixed(self) -> bool:
+        """Whether labels of training rows were read, so that no adversary can be allowed to change them (M15)."""
+        if self._trusted is None:
+            return self._reads_trusted_rows
+        return self._trusted.numbers is not None and bool(self._label_readers)
 
     def _name_columns(self, found: SurveyedRows, reference: Floats | None) -> None:
         """Keep the number of columns, and their names, if any, so that test rows with other columns are refused."""
@@ -324,7 +385,7 @@ class RowsInBlocks(LabelLinearParameters):
     def _total(self, summary: Any, says: str, rows: RowBlocks | None = None) -> Any:
         return self._found(Visit(summary, self._mapping), self._rows if rows is None else rows, says)
 
-    def _found(self, visit: Visit, rows: RowBlocks, says: str) -> Any:
+    def _found(self, visit: Callable[[Part], Visited], rows: RowBlocks, says: str) -> Any:
         """Return the results of all rows, which must be the same rows as on the first visit."""
         visited: Visited = self._engine.total(visit, rows, says)
         for part, before, now in zip(self._rows.parts, self._seen, visited.seen, strict=True):
@@ -369,11 +430,15 @@ class RowsInBlocks(LabelLinearParameters):
 
     def step_features(self, X: Any) -> Floats:
         """Return the features of rows, which may be in Dask."""
-        if hasattr(X, "__dask_graph__"):
-            from flipproof.streaming.dask_cluster import computed
+        return super().step_features(self._in_this_process(X))
 
-            X = computed(X, getattr(self, "_client", None))
-        return super().step_features(X)
+    def _in_this_process(self, X: Any) -> Any:
+        """Return rows that may be in Dask."""
+        if not hasattr(X, "__dask_graph__"):
+            return X
+        from flipproof.streaming.dask_cluster import computed
+
+        return computed(X, getattr(self, "_client", None))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts first.
@@ -381,16 +446,25 @@ class RowsInBlocks(LabelLinearParameters):
         An estimate decides every row whose lead exceeds the proven error of the estimate; the training rows are
         visited only for the others.
         """
-        codes = predicted_codes(self.test_features(X), self._estimate, self._scores)
+        codes = predicted_codes(self.test_rows(X), self._estimate, self._scores)
         return np.asarray(self.classes_[codes])
 
     def decision_function(self, X: Any) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
-        return class_values(*self._scores(self.test_features(X)))
+        return class_values(*self._scores(self.test_rows(X)))
 
-    def _estimate(self, Z: Floats) -> EstimatedScores | None:
-        """Return the estimated scores of the deployed rule; None where votes have a limit, as in memory."""
-        if self._clip is not None or self.n_reference_ is not None:
+    def test_rows(self, X: Any) -> Any:
+        """Return all that the prediction of test rows depends on: their features, and what the prior says, if any."""
+        X = self._in_this_process(X)
+        Z = self.test_features(X)
+        if self._prior is None:
+            return Z
+        in_frame = self._reads_trusted_rows and hasattr(X, "columns")  # training rows have no names of columns
+        return RowsWithPrior(Z, self._prior.shares(as_features(X, "X") if in_frame else X))
+
+    def _estimate(self, Z: Any) -> EstimatedScores | None:
+        """Return the estimated scores of the deployed rule; None with a prior or limited votes, as in memory."""
+        if self._clip is not None or self.n_reference_ is not None or self._prior is not None:
             return None
         estimate = self._rule.estimated_scores(Z)
         if self.noise_ is None:
@@ -401,14 +475,40 @@ class RowsInBlocks(LabelLinearParameters):
     def _offsets(self, products: ProductVotes, sums: Integers) -> Integers:
         """Return the offsets of the deployed rule on the grid, given the sum of all votes on each test row."""
         offsets = self._rule.offsets(sums, products.exponent)
-        return grid_offsets(offsets, (len(sums), len(self.classes_)), self.n_rows_, self.precision_)
+        if products.prior is not None:
+            offsets = products.prior if offsets is None else offsets + products.prior
+        n_rows = self.n_rows_ if self.n_reference_ is None else MOST_ROWS  # else a floor would change with the rows
+        return grid_offsets(offsets, (len(sums), len(self.classes_)), n_rows, self.precision_)
 
-    def _products(self, Z: Floats) -> ProductVotes:
+    @property
+    def _needs_totals(self) -> bool:
+        """Whether a prior is weighed by the absolute votes of the training rows; with a reference, by its votes."""
+        return self._prior is not None and self.n_reference_ is None
+
+    def _with_prior(self, products: ProductVotes, Z: Any, totals: Integers | None) -> ProductVotes:
+        """Return the factors with the offsets of the prior, given the absolute votes of training rows, if needed.
+
+        Soundness: as in memory, :meth:`flipproof.LabelLinearClassifier.total_votes`. The sums are integers, and clipped
+        as the votes are.
+        """
+        if self._prior is None:
+            return products
+        if totals is None:
+            totals = self._votes_of_reference(products, vote_totals)
+        return replace(products, prior=self._prior.offsets(totals, Z.shares))
+
+    def _votes_of_reference(self, products: ProductVotes, summary: Callable[[ProductVotes], Integers]) -> Integers:
+        """Return a summary of the votes of the reference on each test row, for as many rows at a time as fit."""
+        assert self.n_reference_ is not None
+        votes, size = products.of(self._reference_basis), self._rows_counted_at_once(1, self.n_reference_)
+        return np.concatenate([summary(votes.on_rows(slice(*ends))) for ends in tiles(len(votes.exponent), size)])
+
+    def _products(self, Z: Any) -> ProductVotes:
         """Return the factors of the votes on test rows, with the limit of votes, if there is one.
 
         A `clip` that is a share of the votes of the training rows needs a pass over them.
         """
-        products = self._rule.products(Z)
+        products = self._rule.products(features_in(Z))
         largest = None
         if self.n_reference_ is not None:
             largest = largest_products(products, self._whitening, self.precision_)
@@ -425,12 +525,7 @@ class RowsInBlocks(LabelLinearParameters):
     def _clip_levels(self, products: ProductVotes, share: float) -> Integers:
         """Return the level for each test row: of the votes of the reference, if there is one, or the training rows."""
         if self.n_reference_ is not None:
-            votes, size = products.of(self._reference_basis), self._rows_counted_at_once(1, self.n_reference_)
-            parts = [
-                clip_levels(votes.on_rows(slice(*ends)), share, self.precision_)
-                for ends in tiles(len(votes.exponent), size)
-            ]
-            return np.concatenate(parts)
+            return self._votes_of_reference(products, lambda votes: clip_levels(votes, share, self.precision_))
         levels, count = [], VoteCount(1, self.precision_, self.n_rows_)
         for start, stop in tiles(len(products.exponent), self._rows_per_tally(count.bytes_per_row)):
             work = TallyOfSizes(self._voters(products.on_rows(slice(start, stop))), count)
@@ -443,20 +538,23 @@ class RowsInBlocks(LabelLinearParameters):
         """Return how many test rows have their histograms in memory at the same time."""
         return block_rows(n_train, n_classes, self.precision_, MEMORY_BUDGET)
 
-    def _scores(self, Z: Floats) -> tuple[Integers, Integers]:
+    def _scores(self, Z: Any) -> tuple[Integers, Integers]:
         found = list(self.scored_factors(Z))
         scores = [votes + offsets for _, votes, offsets in found]
         return np.concatenate(scores), np.concatenate([factors.exponent for factors, _, _ in found])
 
-    def scored_factors(self, Z: Floats) -> Iterator[tuple[ProductVotes, Integers, Integers]]:
-        """Yield runs of test features: the factors of the votes on them, sums of votes by class, and offsets."""
+    def scored_factors(self, Z: Any) -> Iterator[tuple[ProductVotes, Integers, Integers]]:
+        """Yield runs of test rows: the factors of the votes on them, sums of votes by class, and offsets.
+
+        `Z` is what :meth:`test_rows` returned.
+        """
         self._begin()
         for start, stop in tiles(len(Z), SCORED_ROWS):
             products = self._products(Z[start:stop])
-            votes = self._count_votes(
-                Scores(self._voters(products)), "Summing votes", self._basis_rows, self._sums.census
-            )
-            yield products, votes, self._offsets(products, votes.sum(axis=1))
+            work = Scores(self._voters(products), self._needs_totals)
+            sums: VoteSums = self._count_votes(work, "Summing votes", self._basis_rows, self._sums.census)
+            products = self._with_prior(products, Z[start:stop], sums.totals)
+            yield products, sums.scores, self._offsets(products, sums.scores.sum(axis=1))
 
     def voting_rows(self, adversary: Adversary | None) -> Iterator[VotingRows]:
         """Yield the training rows, block after block, with what an adversary can do to them.
@@ -501,7 +599,8 @@ class RowsInBlocks(LabelLinearParameters):
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
         check_limit(type(self).__name__, at_least, method)
-        Z = self.test_features(X)
+        X = self._in_this_process(X)
+        Z = self.test_rows(X)
         self._begin()
         self.refuse_unless_frozen(adversary)
         rows, known = self._rows_against(adversary)
@@ -525,14 +624,23 @@ class RowsInBlocks(LabelLinearParameters):
         return found if at_least is None else up_to(found, at_least)
 
     def _rows_against(self, adversary: Adversary | None) -> tuple[RowBlocks, BlockAdversary]:
-        """Return the rows with the trust and annotators of an adversary, and the powers of that adversary."""
+        """Return the rows with the trust and annotators of an adversary, and the powers of that adversary.
+
+        Soundness: rows whose labels a prior has read are trusted, also by an adversary that does not name them (M15).
+        """
         counted, rows = self._sums.census, self._basis_rows
         refuse_windows(adversary, type(self).__name__)
         check_adversary(adversary, self.n_rows_)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
-            rows = rows.with_columns(self._rows_per_part, adversary.trusted, adversary.groups)
+            columns = adversary.trusted, adversary.groups
+            rows = rows.with_columns(self._rows_per_part, *columns, keep_trusted=self._reads_trusted_rows)
             counted = self._found(Visit(partial(census, classes=self.classes_)), rows, "Counting labels")
-        return rows, block_adversary(adversary, counted, self.classes_)
+        if not self._reads_trusted_rows:
+            n_trusted = None if counted.trusted is None else int(counted.trusted.sum())
+        else:
+            named = None if adversary is None else adversary.trusted
+            n_trusted = None if named is None else int(np.count_nonzero(named))
+        return rows, block_adversary(adversary, counted, self.classes_, n_trusted)
 
     def _rows_per_pass(self, known: BlockAdversary, method: str) -> int:
         check_parameters(self, "block_size")
@@ -553,9 +661,7 @@ class RowsInBlocks(LabelLinearParameters):
     def _voters(self, products: ProductVotes) -> Voters:
         return Voters(self._whitening, products, self.classes_)
 
-    def _certify_in_a_pass(
-        self, Z: Floats, method: str, known: BlockAdversary, rows: RowBlocks
-    ) -> list[CertifiedBlock]:
+    def _certify_in_a_pass(self, Z: Any, method: str, known: BlockAdversary, rows: RowBlocks) -> list[CertifiedBlock]:
         if method == "exact" and known.rights.cells is not None:
             return [self._certify_groups(Z, known, rows)]
         parts = []
@@ -571,12 +677,12 @@ class RowsInBlocks(LabelLinearParameters):
         return parts
 
     def _counted_votes(
-        self, Z: Floats, known: BlockAdversary, rows: RowBlocks
+        self, Z: Any, known: BlockAdversary, rows: RowBlocks
     ) -> Iterator[tuple[slice, ProductVotes, VoteHistogram, Integers]]:
         """Count votes in one pass; yield runs of test rows, their products, changeable votes and offsets."""
         # levels that the training rows decide are read from the counts of unclipped votes, which are clipped afterwards
         share, n_classes = self._share_of_training_rows, len(self.classes_)
-        products = self._products(Z) if share is None else self._rule.products(Z)
+        products = self._products(Z) if share is None else self._rule.products(features_in(Z))
         count = self._count(known)
         work = Tally(self._voters(products), count, known.rights)
         tally: LevelTally | CellTally = self._count_votes(work, "Counting votes", rows, known.census)
@@ -584,6 +690,7 @@ class RowsInBlocks(LabelLinearParameters):
             counted, part = tally.histogram(start, stop), products.on_rows(slice(start, stop))
             if share is not None:
                 counted = tally.histogram(start, stop, level_of_share(counted, share))
+            part = self._with_prior(part, Z[start:stop], counted.vote_mass if self._needs_totals else None)
             free, fixed = changeable_part(counted, n_classes)
             yield slice(start, stop), part, free, fixed + self._offsets(part, (free.scores + fixed).sum(axis=1))
 
@@ -596,7 +703,7 @@ class RowsInBlocks(LabelLinearParameters):
         those of `fit`, unless given.
         """
         rates = checked_rates(type(self).__name__, rate, direction)
-        Z = self.test_features(X)
+        Z = self.test_rows(X)
         self._begin()
         rows, known = self._rows_against(None if trusted is None else Adversary(trusted=trusted))
         parts = []
@@ -605,12 +712,13 @@ class RowsInBlocks(LabelLinearParameters):
                 parts.append(random_error_bounds(free, offsets, rates, direction))
         return np.concatenate(parts).reshape(-1, *np.shape(rate))
 
-    def _certify_groups(self, Z: Floats, known: BlockAdversary, rows: RowBlocks) -> CertifiedBlock:
+    def _certify_groups(self, Z: Any, known: BlockAdversary, rows: RowBlocks) -> CertifiedBlock:
         cells, products = known.rights.cells, self._products(Z)
         assert cells is not None
-        work = GroupTally(self._voters(products), known.rights)
+        work = GroupTally(self._voters(products), known.rights, self._needs_totals)
         sums: GroupSums = self._count_votes(work, "Summing votes", rows, known.census)
-        scores = sums.scores + self._offsets(products, sums.scores.sum(axis=1))
+        products = self._with_prior(products, Z, sums.votes.totals)
+        scores = sums.votes.scores + self._offsets(products, sums.votes.scores.sum(axis=1))
         by_group = grouped(sums.by_cell, cells.numbers, len(self.classes_))
         if known.scope.changes == "labels":
             return CertifiedBlock(certify_groups_exactly(by_group, scores, known.scope), products.exponent)
@@ -618,10 +726,12 @@ class RowsInBlocks(LabelLinearParameters):
         found = certify_sources(by_group, cells.n_rows, scores, products.limit, known.scope)
         return CertifiedBlock(found, products.exponent, self._is_attained(Z, products, known))
 
-    def _is_attained(self, Z: Floats, products: ProductVotes, known: BlockAdversary) -> bool:
+    def _is_attained(self, Z: Any, products: ProductVotes, known: BlockAdversary) -> bool:
         """Tell whether on every test row, the largest vote is known to be that of some row that could be added."""
         assert products.limit is not None
-        return known.scope.changes == "removals" or bool(self._attained(Z, products, products.limit).all())
+        if known.scope.changes == "removals":
+            return True
+        return bool(self._attained(features_in(Z), products, products.limit).all())
 
     def _attained(self, Z: Floats, products: ProductVotes, limit: Integers) -> NDArray[np.bool_]:
         """Tell on which test rows some row is known to have a vote of this size: by default, of the reference."""

@@ -98,33 +98,41 @@ class BlockAdversary:
         All labels by class, trust and annotator.
     allowed : pairs of classes or None
         The only possible changes; None: any.
+    n_trusted : int or None
+        Number of rows that the adversary is assumed to leave alone; None if nothing is assumed beyond the fit.
     """
 
     rights: BlockRights
     scope: Scope
     census: Census
     allowed: tuple[tuple[Any, Any], ...] | None
+    n_trusted: int | None
 
     def assumptions(self, method: str) -> list[Assumption]:
         """Return the limits that the adversary is assumed to have, and what the radius counts."""
-        trusted = self.census.trusted
-        counts = None if trusted is None else (int(trusted.sum()), int(self.census.counts.sum()))
+        counts = None if self.n_trusted is None else (self.n_trusted, int(self.census.counts.sum()))
         return assumed_limits(counts, self.allowed, self.scope, method)
 
 
-def block_adversary(adversary: Adversary | None, census: Census, classes: NDArray[Any]) -> BlockAdversary:
-    """Return how an adversary can change the labels of a census, which includes its trusted rows and annotators."""
+def block_adversary(
+    adversary: Adversary | None, census: Census, classes: NDArray[Any], n_trusted: int | None
+) -> BlockAdversary:
+    """Return how an adversary can change the labels of a census, which includes its trusted rows and annotators.
+
+    `n_trusted` is the number of trusted rows that the certificates state as an assumption about the adversary, if any.
+    """
     pairs = None if adversary is None else adversary.allowed
     rights, by_trust = rights_of(adversary, classes), census.trusted is not None
     if census.names is None or census.of_group is None:
         scope = rights.scope(census.counts - (0 if census.trusted is None else census.trusted))
-        return BlockAdversary(BlockRights(rights, by_trust), scope, census, pairs)
+        return BlockAdversary(BlockRights(rights, by_trust), scope, census, pairs, n_trusted)
     refuse_insertions_by_groups(rights.changes)
     of_group = np.where(rights.can_leave, census.of_group, 0)
     has_some = of_group.any(axis=1)
     numbers = np.flatnonzero(of_group[has_some])
     cells = GroupCells(census.names[has_some], numbers, of_group[has_some].ravel()[numbers])
-    return BlockAdversary(BlockRights(rights, by_trust, cells), rights.scope(census.of_group), census, pairs)
+    scope = rights.scope(census.of_group)
+    return BlockAdversary(BlockRights(rights, by_trust, cells), scope, census, pairs, n_trusted)
 
 
 @dataclass(frozen=True)
@@ -222,15 +230,44 @@ class Voted:
 
 
 @dataclass(frozen=True)
+class VoteSums:
+    """Sums of the votes of some rows on each test row.
+
+    Attributes
+    ----------
+    scores : integers of shape (test rows, classes)
+        The votes for each class.
+    totals : integers of shape (test rows,) or None
+        The absolute votes, if they were asked for: a prior is weighed by them.
+    """
+
+    scores: Integers
+    totals: Integers | None
+
+    @classmethod
+    def of(cls, votes: ProductVotes, codes: Integers, n_classes: int, with_totals: bool) -> VoteSums:
+        """Sum the votes of rows with these labels."""
+        if not with_totals:
+            return cls(class_scores(votes, codes, n_classes), None)
+        above, below = votes_by_cell(votes, np.arange(len(codes)), codes, n_classes)
+        return cls(above - below, (above + below).sum(axis=1))
+
+    def __add__(self, other: VoteSums) -> VoteSums:
+        totals = None if self.totals is None or other.totals is None else self.totals + other.totals
+        return VoteSums(self.scores + other.scores, totals)
+
+
+@dataclass(frozen=True)
 class Scores:
-    """Sums the votes for each class, shape (test rows, classes)."""
+    """Sums the votes for each class, and the absolute votes if they are needed."""
 
     voters: Voters
+    with_totals: bool = False
 
     def __call__(self, block: Block) -> Voted:
-        """Return the scores that a block's rows contribute."""
+        """Return the sums of a block's rows."""
         votes, codes, sums = self.voters.cast(block)
-        return Voted(class_scores(votes, codes, len(self.voters.classes)), sums)
+        return Voted(VoteSums.of(votes, codes, len(self.voters.classes), self.with_totals), sums)
 
 
 @dataclass(frozen=True)
@@ -265,13 +302,13 @@ class TallyOfSizes:
 
 @dataclass(frozen=True)
 class GroupSums:
-    """Votes of some rows: scores of each class, and the sums of each cell, (2, test rows, cells)."""
+    """Votes of some rows: their sums, and those of each cell, (2, test rows, cells)."""
 
-    scores: Integers
+    votes: VoteSums
     by_cell: Integers
 
     def __add__(self, other: GroupSums) -> GroupSums:
-        return GroupSums(self.scores + other.scores, self.by_cell + other.by_cell)
+        return GroupSums(self.votes + other.votes, self.by_cell + other.by_cell)
 
 
 @dataclass(frozen=True)
@@ -280,6 +317,7 @@ class GroupTally:
 
     voters: Voters
     rights: BlockRights
+    with_totals: bool = False
 
     def __call__(self, block: Block) -> Voted:
         """Return the sums of a block's rows."""
@@ -288,4 +326,5 @@ class GroupTally:
         votes, codes, voted = self.voters.cast(block)
         members, cell = cells.members(block, codes, self.rights.over(block, codes))
         sums = votes_by_cell(votes, members, cell, len(cells.numbers))
-        return Voted(GroupSums(class_scores(votes, codes, len(self.voters.classes)), sums), voted)
+        of_all = VoteSums.of(votes, codes, len(self.voters.classes), self.with_totals)
+        return Voted(GroupSums(of_all, sums), voted)
