@@ -195,7 +195,7 @@ targets>
         >>> with tempfile.TemporaryDirectory() as folder:
         ...     intervals.save(Path(folder, "proof.flipproof"))
         ...     CertifiedIntervals.load(Path(folder, "proof.flipproof"))
-        <CertifiedIntervals: 2 predictions, median widths 3 at 1, 5 at 2 changed targets>
+        <CertifiedIntervals: 2 predictions, median widths 2 at 1, 5 at 2 changed targets>
         """
         from flipproof import save_certificates  # defined in a higher layer: imported by its public name
 
