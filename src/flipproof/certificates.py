@@ -491,7 +491,10 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         """
         from flipproof import load_certificates  # defined in a higher layer: imported by its public name
 
-        return load_certificates(path)
+        found = load_certificates(path)
+        if not isinstance(found, Certificates):
+            raise ValueError(f"{os.fspath(path)!r} contains intervals of numbers: use CertifiedIntervals.load.")
+        return found
 
     def to_arrow(
         self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -162,6 +163,56 @@ targets>
         else:
             columns |= {"low": self.low, "high": self.high}
         return columns if self.radius is None else {**columns, "radius": self.radius}
+
+    def save(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        model: Any = None,
+        X_test: Any = None,
+        files: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write intervals of predictions and their proof to a file, which ``flipproof verify`` checks.
+
+        Parameters
+        ----------
+        path : path
+            The file to write, usually named ``*.flipproof``. Its format is documented in docs/certificate-format.md.
+        model, X_test : optional
+            The fitted model and the test rows, for intervals that do not know them because they were pickled. The model
+            must not have been fitted again since.
+        files : mapping of str to str, optional
+            SHA-256 digests of the data files, by name, for the record.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedIntervals, CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i % 7) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(5, average="median", target_range=(0, 10)).fit(X, y)
+        >>> intervals = model.certify([[5.0], [17.4]], flips=[1, 2])
+        >>> import tempfile
+        >>> from pathlib import Path
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     intervals.save(Path(folder, "proof.flipproof"))
+        ...     CertifiedIntervals.load(Path(folder, "proof.flipproof"))
+        <CertifiedIntervals: 2 predictions, median widths 2 at 1, 5 at 2 changed targets>
+        """
+        from flipproof import save_certificates  # defined in a higher layer: imported by its public name
+
+        save_certificates(self, path, model=model, X_test=X_test, files=files)
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> CertifiedIntervals:
+        """Return the intervals in a file that :meth:`save` wrote.
+
+        The digests of the file are checked, but not the proof: ``flipproof verify`` does that.
+        """
+        from flipproof import load_certificates  # defined in a higher layer: imported by its public name
+
+        found = load_certificates(path)
+        if not isinstance(found, CertifiedIntervals):
+            raise ValueError(f"{os.fspath(path)!r} contains certificates of classes: use Certificates.load.")
+        return found
 
     def to_frame(self, index: Sequence[Any] | None = None) -> Any:
         """Return a data frame with one line per row.

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.votes_rule import FIXED, Training
@@ -143,7 +144,19 @@ CODES: dict[str, Code] = {
     "labels-or-features": _stated(),
     "truth-from-annotations": _stated(n_test="count"),
     "stated": _stated(text="text"),
+    "targets-only": _checked(),
+    "target-rows-changed": _checked(changes="text", by_sources="flag"),
+    "target-range": _checked(low="number", high="number", step="number"),
+    "trusted-targets": _checked(n_trusted="count", n_targets="count"),
+    "target-annotators": _checked(n_annotators="count"),
+    "targets-moved": _checked(max_change="number"),
+    "target-range-read": _stated(),
+    "target-weights": _stated(),
+    "target-rows-bounded": _stated(),
 }
+
+#: Only certificates about numbers assume these.
+OF_TARGETS = {code for code in CODES if code.startswith("target") or code == "trusted-targets"}
 
 #: Units of groups of labels or rows; the assumption of the same name says so.
 GROUPED_UNITS = ("annotators", "windows", "sources")
@@ -159,6 +172,15 @@ OF_ADVERSARIES = {"rows-changed", "trusted-labels", "trusted-rows", "changes-all
 
 #: Only certificates by samples assume these.
 OF_SAMPLES = {"confidence", "smoothed-decision", "noise-on-all-labels", "base-learner-chosen", "labels-or-features"}
+
+#: Only certificates about classes assume these.
+OF_CLASSES = {
+    *SCOPES,
+    *OF_SAMPLES,
+    *("trusted-labels", "trusted-at-fit", "annotators", "windows", "changes-allowed", "changes-partly-used"),
+    *("unlabelled-rows", "majority-first", "majority-lower-bound", "annotators-bounded", "annotations"),
+    *("classes-read", "sample-weights", "rows-lower-bound", "sources-bounded", "base-learner-any-rows"),
+}
 
 #: Only certificates against changed rows assume these, in addition to those above.
 OF_ROWS = {"rows-changed", "trusted-rows", "sources", "sources-bounded", "rows-lower-bound", "base-learner-any-rows"}
@@ -206,6 +228,38 @@ def check_assumptions(file: ProofFile, training: Training) -> None:
         _check_windows(file, training, stated.values("windows")[0]["length"])
 
 
+def check_target_assumptions(document: Mapping[str, Any], changeable: NDArray[np.bool_]) -> None:
+    """Refuse assumptions about numbers that are unknown, not well formed, or contradict the proof."""
+    stated, about = Stated(document["assumptions"]), document["targets"]
+    codes, unit, changes, n = stated.codes, document["unit"], document["changes"], document["n_rows"]
+    changes_rows = changes != "targets"
+    needed = {"target-rows-changed" if changes_rows else "targets-only", "target-range"}
+    needed |= {"target-annotators"} if unit == "annotators" else {"sources"} if unit == "sources" else set()
+    needed |= {"targets-moved"} if about["max_change"] is not None else set()
+    needed |= {"reference-fixed"} if changes_rows and not codes & REFERENCES else set()
+    others = OF_CLASSES | (
+        {"targets-only", "trusted-targets"} if changes_rows else {"target-rows-changed", "trusted-rows"}
+    )
+    others |= {"target-rows-bounded"} if not changes_rows else set()
+    others |= {"target-annotators", "sources", "targets-moved"} - needed
+    if not needed <= codes or codes & others:
+        wrong = ", ".join(sorted(needed - codes | codes & others))
+        raise UnreadableFileError("assumptions", f"The document lacks assumptions, or has other ones: {wrong}.")
+    stated.expect("target-range", low=about["low"], high=about["high"], step=about["step"])
+    stated.expect("target-rows-changed", changes=changes, by_sources=unit == "sources")
+    stated.expect("targets-moved", max_change=about["max_change"])
+    stated.expect("target-annotators", n_annotators=document["n_touchable"])
+    stated.expect("sources", n_sources=document["n_touchable"], changes=changes)
+    stated.expect("trusted-targets", n_targets=n)
+    stated.expect("trusted-rows", n_rows=n, can_add=changes in ("rows", "insertions") and unit == "rows")
+    for code in ("reference-shared", "equal-rows-by-order"):
+        stated.expect(code, n_rows=n)
+    listed = [one["n_trusted"] for code in ("trusted-targets", "trusted-rows") for one in stated.values(code)]
+    n_fixed = int((~changeable).sum())
+    if max(listed, default=0) > n_fixed or n_fixed > sum(listed):
+        raise UnreadableFileError("fixed", f"{n_fixed} targets or rows are fixed, but the assumptions say otherwise.")
+
+
 class Stated:
     """The assumptions of a document, all of them well formed."""
 
@@ -221,6 +275,7 @@ class Stated:
             if set(values) != set(code.values) or not all(TYPES[code.values[name]](values[name]) for name in values):
                 raise UnreadableFileError("assumption-values", f"The assumption {one['code']!r} has other values.")
         once = {code for code in self.codes if CODES[code].checked or CODES[code].is_checked}
+        once -= {"trusted-targets"}  # in the fit, and by the adversary
         if any(len(self.values(code)) > 1 for code in once):
             raise UnreadableFileError("assumption-twice", "An assumption that is compared with the proof occurs twice.")
 
@@ -251,7 +306,7 @@ def _refuse_of_others(codes: set[str], document: Mapping[str, Any], changes_rows
     """Refuse assumptions that belong to another unit, rule, or kind of changes."""
     others: set[str] = set(GROUPED_UNITS) - {document["unit"]}
     others |= set() if document["rule"] == "samples" else OF_SAMPLES
-    others |= {"trusted-labels", "changes-allowed"} if changes_rows else OF_ROWS
+    others |= OF_TARGETS | ({"trusted-labels", "changes-allowed"} if changes_rows else OF_ROWS)
     others |= {*FIXED, "changes-allowed"} if document["unit"] in ("l2", "divergence") else set()
     others |= set() if "changes-allowed" in codes else {"changes-partly-used"}
     others |= {"changes-partly-used"} if document["method"] == "exact" else set()

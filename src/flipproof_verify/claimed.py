@@ -152,8 +152,9 @@ def read_offsets(file: ProofFile, n_classes: int, optional: bool = False) -> Int
     return offsets
 
 
-def scaled(x: NDArray[np.float64], exponent: Integers) -> NDArray[np.float64]:
+def scaled(x: NDArray[np.float64] | float, exponent: Integers | int) -> NDArray[np.float64]:
     """Multiply by a power of two in two halves, so that no intermediate result leaves the range of float64."""
+    exponent = np.asarray(exponent)
     half = exponent // 2
     with np.errstate(over="ignore"):
         return np.asarray(np.ldexp(np.ldexp(x, half.astype(np.int32)), (exponent - half).astype(np.int32)))

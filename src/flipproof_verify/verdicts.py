@@ -13,9 +13,10 @@ VERIFIED, REFUTED, INCONCLUSIVE = "VERIFIED", "REFUTED", "INCONCLUSIVE"
 
 #: What each reason means. REFUTED: the claim is false. INCONCLUSIVE: this program cannot decide it.
 REASONS = {
-    "prediction": "the prediction is not the class with the highest score",
+    "prediction": "the prediction is not what the votes decide",
     "rival": "the rival class is not the one that wins with the fewest changes",
-    "radius": "an attack within the radius lets another class win",
+    "radius": "an attack within the radius does what the radius excludes",
+    "interval": "an attack with the stated number of changes leads out of the interval",
     "unlimited": "the prediction is claimed to be beyond any attack, but is not",
     "margin": "the margin is not the lead of the prediction over the rival class",
     "log_failure": "the failure probability is larger than claimed",

@@ -15,12 +15,13 @@ from flipproof_verify.container import ProofFile, UnreadableFileError, read
 from flipproof_verify.majority_rule import check_majority
 from flipproof_verify.noise_rule import check_noise
 from flipproof_verify.other_rules import check_neighbors, check_partitions, check_samples
+from flipproof_verify.targets_rule import check_targets
 from flipproof_verify.verdicts import Findings, Verification
 from flipproof_verify.votes_rule import Training, check_exact, refuse_fixed_votes
 
 Check = Callable[[ProofFile, Claims, Findings], Iterator[int]]
 
-#: The check for each rule and method.
+#: The check for each rule and method about classes; `targets` is about numbers.
 CHECKS: dict[tuple[str, str], Check] = {
     ("votes", "exact"): check_exact,
     ("votes", "tight"): check_noise,
@@ -36,8 +37,11 @@ CHECKS: dict[tuple[str, str], Check] = {
 #: The keys that every document has; it may also have `tick`, and those of its rule.
 KEYS = {
     *("format", "version", "producer", "rule", "method", "changes", "unit", "n_test", "n_rows", "n_train"),
-    *("n_touchable", "classes", "assumptions", "has_adversary", "digests", "blocks"),
+    *("n_touchable", "assumptions", "digests", "blocks"),
 }
+
+#: The keys of documents about classes.
+KEYS_OF_CLASSES = {"classes", "has_adversary"}
 
 #: The other keys of each rule; another one would be a claim that nobody checks.
 KEYS_OF_RULES = {
@@ -46,17 +50,20 @@ KEYS_OF_RULES = {
     "neighbors": {"k"},
     "partitions": {"n_partitions"},
     "samples": {"sampling"},
+    "targets": {"votes", "targets"},
 }
 
 #: What radii may count or measure, for each rule and kind of changes.
 OF_LABELS, OF_ROWS = ("labels", "annotators"), ("rows", "sources")
+CERTIFY_ROWS = ("votes", "neighbors", "partitions", "targets")
 UNITS: dict[tuple[str, str], tuple[str, ...]] = {
     ("votes", "labels"): (*OF_LABELS, "windows"),
     ("majority", "labels"): OF_LABELS,
     ("partitions", "labels"): OF_LABELS,
     ("samples", "labels"): (*OF_LABELS, "l2", "divergence"),
-    **{(rule, changes): OF_ROWS for rule in ("votes", "neighbors", "partitions") for changes in ("rows", "removals")},
-    **{(rule, "insertions"): ("rows",) for rule in ("votes", "neighbors", "partitions")},
+    ("targets", "targets"): ("targets", "annotators"),
+    **{(rule, changes): OF_ROWS for rule in CERTIFY_ROWS for changes in ("rows", "removals")},
+    **{(rule, "insertions"): ("rows",) for rule in CERTIFY_ROWS},
 }
 
 #: Methods that certify windows, distances of features, and divergences.
@@ -120,14 +127,22 @@ def verify(
     chosen = _chosen(rows, m, seed)
     if chosen.size and (chosen[0] < 0 or chosen[-1] >= m):
         raise ValueError(f"Rows to check must be numbers from 0 to {m - 1}.")
-    claims, found = Claims.of(file), Findings(chosen)
-    claims.check_flags(file.document["n_touchable"], found)
-    check = CHECKS[file.document["rule"], file.document["method"]]
-    for n_done in check(file, claims, found):
+    found = Findings(chosen)
+    for n_done in _check_rows(file, found):
         if progress is not None:
             progress(n_done, len(chosen))
     file.refuse_unused()
     return Verification(m, len(chosen), found.reasons, dict(file.document), taken_as_stated(file.document))
+
+
+def _check_rows(file: ProofFile, found: Findings) -> Iterator[int]:
+    """Check the claims about the chosen rows; yield the number of rows done."""
+    if file.document["rule"] == "targets":
+        yield from check_targets(file, found)
+        return
+    claims = Claims.of(file)
+    claims.check_flags(file.document["n_touchable"], found)
+    yield from CHECKS[file.document["rule"], file.document["method"]](file, claims, found)
 
 
 def _chosen(rows: Sequence[int] | int | None, m: int, seed: int) -> NDArray[np.int64]:
@@ -146,22 +161,19 @@ def _check_document(file: ProofFile) -> None:
     """Refuse a document that lacks a key, has another one, or contradicts itself."""
     document = file.document
     rule, method, changes, unit = (str(document.get(key)) for key in ("rule", "method", "changes", "unit"))
-    if (rule, method) not in CHECKS:
+    if (rule, method) not in {*CHECKS, ("targets", "exact")}:
         raise UnreadableFileError("document", "The document names an unknown rule or method.")
     wanted = KEYS | KEYS_OF_RULES[rule] | ({"tick"} if unit == "windows" else set())
+    wanted |= KEYS_OF_CLASSES if rule != "targets" else {"k"} if document.get("votes") == "nearest" else set()
     if set(document) != wanted:
         wrong = min(set(document) ^ wanted)
         raise UnreadableFileError("document", f"The document lacks a key, or has another one: {wrong!r}.")
     _check_producer(document["producer"])
-    if type(document["has_adversary"]) is not bool:
-        raise UnreadableFileError("document", "The document must say whether its adversary is limited.")
     for key in ("n_test", "n_train", "n_rows", "n_touchable"):
         if type(document[key]) is not int or document[key] < 0:
             raise UnreadableFileError("document", f"The document's {key!r} must be an integer of at least 0.")
     if document["n_test"] == 0 or document["n_train"] > document["n_rows"]:
         raise UnreadableFileError("document", "The file has no test rows, or more training labels than rows.")
-    if not isinstance(document["classes"], list) or not are_classes(document["classes"]):
-        raise UnreadableFileError("classes", "The document must list at least two classes of one type, each once.")
     if unit not in UNITS.get((rule, changes), ()) or method not in METHODS_OF_UNITS.get(unit, (method,)):
         raise UnreadableFileError("document", f"This rule and method certify no {unit} where {changes} may be changed.")
     if method == "gaussian" and unit != "l2":
@@ -173,6 +185,17 @@ def _check_document(file: ProofFile) -> None:
     has_groups = "train.group" in file.tensors
     if has_groups != (unit in GROUPED_UNITS) or ("window.end" in file.tensors) != (unit == "windows"):
         raise UnreadableFileError("document", "Groups of rows and the unit of the radius contradict each other.")
+    if rule != "targets":
+        _check_classes(file)
+
+
+def _check_classes(file: ProofFile) -> None:
+    """Refuse a document about classes that contradicts itself."""
+    document = file.document
+    if type(document["has_adversary"]) is not bool:
+        raise UnreadableFileError("document", "The document must say whether its adversary is limited.")
+    if not isinstance(document["classes"], list) or not are_classes(document["classes"]):
+        raise UnreadableFileError("classes", "The document must list at least two classes of one type, each once.")
     training = Training.of(file)
     check_assumptions(file, training)
     if document["n_rows"] == document["n_train"]:  # else the rule also looks for votes of rows without a label

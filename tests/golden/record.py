@@ -116,7 +116,8 @@ def recorded():
         }.items():
             model.fit(blocks)
             values |= _of_model(f"{name}: {learner} in blocks", model, scaled.transform(Z), classes)
-    return values | on_a_reference() | of_trust_and_crowds() | regressors() | commands()
+    numbers = {name: of_intervals(intervals) for name, intervals in regressors()}
+    return values | on_a_reference() | of_trust_and_crowds() | numbers | commands()
 
 
 def _of_model(name, model, Z, classes):
@@ -191,10 +192,9 @@ def of_trust_and_crowds():
 
 
 def regressors():
-    """Return intervals and radii of every regressor."""
+    """Yield intervals and radii of every regressor, by name."""
     X, y = load_diabetes(return_X_y=True)
     X, y, Z = X[:N_TRAIN], y[:N_TRAIN], X[N_TRAIN : N_TRAIN + N_TEST]
-    found = {}
     for name, make in {
         "ridge": flipproof.CertifiedRidgeRegressor,
         "neighbours": flipproof.CertifiedNeighborsRegressor,
@@ -209,13 +209,17 @@ def regressors():
             "small changes": Adversary(max_change=20.0),
         }.items():
             intervals = model.certify(Z, [0, 1, 5, 20], tolerance=10.0, adversary=adversary)
-            found[f"regressor: {name}, {who}"] = {
-                "prediction": [float(one).hex() for one in intervals.prediction],
-                "low": [[float(one).hex() for one in line] for line in intervals.low],
-                "high": [[float(one).hex() for one in line] for line in intervals.high],
-                "radius": intervals.radius.tolist(),
-            }
-    return found
+            yield f"regressor: {name}, {who}", intervals
+
+
+def of_intervals(intervals):
+    """Return what intervals say, floats in hexadecimal."""
+    return {
+        "prediction": [float(one).hex() for one in intervals.prediction],
+        "low": [[float(one).hex() for one in line] for line in intervals.low],
+        "high": [[float(one).hex() for one in line] for line in intervals.high],
+        "radius": intervals.radius.tolist(),
+    }
 
 
 def commands():

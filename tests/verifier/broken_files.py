@@ -9,16 +9,19 @@ from copy import deepcopy
 from pathlib import Path
 
 import numpy as np
-from sklearn.datasets import load_digits
+from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import LogisticRegression
 
 from flipproof import (
     Adversary,
     Annotations,
+    CertifiedForestRegressor,
     CertifiedNeighborsClassifier,
+    CertifiedNeighborsRegressor,
     CertifiedPartitionClassifier,
     CertifiedPropagationClassifier,
     CertifiedRidgeClassifier,
+    CertifiedRidgeRegressor,
     FeatureNoise,
     SmoothedClassifier,
 )
@@ -29,6 +32,10 @@ CORPUS = Path(__file__).parent / "corpus"
 
 #: Honest files about assumptions and their values.
 MORE = ["unlabelled", "days", "all-allowed", "replaced"]
+
+#: Honest files about numbers.
+NUMBERS = ["numbers", "numbers-annotators", "numbers-moved", "numbers-median", "numbers-rows", "numbers-sources"]
+NUMBERS += ["numbers-nearest"]
 
 
 def honest_files(folder):
@@ -84,7 +91,32 @@ def honest_files(folder):
     for name, noise, method in (("samples", 0.2, "tight"), ("distances", FeatureNoise(0.5), "gaussian")):
         model = SmoothedClassifier(LogisticRegression(), noise, 20, 60, 0.9, random_state=0)
         model.fit(train / 16, labels).certify(test / 16, method).save(Path(folder) / f"{name}.flipproof")
-    return [*cases, "blocks", "weights", "majority", "majority-annotators", *MORE, "digests", "samples", "distances"]
+    save_numbers(folder)
+    more = ["blocks", "weights", "majority", "majority-annotators", *MORE, "digests", "samples", "distances"]
+    return [*cases, *more, *NUMBERS]
+
+
+def save_numbers(folder):
+    """Write honest files about numbers."""
+    X, y = load_diabetes(return_X_y=True)
+    X = X[:, 2:5]
+    train, targets, test, reference = X[:40], y[:40], X[60:65], X[80:110]
+    groups, trusted, common = np.arange(40) % 9, np.arange(40) % 5 == 0, {"target_range": (0.0, 400.0)}
+    ridge, forest = CertifiedRidgeRegressor(**common), CertifiedForestRegressor(5, **common)
+    mean, median = (CertifiedNeighborsRegressor(7, average=one, **common) for one in ("mean", "median"))
+    cases = {
+        "numbers": (ridge, None, None),
+        "numbers-annotators": (ridge, None, Adversary(groups=groups, trusted=trusted)),
+        "numbers-moved": (forest, None, Adversary(max_change=5.0)),
+        "numbers-median": (median, None, None),
+        "numbers-rows": (ridge, reference, Adversary(changes="rows", trusted=trusted)),
+        "numbers-sources": (forest, reference, Adversary(changes="removals", groups=groups)),
+        "numbers-nearest": (mean, reference, Adversary(changes="rows")),
+    }
+    for name, (regressor, given, adversary) in cases.items():
+        asked = {"threshold": 150.0} if name == "numbers-rows" else {"tolerance": 30.0}
+        found = regressor.fit(train, targets, reference=given).certify(test, [1, 4], adversary=adversary, **asked)
+        found.save(Path(folder) / f"{name}.flipproof")
 
 
 def _changed(name, change):
@@ -409,6 +441,30 @@ def _no_annotations_can_be_changed(box):
     box.tensors["claim.radius"][:] = box.document["n_touchable"] = 0
 
 
+def _targets(**values):
+    return lambda box: box.document["targets"].update(values)
+
+
+def _other_range(box):
+    """The same targets in a wider range: an attacker could move them farther."""
+    _targets(high=800.0, step=2.0**-10)(box)
+    _state("target-range", high=800.0, step=2.0**-10)(box)
+
+
+def _state_touchable_annotators(box):
+    box.document["n_touchable"] = 10
+    _state("target-annotators", n_annotators=10)(box)
+
+
+def _inwards(name, to):
+    return _changed(name, lambda old: np.nextafter(old, to))
+
+
+def _no_targets_can_be_changed(box):
+    box.tensors["train.changeable"][:] = False
+    box.document["n_touchable"] = 0
+
+
 #: Name of the broken file: the honest file, the edit, and the reason for which it is refuted or refused.
 BROKEN = {
     "radius-plus-one": ("exact", _changed("claim.radius", _more), "radius"),
@@ -591,7 +647,7 @@ BROKEN = {
     "used-by-exact": ("allowed", _assumption("changes-partly-used", method="exact"), "assumptions"),
     "noise-with-a-level": ("samples", _assumption("noise-on-all-labels", q=0.9), "assumption-values"),
     "unknown-assumption": ("exact", _assumption("also-against-changed-features"), "assumption-code"),
-    "assumption-of-regressors": ("exact", _assumption("targets-only"), "assumption-code"),
+    "assumption-of-regressors": ("exact", _assumption("targets-only"), "assumptions"),
     "value-that-nobody-checks": ("exact", _state("labels-only", also="features"), "assumption-values"),
     "missing-value": ("trusted", _replaced("trusted-labels", n_trusted=12), "assumption-values"),
     "truth-as-a-number": ("trusted", _state("trusted-labels", n_trusted=True), "assumption-values"),
@@ -622,6 +678,60 @@ BROKEN = {
     "unlabelled-rows-that-vote": ("exact", _unlabelled_that_vote, "fixed"),
     "other-number-of-unlabelled": ("unlabelled", _state("unlabelled-rows", n_unlabelled=19), "assumption-lies"),
     "place-that-nobody-checks": ("exact", _place("claim.radius", note="audited"), "tensor-entry"),
+    "interval-one-step-too-narrow": ("numbers", _inwards("claim.high", -np.inf), "interval"),
+    "low-end-too-high": ("numbers-annotators", _inwards("claim.low", np.inf), "interval"),
+    "interval-of-a-median": ("numbers-median", _inwards("claim.low", np.inf), "interval"),
+    "interval-of-small-changes": ("numbers-moved", _inwards("claim.high", -np.inf), "interval"),
+    "interval-of-rows": ("numbers-rows", _inwards("claim.high", -np.inf), "interval"),
+    "interval-of-sources": ("numbers-sources", _inwards("claim.low", np.inf), "interval"),
+    "interval-of-nearest-rows": ("numbers-nearest", _inwards("claim.high", -np.inf), "interval"),
+    "swapped-intervals": ("numbers", _changed("claim.high", _swap), "interval"),
+    "interval-that-is-no-number": ("numbers", _changed("claim.high", _at((0, 0), np.nan)), "tensor-values"),
+    "intervals-of-fewer-changes": ("numbers", _targets(flips=[1, 5]), "interval"),
+    "intervals-of-one-number": ("numbers", _targets(flips=1), "tensor-shape"),
+    "negative-changes": ("numbers", _targets(flips=[-1, 4]), "targets"),
+    "radius-plus-one-numbers": ("numbers", _changed("claim.radius", _more), "radius"),
+    "radius-plus-one-median": ("numbers-median", _changed("claim.radius", _more), "radius"),
+    "radius-plus-one-threshold": ("numbers-rows", _changed("claim.radius", _more), "radius"),
+    "radius-plus-one-nearest": ("numbers-nearest", _changed("claim.radius", _more), "radius"),
+    "radius-of-another-tolerance": ("numbers", _targets(tolerance=1.0), "radius"),
+    "radius-of-tolerance-and-threshold": ("numbers", _targets(threshold=150.0), "targets"),
+    "unlimited-numbers": ("numbers", _changed("claim.unlimited", _at(0, True)), "unlimited"),
+    "radii-without-a-tolerance": ("numbers", _targets(tolerance=None), "unused-tensor"),
+    "another-target": ("numbers", _changed("train.target", _at(3, lambda old: old + 1)), "prediction"),
+    "target-outside-the-range": ("numbers", _changed("train.target", _at(3, 401.0)), "tensor-values"),
+    "another-range": ("numbers", _other_range, "prediction"),
+    "another-range-than-stated": ("numbers", _targets(high=500.0), "assumption-lies"),
+    "step-that-is-no-power": ("numbers", _targets(step=0.3), "targets"),
+    "another-average": ("numbers-median", _targets(average="mean-of-votes", origin=0), "prediction"),
+    "another-factor": ("numbers", _targets(factor=2.0), "prediction"),
+    "another-origin": ("numbers", _targets(origin=0), "prediction"),
+    "vote-of-a-target-one-step-off": (
+        "numbers-moved",
+        _changed("votes.value.0", _at(0, lambda v: v + 1)),
+        "prediction",
+    ),
+    "smaller-changes": ("numbers-moved", _targets(max_change=1.0), "assumption-lies"),
+    "smaller-changes-than-proved": (
+        "numbers-moved",
+        lambda b: (_targets(max_change=9.0)(b), _state("targets-moved", max_change=9.0)(b)),
+        "interval",
+    ),
+    "small-changes-unstated": ("numbers-moved", _without_assumption("targets-moved"), "assumptions"),
+    "entry-that-nobody-checks": ("numbers", _targets(certified=True), "targets"),
+    "fixed-targets-unstated": ("numbers", _no_targets_can_be_changed, "fixed"),
+    "more-trusted-targets": ("numbers-annotators", _state("trusted-targets", n_trusted=41), "fixed"),
+    "more-annotators-of-targets": ("numbers-annotators", _state_touchable_annotators, "touchable"),
+    "targets-called-rows": ("numbers", _document(changes="removals", unit="rows"), "assumptions"),
+    "labels-of-numbers": ("numbers", _assumption("labels-only"), "assumptions"),
+    "classes-of-numbers": ("numbers", _document(classes=[0, 1]), "document"),
+    "smaller-limit-of-rows": ("numbers-rows", _changed("test.limit", lambda old: old // 2), "prediction"),
+    "list-without-a-row": (
+        "numbers-nearest",
+        lambda b: b.tensors.update({k: v[:, :-1] for k, v in b.tensors.items() if k.startswith("near.")}),
+        "tensor-shape",
+    ),
+    "another-k-of-numbers": ("numbers-nearest", _document(k=8), "prediction"),
     "path-as-name": (
         "exact",
         lambda b: b.tensors.update({"../../etc/passwd": b.tensors["claim.radius"]}),

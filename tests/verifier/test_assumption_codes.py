@@ -15,13 +15,8 @@ from verifier.proof_boxes import Box
 
 FORMAT = Path(__file__).parents[2] / "docs" / "certificate-format.md"
 
-#: Assumptions of regressors, of certificates about all predictions at once, and of radii up to a limit: these have no
-#: proof format.
-WITHOUT_PROOF = {
-    *("targets-only", "target-rows-changed", "target-rows-bounded", "trusted-targets", "target-annotators"),
-    *("target-weights", "targets-moved", "target-range", "target-range-read"),
-    *("one-attack", "solver-claim", "solver-stopped", "radii-limited"),
-}
+#: Assumptions of certificates about all predictions at once, and of radii up to a limit: these have no proof format.
+WITHOUT_PROOF = {"one-attack", "solver-claim", "solver-stopped", "radii-limited"}
 
 #: A value of each type.
 EXAMPLES = {

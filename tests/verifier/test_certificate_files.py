@@ -11,7 +11,14 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 import flipproof
-from flipproof import Adversary, Certificates, CertifiedRidgeClassifier, CertifiedRidgeRegressor, SmoothedClassifier
+from flipproof import (
+    Adversary,
+    Certificates,
+    CertifiedIntervals,
+    CertifiedRidgeClassifier,
+    CertifiedRidgeRegressor,
+    SmoothedClassifier,
+)
 from flipproof.cli.group import run as in_process
 from flipproof_verify import VERIFIED, verify
 from verifier.broken_files import BROKEN, BROKEN_BYTES, CORPUS
@@ -97,10 +104,49 @@ def test_certificates_without_a_model_are_refused(path):
         loaded.save(path)
 
 
-def test_intervals_of_regressors_have_no_proof_format(path):
+def test_intervals_of_means_gaps_and_coefficients_have_no_proof_format(path):
     model = CertifiedRidgeRegressor(target_range=(0, 2)).fit(TRAIN, LABELS)
-    with pytest.raises(ValueError, match="no proof format for CertifiedIntervals"):
-        flipproof.save_certificates(model.certify(TEST, flips=1), path)
+    halves = np.arange(len(TEST)) % 2
+    for found in (model.certify_means(TEST), model.certify_gaps(TEST, halves), model.certify_coefficients()):
+        with pytest.raises(ValueError, match=f"no proof format for intervals of a {found.about}"):
+            found.save(path)
+    assert not path.exists()
+
+
+def test_intervals_are_loaded_as_they_were_saved(path):
+    model = CertifiedRidgeRegressor(target_range=(0, 2)).fit(TRAIN, LABELS, trusted=np.arange(len(TRAIN)) % 4 == 0)
+    adversary = Adversary(groups=np.arange(len(TRAIN)) % 7, max_change=0.5)
+    for flips in (3, [1, 2]):
+        found = model.certify(TEST, flips, threshold=1.0, adversary=adversary)[3:9]
+        found.save(path)
+        assert verify(path).verdict == VERIFIED
+        loaded = CertifiedIntervals.load(path)
+        for name in ("prediction", "low", "high", "radius", "unlimited"):
+            np.testing.assert_array_equal(getattr(loaded, name), getattr(found, name))
+        for name in (
+            "flips",
+            "tolerance",
+            "threshold",
+            "target_range",
+            "n_train",
+            "n_touchable",
+            "unit",
+            "assumptions",
+        ):
+            assert getattr(loaded, name) == getattr(found, name), name
+        assert loaded.adversary.max_change == 0.5
+    with pytest.raises(ValueError, match="intervals of numbers"):
+        Certificates.load(path)
+    with pytest.raises(ValueError, match="give model="):
+        loaded.save(path)
+    model.fit(TRAIN + 1, LABELS)
+    with pytest.raises(ValueError, match="Certify again"):
+        found.save(path)
+
+
+def test_certificates_of_classes_are_no_intervals():
+    with pytest.raises(ValueError, match="certificates of classes"):
+        CertifiedIntervals.load(CORPUS / "exact.flipproof")
 
 
 def test_a_changed_tensor_is_noticed(path):
@@ -144,7 +190,7 @@ def test_files_with_a_false_meaning_are_not_loaded(name):
 
 def test_honest_files_are_loaded():
     for name in json.loads((CORPUS / "index.json").read_text())["honest"]:
-        loaded = Certificates.load(CORPUS / f"{name}.flipproof")
+        loaded = flipproof.load_certificates(CORPUS / f"{name}.flipproof")
         assert len(loaded) == Box.read(CORPUS / f"{name}.flipproof").document["n_test"]
 
 
@@ -162,6 +208,15 @@ class TestCommand:
         file = tmp_path / "digits.csv"
         pd.DataFrame(X[:150]).assign(digit=Y[:150]).to_csv(file, index=False)
         return file
+
+    def test_numbers_have_a_proof_that_verify_accepts(self, table, path, capfd):
+        given = ["certify", "--train", str(table), "--holdout", "0.2", "--target", "digit", "--range", "0:9", "-q"]
+        given += ["--tolerance", "1", "--max-change", "2", "--proof", str(path)]
+        assert in_process(given) == 0
+        assert in_process(["verify", str(path), "--data", str(table), "--json"]) == 0
+        printed = json.loads(capfd.readouterr().out.partition(f"Written: {path}")[2])
+        assert printed[str(path)]["verdict"] == VERIFIED
+        assert printed[str(path)]["unit"] == "targets"
 
     def test_certify_writes_a_proof_that_verify_accepts(self, table, path, capfd):
         given = ["certify", "--train", str(table), "--holdout", "0.2", "--label", "digit", "--proof", str(path), "-q"]

@@ -2,6 +2,7 @@
 
 import ast
 import json
+from collections import Counter
 from itertools import product
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from flipproof_verify import REFUTED, VERIFIED, UnreadableFileError, verify
 from verifier import mutants_noticed
 from verifier.broken_files import BROKEN, BROKEN_BYTES, CORPUS, broken_file, honest_files
 from verifier.proof_boxes import Box
+from verifier.random_numbers import check as check_numbers
 from verifier.random_proofs import check
 
 INDEX = json.loads((CORPUS / "index.json").read_text())
@@ -113,6 +115,23 @@ def test_every_golden_case_is_verified(data, tmp_path):
         for method, (who, adversary) in product(record.METHODS, record.adversaries(classes).items()):
             model.certify(scaled.transform(Z), method, adversary).save(path)
             assert verify(path).verdict == VERIFIED, (type(model).__name__, method, who)
+
+
+@pytest.mark.slow
+def test_every_golden_interval_is_verified(tmp_path):
+    path, n_verified = tmp_path / "proof.flipproof", 0
+    for name, intervals in record.regressors():
+        intervals.save(path)
+        assert verify(path).verdict == VERIFIED, name
+        n_verified += 1
+    assert n_verified == 16
+
+
+@pytest.mark.parametrize("first", mostly_slow(range(0, 400, 40), fast=(0,)))
+def test_random_numbers_are_verified_and_narrower_intervals_refuted(first, tmp_path):
+    counted = sum((check_numbers(seed, tmp_path) for seed in range(first, first + 40)), start=Counter())
+    assert counted["verified"] > 25
+    assert counted["refuted"] > 60
 
 
 def test_the_verifier_imports_nothing_of_flipproof():

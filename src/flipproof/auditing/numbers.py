@@ -7,13 +7,14 @@ import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
-from flipproof.auditing.audit_result import Provenance
+from flipproof.auditing.audit_result import PROOF_ENDING, Provenance
 from flipproof.auditing.row_groups import groups_of_test_rows
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import DataChoice, Fitted, as_step, is_path, require_pyarrow, source_name
@@ -320,10 +321,34 @@ class NumberAudit:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a report: .html, .md, or .json (which `flipproof report` converts)."""
+        """Write a report: .html, .md, or .json (which `flipproof report` converts); or a proof, .flipproof."""
         from flipproof.report.rendering import save_report
 
+        if Path(path).suffix.lower() == PROOF_ENDING:
+            self.save_proof(path)
+            return
         save_report(self.summary, path)
+
+    def save_proof(self, path: str | os.PathLike[str], outputs: Mapping[str, str] | None = None) -> None:
+        """Write the intervals of the predictions and their proof, with the digests of data files.
+
+        Parameters
+        ----------
+        path : path
+            The file, usually named ``*.flipproof``, which ``flipproof verify`` checks.
+        outputs : mapping of str to str, optional
+            SHA-256 digests of files that were written with the intervals, by name, for the record.
+        """
+        from flipproof import save_certificates
+
+        save_certificates(
+            self.intervals,
+            path,
+            model=self.model,
+            X_test=self.X_test,
+            files=self.provenance.digests,
+            outputs=outputs,
+        )
 
 
 def as_number_requirements(

@@ -217,6 +217,7 @@ def certify(
             *(targets, data, model, required),
             out=out,
             report=report,
+            proof=proof,
             title=title,
             as_json=as_json,
             quiet=quiet,

@@ -30,7 +30,8 @@ WITH_TARGET = frozenset(
         *("coefficients", "coefficients_out"),
         *("train", "test", "holdout", "seed", "features", "drop", "text", "categories", "id_column", "scale"),
         *("text_dimensions", "no_header", "names", "separator", "no_quotes", "kind", "encoding", "decimal", "na"),
-        *("learner", "settings", "trusted", "annotator", "out", "report", "title", "as_json", "quiet", "config"),
+        *("learner", "settings", "trusted", "annotator", "out", "report", "proof", "title", "as_json", "quiet"),
+        "config",
     )
 )
 
@@ -216,19 +217,21 @@ def certify_targets(
     *,
     out: Path | None,
     report: Path | None,
+    proof: Path | None,
     title: str | None,
     as_json: bool,
     quiet: bool,
     command: str,
 ) -> int:
     """Certify numeric predictions, write files, print a summary and return the exit code."""
+    from flipproof.auditing.audit_result import PROOF_ENDING
     from flipproof.auditing.numbers import audit_numbers
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
     from flipproof.fitting.regressor import settable_numbers
     from flipproof.learners.names import REGRESSORS
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
-    from flipproof.runtime.files import write_all
+    from flipproof.runtime.files import digest_of, portable_path, write_all
 
     if data.train is None:
         raise click.UsageError("Missing option '--train'.")
@@ -238,6 +241,7 @@ def certify_targets(
     check_file(out, TABLE_ENDINGS, data.files)
     check_file(report, REPORT_ENDINGS, data.files, (out,))
     check_file(targets.coefficients_out, TABLE_ENDINGS, data.files, (out, report))
+    check_file(proof, (PROOF_ENDING,), data.files, (out, report, targets.coefficients_out))
     settings = given_settings(model.settings, settable_numbers(model.learner)) if model.settings else {}
     columns = ("train", "test", "holdout", "seed", "features", "drop", "text", "categories", "scale", "text_dimensions")
     with_coefficients = targets.coefficients or targets.coefficients_out is not None
@@ -272,11 +276,13 @@ def certify_targets(
                 files[path] = table_content(content, path.suffix.lower(), _about(result, found))
         if report is not None:
             files[report] = rendered(summary, report.suffix.lower()).encode()
+        if proof is not None:
+            result.save_proof(proof, {portable_path(path): digest_of(content) for path, content in files.items()})
     write_all(files)
     if as_json:
         print_data(rendered(summary, ".json").rstrip("\n"))
     else:
-        _print(summary, result, list(files))
+        _print(summary, result, [path for path in (*files, proof) if path is not None])
     for judged in result.requirements:
         if not judged.passed:
             print(f"flipproof: not met: {found_words(judged.facts)}.", file=sys.stderr)

@@ -88,6 +88,29 @@ class TargetGrid:
 
 
 @dataclass(frozen=True)
+class NumberRule:
+    """How the targets that vote become a number, apart from the votes; no part of it reads a target.
+
+    Attributes
+    ----------
+    average : {"sum", "mean-of-rows", "mean-of-votes", "median"}
+        What is done with the sum of votes times targets: used as it is, divided by the number of training rows, or by
+        the sum of the votes; or the lower median of the targets that vote.
+    grid : TargetGrid
+        The grid of the targets.
+    origin : int
+        The target on the grid that sums count from.
+    factor : float
+        What weighted sums are multiplied by.
+    """
+
+    average: str
+    grid: TargetGrid
+    origin: int
+    factor: float
+
+
+@dataclass(frozen=True)
 class Reachable:
     """What an adversary can do to the training targets, on the grid.
 

@@ -22,6 +22,7 @@ from flipproof.core.target_means import CombinationReach, SumsOfVotes
 from flipproof.core.target_rows import MeanOfAll, RowPower, RowReach
 from flipproof.core.targets import (
     ListedVotes,
+    NumberRule,
     Reach,
     Reachable,
     Units,
@@ -89,11 +90,19 @@ class CertifiedRegressor(TargetsInMemory):
     def predict(self, X: Any) -> Floats:
         """Return the predictions, as floats of shape (m,)."""
         check_is_fitted(self)
-        parts = []
+        return np.concatenate([predicted for _, predicted in self.voted(X)])
+
+    def voted(self, X: Any) -> Iterator[tuple[VoteSource, Floats]]:
+        """Yield the votes of all training rows on blocks of test rows, with the predictions that they make."""
         for _, source in self._in_blocks(X):
             listed = listed_votes(source)
-            parts.append(self._units(listed, source).numbers(self._value(listed, self._as_it_is())))
-        return np.concatenate(parts)
+            yield source, self._units(listed, source).numbers(self._value(listed, self._as_it_is()))
+
+    @property
+    def rule(self) -> NumberRule:
+        """How votes and targets make a prediction."""
+        average = "mean-of-votes" if self._is_mean else "sum" if self.n_reference_ is None else "mean-of-rows"
+        return NumberRule(average, self._grid, self._origin, self._factor)
 
     def _as_it_is(self) -> Reachable:
         """Return the targets that nobody changes."""
@@ -457,7 +466,8 @@ class CertifiedRegressor(TargetsInMemory):
         assumptions += [] if is_attained else [Assumption("target-rows-bounded")]
         if fixed.any():
             values = {"n_trusted": int(fixed.sum()), "n_rows": self.n_rows_}
-            assumptions.append(Assumption("trusted-rows", {**values, "can_add": adversary_adds(adversary)}))
+            can_add = adversary_adds(adversary) and limits.sizes is None  # sources add none beyond their own
+            assumptions.append(Assumption("trusted-rows", {**values, "can_add": can_add}))
         if limits.sizes is not None:
             assumptions.append(Assumption("sources", {"n_sources": limits.n_touchable, "changes": adversary.changes}))
         return tuple(assumptions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from flipproof.core.target_rows import RowPower, RowReach
 from flipproof.core.targets import (
     NEVER,
     ListedVotes,
+    NumberRule,
     Reach,
     Reachable,
     Units,
@@ -499,6 +500,20 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
     def n_neighbors_(self) -> int:
         """Number of rows that vote."""
         return self._geometry_of(NeighborsGeometry).n_neighbors_
+
+    @property
+    def rule(self) -> NumberRule:
+        """How votes and targets make a prediction."""
+        return super().rule if self._average == "mean" else NumberRule("median", self._grid, 0, 1.0)
+
+    def nearest(self, X: Any) -> Iterator[tuple[OrderedRows, Floats]]:
+        """Yield all training rows in order, for blocks of test rows, with the predictions."""
+        geometry = self._geometry_of(NeighborsGeometry)
+        Z = self._geometry.test_rows(X)
+        for rows, source in self._blocks(Z):
+            listed = listed_votes(source)
+            value = self._value(listed, self._as_it_is())
+            yield geometry.ordered(Z[rows]), self._units(listed, source).numbers(value)
 
     def _units(self, listed: ListedVotes, source: Any) -> Units:
         if self._average == "mean":

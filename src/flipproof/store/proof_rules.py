@@ -67,7 +67,7 @@ def _votes(tensors: Tensors, certificates: Certificates, learner: Any, powers: P
         sums = class_scores(source, learner.label_codes_, n_classes)
         offsets = learner.offsets_on(source, sums.sum(axis=1))
         _refuse_other_predictions(certificates, start, np.argmax(sums + offsets, axis=1))
-        form = _write_votes(tensors, source, len(ends))
+        form = write_votes(tensors, source, len(ends))
         _write_grid(tensors, certificates, start, source, offsets)
         ends.append(start + len(sums))
     document: dict[str, Any] = {"rule": "votes", "votes": form, "blocks": ends}
@@ -93,7 +93,7 @@ def _majorities(
         sums = class_scores(voting, learner.label_codes_, annotations.n_classes)
         offsets = learner.offsets_on(voting, sums.sum(axis=1))
         _refuse_other_predictions(certificates, start, np.argmax(sums + offsets, axis=1))
-        form = _write_votes(tensors, source, len(ends))
+        form = write_votes(tensors, source, len(ends))
         _write_grid(tensors, certificates, start, source, offsets)
         ends.append(start + len(sums))
     counted = {"n_rows": len(annotations.item), "n_items": annotations.n_items}
@@ -141,7 +141,8 @@ def _refuse_other_predictions(certificates: Certificates, start: int, codes: Int
         )
 
 
-def _write_votes(tensors: Tensors, source: VoteSource, block: int) -> str:
+def write_votes(tensors: Tensors, source: VoteSource, block: int) -> str:
+    """Write the votes on a block of test rows, and return in which of the three ways."""
     if isinstance(source, ProductVotes):
         tensors.add(f"votes.coefficients.{block}", source.coefficients, np.float64)
         if block == 0:

@@ -21,6 +21,7 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, Certificates
 from flipproof.core.rounding import scale
+from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.pipeline import learner_and_features
 from flipproof.learners.row_by_row import rows_at
 from flipproof.runtime.files import digest_of
@@ -30,6 +31,7 @@ from flipproof.store.model_files import model_digest
 from flipproof.store.proof_document import OF_ADVERSARIES, check_document
 from flipproof.store.proof_rules import write_proof
 from flipproof.store.proof_tensors import Tensors
+from flipproof.store.target_proofs import load_intervals, refuse_without_proof, write_intervals
 from flipproof.streaming.rows_in_blocks import RowsInBlocks
 from flipproof.values import as_values, positions
 
@@ -37,7 +39,7 @@ FORMAT, VERSION = "flipproof-certificates", 1
 
 
 def save_certificates(
-    certificates: Certificates,
+    certificates: Certificates | CertifiedIntervals,
     path: str | os.PathLike[str],
     *,
     model: object = None,
@@ -50,7 +52,7 @@ def save_certificates(
 
     Parameters
     ----------
-    certificates : Certificates
+    certificates : Certificates or CertifiedIntervals
         What `certify` returned, or some of its rows.
     path : path
         The file to write, usually named ``*.flipproof``.
@@ -87,12 +89,14 @@ def save_certificates(
     ...     print(flipproof_verify.verify(path))
     VERIFIED: 160 of 160 rows checked
     """
-    if not isinstance(certificates, Certificates):
+    if not isinstance(certificates, Certificates | CertifiedIntervals):
         raise ValueError(
-            f"There is no proof format for {type(certificates).__name__}: certificate files hold the certificates of "
-            "classifiers. Save their to_frame() as a table."
+            f"There is no proof format for {type(certificates).__name__}: certificate files hold what certify(X) "
+            "returns."
         )
-    if certificates.radius_limit is not None:
+    if isinstance(certificates, CertifiedIntervals):
+        refuse_without_proof(certificates)
+    elif certificates.radius_limit is not None:
         raise ValueError(
             f"These radii were computed only up to {certificates.radius_limit}, and a proof is about exact radii: "
             "certify without at_least=..."
@@ -108,14 +112,17 @@ def save_certificates(
     target = Path(path)
     with tempfile.TemporaryFile(dir=target.parent) as unfinished:
         tensors = Tensors(unfinished)
-        document = _document(certificates, learner)
+        document = _document(certificates)
         document["digests"] = {
             "model": _digest_or_none(model if deployed is None else deployed),
             "files": dict(files or {}),
             "outputs": dict(outputs or {}),
         }
-        document |= write_proof(tensors, certificates, learner, rows)
-        _claims(tensors, certificates)
+        if isinstance(certificates, CertifiedIntervals):
+            document |= write_intervals(tensors, certificates, learner, rows)
+        else:
+            document |= _about_classes(certificates, learner) | write_proof(tensors, certificates, learner, rows)
+            _claims(tensors, certificates)
         tensors.finish(target, document)
 
 
@@ -127,7 +134,7 @@ def _digest_or_none(model: object) -> str | None:
         return None
 
 
-def load_certificates(path: str | os.PathLike[str]) -> Certificates:
+def load_certificates(path: str | os.PathLike[str]) -> Certificates | CertifiedIntervals:
     """Return the certificates in a file that `save_certificates` wrote.
 
     The digests of the file are checked, and that its assumptions are those of the adversary in the file; but not the
@@ -140,8 +147,8 @@ def load_certificates(path: str | os.PathLike[str]) -> Certificates:
 
     Returns
     -------
-    Certificates
-        As they were saved.
+    Certificates or CertifiedIntervals
+        As they were saved; intervals if the file is about numbers.
 
     Raises
     ------
@@ -180,6 +187,8 @@ def load_certificates(path: str | os.PathLike[str]) -> Certificates:
             if (document.get("format"), document.get("version")) != (FORMAT, VERSION):
                 raise ValueError(f"it is not of format {VERSION} of {FORMAT}")
             stored = _Stored(file, document["digests"]["tensors"])
+            if document["rule"] == "targets":
+                return load_intervals(document, stored)
             check_document(document, stored)
             return _loaded(document, stored)
     except (SafetensorError, ValueError, KeyError, TypeError, IndexError, RecursionError) as error:
@@ -275,22 +284,28 @@ def _adversary(document: Mapping[str, Any], stored: _Stored, classes: NDArray[An
     )
 
 
-def _document(certificates: Certificates, learner: Any) -> dict[str, Any]:
+def _document(certificates: Certificates | CertifiedIntervals) -> dict[str, Any]:
     """Return what the document says of any rule."""
     return {
         "format": FORMAT,
         "version": VERSION,
         "producer": {"name": "flipproof", "version": __version__},
         "method": certificates.method,
-        "changes": certificates.changes,
         "unit": certificates.unit,
         "n_test": len(certificates),
         "n_train": certificates.n_train,
         "n_touchable": certificates.n_touchable,
-        "n_rows": learner.n_rows_ if isinstance(learner, RowsInBlocks) else len(learner.label_codes_),
-        "classes": certificates.classes.tolist(),
         # sentences stay out: nobody could check that they say what the codes mean
         "assumptions": [{name: one.to_dict()[name] for name in ("code", "values")} for one in certificates.assumptions],
+    }
+
+
+def _about_classes(certificates: Certificates, learner: Any) -> dict[str, Any]:
+    """Return what the document says of rules about classes."""
+    return {
+        "changes": certificates.changes,
+        "n_rows": learner.n_rows_ if isinstance(learner, RowsInBlocks) else len(learner.label_codes_),
+        "classes": certificates.classes.tolist(),
         "has_adversary": any(one.code in OF_ADVERSARIES for one in certificates.assumptions),
     }
 
