@@ -10,7 +10,7 @@ from flipproof import CertifiedAccuracyDisplay, CertifiedNeighborsClassifier, Ce
 
 FIGURE = Path(__file__).parents[1] / "docs" / "images" / "digits.png"
 LEARNERS = {
-    "ridge, as in the example": CertifiedRidgeClassifier(classes=range(10)),
+    "ridge": CertifiedRidgeClassifier(classes=range(10)),
     "15 nearest neighbours": CertifiedNeighborsClassifier(15, classes=range(10)),
     "100 nearest neighbours": CertifiedNeighborsClassifier(100, classes=range(10)),
 }
