@@ -374,11 +374,6 @@ class TestRefusals:
             with pytest.raises(ValueError, match="puts noise on labels"):
                 model.certify(self.Z, method, adversary)
 
-    def test_rows_cannot_join_or_leave(self):
-        model = self.fit(self.reference)
-        assert not hasattr(model, "partial_fit")
-        assert not hasattr(model, "forget")
-
     @pytest.mark.parametrize("clip", [None, 0.5])
     @pytest.mark.parametrize("factor", [0.9, 9, 1e300])
     def test_rows_that_change(self, clip, factor):

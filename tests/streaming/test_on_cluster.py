@@ -142,6 +142,29 @@ def test_reference_and_clip(client, monkeypatch, blocks, in_memory, kept_share):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("kept_share", mostly_slow([0.3, 0.0], fast=(0,)))
+def test_rows_join_and_leave(client, monkeypatch, kept_share):
+    """Workers that keep rows keep those that join, and no longer those that leave."""
+    monkeypatch.setattr(on_dask, "KEPT_SHARE", kept_share)
+    reference, gone = some_problem(60, K, 3, seed=7)[0], np.arange(N)[3::8]
+    kept = np.delete(np.arange(N), gone)
+    memory = flipproof.CertifiedRidgeClassifier(n_jobs=1).fit(X[kept], y[kept], reference=reference)
+    in_dask = da.from_array(X, chunks=(100, 2))
+    for first, more in [
+        ((in_dask[:150], y[:150]), (in_dask[150:], y[150:])),
+        ((cut([9, 0, 100], X[:150], y[:150]),), (in_dask[150:], y[150:])),
+        ((in_dask[:150], y[:150]), (cut([9, 0], X[150:], y[150:]),)),
+    ]:
+        model = StreamingRidgeClassifier().fit(*first, reference=reference, client=client)
+        model.partial_fit(*more).forget(gone)
+        assert (model._kept is None) == (kept_share == 0)
+        for changes in ("labels", "rows"):
+            adversary = Adversary(changes, groups=WHO[kept])
+            assert_same(model.certify(Z, adversary=adversary), memory.certify(Z, adversary=adversary))
+        assert_same(model.certify(Z), memory.certify(Z))
+
+
+@pytest.mark.slow
 def test_priors(client, monkeypatch):
     """Workers send trusted rows to the client, or keep them with their trust."""
     prior, others = DecisionTreeClassifier(max_depth=3, random_state=0), np.arange(N) % 7 == 0

@@ -412,10 +412,6 @@ class TestRefusals:
             learner().fit(self.X, self.y, sample_weight=self.y)
         with pytest.raises(TypeError, match=f"fit of {name} does not take x.$"):
             learner().fit(self.X, self.y, x=1)
-        for method in ("partial_fit", "forget"):
-            assert not hasattr(learner(), method)
-            with pytest.raises(AttributeError, match=f"{name} has no {method}, because"):
-                getattr(learner(), method)
 
     @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
     def test_nan_and_infinity(self, bad):

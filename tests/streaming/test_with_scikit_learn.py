@@ -41,7 +41,7 @@ def test_metadata_requests_survive_fit(n_fits):
         for _ in range(n_fits):
             pipeline.fit(X, y, trusted=trusted)
         assert pipeline[-1].get_metadata_routing().fit.requests == {
-            "reference": None, "trusted": True, "groups": False, "client": None,
+            "reference": None, "reference_labels": None, "trusted": True, "groups": False, "client": None,
         }  # fmt: skip
         alone = clone(BLOCKS).fit(StandardScaler().fit_transform(X), y, trusted=trusted)
         assert_same(pipeline[-1].certify(pipeline[:-1].transform(Z)), alone.certify(pipeline[:-1].transform(Z)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -21,12 +20,10 @@ from flipproof.core.growth import appended
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.learners.certified import (
-    MOST_NAMED,
-    ReferenceWarning,
     TrustedPart,
 )
 from flipproof.learners.row_by_row import rows_at
-from flipproof.learners.trusted_part import LearnsFromTrusted
+from flipproof.learners.trusted_part import LearnsFromTrusted, warn_of_rows_in_reference
 from flipproof.origins import joined_names, row_names
 from flipproof.values import as_mask, check_nothing_masked, encode_labels, label_values
 
@@ -259,7 +256,8 @@ class LabelsInMemory(LearnsFromTrusted):
         3
         """
         gone = rows_to_forget(rows, self.n_rows_)
-        self._refuse_to_forget_trusted(gone)
+        if self._reads_trusted_rows:
+            self._refuse_to_forget(gone[self.is_trusted_[gone]])
         shared = gone[rows_found(self._row_hashes[gone], self._reference_hashes)]
         kept = np.delete(np.arange(self.n_rows_), gone)
         with all_or_nothing(self):
@@ -269,25 +267,8 @@ class LabelsInMemory(LearnsFromTrusted):
             n_shared = self._n_shared() - len(shared)
             self._vote_only(kept)
             self._state_shared(n_shared)
-        if len(shared):
-            named = ", ".join(map(str, shared[:MOST_NAMED].tolist())) + ", ..." * (len(shared) > MOST_NAMED)
-            warnings.warn(
-                f"{len(shared)} of the {len(gone)} withdrawn rows ({named}) have the same features as rows of the "
-                "reference, from which the geometry was learned: to forget them completely, fit again with a reference "
-                "that does not contain them.",
-                ReferenceWarning,
-                stacklevel=2,
-            )
+        warn_of_rows_in_reference(shared, len(gone))
         return self
-
-    def _refuse_to_forget_trusted(self, gone: Integers) -> None:
-        """Refuse to forget rows whose labels the geometry or the prior has read."""
-        read = gone[self.is_trusted_[gone]] if self._reads_trusted_rows else gone[:0]
-        if len(read):
-            raise ValueError(
-                f"Row {read[0]} was trusted in the fit, and its label was read by {', '.join(self._label_readers)}: to "
-                "forget it, fit again without it."
-            )
 
     def _vote_too(self, rows: Floats) -> None:
         """Let more rows vote, given by their features; their labels are kept already."""

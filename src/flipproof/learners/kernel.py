@@ -555,6 +555,10 @@ class LandmarkRule:
     map: Rotation
     ridge: RidgeRule
 
+    def with_labels(self, labels: LabelSums) -> LandmarkRule:
+        """Return the rule, with the same lambda, for other training rows."""
+        return replace(self, ridge=self.ridge.with_labels(labels))
+
     def products(self, Z: Floats) -> ProductVotes:
         """Return the factor of the votes that depends on test rows."""
         return self.ridge.products(exact_product(self.kernel.rows(Z), self.map))

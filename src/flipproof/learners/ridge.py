@@ -301,6 +301,10 @@ class RidgeRule:
         """The factors by which ridge regression shrinks the coordinates, shape (rank,)."""
         return np.asarray(self.whitening.eigenvalues / (self.whitening.eigenvalues + self.regularization))
 
+    def with_labels(self, labels: LabelSums) -> RidgeRule:
+        """Return the rule, with the same lambda, for other training rows."""
+        return replace(self, labels=labels)
+
     def products(self, Z: Floats) -> ProductVotes:
         """Return the factor of the votes that depends on test rows; the votes are ``products(Z).of(basis)``."""
         return ridge_products(self.whitening, self.shrinkage, Z, self.precision)

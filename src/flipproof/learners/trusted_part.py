@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,14 @@ from sklearn.utils.validation import check_consistent_length, column_or_1d
 
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Integers
-from flipproof.learners.certified import TRUSTED_LABELS, CertifiedClassifier, TrustedPart, shared_rows
+from flipproof.learners.certified import (
+    MOST_NAMED,
+    TRUSTED_LABELS,
+    CertifiedClassifier,
+    ReferenceWarning,
+    TrustedPart,
+    shared_rows,
+)
 from flipproof.learners.clones import (
     assumptions_about,
     label_free_assumptions,
@@ -116,6 +124,14 @@ class LearnsFromTrusted(CertifiedClassifier):
         self._reads_trusted_rows = trusted is not None and trusted.numbers is not None and bool(self._label_readers)
         self._trusted = None
 
+    def _refuse_to_forget(self, read: Integers) -> None:
+        """Refuse to forget these rows, whose labels the geometry or the prior has read."""
+        if len(read):
+            raise ValueError(
+                f"Row {read[0]} was trusted in the fit, and its label was read by {', '.join(self._label_readers)}: to "
+                "forget it, fit again without it."
+            )
+
     def _n_shared(self) -> int:
         """Return how many training rows are also in the reference, as stated; counting them again takes longer."""
         return sum(one.values["n_shared"] for one in self.assumptions_ if one.code == "reference-shared")
@@ -133,3 +149,16 @@ class LearnsFromTrusted(CertifiedClassifier):
             if one.code in ("reference-fixed", "reference-labels-read"):
                 found += shared_rows(n_shared, self.n_rows_)
         self.assumptions_ = tuple(found)
+
+
+def warn_of_rows_in_reference(shared: Integers, n_gone: int) -> None:
+    """Warn the caller of `forget` that some withdrawn rows, given by number, are also in the reference."""
+    if len(shared):
+        named = ", ".join(map(str, shared[:MOST_NAMED].tolist())) + ", ..." * (len(shared) > MOST_NAMED)
+        warnings.warn(
+            f"{len(shared)} of the {n_gone} withdrawn rows ({named}) have the same features as rows of the "
+            "reference, from which the geometry was learned: to forget them completely, fit again with a reference "
+            "that does not contain them.",
+            ReferenceWarning,
+            stacklevel=3,
+        )

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
 
+from flipproof.core.rounding import Integers
 from flipproof.values import as_mask, as_names, as_values, check_nothing_masked
 
 #: Largest size of a block of rows, in numbers: 64 MiB in float64.
@@ -59,6 +60,12 @@ class Block:
 
     def __len__(self) -> int:
         return len(self.labels)
+
+    def only(self, which: Integers) -> Block:
+        """Return the rows at some places; they are to be numbered."""
+        trusted = None if self.trusted is None else self.trusted[which]
+        groups = None if self.groups is None else self.groups[which]
+        return replace(self, X=self.X[which], labels=self.labels[which], trusted=trusted, groups=groups)
 
     def rows(self, which: slice) -> Block:
         """Return a run of the rows."""

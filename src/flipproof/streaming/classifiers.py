@@ -42,10 +42,11 @@ from flipproof.streaming.blocks import Block, rows_at_a_time
 from flipproof.streaming.passes import (
     SurveyedRows,
 )
-from flipproof.streaming.rows_in_blocks import RowsInBlocks, Rule
+from flipproof.streaming.rows_in_blocks import Rule
+from flipproof.streaming.updates import UpdatedRows
 
 
-class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
+class StreamingRidgeClassifier(RidgeParameters, UpdatedRows):
     """Certified ridge classifier for training rows that do not fit in memory: in files, blocks or Dask.
 
     The same learner as :class:`flipproof.CertifiedRidgeClassifier`: votes, predictions and certificates are identical
@@ -115,7 +116,7 @@ class StreamingRidgeClassifier(RidgeParameters, RowsInBlocks):
         return is_paper_rule(self._whitening, len(self.classes_))
 
 
-class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
+class StreamingKernelClassifier(KernelParameters, UpdatedRows):
     """Certified kernel classifier on landmarks for rows that do not fit in memory: in files, blocks or Dask.
 
     The same learner as :class:`flipproof.CertifiedKernelClassifier` with `n_components`, to the last bit: ridge
@@ -203,8 +204,7 @@ class StreamingKernelClassifier(KernelParameters, RowsInBlocks):
 
     def _rows_at(self, indices: Integers) -> Floats:
         """Return the training rows with these indices."""
-        numbered = self._rows.with_columns(self._rows_per_part)
-        found: list[Floats] = self._total(partial(_rows_among, indices=indices), "Fetching landmarks", numbered)
+        found: list[Floats] = self._total(partial(_rows_among, indices=indices), "Fetching landmarks")
         return np.ascontiguousarray(np.vstack(found), dtype=np.float64)
 
     def _settle(self, labels: LabelSums) -> Rule:

@@ -81,6 +81,10 @@ class DaskRows(RowBlocks):
 
     is_in_dask: ClassVar[bool] = True
 
+    def _together(self, more: RowBlocks) -> dict[str, Any]:
+        known = super()._together(more)
+        return {**known, "collections": (self.collections, more.collections)} if isinstance(more, DaskRows) else known
+
 
 def dask_rows(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
     """Return the rows of a Dask array or data frame, one part for each of its partitions.

@@ -165,6 +165,17 @@ class LabelledSums:
             self.census + other.census,
         )
 
+    def without(self, old: LabelledSums, new: LabelledSums | None) -> LabelledSums:
+        """Return the sums after those of some rows have changed from old to new, or to none.
+
+        The leverage is that of all rows until now: a bound. Sums are integers, so that no bit depends on rows that
+        left.
+        """
+        sums, counted = self.class_sums - old.class_sums, self.census.minus(old.census)
+        if new is None:
+            return LabelledSums(self.leverage, sums, counted)
+        return LabelledSums(self.leverage, sums + new.class_sums, counted + new.census)
+
     def is_of_the_rows_of(self, other: LabelledSums) -> bool:
         """Tell whether this was found in the same rows: for other rows, sums or marks would differ."""
         return np.array_equal(self.class_sums, other.class_sums) and self.census.equals(other.census)
@@ -186,7 +197,7 @@ class Census:
 
     def __add__(self, other: Census) -> Census:
         marks = (self.marks + other.marks) % 2**64
-        trusted = None if self.trusted is None or other.trusted is None else self.trusted + other.trusted
+        trusted = _sum_of_counts(self.trusted, other.trusted)
         if self.names is None or other.names is None or self.of_group is None or other.of_group is None:
             return Census(self.counts + other.counts, trusted, None, None, marks)
         kinds = [kind_of(names) for names in (self.names, other.names)]
@@ -199,12 +210,35 @@ class Census:
         np.add.at(of_group, position, np.concatenate([self.of_group, other.of_group]))
         return Census(self.counts + other.counts, trusted, names, of_group, marks)
 
-    def equals(self, other: Census) -> bool:
-        """Tell whether all counts are the same."""
-        return all(
-            np.array_equal(mine, others) if mine is not None and others is not None else mine is others
-            for mine, others in zip(vars(self).values(), vars(other).values(), strict=True)
+    def minus(self, other: Census) -> Census:
+        """Return the census without rows that were counted in it."""
+        less = Census(
+            -other.counts,
+            None if other.trusted is None else -other.trusted,
+            other.names,
+            None if other.of_group is None else -other.of_group,
+            -other.marks,
         )
+        found = self + less
+        if found.names is None or found.of_group is None:
+            return found
+        has_some = found.of_group.any(axis=1)
+        return replace(found, names=found.names[has_some], of_group=found.of_group[has_some])
+
+    def equals(self, other: Census) -> bool:
+        """Tell whether all counts are the same; no trusted rows are the same as none that could be trusted."""
+        mine, others = ({**vars(one), "trusted": _sum_of_counts(one.trusted, 0 * one.counts)} for one in (self, other))
+        return all(
+            np.array_equal(mine[name], others[name])
+            if mine[name] is not None and others[name] is not None
+            else mine[name] is others[name]
+            for name in mine
+        )
+
+
+def _sum_of_counts(one: Integers | None, other: Integers | None) -> Integers | None:
+    """Return the sum of counts; None if nothing was counted on either side."""
+    return other if one is None else one if other is None else one + other
 
 
 def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any]) -> LabelledSums:

@@ -331,7 +331,13 @@ class RowBlocks:
         return replace(self, parts=tuple(MappedPart(part, function) for part in self.parts), feature_names=None)
 
     def with_columns(
-        self, rows_per_part: Sequence[int], trusted: Any = None, groups: Any = None, *, keep_trusted: bool = False
+        self,
+        rows_per_part: Sequence[int],
+        trusted: Any = None,
+        groups: Any = None,
+        *,
+        keep_trusted: bool = False,
+        first_row: int = 0,
     ) -> RowBlocks:
         """Return the same rows, numbered, with other trusted rows or annotators.
 
@@ -343,6 +349,8 @@ class RowBlocks:
             As for `from_arrays`. Unchanged by default.
         keep_trusted : bool, default=False
             Whether rows that are trusted already stay so.
+        first_row : int, default=0
+            Number of the first row.
         """
         n_rows, ends = sum(rows_per_part), np.cumsum(rows_per_part)[:-1]
         columns: list[list[Any]] = []
@@ -354,8 +362,8 @@ class RowBlocks:
             check_entries(entries, name, n_rows)
             columns.append(np.split(entries, ends))
         parts = tuple(
-            NumberedPart(part, first_row, trust, who, keep_trusted)
-            for part, first_row, trust, who in zip(self.parts, [0, *ends.tolist()], *columns, strict=True)
+            NumberedPart(part, first_row + start, trust, who, keep_trusted)
+            for part, start, trust, who in zip(self.parts, [0, *ends.tolist()], *columns, strict=True)
         )
         return replace(
             self,
@@ -363,6 +371,27 @@ class RowBlocks:
             has_trusted=self.has_trusted or trusted is not None,
             has_groups=self.has_groups or groups is not None,
         )
+
+    def followed_by(self, more: RowBlocks) -> RowBlocks:
+        """Return these rows, and others after them.
+
+        Parameters
+        ----------
+        more : RowBlocks
+            The others: with the same columns, and with annotators if these rows have them. If only some of the rows
+            say which are trusted, no other is trusted.
+        """
+        if more.is_in_dask and not self.is_in_dask:  # only Dask can visit all of them
+            return replace(more, parts=(*self.parts, *more.parts), **self._together(more))
+        return replace(self, parts=(*self.parts, *more.parts), **self._together(more))
+
+    def _together(self, more: RowBlocks) -> dict[str, Any]:
+        """Return what is known of these rows and others together, apart from their parts."""
+        return {
+            "has_trusted": self.has_trusted or more.has_trusted,
+            "has_groups": self.has_groups and more.has_groups,
+            "feature_names": self.feature_names,
+        }
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,7 +64,8 @@ from flipproof.learners.statements import (
 )
 from flipproof.origins import Origin
 from flipproof.parameters import NONE, Constraints, check_parameters, parameter_error
-from flipproof.streaming.blocks import Part, as_features
+from flipproof.streaming.blocks import Block, Part, as_features
+from flipproof.streaming.known_rows import KnownRows
 from flipproof.streaming.passes import (
     Census,
     FirstRow,
@@ -108,22 +109,6 @@ SCORED_ROWS = 2**14
 IN_MEMORY_ONLY = ("sample_weight",)
 
 
-class _NeedsMemory:
-    """A method that learners over rows in blocks do not have; says why, and what to do instead."""
-
-    def __init__(self, remedy: str):
-        self.remedy = remedy
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-    def __get__(self, learner: Any, owner: type) -> Any:
-        raise AttributeError(
-            f"{owner.__name__} has no {self.name}, because it does not hold its training rows: {self.remedy}, or use "
-            "the learner in memory."
-        )
-
-
 class Engine(Protocol):
     """Visits the rows: in this process or on a cluster."""
 
@@ -159,6 +144,10 @@ class Rule(Protocol):
         """Return the offsets in grid units, given the sum of all votes on each test row; None if all are zero."""
         ...
 
+    def with_labels(self, labels: LabelSums) -> Rule:
+        """Return the same rule for other training rows."""
+        ...
+
 
 class RowsInBlocks(LabelLinearParameters):
     """A label-linear learner that reads its training rows one block at a time, without holding them.
@@ -173,13 +162,12 @@ class RowsInBlocks(LabelLinearParameters):
 
     holds_training_rows = False
 
-    partial_fit = _NeedsMemory("fit it to all blocks, with the same reference")
-    forget = _NeedsMemory("fit it to the remaining rows, with the same reference")
-
     _whitening: Whitening
     _reference_basis: NDArray[np.float32]
+    _reference_hashes: NDArray[np.uint64] | None
     _rule: Rule
     _mapping: Any
+    _known: KnownRows
     _kept: RowBlocks | None
 
     def fit(
@@ -241,9 +229,15 @@ class RowsInBlocks(LabelLinearParameters):
         else:
             reference = self._fit_features_to_reference(reference)
             self.n_reference_ = len(reference)
-        self._rows, self._client, self._kept = self._as_rows(X, y, trusted, groups), client, None
-        self._begin()
-        found = self._survey(None if reference is None else row_hashes(reference))
+        self._reference_hashes = None if reference is None else row_hashes(reference)
+        self._client, self._kept = client, None
+        rows = self._as_rows(X, y, trusted, groups)
+        self._begin(rows)
+        visited = self._survey(rows)
+        self._known = KnownRows.of(rows, visited.seen)
+        self.n_rows_ = self.n_labels_ = self._known.n_rows
+        self._require_rows(1 if reference is not None else 2)
+        found: SurveyedRows = visited.found
         self._name_columns(found, reference)
         self.classes_, _ = self._encoded(found.labels)
         self._prior = self._learn_prior(given_reference)
@@ -272,14 +266,14 @@ class RowsInBlocks(LabelLinearParameters):
             if reference is None and not reads_labels:
                 wanted, remedy = "fitted where training rows are in blocks", "fit it, or give reference=..."
                 raise parameter_error(type(self).__name__, "prior", wanted, self.prior, remedy)
-        if reads_labels and self._trusted is None and self._rows.has_trusted:
+        if reads_labels and self._trusted is None and self._known.rows.has_trusted:
             self._trusted = self._trusted_rows()
         asks_training_rows = self.prior is not None and reference is None
         return self._prepare_prior(self._first_row() if asks_training_rows else None, reference)
 
     def _trusted_rows(self) -> TrustedPart | None:
         """Return the trusted training rows and their labels, in memory; None if there are none."""
-        found: list[TrustedPart] = self._found(GatherTrusted(self.classes_), self._rows, "Gathering trusted rows")
+        found: list[TrustedPart] = self._found(GatherTrusted(self.classes_), "Gathering trusted rows")
         if not found:
             return None
         joined = [np.concatenate([getattr(one, name) for one in found]) for name in ("rows", "labels", "numbers")]
@@ -287,8 +281,8 @@ class RowsInBlocks(LabelLinearParameters):
 
     def _first_row(self) -> NDArray[Any]:
         """Return the first training row, to ask the prior about it."""
-        at = next(number for number, n_rows in enumerate(self._rows_per_part) if n_rows)
-        part = replace(self._rows, parts=self._rows.parts[at : at + 1])
+        at = next(number for number, n_rows in enumerate(self._known.rows_per_part) if n_rows)
+        part = replace(self._known.rows, parts=self._known.rows.parts[at : at + 1])
         return np.asarray(self._engine.total(FirstRow(), part, "Reading a row"))
 
     def _n_trusted_at_fit(self) -> int:
@@ -306,24 +300,27 @@ class RowsInBlocks(LabelLinearParameters):
 
     def _name_columns(self, found: SurveyedRows, reference: Floats | None) -> None:
         """Keep the number of columns, and their names, if any, so that test rows with other columns are refused."""
-        n_columns, names = len(found.ranges.low), self._rows.feature_names
+        names = self._known.rows.feature_names
         if reference is None:
-            self.features_, self.n_features_in_ = None, n_columns
-        elif n_columns != self.n_features_in_:
+            self.features_, self.n_features_in_ = None, len(found.ranges.low)
+        self._refuse_columns_unlike_the_reference(found, names)
+        if names is not None:
+            self.feature_names_in_ = np.array(names, dtype=object)
+
+    def _refuse_columns_unlike_the_reference(self, found: SurveyedRows, names: tuple[str, ...] | None) -> None:
+        n_columns = len(found.ranges.low)
+        if n_columns != self.n_features_in_:
             raise ValueError(
                 f"The reference has {self.n_features_in_} columns, but {found.name} has {n_columns}: give rows with "
                 "the same columns."
             )
         of_reference = getattr(self, "feature_names_in_", None)
-        if names is None:
-            return
-        if of_reference is not None and tuple(of_reference) != names:
+        if names is not None and of_reference is not None and tuple(of_reference) != names:
             one, other = next(pair for pair in zip(of_reference, names, strict=True) if pair[0] != pair[1])
             raise ValueError(
                 f"The reference has a column {one!r} where the training rows have {other!r}: give rows with the same "
                 "columns, in the same order."
             )
-        self.feature_names_in_ = np.array(names, dtype=object)
 
     def _rows_in_reference(self) -> int:
         return self._n_in_reference
@@ -335,18 +332,15 @@ class RowsInBlocks(LabelLinearParameters):
             return dask_rows(X, y, trusted, groups)
         return as_row_blocks(X, y, trusted, groups)
 
-    def _survey(self, reference_hashes: NDArray[np.uint64] | None) -> SurveyedRows:
-        work = Visit(partial(survey, reference_hashes=reference_hashes))
-        visited = self._engine.total(work, self._rows, "Surveying the rows") or Visited(None, ())
-        self._seen = visited.seen
-        self._rows_per_part = tuple(part.n_rows for part in visited.seen)
-        self.n_rows_ = self.n_labels_ = sum(self._rows_per_part)
-        if self.n_rows_ < (2 if reference_hashes is None else 1):
-            least = "two training rows are" if reference_hashes is None else "one training row is"
-            raise ValueError(f"At least {least} needed. Got {self.n_rows_} instead.")
-        self._rows = self._rows.with_columns(self._rows_per_part)
-        found: SurveyedRows = visited.found
-        return found
+    def _survey(self, rows: RowBlocks) -> Visited:
+        """Visit rows for the first time, and return what was seen, with SurveyedRows unless there are no rows."""
+        work = Visit(partial(survey, reference_hashes=self._reference_hashes))
+        return self._engine.total(work, rows, "Surveying the rows") or Visited(None, ())
+
+    def _require_rows(self, least: int) -> None:
+        if self._known.n_rows < least:
+            needed = "two training rows are" if least == 2 else "one training row is"
+            raise ValueError(f"At least {needed} needed. Got {self._known.n_rows} instead.")
 
     def _check_without_reference(self) -> None:
         """Refuse parameters that need a reference in memory."""
@@ -368,37 +362,57 @@ class RowsInBlocks(LabelLinearParameters):
         return False
 
     def _sum_up_labels(self) -> None:
-        n_bytes = 4 * self.n_rows_ * len(self._whitening.basis_exponent)
-        keep = Keep(self._whitening, self.classes_, self._mapping)
-        self._kept = self._engine.kept(keep, self._rows, n_bytes, "Rotating the rows")
-        summary = partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
-        sums: LabelledSums = self._total(summary, "Summing the labels", self._basis_rows)
+        self._kept = self._kept_basis(self._known.rows)
+        sums = self._labelled_sums(self._known, self._kept)
         if self.n_reference_ is None:
             self._whitening = self._whitening.with_leverage(sums.leverage)
         self._sums = sums
         self._rule = self._settle(LabelSums(sums.class_sums, sums.census.counts))
 
+    def _kept_basis(self, rows: RowBlocks) -> RowBlocks | None:
+        """Let the workers keep the basis of rows, if there is enough memory for the basis of all training rows."""
+        n_bytes = 4 * self.n_rows_ * len(self._whitening.basis_exponent)
+        keep = Keep(self._whitening, self.classes_, self._mapping)
+        return self._engine.kept(keep, rows, n_bytes, "Rotating the rows")
+
+    def _labelled_sums(self, known: KnownRows, kept: RowBlocks | None) -> LabelledSums:
+        """Return the sums over known rows, whose basis may be kept."""
+        found: LabelledSums = self._total(
+            self._labels_summary, "Summing the labels", known.rows if kept is None else kept, known
+        )
+        return found
+
+    @property
+    def _labels_summary(self) -> Callable[[Block], LabelledSums]:
+        return partial(labelled_sums, whitening=self._whitening, classes=self.classes_)
+
     def _feature_passes(self, says: str) -> Total:
         """Return a function that makes one pass over the features of the training rows."""
         return lambda summary: self._total(OfFeatures(summary), says)
 
-    def _total(self, summary: Any, says: str, rows: RowBlocks | None = None) -> Any:
-        return self._found(Visit(summary, self._mapping), self._rows if rows is None else rows, says)
+    def _total(self, summary: Any, says: str, rows: RowBlocks | None = None, known: KnownRows | None = None) -> Any:
+        return self._found(Visit(summary, self._mapping), says, rows, known)
 
-    def _found(self, visit: Callable[[Part], Visited], rows: RowBlocks, says: str) -> Any:
-        """Return the results of all rows, which must be the same rows as on the first visit."""
-        visited: Visited = self._engine.total(visit, rows, says)
-        for part, before, now in zip(self._rows.parts, self._seen, visited.seen, strict=True):
-            if now != before:
-                raise ValueError(
-                    f"{part.name}: the rows have changed since the first visit. They must be the same on every visit."
-                )
+    def _found(
+        self,
+        visit: Callable[[Part], Visited],
+        says: str,
+        rows: RowBlocks | None = None,
+        known: KnownRows | None = None,
+    ) -> Any:
+        """Return the results of all rows, which must be the same rows as on the first visit.
+
+        `rows` are other forms of the `known` rows, by default of all training rows.
+        """
+        known = self._known if known is None else known
+        visited: Visited = self._engine.total(visit, known.rows if rows is None else rows, says)
+        known.check(visited.seen)
         return visited.found
 
     @property
     def _basis_rows(self) -> RowBlocks:
         """The rows to visit for votes: those whose basis the workers keep, otherwise the original rows."""
-        return self._rows if self._kept is None else self._kept
+        return self._known.rows if self._kept is None else self._kept
 
     def _count_votes(self, summary: Any, says: str, rows: RowBlocks, counted: Census) -> Any:
         """Visit the rows for their votes, and check that they are still the rows of the fit, as `counted`."""
@@ -411,9 +425,9 @@ class RowsInBlocks(LabelLinearParameters):
         if sums is None or not sums.is_of_the_rows_of(replace(self._sums, census=counted)):
             raise ValueError("The training rows have changed since the model was fitted: fit it again.")
 
-    def _begin(self) -> None:
-        """Prepare to visit the rows."""
-        if self._client is not None or self._rows.is_in_dask:
+    def _begin(self, rows: RowBlocks | None = None) -> None:
+        """Prepare to visit the rows, by default the training rows."""
+        if self._client is not None or (self._known.rows if rows is None else rows).is_in_dask:
             try:
                 from flipproof.streaming.dask_cluster import on_cluster
             except ModuleNotFoundError as error:
@@ -633,8 +647,8 @@ class RowsInBlocks(LabelLinearParameters):
         check_adversary(adversary, self.n_rows_)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
             columns = adversary.trusted, adversary.groups
-            rows = rows.with_columns(self._rows_per_part, *columns, keep_trusted=self._reads_trusted_rows)
-            counted = self._found(Visit(partial(census, classes=self.classes_)), rows, "Counting labels")
+            rows = rows.with_columns(self._known.rows_per_part, *columns, keep_trusted=self._reads_trusted_rows)
+            counted = self._found(Visit(partial(census, classes=self.classes_)), "Counting labels", rows)
         if not self._reads_trusted_rows:
             n_trusted = None if counted.trusted is None else int(counted.trusted.sum())
         else:
