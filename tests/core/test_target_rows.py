@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 
 from flipproof.core.rows import NearestRows
-from flipproof.core.target_rows import MeanOfAll, NearestMean, NearestMedian, RowPower, WeightedMean, fewest_changes
+from flipproof.core.target_rows import (
+    MeanOfAll,
+    NearestMean,
+    NearestMedian,
+    RowPower,
+    WeightedMean,
+    best_removals,
+    fewest_changes,
+)
 from flipproof.core.targets import NEVER
 
 CHANGES = ("rows", "insertions", "removals")
@@ -73,6 +81,28 @@ def test_weighted_mean(seed, changes):
 
     every = [max(mean(*one) for one in attacks(n, power.removable, changes, r)) for r in range(5)]
     check(WeightedMean(weights, targets, power.removable, largest, top, power), every, power, Fraction(1, 500))
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_the_largest_gains_are_those_of_integers(seed):
+    """Also where floats cannot tell gains apart, and where rows are equal."""
+    rng = np.random.default_rng(seed)
+    n, bits = int(rng.integers(2, 60)), int(rng.choice([2, 10, 24]))
+    weights = rng.integers(1, 2**bits, size=n)
+    targets = rng.integers(-(2 ** int(rng.choice([2, 19]))), 2 ** int(rng.choice([1, 19])), size=n)
+    if seed % 3 == 0:  # gains differ by less than floats can tell: every weight times its distance from 0 is 2**40
+        weights = 2 ** rng.integers(20, 25, size=n) // (1 + (np.arange(n) == 0))
+        targets = -(2**40 // weights)
+    denominator = int(rng.choice([1, 3, 2**53 - 111]))
+    level = Fraction(int(rng.integers(-(2**15), 2**15)) * denominator + int(rng.integers(denominator)), denominator)
+    if seed % 3 == 0:
+        level = Fraction(int(rng.integers(1, 9)), denominator)
+    exact = sorted((int(k) * (level - int(s)) for k, s in zip(weights, targets, strict=True)), reverse=True)
+    for most in {0, 1, n // 2, n - 1, n}:
+        chosen = best_removals(weights, targets, level, most) if most else np.zeros(0, dtype=np.int64)
+        assert len(set(chosen.tolist())) == len(chosen) <= most
+        gained = sum(int(weights[one]) * (level - int(targets[one])) for one in chosen)
+        assert gained == sum(one for one in exact[:most] if one > 0)
 
 
 def voters(places, k):

@@ -1,6 +1,7 @@
 """Regressors against added, removed and replaced rows: every sequence of up to three changes, by real refits."""
 
 import itertools
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ from flipproof import (
     CertifiedNeighborsRegressor,
     CertifiedRidgeRegressor,
 )
+from flipproof.learners import regressors
 
 RANGE = (-1.0, 3.0)
 
@@ -259,6 +261,23 @@ def test_the_mean_of_one_row_moves_like_its_prediction(name):
         parts = clone(model).set_params(block_size=1).fit(X, y, reference=REFERENCE)
         blocks = parts.certify_means(TESTS, ["c", "a", "b"], [0, 1, 4], tolerance=0.37, adversary=adversary)
         np.testing.assert_array_equal(alone.low, blocks.low)
+
+
+def test_neighbours_are_put_in_order_within_a_budget_of_memory(monkeypatch):
+    """All distances, row numbers and contents of 100 test rows would be 67 MiB; searching for neighbours takes 17."""
+    rng = np.random.default_rng(1)
+    X, y, Z = rng.integers(0, 50, size=(20_000, 2)).astype(float), rng.uniform(*RANGE, size=20_000), np.ones((100, 2))
+    Z += rng.integers(0, 50, size=Z.shape)
+    model = CertifiedNeighborsRegressor(5, target_range=RANGE).fit(X, y, reference=X[:50])
+    few = model.certify(Z[:10], 3, adversary=Adversary(changes="rows"))
+    monkeypatch.setattr(regressors, "MEMORY_BUDGET", 8 * 2**20)
+    tracemalloc.start()
+    found = model.certify(Z, 3, adversary=Adversary(changes="rows"))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 24 * 2**20
+    np.testing.assert_array_equal(found.low[:10], few.low)
+    np.testing.assert_array_equal(found.high[:10], few.high)
 
 
 def test_rows_that_join_or_leave_keep_what_the_fit_assumes():

@@ -11,10 +11,11 @@ where rows can be added, and what remains is to choose the rows to remove. All c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Protocol, TypeAlias
+from functools import cached_property
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +30,9 @@ IsBroken: TypeAlias = "Callable[[Fraction], bool]"
 
 #: Up to this size, sums are exact in floats, so that a refit predicts what was computed here.
 LARGEST_SUM = 2**53
+
+#: Differences of targets have fewer bits.
+TARGET_SHIFT = 24
 
 
 @dataclass(frozen=True)
@@ -215,40 +219,65 @@ class WeightedMean:
         """The highest possible target; 0 if no row is left."""
         return Fraction(max(self.top, 0))
 
+    @cached_property
+    def _free(self) -> tuple[Integers, Integers]:
+        """Votes and targets of the rows that vote and can be removed."""
+        free = self.removable & (self.weights > 0)
+        return self.weights[free].astype(np.int64), self.targets[free].astype(np.int64)
+
+    @cached_property
+    def _sums(self) -> tuple[int, int]:
+        """The sums of the weighted targets and of the weights of all rows; below 2**53."""
+        return int((self.weights * self.targets).sum()), int(self.weights.sum())
+
     def best(self, n_changes: int) -> Fraction:
         """Return the highest mean after any `n_changes` changes of rows."""
         weight = self.power.added(n_changes) * self.largest
-        start = int((self.weights * self.targets).sum()) + weight * self.top, int(self.weights.sum()) + weight
-        free = np.flatnonzero(self.removable & (self.weights > 0))
-        k, s = self.weights[free].astype(object), self.targets[free].astype(object)
-        most = min(self.power.removed(n_changes), len(free))
+        start = self._sums[0] + weight * self.top, self._sums[1] + weight
+        k, s = self._free
+        most = min(self.power.removed(n_changes), len(k))
         found = Fraction(*start) if start[1] else Fraction(0)
         while most and start[1]:
-            gains = k * (found.numerator - s * found.denominator)
-            chosen = np.argsort(-gains.astype(np.float64), kind="stable")[: most + 8]
-            chosen = np.array(sorted(chosen.tolist(), key=lambda row: -gains[row])[:most], dtype=np.int64)
-            chosen = self._confirmed(gains, chosen, most)
-            chosen = chosen[gains[chosen] > 0]
+            chosen = best_removals(k, s, found, most)
             top, bottom = start[0] - int((k[chosen] * s[chosen]).sum()), start[1] - int(k[chosen].sum())
             better = Fraction(top, bottom) if bottom else found
             if better <= found:
                 break
             found = better
-        can_empty = not weight and start[1] and most == len(free) == np.count_nonzero(self.weights)
+        can_empty = not weight and start[1] and most == len(k) == np.count_nonzero(self.weights)
         return max(found, Fraction(0)) if can_empty else found
-
-    @staticmethod
-    def _confirmed(gains: NDArray[Any], chosen: Integers, most: int) -> Integers:
-        """Return the rows with the largest gains: those chosen by rounded gains, unless another one is larger."""
-        others = np.ones(len(gains), dtype=bool)
-        others[chosen] = False
-        if others.any() and len(chosen) and gains[others].max() > gains[chosen].min():
-            return np.array(sorted(range(len(gains)), key=lambda row: -gains[row])[:most], dtype=np.int64)
-        return chosen
 
     def fewest(self, is_broken: IsBroken) -> int:
         """Return the fewest changes that break a mean."""
         return fewest_changes(self, is_broken, self.power)
+
+
+def best_removals(weights: Integers, targets: Integers, level: Fraction, most: int) -> Integers:
+    """Return the positions of the at most `most` rows with the largest gains ``k_j (level - s_j) > 0``.
+
+    Soundness: with ``level = q + f`` and 0 <= f < 1, the gain is ``k (q - s) + k f``. The first term is an integer of
+    at most 46 bits; votes have at most 24 bits, so the float of the gain is off by less than `off`. Rows whose floats
+    are farther than that from the last one chosen are decided; all others are compared as integers.
+    """
+    q, rest = divmod(level.numerator, level.denominator)
+    positive = np.flatnonzero(targets < q + (rest > 0))
+    if len(positive) <= most:
+        return positive
+    k, s = weights[positive], targets[positive]
+    gains = k * (q - s) + k * (rest / level.denominator)
+    cut = np.partition(gains, len(gains) - most)[len(gains) - most]
+    off = 4 * (float(gains.max()) * 2.0**-52 + 2.0**-27)
+    chosen, near = np.flatnonzero(gains > cut + off), np.flatnonzero(np.abs(gains - cut) <= off)
+    missing = most - len(chosen)
+    if missing < len(near):  # equal votes and targets have equal gains: each pair is compared once
+        pairs = k[near] * 2**TARGET_SHIFT + (s[near] - int(s.min()))
+        different, place = np.unique(pairs, return_inverse=True)
+        first = near[np.unique(place, return_index=True)[1]]
+        exact = [int(k[one]) * (level.numerator - int(s[one]) * level.denominator) for one in first.tolist()]
+        rank = np.empty(len(different), dtype=np.int64)
+        rank[sorted(range(len(exact)), key=lambda one: -exact[one])] = np.arange(len(different))
+        near = near[np.argsort(rank[place], kind="stable")[:missing]]
+    return np.asarray(positive[np.concatenate([chosen, near])])
 
 
 @dataclass(frozen=True)
@@ -292,19 +321,26 @@ class NearestMean:
         """The highest possible target; 0 if no row is left."""
         return Fraction(max(self.top, 0))
 
+    def _piles(self, most: int) -> Iterator[tuple[int, int]]:
+        """Yield where the piles begin and end that are at the cut after at most `most` removals, nearest first."""
+        head = most + self.k
+        ends = np.flatnonzero(self.ends_pile[:head]) + 1
+        if len(self.ends_pile) > head and not (len(ends) and ends[-1] == head):
+            ends = np.append(ends, head + 1 + int(np.argmax(self.ends_pile[head:])))
+        begin = 0
+        for end in ends.tolist():
+            yield begin, end
+            begin = end
+
     def best(self, n_changes: int) -> Fraction:
         """Return the highest mean after any `n_changes` changes of rows."""
         n, a, most, k = len(self.targets), self.power.added(n_changes), self.power.removed(n_changes), self.k
         if not n or (a >= k and not self.is_hit):  # added rows vote alone
             return Fraction(self.top if a else 0)
-        ends = np.flatnonzero(self.ends_pile) + 1
-        begins = np.concatenate([np.zeros(1, dtype=np.int64), ends[:-1]])
         found = None
-        for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+        for begin, end in self._piles(most):
             forced = max(begin - k + 1, 0)
             limit = most if end == n else min(most, end + a - k)
-            if forced > most:
-                break
             if limit < forced:
                 continue
             one = self._highest(begin, end, forced, limit, a)

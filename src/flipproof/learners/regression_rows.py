@@ -194,6 +194,35 @@ class OrderedRows:
     is_hit: NDArray[np.bool_]
 
 
+#: Bytes of memory per training row while all of them are put in order for a test row: distances, row numbers, contents.
+BYTES_IN_ORDER = 64
+
+
+class OrderedTiles:
+    """The training rows in the order of their distance from test rows, computed for a few test rows at a time.
+
+    Parameters
+    ----------
+    order : function
+        Puts the training rows in order for some test rows, a slice of all.
+    size : int
+        Number of test rows at a time.
+    """
+
+    def __init__(self, order: Callable[[slice], OrderedRows], size: int) -> None:
+        self._order, self._size = order, size
+        self._start = -1
+        self._tile: OrderedRows | None = None
+
+    def of(self, row: int) -> tuple[OrderedRows, int]:
+        """Return the tile of a test row, and its place there."""
+        start = row - row % self._size
+        if self._tile is None or start != self._start:
+            self._start, self._tile = start, None  # two tiles are never held at once
+            self._tile = self._order(slice(start, start + self._size))
+        return self._tile, row - start
+
+
 def reach_of_nearest(
     ordered: OrderedRows,
     row: int,

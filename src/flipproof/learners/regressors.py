@@ -36,7 +36,13 @@ from flipproof.learners.neighbor_search import ExactSearch, in_order
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.prior import features_in
 from flipproof.learners.regression import CertifiedRegressor, Question, certified_parts
-from flipproof.learners.regression_rows import OrderedRows, adversary_adds, reach_of_nearest
+from flipproof.learners.regression_rows import (
+    BYTES_IN_ORDER,
+    OrderedRows,
+    OrderedTiles,
+    adversary_adds,
+    reach_of_nearest,
+)
 from flipproof.learners.ridge import CertifiedRidgeClassifier, coefficient_products
 from flipproof.learners.targets_in_memory import CLIP, PLACEHOLDER_CLASSES, named_after
 from flipproof.origins import Origin
@@ -538,17 +544,17 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
     def _row_reaches(
         self, Z: Any, source: VoteSource, listed: ListedVotes, value: Integers, power: RowPower
     ) -> Callable[[int, bool], RowReach]:
-        is_mean, k, ordered = (
-            self._average == "mean",
-            self.n_neighbors_,
-            self._geometry_of(NeighborsGeometry).ordered(Z),
+        is_mean, k, order = self._average == "mean", self.n_neighbors_, self._geometry_of(NeighborsGeometry).ordered
+        tiles = OrderedTiles(
+            lambda rows: order(Z[rows]), max(1, MEMORY_BUDGET // (BYTES_IN_ORDER * (self.n_rows_ + 1)))
         )
         targets = self._integers - self._origin if is_mean else self._integers
         ways = self._ways if is_mean else (self._grid.steps, 0)
 
         def reach_of(row: int, upward: bool) -> RowReach:
             median = None if is_mean else int(value[row])
-            return reach_of_nearest(ordered, row, targets, ways, power, upward, k, median)
+            ordered, place = tiles.of(row)
+            return reach_of_nearest(ordered, place, targets, ways, power, upward, k, median)
 
         return reach_of
 
