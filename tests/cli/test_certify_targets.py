@@ -159,7 +159,7 @@ def test_saved_reports_are_converted(files, tmp_path, capfd):
         (["--target", "price", "--flips", "1.5"], "whole numbers"),
         (["--target", "price", "--label", "town"], "--label cannot be combined"),
         (["--target", "price", "--method", "kl"], "--method cannot be combined"),
-        (["--target", "price", "--proof", "p.flipproof"], "--proof cannot be combined"),
+        (["--target", "price", "--bom", "bom.cdx.json"], "--bom cannot be combined"),
         (["--target", "price", "--learner", "cluster"], "has no regressor"),
         (["--target", "price", "--set", "colour=1"], "--set"),
         (["--target", "price", "--tolerance", "1", "--threshold", "2"], "not both"),

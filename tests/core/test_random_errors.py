@@ -245,3 +245,15 @@ def test_uniform_errors_are_never_bounded_by_more_than_errors_of_any_direction(n
     for rate in (0.3, 0.5, 0.6, 0.7, 0.99, 1.0):
         uniform, worst = (model.random_error_bound(X, rate, one) for one in ("uniform", "worst"))
         assert (uniform <= worst).all()
+
+
+def test_the_uniform_bound_is_not_the_larger_one_of_nearly_equal_bounds():
+    """One rival label and rare errors: each bound has its own t, and the search for it stops before the minimum."""
+    for seed in range(4, 8):
+        rng = np.random.default_rng(seed)
+        codes = np.r_[1, np.zeros(111, dtype=int)]
+        row = np.r_[np.round(rng.exponential(40, size=112)), np.zeros(2)]
+        model = Given(classes=range(2)).fit(np.zeros((112, 114)), codes)
+        rates = np.geomspace(1e-12, 1e-3, 200)
+        uniform, worst = (model.random_error_bound([row], rates, direction=one) for one in ("uniform", "worst"))
+        assert (uniform <= worst).all()

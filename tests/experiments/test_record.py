@@ -38,6 +38,7 @@ def toy(monkeypatch, tmp_path):
     experiment = toy_experiment(monkeypatch)[0]
     monkeypatch.setattr(specs, "read_experiment", lambda name: experiment)
     monkeypatch.setattr(reproduce_command, "DATA_SETS", ("mnist17",))
+    monkeypatch.setattr(reproduce_command, "STUDIES", ())
     data, out = tmp_path / "data", tmp_path / "out"
     data.mkdir()
     put_images(data)
@@ -401,7 +402,7 @@ def test_without_a_name_experiments_are_listed(tmp_path, capfd):
     (tmp_path / "imdb" / "tables.md").touch()
     assert command(["reproduce", "--out", str(tmp_path), "--json"]) == 0
     listed = {one["what"]: one["results"] for one in json.loads(capfd.readouterr().out)}
-    assert list(listed) == list(reproduce_command.DATA_SETS)
+    assert list(listed) == [*reproduce_command.DATA_SETS, *reproduce_command.STUDIES]
     assert listed["imdb"] == str(tmp_path / "imdb" / "tables.md")
     assert listed["mnist"] is None
     assert command(["reproduce", "--out", str(tmp_path)]) == 0
@@ -410,6 +411,7 @@ def test_without_a_name_experiments_are_listed(tmp_path, capfd):
 
 def test_all_that_is_missing_is_named_at_once(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(reproduce_command, "DATA_SETS", ("cifar10", "dogfish"))
+    monkeypatch.setattr(reproduce_command, "STUDIES", ())
     monkeypatch.setattr(sources, "find_spec", lambda name: None)
     said = refused(["reproduce", "all", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")], capfd)
     for file in ("cifar10_lite0_pca128.npz", "dogfish_imagenette", "matplotlib", "umap-learn"):

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flipproof.cli.group import run as command
-from flipproof.experiments import experiment_names, read_experiment, reproduce, runner, sources
+from flipproof.experiments import experiment_names, read_experiment, reproduce, runner, sources, study_names
 from flipproof.experiments.row_files import FINISHED, GROWING, RowFile
 
 NEEDED = {"mnist17": ("torch", "umap")}
@@ -145,7 +145,7 @@ def test_all_missing_packages_are_named_at_once(name, hidden, named, data_dir, t
         monkeypatch.setitem(sys.modules, package, None)
     assert command(["reproduce", name, "--quick", "--data-dir", str(data_dir), "--out", str(tmp_path)]) == 2
     *progress, said = capfd.readouterr().err.splitlines()
-    assert len(progress) == (len(experiment_names()) if name == "all" else 1), "that it is loading"
+    assert len(progress) == (len([*experiment_names(), *study_names()]) if name == "all" else 1), "that it is loading"
     assert f"{named} Install all: pip install 'flipproof[reproduce]'" in said
     assert not any(file.is_file() for file in tmp_path.rglob("*"))
 

@@ -1,4 +1,4 @@
-"""`flipproof reproduce`: the tables and figures of the paper, computed from the data."""
+"""`flipproof reproduce`: the tables and figures of the paper, and of studies beyond it, computed from the data."""
 
 from __future__ import annotations
 
@@ -16,15 +16,17 @@ from flipproof.cli.options import GroupedCommand, common_options, option
 
 if TYPE_CHECKING:
     from flipproof.experiments.spec import Experiment
+    from flipproof.experiments.studies.study import Study
 
-#: The data sets of the paper, those beyond it, and further choices.
+#: The data sets of the paper and those beyond it, the studies, and further choices.
 DATA_SETS = ("mnist17", "mnist", "cifar10", "dogfish", "imdb", "sms", "enron")
-CHOICES = (*DATA_SETS, "figures", "all")
+STUDIES = ("trust", "crowds", "regression", "graphs")
+CHOICES = (*DATA_SETS, *STUDIES, "figures", "all")
 
 
 @click.command(
     cls=GroupedCommand,
-    short_help="Repeat the experiments of the paper.",
+    short_help="Repeat the experiments of the paper and the docs.",
     epilog="\b\nExamples:\n  flipproof reproduce\n  flipproof reproduce dogfish --data-dir ~/data --quick\n"
     "  flipproof reproduce all --data-dir ~/data --out reproduction",
 )
@@ -40,14 +42,14 @@ CHOICES = (*DATA_SETS, "figures", "all")
     type=click.Path(path_type=Path),
     default=Path("reproduction"),
     metavar="DIR",
-    help="Folder for the results, one folder per data set. Default: reproduction",
+    help="Folder for the results, one folder per data set or study. Default: reproduction",
 )
 @option("--seed", type=int, callback=check_seed, default=0, metavar="N", help="Random seed. Default: 0")
 @option(
     "--quick",
     is_flag=True,
-    help="Test run on a few rows: under a minute for each data set on an idle machine. The numbers, in the folder "
-    "WHAT-quick, are not results.",
+    help="Test run on a few rows: under a minute for each data set or study on an idle machine. The numbers, in the "
+    "folder WHAT-quick, are not results.",
 )
 @common_options
 def reproduce(
@@ -56,11 +58,12 @@ def reproduce(
     """Repeat an experiment of the paper, with further certificates and features.
 
     WHAT is one of the paper's data sets: mnist17, mnist, cifar10, dogfish or imdb; or sms or enron, spam by sentence
-    embeddings, also against changed rows; "all" for all seven; or "figures" to redraw existing results. Without WHAT,
-    lists the experiments and their results in --out.
+    embeddings, also against changed rows; or a study of several data sets: trust (what trusted labels buy), crowds
+    (several labels per image), regression or graphs; "all" for all of these; or "figures" to make tables and figures
+    again from existing results. Without WHAT, lists the experiments and their results in --out.
 
-    Writes one row per test row, tables with the paper's values for comparison, and curves. An interrupted run continues
-    where it stopped.
+    Writes one row per test row, and from these tables, with the paper's values for comparison, and curves. An
+    interrupted run continues where it stopped.
 
     Requires: pip install 'flipproof[reproduce]'
     """
@@ -68,11 +71,11 @@ def reproduce(
 
     use_same_kernels()  # before anything numerical is loaded
 
+    from flipproof.experiments import Experiment
     from flipproof.experiments.runner import TABLES, present_together
-    from flipproof.experiments.spec import read_experiment
 
     if what is None:
-        _list({name: read_experiment(name) for name in DATA_SETS}, out, as_json)
+        _list({name: _read(name) for name in (*DATA_SETS, *STUDIES)}, out, as_json)
         return
     began = time.monotonic()
 
@@ -80,18 +83,18 @@ def reproduce(
         if not quiet:
             print(f"{time.monotonic() - began:6.0f} s  {text}", file=sys.stderr, flush=True)
 
-    names = DATA_SETS if what in ("all", "figures") else (what,)
+    names = (*DATA_SETS, *STUDIES) if what in ("all", "figures") else (what,)
     folders = {name: out / (f"{name}-quick" if quick else name) for name in names}
     if what == "figures":
         folders = _with_results(folders, out)
-    todo = [(read_experiment(name), folder) for name, folder in folders.items()]
+    todo = [(_read(name), folder) for name, folder in folders.items()]
     if what == "figures":
         _draw(todo)
     else:
         _compute(todo, data_dir, seed, quick, say, verbose=0 if quiet else 1)
     written = {experiment.title: str(folder / TABLES) for experiment, folder in todo}
     if what in ("all", "figures") and not quick:
-        together = present_together([experiment for experiment, _ in todo], out)
+        together = present_together([one for one, _ in todo if isinstance(one, Experiment)], out)
         written |= {title: str(path) for title, path in together.items()}
     if as_json:
         click.echo(json.dumps(written, indent=1))
@@ -100,7 +103,14 @@ def reproduce(
             click.echo(f"{title}: {path}")
 
 
-def _list(experiments: dict[str, Experiment], out: Path, as_json: bool) -> None:
+def _read(name: str) -> Experiment | Study:
+    """Return an experiment or a study by its name."""
+    from flipproof.experiments import spec, studies
+
+    return studies.read_study(name) if name in STUDIES else spec.read_experiment(name)
+
+
+def _list(experiments: dict[str, Experiment | Study], out: Path, as_json: bool) -> None:
     """Print what can be repeated, and which results are there."""
     from flipproof.experiments.runner import TABLES
     from flipproof.readable import text_table
@@ -111,7 +121,7 @@ def _list(experiments: dict[str, Experiment], out: Path, as_json: bool) -> None:
             "what": name,
             "data": experiment.title,
             "runs": len(experiment.runs),
-            "about rows": sum(run.group == "rows" for run in experiment.runs),
+            "about rows": sum(getattr(run, "group", None) == "rows" for run in experiment.runs),
             "results": str(found[name]) if found[name].is_file() else None,
         }
         for name, experiment in experiments.items()
@@ -129,26 +139,39 @@ def _with_results(folders: dict[str, Path], out: Path) -> dict[str, Path]:
     from flipproof.experiments.row_files import FINISHED, GROWING
 
     files = (MANIFEST, GROWING, FINISHED)
-    found = {name: folder for name, folder in folders.items() if any((folder / file).exists() for file in files)}
+    # a study has them in folders of its data sets
+    found = {
+        name: folder
+        for name, folder in folders.items()
+        if any((folder / file).exists() or any(folder.glob(f"*/{file}")) for file in files)
+    }
     if not found:
         expected = ", ".join(folder.name for folder in folders.values())
         raise ValueError(f"There are no results in {str(out)!r}: expected folders {expected}. Is it the right --out?")
     return found
 
 
-def _draw(todo: list[tuple[Experiment, Path]]) -> None:
+def _draw(todo: list[tuple[Experiment | Study, Path]]) -> None:
     """Create tables and figures again, for all experiments or for none."""
     from flipproof.cli.output import prepare_folder
+    from flipproof.experiments import Study
     from flipproof.experiments.runner import present, results
+    from flipproof.experiments.studies.study_runner import present_study, study_results
 
-    for experiment, folder in todo:
-        results(experiment, prepare_folder(folder))
-    for experiment, folder in todo:
-        present(experiment, folder)
+    for one, folder in todo:
+        if isinstance(one, Study):
+            study_results(one, prepare_folder(folder))
+        else:
+            results(one, prepare_folder(folder))
+    for one, folder in todo:
+        if isinstance(one, Study):
+            present_study(one, folder)
+        else:
+            present(one, folder)
 
 
 def _compute(
-    todo: list[tuple[Experiment, Path]],
+    todo: list[tuple[Experiment | Study, Path]],
     data_dir: Path | None,
     seed: int,
     quick: bool,
@@ -157,17 +180,22 @@ def _compute(
 ) -> None:
     """Run experiments, after checking that all data and packages are available."""
     from flipproof.cli.output import prepare_folder
+    from flipproof.experiments import Study
     from flipproof.experiments import reproduce as run_experiment
     from flipproof.experiments.runner import prepare
     from flipproof.experiments.sources import MissingDataError, MissingPackagesError
+    from flipproof.experiments.studies.study_runner import prepare_study, reproduce_study
 
     if len(todo) > 1:
         packages: set[str] = set()
         files: list[str] = []
-        for experiment, folder in todo:
-            say(f"{experiment.title}: looking for the data")
+        for one, folder in todo:
+            say(f"{one.title}: looking for the data")
             try:
-                prepare(experiment, folder, data_dir, seed, quick)
+                if isinstance(one, Study):
+                    prepare_study(one, folder, data_dir, seed, quick)
+                else:
+                    prepare(one, folder, data_dir, seed, quick)
             except MissingDataError as error:
                 files += error.messages
                 packages |= error.packages
@@ -177,5 +205,8 @@ def _compute(
             raise MissingDataError(files, packages)
         if packages:
             raise MissingPackagesError(packages)
-    for experiment, folder in todo:
-        run_experiment(experiment, prepare_folder(folder), data_dir, seed, quick, say, verbose)
+    for one, folder in todo:
+        if isinstance(one, Study):
+            reproduce_study(one, prepare_folder(folder), data_dir, seed, quick, say)
+        else:
+            run_experiment(one, prepare_folder(folder), data_dir, seed, quick, say, verbose)

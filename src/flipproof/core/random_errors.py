@@ -15,6 +15,12 @@ Two directions:
   bound on its factor for every probability up to p, since the maximum is not below ``e^(-x D(y))``, and for every
   distribution of the new label.
 
+Uniform errors at rate p are errors of the second kind: each label has the probability p, which is at most p, and one
+distribution of its new label. So both bounds hold for them, and so does the smaller one, which is returned. At the same
+t the first is never larger than the second: each factor of a uniform error is ``(1 - p) e^(-x D(y))`` plus p times a
+mean over the classes e other than y, which is at most ``max_e e^(-x D(e))``. But each law has a t of its own, found by
+a search that is not exact, so that of two nearly equal bounds the first can come out larger.
+
 In both cases labels change independently. The habit of an annotator is not covered: see certificates by annotators.
 """
 
@@ -79,8 +85,10 @@ def change_probability_upper(
     """
     if rate == 0:
         return np.zeros(len(winner))
-    law = error_law(rate, direction, offsets.shape[1])
-    return probability_upper(log_sum_upper(log_rival_bounds(histogram, offsets, winner, law)))
+    # uniform errors are among those of any direction, whose bound holds for them, too
+    laws = dict.fromkeys(error_law(rate, one, offsets.shape[1]) for one in (direction, "worst"))
+    logarithms = [log_sum_upper(log_rival_bounds(histogram, offsets, winner, law)) for law in laws]
+    return probability_upper(np.minimum.reduce(logarithms))
 
 
 def log_rival_bounds(histogram: VoteHistogram, offsets: Integers, winner: Integers, law: LabelLaw) -> Floats:

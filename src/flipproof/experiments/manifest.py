@@ -74,12 +74,18 @@ class Manifest:
         return runs
 
     def describe(
-        self, experiment: Experiment, sizes: tuple[int, int], seed: int, quick: bool, data: Mapping[str, Any]
+        self,
+        experiment: str,
+        fingerprint: str,
+        sizes: tuple[int, int],
+        seed: int,
+        quick: bool,
+        data: Mapping[str, Any],
     ) -> None:
-        """Record the experiment, its data, and its options."""
+        """Record the experiment, the digest of its spec, its numbers of training and test rows, options and data."""
         self.content |= {
-            "experiment": experiment.name,
-            "spec": experiment.fingerprint,
+            "experiment": experiment,
+            "spec": fingerprint,
             "seed": seed,
             "quick": quick,
             "n_train": sizes[0],

@@ -179,7 +179,7 @@ def reproduce(
     work.forget_what_changed(rows, manifest)
     left_out = work.left_out(rows.runs())
     runs = [run for run in experiment.runs if run.name not in left_out]
-    manifest.describe(experiment, work.sizes, seed, quick, work.described())
+    manifest.describe(experiment.name, experiment.fingerprint, work.sizes, seed, quick, work.described())
     manifest.leave_out(left_out)
     for _ in range(2):  # twice, because a run may recompute features that earlier runs used, too
         done = rows.runs()
