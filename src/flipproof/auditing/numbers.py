@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -13,15 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
-from flipproof.auditing.audit_result import Provenance
+from flipproof.auditing.provenance import Provenance, provenance_of_numbers
 from flipproof.errors import InputError, Parameter
-from flipproof.fitting import DataChoice, Fitted, as_step, is_path, require_pyarrow, source_name
+from flipproof.fitting import Fitted, as_step, require_pyarrow
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.targets_in_memory import is_range
 from flipproof.origins import frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
-from flipproof.runtime.files import portable_path
 from flipproof.values import as_values
 
 if TYPE_CHECKING:
@@ -198,7 +196,7 @@ def audit_numbers(
         train=fitted.train,
         test=fitted.test,
         adversary=fitted.adversary,
-        provenance=_provenance(data, numbers, fitted, began),
+        provenance=provenance_of_numbers(data, numbers, fitted, began),
         title=title,
     )
 
@@ -358,29 +356,3 @@ def _groups(by: Any, fitted: Fitted) -> NDArray[Any] | None:
     if n_groups > MOST_GROUPS:
         raise InputError(Parameter("by"), f": it must divide the test rows into a few groups. Got {n_groups} groups.")
     return groups
-
-
-def _provenance(data: DataChoice, numbers: NumberChoice, fitted: Fitted, began: float) -> Provenance:
-    from flipproof.report.summary import software
-    from flipproof.tables.file_content import digest_of_source
-
-    def named(given: Any) -> str:
-        return portable_path(source_name(given)) if is_path(given) else source_name(given)
-
-    digests = {named(one): digest_of_source(one) for one in (data.train, data.test) if is_path(one)}
-    held_out = f"{data.holdout:g} of {named(data.train)}, seed {data.seed}" if data.holdout is not None else ""
-    settings = fitted.model.get_params(deep=False)
-    plain = json.loads(json.dumps({name: one for name, one in settings.items() if name != "features"}, default=str))
-    return Provenance(
-        training=named(data.train),
-        test=held_out if data.test is None else named(data.test),
-        n_train=fitted.model.n_rows_,
-        n_test=len(fitted.test),
-        label=None if data.roles is None else data.roles.label,
-        columns=fitted.columns,
-        encoding=fitted.encoding,
-        learner={"name": numbers.name, **plain},
-        digests=digests,
-        versions=software(),
-        seconds=time.perf_counter() - began,
-    )

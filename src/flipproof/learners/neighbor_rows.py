@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.core.engine import winners
-from flipproof.core.rounding import Floats, Integers
-from flipproof.core.rows import (
+from flipproof.core.neighbor_cuts import (
     FirstCut,
     FrontRows,
     NearestRows,
@@ -35,8 +34,9 @@ from flipproof.core.rows import (
     removals_to_overturn,
     replacements_to_overturn,
 )
+from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import tiles
-from flipproof.learners.neighbor_search import (
+from flipproof.learners.nearest_rows import (
     NUMBERS_TO_SELECT_FROM,
     NearestSets,
     RowsInOrder,

@@ -186,7 +186,7 @@ def _check_placed(model: Any) -> None:
 
 def check_kernel_values(kernel: Any) -> None:
     """Kernels of dot products have the landmarks as a matrix."""
-    from flipproof.learners.kernel import PRODUCTS
+    from flipproof.learners.kernel_values import PRODUCTS
 
     require((kernel.kernel in PRODUCTS) == (kernel.factor is not None), "the kernel does not fit its matrix")
     if kernel.factor is not None:

@@ -44,6 +44,8 @@ class Entry:
         attributes contradict each other.
     finish : function, optional
         Called with an object after it is made and checked, to compute attributes that follow from others.
+    home : str, optional
+        The module of the class, if it is no longer that of the key, which files keep.
     """
 
     key: str
@@ -53,6 +55,7 @@ class Entry:
     stale: Callable[[Any], tuple[str, ...]] = _nothing_stale
     check: Callable[[Any], None] | None = None
     finish: Callable[[Any], None] | None = None
+    home: str | None = None
 
     @property
     def name(self) -> str:
@@ -63,7 +66,7 @@ class Entry:
     def type(self) -> type:
         """The class."""
         module, _, name = self.key.rpartition(".")
-        return getattr(import_module(module), name)  # type: ignore[no-any-return]
+        return getattr(import_module(self.home or module), name)  # type: ignore[no-any-return]
 
     @property
     def is_plain(self) -> bool:
