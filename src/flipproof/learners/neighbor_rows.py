@@ -5,9 +5,9 @@ most test rows a short list is enough, and the rows before it are only counted:
 
 - ``"insertions"``: the k rows that vote;
 - ``"rows"``: the next rows, as many as half of the votes that the winner is ahead
-  (:func:`flipproof.core.rows.least_replacements`);
+  (:func:`flipproof.core.neighbor_cuts.least_replacements`);
 - ``"removals"``: the rows of other classes up to the first pile that lets a rival win
-  (:func:`flipproof.core.rows.other_rows_needed`).
+  (:func:`flipproof.core.neighbor_cuts.other_rows_needed`).
 
 Where this does not decide the number of changes, more and more rows are listed until they do. The result is the same.
 """
@@ -224,8 +224,8 @@ class Electorate:
     def _against_one(self, winner: int, relative: Floats, rows: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Return how many removed rows let the other of two classes win; proved where no two rows at the cut tie.
 
-        Every row of the rival has a weight of 2 (:func:`flipproof.core.rows.other_rows_needed`), so its place in the
-        list is known, and nothing is sorted.
+        Every row of the rival has a weight of 2 (:func:`flipproof.core.neighbor_cuts.other_rows_needed`), so its place
+        in the list is known, and nothing is sorted.
         """
         place, m = (self.k + (winner == 0) + 1) // 2, len(rows)
         n_others = len(self.codes) - self._bounds[winner + 1] + self._bounds[winner]
