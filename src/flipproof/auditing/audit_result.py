@@ -328,7 +328,7 @@ class Audit:
         return render(self.evidence(form), form)
 
     def evidence(
-        self, form: str, *, outputs: Sequence[Artifact] = (), summary: Mapping[str, Any] | None = None
+        self, form: str, *, outputs: Sequence[Artifact] = (), summary: Mapping[str, object] | None = None
     ) -> Evidence:
         """Return what ``flipproof.report.evidence.render`` shows.
 
@@ -406,7 +406,7 @@ class Audit:
             )
         return self.train, self.attacks
 
-    def explain(self, row: Any = None, *, columns: Sequence[str] | None = None) -> Explanation:
+    def explain(self, row: object = None, *, columns: Sequence[str] | None = None) -> Explanation:
         """Explain one prediction: what is guaranteed, and the smallest attack, with the rows that it changes.
 
         Parameters

@@ -37,13 +37,13 @@ MOST_GROUPS = 50
 
 
 def audit_numbers(
-    train: Any,
-    test: Any = None,
+    train: object,
+    test: object = None,
     *,
     target: str | None = None,
-    target_range: Any = None,
-    learner: Any = "ridge",
-    parameters: Mapping[str, Any] | None = None,
+    target_range: object = None,
+    learner: object = "ridge",
+    parameters: Mapping[str, object] | None = None,
     flips: int | Sequence[int] | None = None,
     tolerance: float | None = None,
     threshold: float | None = None,
@@ -341,7 +341,7 @@ def _usual_flips(fitted: Fitted) -> list[int]:
     return [one for one in USUAL_FLIPS if one <= n_touchable] or [n_touchable]
 
 
-def _groups(by: Any, fitted: Fitted) -> NDArray[Any] | None:
+def _groups(by: object, fitted: Fitted) -> NDArray[Any] | None:
     """Return the group of each test row, as names."""
     if by is None:
         return None

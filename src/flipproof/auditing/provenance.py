@@ -258,7 +258,7 @@ class ModelBefore:
         )
 
 
-def source_in_report(given: Any) -> str:
+def source_in_report(given: object) -> str:
     """Return the name of a source of rows in a report, without folders of this machine that the caller did not name."""
     return portable_path(source_name(given)) if is_path(given) else source_name(given)
 

@@ -46,7 +46,9 @@ def table_model(
     )
 
 
-def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None, show: str | Sequence[str] = ()) -> Fitted:
+def with_test_rows(
+    model: object, test: object, layout: TextLayout | None = None, show: str | Sequence[str] = ()
+) -> Fitted:
     """Return a fit of before together with new test rows.
 
     Parameters
@@ -87,7 +89,7 @@ def with_test_rows(model: Any, test: Any, layout: TextLayout | None = None, show
     )
 
 
-def refuse_beside_model(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+def refuse_beside_model(given: Mapping[str, object], defaults: Mapping[str, object]) -> None:
     """Raise InputError for an argument that was decided when the model was fitted."""
     for name, value in given.items():
         if value is not defaults[name] and value != defaults[name]:
