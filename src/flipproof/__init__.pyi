@@ -32,9 +32,9 @@ from .core.noise import JointNoise as JointNoise
 from .core.noise import LabelFlip as LabelFlip
 from .displays.curves import AttackDisplay as AttackDisplay
 from .displays.curves import CertifiedAccuracyDisplay as CertifiedAccuracyDisplay
-from .displays.curves import RadiusHistogramDisplay as RadiusHistogramDisplay
 from .displays.interval_display import CertifiedIntervalDisplay as CertifiedIntervalDisplay
 from .displays.notebook import notebook_view as notebook_view
+from .displays.radius_histogram import RadiusHistogramDisplay as RadiusHistogramDisplay
 from .intervals import CertifiedIntervals as CertifiedIntervals
 from .intervals import WorstChanges as WorstChanges
 from .learners.base import LabelLinearClassifier as LabelLinearClassifier

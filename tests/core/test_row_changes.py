@@ -8,13 +8,9 @@ import pytest
 
 from flipproof.core.exact import UNREACHABLE, leads
 from flipproof.core.histograms import VoteHistogram
+from flipproof.core.neighbor_cuts import NearestRows, neighbor_changes_to_overturn
 from flipproof.core.powers import CHANGES
-from flipproof.core.rows import (
-    NearestRows,
-    neighbor_changes_to_overturn,
-    row_changes_to_overturn,
-    sources_to_overturn,
-)
+from flipproof.core.rows import row_changes_to_overturn, sources_to_overturn
 from flipproof.core.votes import GroupVotes
 
 MOST = 3

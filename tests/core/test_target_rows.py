@@ -6,7 +6,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from flipproof.core.rows import NearestRows
+from flipproof.core.neighbor_cuts import NearestRows
 from flipproof.core.target_rows import (
     MeanOfAll,
     NearestMean,

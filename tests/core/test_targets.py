@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from flipproof.core import targets
+from flipproof.core.target_medians import median_reach
 from flipproof.core.targets import (
     NEVER,
     TARGET_BITS,
@@ -17,7 +18,6 @@ from flipproof.core.targets import (
     TargetGrid,
     Units,
     crossing,
-    median_reach,
     sum_reach,
     sums_fit,
     tolerated,

@@ -19,7 +19,7 @@ from flipproof import Adversary, Assumption, CertifiedKernelClassifier, Certifie
 from flipproof.attacks import worst_flips
 from flipproof.learners import kernel as kernel_module
 from flipproof.learners.base import MEMORY_BUDGET
-from flipproof.learners.kernel import KERNELS, default_gamma, kernel_values
+from flipproof.learners.kernel_values import KERNELS, default_gamma, kernel_values
 
 METHODS = ("exact", "tight", "kl")
 SETTINGS = {

@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from flipproof.learners import neighbor_search
-from flipproof.learners.neighbor_search import kth_smallest
+from flipproof.learners import nearest_rows
+from flipproof.learners.nearest_rows import kth_smallest
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_it_is_that_of_the_sorted_row(seed, monkeypatch):
     rng = np.random.default_rng(seed)
-    monkeypatch.setattr(neighbor_search, "LONG_ROW", [0, 10000][seed % 4 == 0])
+    monkeypatch.setattr(nearest_rows, "LONG_ROW", [0, 10000][seed % 4 == 0])
     n = int(rng.integers(1, 5000))
     values = rng.integers(0, 10 if seed % 3 == 0 else 10**6, size=(7, n)).astype([np.float64, np.float32][seed % 2])
     values[1] = np.sort(values[1])

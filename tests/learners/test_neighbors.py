@@ -19,8 +19,9 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from flipproof import Adversary, Assumption, CertifiedNeighborsClassifier, CertifiedRidgeClassifier, certified_accuracy
-from flipproof.learners import neighbor_search
-from flipproof.learners.neighbor_search import OUTLYING, exact_search, smallest
+from flipproof.learners import nearest_rows, neighbor_search
+from flipproof.learners.nearest_rows import smallest
+from flipproof.learners.neighbor_search import OUTLYING, exact_search
 
 METHODS = ("exact", "tight", "kl")
 
@@ -256,7 +257,7 @@ def test_batches_and_tiles_do_not_change_a_bit(metric, monkeypatch):
     np.testing.assert_array_equal(np.vstack([model.vote_weights(row[None])[0] for row in Z]), expected)
     np.testing.assert_array_equal(model.vote_weights(Z[::-1])[0][::-1], expected)
     monkeypatch.setattr(neighbor_search, "FEATURES_AT_A_TIME", 1)
-    monkeypatch.setattr(neighbor_search, "NUMBERS_TO_SELECT_FROM", 1)
+    monkeypatch.setattr(nearest_rows, "NUMBERS_TO_SELECT_FROM", 1)
     np.testing.assert_array_equal(model.vote_weights(Z)[0], expected)
     np.testing.assert_array_equal(model.fit(X, y).vote_weights(Z)[0], expected)
 

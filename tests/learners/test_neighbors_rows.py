@@ -10,8 +10,8 @@ from tiers import mostly_slow
 from flipproof import Adversary, CertifiedNeighborsClassifier
 from flipproof.core.contents import row_hashes
 from flipproof.core.exact import UNREACHABLE
+from flipproof.learners.nearest_rows import in_order, nearest_piles
 from flipproof.learners.neighbor_rows import Electorate
-from flipproof.learners.neighbor_search import in_order, nearest_piles
 
 REFERENCE = np.array([[-4.0, -4.0], [4.0, 4.0], [0.0, 0.0], [1.0, -2.0]])
 ROW_CHANGES = ("rows", "insertions", "removals")

@@ -23,15 +23,10 @@ from flipproof.attacks.result import NO_ATTACK, RowAttackResult
 from flipproof.attacks.worst import AttackedLearner, check_certificates, in_slices, label_linear_part
 from flipproof.certificates import Certificates
 from flipproof.core.exact import leads
+from flipproof.core.neighbor_cuts import NearestRows, NeighborChanges, fewest_neighbor_changes
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.core.rows import (
-    NearestRows,
-    NeighborChanges,
-    RowChanges,
-    fewest_neighbor_changes,
-    fewest_row_changes,
-)
+from flipproof.core.rows import RowChanges, fewest_row_changes
 from flipproof.core.votes import all_votes, class_scores
 from flipproof.learners.partition import CertifiedPartitionClassifier
 from flipproof.learners.pipeline import learner_in

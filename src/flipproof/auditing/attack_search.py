@@ -51,13 +51,13 @@ NUMBERS = {"top": integer(1), "max_changes": NONE | integer(0)}
 
 
 def find_attacks(
-    train: Any,
-    test: Any = None,
+    train: object,
+    test: object = None,
     *,
-    rows: Any = None,
+    rows: object = None,
     top: int = 20,
     max_changes: int | None = None,
-    learner: Any = "ridge",
+    learner: object = "ridge",
     parameters: Mapping[str, Any] | None = None,
     progress: Step | None = None,
     **options: Unpack[FitArgumentsWithPrior],
@@ -147,7 +147,7 @@ def find_attacks(
     return _labels_to_check(fitted, top, frames)
 
 
-def positions_of(names: Any, ids: Sequence[Any]) -> list[int]:
+def positions_of(names: object, ids: Sequence[object]) -> list[int]:
     """Return the positions of the named test rows, each once."""
     places = {str(one): place for place, one in reversed(list(enumerate(ids)))}
     listed = names if isinstance(names, Iterable) and not isinstance(names, str | bytes) else [names]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
+from flipproof.auditing.provenance import Provenance
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.errors import InputError
 from flipproof.learners.table_model import TableModel
@@ -60,87 +61,6 @@ ONLY_A_BOUND = (
     "The certificates against changed rows are lower bounds here, and the smallest attack is not known. Labels to "
     "check first are in the report of an audit against changed labels."
 )
-
-
-@dataclass(frozen=True)
-class Provenance:
-    """Data, learner, checksums and versions of an audit.
-
-    Attributes
-    ----------
-    training, test : str
-        Paths, or types of the objects given.
-    n_train, n_test : int
-        Numbers of rows.
-    label : str or None
-        Label column.
-    columns, encoding : tuple of str
-        Feature columns, and descriptions of their encoding.
-    learner : mapping
-        Its name and parameters.
-    digests : mapping of str
-        SHA-256 of the files.
-    versions : mapping of str
-        Versions of Python and of the libraries that affect the results.
-    seconds : float
-        Duration of the audit.
-    n_files, n_bytes : int, optional
-        Number and total size of the training files, if there are several.
-    reference : str, optional
-        Path of the reference, or type of the object given.
-    n_reference : int, optional
-        Number of its rows.
-    model, model_sha256 : str, optional
-        Path of the file with the model, if it was fitted before, and SHA-256 of this file.
-    n_items : int, optional
-        Number of training items, if they have several labels; `n_train` is then the number of labels.
-    labels : str, optional
-        Path of the file of these labels, or type of the object given.
-    aggregate : {"votes", "majority"}, optional
-        What votes: each of these labels, or the majority of each item.
-    """
-
-    training: str
-    test: str
-    n_train: int
-    n_test: int
-    label: str | None
-    columns: tuple[str, ...]
-    encoding: tuple[str, ...]
-    learner: Mapping[str, Any]
-    digests: Mapping[str, str]
-    versions: Mapping[str, str]
-    seconds: float
-    n_files: int | None = None
-    n_bytes: int | None = None
-    reference: str | None = None
-    n_reference: int | None = None
-    model: str | None = None
-    model_sha256: str | None = None
-    n_items: int | None = None
-    labels: str | None = None
-    aggregate: str | None = None
-
-    def facts(self, **more: Any) -> dict[str, Any]:
-        """Return the facts for a report, together with `more`."""
-        files = {} if self.n_files is None else {"training_files": self.n_files, "training_bytes": self.n_bytes}
-        reference = {"reference_file": self.reference, "reference_rows": self.n_reference}
-        crowd = {"items": self.n_items, "labels_file": self.labels, "aggregate": self.aggregate}
-        columns = {"label_column": self.label, "columns_used": list(self.columns), "encoding": list(self.encoding)}
-        return {
-            "training_file": self.training,
-            **files,
-            "training_rows": self.n_train,
-            **{name: value for name, value in crowd.items() if value is not None},
-            **({} if self.reference is None else reference),
-            "test_file": self.test,
-            "test_rows": self.n_test,
-            **({} if self.label is None else columns),  # arrays have no columns
-            "learner": dict(self.learner),
-            "sha256": dict(self.digests),
-            **more,
-            "seconds": round(self.seconds, 1),
-        }
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -417,7 +337,7 @@ class Audit:
         return render(self.evidence(form), form)
 
     def evidence(
-        self, form: str, *, outputs: Sequence[Artifact] = (), summary: Mapping[str, Any] | None = None
+        self, form: str, *, outputs: Sequence[Artifact] = (), summary: Mapping[str, object] | None = None
     ) -> Evidence:
         """Return what ``flipproof.report.evidence.render`` shows.
 
@@ -495,7 +415,7 @@ class Audit:
             )
         return self.train, self.attacks
 
-    def explain(self, row: Any = None, *, columns: Sequence[str] | None = None) -> Explanation:
+    def explain(self, row: object = None, *, columns: Sequence[str] | None = None) -> Explanation:
         """Explain one prediction: what is guaranteed, and the smallest attack, with the rows that it changes.
 
         Parameters

@@ -28,16 +28,16 @@ NOT_PLANNED = ("annotator", "window", "length", "allowed")
 
 
 def plan_checks(
-    train: Any,
-    test: Any = None,
+    train: object,
+    test: object = None,
     *,
     budget: Sequence[int] = BUDGET,
     flips: Sequence[int] | None = None,
     reach: str | Requirement | None = None,
-    prior: Any = None,
+    prior: object = None,
     prior_weight: float | None = None,
     error_rate: float = 0.0,
-    learner: Any = "ridge",
+    learner: object = "ridge",
     parameters: Mapping[str, Any] | None = None,
     progress: Step | None = None,
     **options: Unpack[FitArguments],

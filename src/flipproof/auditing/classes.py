@@ -5,13 +5,11 @@ The module is not called `audit`: importing it would replace the function `flipp
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from inspect import signature
-from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
@@ -19,34 +17,28 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
-from flipproof.auditing.audit_result import Audit, Provenance
+from flipproof.auditing.audit_result import Audit
+from flipproof.auditing.provenance import ModelBefore, Provenance, described_fit
 from flipproof.auditing.row_groups import groups_of_test_rows
 from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.core.provider import provides_votes
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import (
-    DataChoice,
     Fitted,
-    ModelChoice,
     as_choices,
     as_step,
     comes_in_blocks,
     fit,
     fit_in_blocks,
-    is_path,
     refuse_beside_model,
     require_pyarrow,
-    source_name,
-    table_model,
     with_test_rows,
 )
-from flipproof.fitting.crowd import CrowdChoice
 from flipproof.learners.table_model import TableModel
 from flipproof.metrics import RandomErrors, TrustedOnly, random_errors, trusted_only
 from flipproof.origins import frame_library
 from flipproof.parameters import integer, number
 from flipproof.requirements import Judgement, Requirement, as_requirements
-from flipproof.runtime.files import digest_of_file, portable_path
 
 if TYPE_CHECKING:
     from flipproof.attacks.result import RowAttackResult
@@ -72,27 +64,27 @@ LIMIT = integer(0)
 
 
 def audit(
-    train: Any = None,
-    test: Any = None,
+    train: object = None,
+    test: object = None,
     *,
-    model: Any = None,
+    model: object = None,
     label: str | None = None,
-    learner: Any = "ridge",
+    learner: object = "ridge",
     parameters: Mapping[str, Any] | None = None,
     classes: Sequence[Any] = (),
     adversary: Adversary | None = None,
     changes: str = "labels",
-    reference: Any = None,
+    reference: object = None,
     reference_labels: bool = False,
     clip: str | float | None = None,
-    prior: Any = None,
+    prior: object = None,
     prior_weight: float | None = None,
     trusted: str | None = None,
     annotator: str | None = None,
     window: str | None = None,
-    length: Any = None,
+    length: object = None,
     allowed: Sequence[Any] = (),
-    labels: Any = None,
+    labels: object = None,
     item: str | None = None,
     annotators: Sequence[str] = (),
     aggregate: str | None = None,
@@ -104,12 +96,12 @@ def audit(
     id: str | None = None,
     scale: str = "auto",
     text_dimensions: int = 200,
-    text_encoder: Any = None,
+    text_encoder: object = None,
     layout: TextLayout | None = None,
     holdout: float | None = None,
     seed: int = 0,
     methods: Sequence[str] | str | None = None,
-    noise: Any = None,
+    noise: object = None,
     requirements: Iterable[str | Requirement] = (),
     radius_up_to: int | None = None,
     attack: bool = True,
@@ -119,7 +111,7 @@ def audit(
     title: str | None = None,
     show: Sequence[str] = (),
     n_jobs: int | None = None,
-    client: Any = None,
+    client: object = None,
     verbose: int = 0,
     progress: Callable[[str], None] | None = None,
 ) -> Audit:
@@ -304,7 +296,7 @@ def audit(
             {name: one.default for name, one in signature(audit).parameters.items()},
         )
         step("Reading the model and the test rows")
-        before = _ModelBefore.of(model, n_jobs, verbose)
+        before = ModelBefore.of(model, n_jobs, verbose)
         fitted = with_test_rows(before.model, test, layout, show, by if isinstance(by, str) else None)
         found = partial(before.described, test, fitted, began)
     elif train is None:
@@ -372,7 +364,7 @@ def audit(
         if in_blocks and by is not None:
             raise InputError(Parameter("by"), " needs training rows in memory, but they are read in blocks.")
         fitted = fit_in_blocks(data, choice, step, client) if in_blocks else fit(data, choice, step)
-        found = partial(_described, data, choice, fitted, began)
+        found = partial(described_fit, data, choice, fitted, began)
     attack = attack and radius_up_to is None
     groups = groups_of_test_rows(by, fitted.test)
     certificates = _certified(fitted, chosen, step, frame_library(test if train is None else train), radius_up_to)
@@ -539,137 +531,3 @@ def _has_exact_attack(fitted: Fitted) -> bool:
     from flipproof.learners.pipeline import learner_in
 
     return fitted.train is not None and can_be_attacked(learner_in(fitted.model))
-
-
-def _provenance(data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Certificates, began: float) -> Provenance:
-    from flipproof.report.summary import software
-    from flipproof.tables.file_content import digest_of_source
-
-    training, digests = _source_in_report(data.train), {}
-    n_files, n_bytes = None, None
-    if fitted.files:
-        from flipproof.streaming.sample import fingerprint
-
-        n_files, n_bytes = len(fitted.files), sum(file.stat().st_size for file in fitted.files)
-        digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
-    elif is_path(data.train):
-        digests[training] = digest_of_source(data.train)
-    if data.crowd is not None and is_path(data.crowd.labels):
-        digests[_source_in_report(data.crowd.labels)] = digest_of_source(data.crowd.labels)
-    if is_path(data.reference):
-        digests[_source_in_report(data.reference)] = digest_of_source(data.reference)
-    if is_path(data.test):
-        digests[_source_in_report(data.test)] = digest_of_source(data.test)
-    drawn_from = Path(training).name if is_path(data.train) else training
-    test = (
-        _source_in_report(data.test) if data.test is not None else f"{data.holdout:g} of {drawn_from}, seed {data.seed}"
-    )
-    return Provenance(
-        training=training,
-        test=test,
-        n_train=main.n_train,
-        n_test=len(fitted.test),
-        label=None if data.roles is None else data.roles.label,
-        columns=fitted.columns,
-        encoding=fitted.encoding,
-        learner={"name": choice.name, **_parameters_of(fitted.model)},
-        digests=digests,
-        versions=software(),
-        seconds=time.perf_counter() - began,
-        reference=None if data.reference is None else _source_in_report(data.reference),
-        n_reference=fitted.n_reference,
-        n_files=n_files,
-        n_bytes=n_bytes,
-        **_about_crowd(fitted, data.crowd),
-    )
-
-
-def _about_crowd(fitted: Fitted, crowd: CrowdChoice | None = None) -> dict[str, Any]:
-    """Return what is known about several labels per item, if there are any."""
-    from flipproof.learners.pipeline import learner_in
-
-    learner = learner_in(fitted.model)
-    if fitted.train is None or len(fitted.train) == learner.n_rows_:
-        return {}
-    aggregate = "majority" if getattr(learner, "majority_first", False) else "votes"
-    labels = None if crowd is None or crowd.labels is None else _source_in_report(crowd.labels)
-    return {"n_items": learner.n_rows_, "aggregate": aggregate, "labels": labels}
-
-
-def _described(
-    data: DataChoice, choice: ModelChoice, fitted: Fitted, began: float, main: Certificates
-) -> tuple[Provenance, TableModel | None]:
-    provenance = _provenance(data, choice, fitted, main, began)
-    return provenance, table_model(data, choice, fitted, provenance.digests)
-
-
-@dataclass(frozen=True)
-class _ModelBefore:
-    """A model that was fitted before, its name in reports, and its digest."""
-
-    model: Any
-    name: str
-    digest: str
-    file_digest: str | None = None
-
-    @classmethod
-    def of(cls, given: Any, n_jobs: int | None, verbose: int) -> _ModelBefore:
-        """Load a model from a file, or take a fitted one."""
-        from flipproof.learners.pipeline import learner_in
-        from flipproof.store import load, model_digest
-
-        model = load(given) if is_path(given) else given
-        digest = model_digest(given)
-        learner = model.learner if isinstance(model, TableModel) else learner_in(model)
-        if is_path(given):  # a model in memory belongs to the caller
-            learner.set_params(n_jobs=n_jobs, verbose=verbose)
-        if not is_path(given):
-            return cls(model, type(learner).__name__, digest)
-        return cls(model, _source_in_report(given), digest, digest_of_file(Path(given)))
-
-    def described(
-        self, test: Any, fitted: Fitted, began: float, main: Certificates
-    ) -> tuple[Provenance, TableModel | None]:
-        """Return where the model and the test rows came from, and the model itself if it reads tables."""
-        from flipproof.report.summary import software
-        from flipproof.tables.file_content import digest_of_source
-
-        deployed = self.model if isinstance(self.model, TableModel) else None
-        source = {} if deployed is None else dict(deployed.source)
-        digests = {**source.get("digests", {}), f"model {self.name}": self.digest}
-        if is_path(test):
-            digests[_source_in_report(test)] = digest_of_source(test)
-        learner = type(fitted.model).__name__ if deployed is None else source.get("learner")
-        return (
-            Provenance(
-                training=source.get("training", "rows of the model"),
-                test=_source_in_report(test),
-                n_train=main.n_train,
-                n_test=len(fitted.test),
-                label=None if deployed is None else deployed.roles.label,
-                columns=fitted.columns,
-                encoding=fitted.encoding,
-                learner={"name": learner, **_parameters_of(fitted.model)},
-                digests=digests,
-                versions=software(),
-                seconds=time.perf_counter() - began,
-                reference=source.get("reference"),
-                n_reference=fitted.n_reference,
-                model=None if self.file_digest is None else self.name,
-                model_sha256=self.file_digest,
-                **_about_crowd(fitted),
-            ),
-            deployed,
-        )
-
-
-def _source_in_report(given: Any) -> str:
-    """Return the name of a source of rows in a report, without folders of this machine that the caller did not name."""
-    return portable_path(source_name(given)) if is_path(given) else source_name(given)
-
-
-def _parameters_of(model: Any) -> dict[str, Any]:
-    """Return a learner's parameters as plain values."""
-    left_out = ("features", "verbose")
-    own = {name: value for name, value in model.get_params(deep=False).items() if name not in left_out}
-    return dict(json.loads(json.dumps(own, default=str)))

@@ -21,6 +21,7 @@ from sklearn.utils.validation import check_is_fitted
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.certificates import COUNTED_UNITS, Certificates, flips_name, method_name
+from flipproof.core.rounding import Values
 from flipproof.displays.curves import CertifiedAccuracyDisplay
 from flipproof.learners.baseline import TrustedOnlyPredictions, fit_with_trusted, trusted_only_predictions
 from flipproof.learners.pipeline import certify, learner_in
@@ -333,14 +334,14 @@ class Comparison:
 
 
 def compare(
-    models: Mapping[str, Any],
-    X: Any,
+    models: Mapping[str, object],
+    X: object,
     y: ArrayLike,
     flips: Sequence[float] | None = None,
     *,
     method: str | None = None,
     adversary: Adversary | None = None,
-    train: tuple[Any, Any] | None = None,
+    train: tuple[object, object] | None = None,
 ) -> Comparison:
     """Certify the same test rows by several models, and compare their certified accuracy.
 
@@ -410,7 +411,7 @@ def compare(
 
 def comparison_of(
     entries: Sequence[tuple[str, Certificates, float, float | None]],
-    y_true: Any,
+    y_true: object,
     flips: Sequence[float] | None,
     frames: str | None = None,
     trusted_only: Mapping[str, Sequence[TrustedOnlyPredictions]] | None = None,
@@ -460,7 +461,7 @@ def comparison_of(
 
 
 def _baselines(
-    predictions: Mapping[str, Sequence[TrustedOnlyPredictions]], truth: NDArray[Any]
+    predictions: Mapping[str, Sequence[TrustedOnlyPredictions]], truth: Values
 ) -> tuple[TrustedBaseline, ...]:
     """Return the figures of trusted labels alone; those with the same predictions are shown once."""
     found: dict[tuple[Any, ...], TrustedBaseline] = {}
@@ -475,7 +476,7 @@ def _baselines(
 
 
 def _from_trusted(
-    model: Any, train: tuple[Any, Any] | None, adversary: Adversary | None, X: Any
+    model: object, train: tuple[Any, Any] | None, adversary: Adversary | None, X: object
 ) -> tuple[TrustedOnlyPredictions, ...]:
     """Return predictions from trusted labels alone; without the training rows, those of a prior."""
     learner = learner_in(model)
@@ -494,7 +495,7 @@ def _few(flips: Sequence[float]) -> list[float]:
     return [flips[place] for place in places]
 
 
-def _check(models: Any) -> None:
+def _check(models: object) -> None:
     if not isinstance(models, Mapping):
         raise parameter_error("compare", "models", MODELS, type(models).__name__)
     if not models:
@@ -502,7 +503,7 @@ def _check(models: Any) -> None:
 
 
 def _fitted(
-    name: str, model: Any, train: tuple[Any, Any] | None, trusted: NDArray[np.bool_] | None
+    name: str, model: object, train: tuple[object, object] | None, trusted: NDArray[np.bool_] | None
 ) -> tuple[Any, float | None]:
     """Return a fitted model, and how long its fit took if it was fitted here."""
     try:

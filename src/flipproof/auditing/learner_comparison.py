@@ -42,8 +42,8 @@ SELECTION_STEPS = 5
 
 
 def compare_learners(
-    train: Any,
-    test: Any = None,
+    train: object,
+    test: object = None,
     *,
     learners: Sequence[str] | Mapping[str, Any] | None = None,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,
@@ -187,7 +187,7 @@ def n_steps(n_learners: int, given: Mapping[str, object], select: int | None) ->
     return SELECTION_STEPS if select is not None else len(ways_to_vote(given, select)) * (2 + 2 * n_learners)
 
 
-def _learners(given: Sequence[str] | Mapping[str, Any] | None, options: Mapping[str, object]) -> dict[str, Any]:
+def _learners(given: Sequence[str] | Mapping[str, object] | None, options: Mapping[str, object]) -> dict[str, Any]:
     """Return the learners by name."""
     if given is None:
         return {name: name for name in usual_learners(options)[0]}
@@ -204,7 +204,7 @@ def _learners(given: Sequence[str] | Mapping[str, Any] | None, options: Mapping[
 
 
 def _check_parameters(
-    learners: Mapping[str, Any], parameters: Mapping[str, Mapping[str, Any]], select: int | None
+    learners: Mapping[str, object], parameters: Mapping[str, Mapping[str, object]], select: int | None
 ) -> None:
     """Raise InputError for parameters of no learner, and for lists of values without a choice."""
     for name, own in parameters.items():

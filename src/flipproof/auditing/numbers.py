@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -14,16 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
-from flipproof.auditing.audit_result import PROOF_ENDING, Provenance
+from flipproof.auditing.audit_result import PROOF_ENDING
+from flipproof.auditing.provenance import Provenance, provenance_of_numbers
 from flipproof.auditing.row_groups import groups_of_test_rows
 from flipproof.errors import InputError, Parameter
-from flipproof.fitting import DataChoice, Fitted, as_step, is_path, require_pyarrow, source_name
+from flipproof.fitting import Fitted, as_step, require_pyarrow
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.targets_in_memory import is_range
 from flipproof.origins import Origin, frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
-from flipproof.runtime.files import portable_path
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -37,13 +36,13 @@ USUAL_FLIPS = (1, 5, 10, 50, 100)
 
 
 def audit_numbers(
-    train: Any,
-    test: Any = None,
+    train: object,
+    test: object = None,
     *,
     target: str | None = None,
-    target_range: Any = None,
-    learner: Any = "ridge",
-    parameters: Mapping[str, Any] | None = None,
+    target_range: object = None,
+    learner: object = "ridge",
+    parameters: Mapping[str, object] | None = None,
     flips: int | Sequence[int] | None = None,
     tolerance: float | None = None,
     threshold: float | None = None,
@@ -211,7 +210,7 @@ def audit_numbers(
         train=fitted.train,
         test=fitted.test,
         adversary=fitted.adversary,
-        provenance=_provenance(data, numbers, fitted, began),
+        provenance=provenance_of_numbers(data, numbers, fitted, began),
         title=title,
     )
 
@@ -400,30 +399,4 @@ def _in_units_of_columns(found: CertifiedIntervals, fitted: Fitted) -> Certified
         low=found.low * ends,
         high=found.high * ends,
         origin=Origin(np.arange(len(features)), names=[one.name for one in features]),
-    )
-
-
-def _provenance(data: DataChoice, numbers: NumberChoice, fitted: Fitted, began: float) -> Provenance:
-    from flipproof.report.summary import software
-    from flipproof.tables.file_content import digest_of_source
-
-    def named(given: Any) -> str:
-        return portable_path(source_name(given)) if is_path(given) else source_name(given)
-
-    digests = {named(one): digest_of_source(one) for one in (data.train, data.test) if is_path(one)}
-    held_out = f"{data.holdout:g} of {named(data.train)}, seed {data.seed}" if data.holdout is not None else ""
-    settings = fitted.model.get_params(deep=False)
-    plain = json.loads(json.dumps({name: one for name, one in settings.items() if name != "features"}, default=str))
-    return Provenance(
-        training=named(data.train),
-        test=held_out if data.test is None else named(data.test),
-        n_train=fitted.model.n_rows_,
-        n_test=len(fitted.test),
-        label=None if data.roles is None else data.roles.label,
-        columns=fitted.columns,
-        encoding=fitted.encoding,
-        learner={"name": numbers.name, **plain},
-        digests=digests,
-        versions=software(),
-        seconds=time.perf_counter() - began,
     )

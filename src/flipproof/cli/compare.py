@@ -142,7 +142,7 @@ def _without_learner(model: ModelOptions) -> dict[str, Any]:
     return {name: value for name, value in model.arguments().items() if name not in ("learner", "parameters")}
 
 
-def _model_options(names: Sequence[str], options: dict[str, Any]) -> list[ModelOptions]:
+def _model_options(names: Sequence[str], options: dict[str, object]) -> list[ModelOptions]:
     """Return the options of each learner; settings with a prefix are those of one learner."""
     common = ModelOptions.taken_from({**options, "learner": ""})
     for name in ModelOptions.__dataclass_fields__:

@@ -17,6 +17,7 @@ from sklearn.model_selection import train_test_split
 
 from flipproof.assumptions import Assumption
 from flipproof.certificates import METHODS, Certificates, certificate_sentence
+from flipproof.core.rounding import Values
 from flipproof.displays.curves import Panel, panels_figure
 from flipproof.learners.ridge import CertifiedRidgeClassifier
 from flipproof.readable import percent
@@ -75,9 +76,7 @@ def certify_digits(seed: int, announce: Callable[[str], None]) -> list[Outcome]:
     return [_certify_problem(problem, X, y, seed, announce) for problem in PROBLEMS]
 
 
-def _certify_problem(
-    problem: Problem, X: NDArray[Any], y: NDArray[Any], seed: int, announce: Callable[[str], None]
-) -> Outcome:
+def _certify_problem(problem: Problem, X: Values, y: Values, seed: int, announce: Callable[[str], None]) -> Outcome:
     rows = np.isin(y, problem.digits)
     X_train, X_test, y_train, y_test = train_test_split(X[rows], y[rows], test_size=TEST_SHARE, random_state=seed)
     learner = CertifiedRidgeClassifier(noise=NOISE, features=_features(X_train, problem), classes=problem.digits)
@@ -89,7 +88,7 @@ def _certify_problem(
     return Outcome(problem, y_test, tuple(certificates), learner.regularization_)
 
 
-def _features(X_train: NDArray[Any], problem: Problem) -> KernelPCA:
+def _features(X_train: Values, problem: Problem) -> KernelPCA:
     """Return kernel PCA with gamma="scale" of scikit-learn's SVC; the learner fits it without labels."""
     gamma = 1 / (X_train.shape[1] * X_train.var())
     return KernelPCA(

@@ -83,7 +83,7 @@ class EvidenceFiles:
         if changes == "insertions":
             raise click.UsageError("--sarif lists training rows to check, but insertions change none of them.")
 
-    def located(self, result: Audit, summary: Mapping[str, Any]) -> dict[Path, bytes]:
+    def located(self, result: Audit, summary: Mapping[str, object]) -> dict[Path, bytes]:
         """Return the file with what to check; it may be refused, so call this before any file is written."""
         if self.sarif is None:
             return {}
@@ -92,7 +92,7 @@ class EvidenceFiles:
         return {self.sarif: render(result.evidence("sarif", summary=summary), "sarif").encode()}
 
     def contents(
-        self, result: Audit, summary: Mapping[str, Any], tables: Mapping[Path, bytes], proof: Path | None
+        self, result: Audit, summary: Mapping[str, object], tables: Mapping[Path, bytes], proof: Path | None
     ) -> dict[Path, bytes]:
         """Return all other files; `tables` and the proof, which is written already, are named by digest."""
         forms = {form: path for form, path in self.given.items() if form != "sarif"}

@@ -138,7 +138,7 @@ def read_config(context: click.Context, _parameter: click.Parameter, path: Path 
     return path
 
 
-def _defaults(context: click.Context, path: Path, given: dict[str, Any]) -> Iterable[tuple[str, Any]]:
+def _defaults(context: click.Context, path: Path, given: dict[str, object]) -> Iterable[tuple[str, Any]]:
     parameters = {
         name.removeprefix("--"): parameter
         for parameter in context.command.params

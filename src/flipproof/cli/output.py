@@ -88,7 +88,7 @@ def check_table_and_plot(out: Path | None, plot: Path | None, inputs: Iterable[P
 
 def write_table_and_plot(
     table: pa.Table,
-    about: Mapping[str, Any],
+    about: Mapping[str, object],
     draw: Callable[[Axes], Any],
     figure_size: tuple[float, float],
     out: Path | None,
@@ -119,7 +119,7 @@ def _picture(draw: Callable[[Axes], Any], figure_size: tuple[float, float], endi
     return stream.getvalue()
 
 
-def table_content(table: pa.Table, ending: str, about: Mapping[str, Any]) -> bytes:
+def table_content(table: pa.Table, ending: str, about: Mapping[str, object]) -> bytes:
     """Return a table as the content of a file; `about` becomes metadata in formats that support it."""
     import pyarrow as pa
     from pyarrow import csv, feather, parquet

@@ -9,7 +9,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console
@@ -140,7 +140,7 @@ def say(text: str) -> None:
 def warnings_in_a_line(quiet: bool) -> Iterator[None]:
     """Show each warning as one line on stderr, without source code; show none if quiet."""
 
-    def show(message: Warning | str, *_where: Any) -> None:
+    def show(message: Warning | str, *_where: object) -> None:
         print(f"flipproof: warning: {' '.join(str(message).split())}", file=sys.stderr, flush=True)
 
     with warnings.catch_warnings():

@@ -16,6 +16,9 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
+#: Labels, names, or other values of one type, whichever that is.
+Values = NDArray[np.generic]
+
 #: Relative error of one correctly rounded operation in float64.
 UNIT_ROUNDOFF = 2.0**-53
 

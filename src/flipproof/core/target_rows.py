@@ -21,8 +21,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.core.exact import UNREACHABLE
+from flipproof.core.neighbor_cuts import NearestRows, neighbor_changes_to_overturn
 from flipproof.core.rounding import Integers
-from flipproof.core.rows import NearestRows, neighbor_changes_to_overturn
 from flipproof.core.targets import NEVER
 
 #: Whether a number no longer is what was certified.

@@ -288,13 +288,13 @@ class LargestMoves:
         """Return how many of the largest moves add up to `needed` or more; NEVER where all of them do not."""
         listed = self.sums(0)
         assert self._totals is not None
-        found = _first_at_least(listed, needed)
+        found = first_at_least(listed, needed)
         if listed.shape[1] > self.moves.width:
             return found
         rows, depth = np.flatnonzero((found == NEVER) & (self._totals >= needed)), listed.shape[1] - 1
         while len(rows):
             depth = 2 * depth
-            found[rows] = _first_at_least(self._listed(rows, depth)[0], needed[rows])
+            found[rows] = first_at_least(self._listed(rows, depth)[0], needed[rows])
             rows = rows[found[rows] == NEVER]
         return found
 
@@ -380,118 +380,17 @@ def _largest(line: NDArray[Any], depth: int) -> NDArray[Any]:
     return np.sort(chosen)[::-1][:depth]
 
 
-def _largest_first(moves: Integers) -> Integers:
+def largest_first(moves: Integers) -> Integers:
     """Return the sums of the 0, 1, ... largest moves of each test row."""
     sums = np.zeros((len(moves), moves.shape[1] + 1), dtype=np.int64)
     np.cumsum(np.sort(moves, axis=1)[:, ::-1], axis=1, out=sums[:, 1:])
     return sums
 
 
-def _first_at_least(rising: Integers, needed: Integers) -> Integers:
+def first_at_least(rising: Integers, needed: Integers) -> Integers:
     """Return the first place in each ascending line that is at least `needed`; NEVER where there is none."""
     places = (rising < needed[:, None]).sum(axis=1)
     return np.asarray(np.where(places < rising.shape[1], places, NEVER), dtype=np.int64)
-
-
-@dataclass(frozen=True)
-class MedianReach:
-    """The reach of the lower median of the targets that vote, each with one vote.
-
-    The lower median of w targets has the rank ``q = (w - 1) // 2``, from 0: it is at least v if and only if at most q
-    targets are below v, and at most v if and only if at most w - 1 - q targets are above v.
-
-    Soundness: to lift the median to v, an adversary needs enough targets below v that are changed to v or more. A
-    target helps if ``t_j < v <= highest_j``, and a group helps by the number of its targets that do. So the fewest
-    changes are the shortest list of groups, those that help most first, that leaves at most q targets below v; nothing
-    else lowers that number. Lowering is the same with signs turned. What r changes reach ends where v passes a target
-    or an end, so the largest reachable v is one of these. Exact, both ways (M16).
-
-    Attributes
-    ----------
-    value : integers of shape (m,)
-        The lower medians.
-    targets, lowest, highest : integers of shape (m, w)
-        Of the rows that vote.
-    votes : booleans of shape (m, w)
-        Whether a row votes; False for padding.
-    groups : integers of shape (m, w)
-        Equal numbers belong to one group.
-    is_grouped : bool
-        Whether a group may have several targets.
-    """
-
-    value: Integers
-    targets: Integers
-    lowest: Integers
-    highest: Integers
-    votes: NDArray[np.bool_]
-    groups: Integers
-    is_grouped: bool = True
-
-    def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
-        """Return the lowest and the highest median after any `n_changes` changes."""
-        lower, upper = (
-            np.stack([self._farthest(number, upward) for number in n_changes], axis=1) for upward in (False, True)
-        )
-        return lower, upper
-
-    def _farthest(self, n_changes: int, upward: bool) -> Integers:
-        """Return the farthest target or end that the median reaches, by bisection: farther goals need more changes."""
-        sign, value = (1 if upward else -1), self.value[:, None]
-        goals = np.concatenate([self.targets, self.highest if upward else self.lowest], axis=1)
-        is_goal = np.concatenate([self.votes, self.votes], axis=1) & (sign * goals > sign * value)
-        goals = sign * np.sort(sign * np.where(is_goal, goals, value), axis=1)  # nearest first; the first is the value
-        low, high = np.zeros(len(goals), dtype=np.int64), np.full(len(goals), goals.shape[1], dtype=np.int64)
-        while np.any(high - low > 1):
-            middle = (low + high) // 2
-            reached = self.fewest(np.take_along_axis(goals, middle[:, None], axis=1)[:, 0], upward) <= n_changes
-            low, high = np.where(reached, middle, low), np.where(reached, high, middle)
-        farthest = np.take_along_axis(goals, low[:, None], axis=1)[:, 0]
-        return np.where(self.fewest(farthest, upward) <= n_changes, farthest, self.value)
-
-    def fewest(self, goal: Integers, upward: bool) -> Integers:
-        """Return the fewest changes that bring the median to `goal` or beyond."""
-        sign = 1 if upward else -1
-        targets, ends = sign * self.targets, sign * (self.highest if upward else self.lowest)
-        v = sign * goal[:, None]
-        n_votes = self.votes.sum(axis=1)
-        may_stay_below = (n_votes - 1) // 2 if upward else n_votes - 1 - (n_votes - 1) // 2
-        is_below = (targets < v) & self.votes
-        needed = np.where(n_votes > 0, is_below.sum(axis=1) - may_stay_below, n_votes + 1)  # none: nothing to change
-        helps = is_below & (ends >= v)
-        if not self.is_grouped:
-            needed = np.maximum(needed, 0)
-            return np.asarray(np.where(helps.sum(axis=1) >= needed, needed, NEVER), dtype=np.int64)
-        return _first_at_least(_largest_first(_counts_by_group(helps, self.groups)), needed)
-
-
-def median_reach(listed: ListedVotes, reachable: Reachable) -> MedianReach:
-    """Return the reach of the lower median of the targets whose vote is 1; without any, it is the low end, 0."""
-    if not listed.votes.shape[1]:  # no training row is left
-        none = np.zeros((len(listed.votes), 1), dtype=np.int64)
-        return MedianReach(none[:, 0], none, none, none, none.astype(bool), none, reachable.groups is not None)
-    members, is_vote = np.broadcast_to(listed.members, listed.votes.shape), listed.votes != 0
-    targets = reachable.targets[members]
-    in_order = np.sort(np.where(is_vote, targets, NEVER), axis=1)
-    n_votes = is_vote.sum(axis=1)
-    value = np.take_along_axis(in_order, np.maximum(n_votes - 1, 0)[:, None] // 2, axis=1)[:, 0]
-    value = np.where(n_votes > 0, value, 0)
-    groups = members if reachable.groups is None else reachable.groups[members]
-    ends = reachable.lowest[members], reachable.highest[members]
-    return MedianReach(value, targets, *ends, is_vote, groups, reachable.groups is not None)
-
-
-def _counts_by_group(helps: NDArray[np.bool_], groups: Integers) -> Integers:
-    """Return how many members of each group help, in the place of one of its members; 0 in all other places."""
-    order = np.argsort(groups, axis=1, kind="stable")
-    sorted_groups, sorted_helps = np.take_along_axis(groups, order, axis=1), np.take_along_axis(helps, order, axis=1)
-    so_far = np.cumsum(sorted_helps, axis=1, dtype=np.int64)
-    is_last = np.ones(helps.shape, dtype=bool)
-    is_last[:, :-1] = sorted_groups[:, 1:] != sorted_groups[:, :-1]
-    ends = np.maximum.accumulate(np.where(is_last, so_far, 0), axis=1)
-    before = np.zeros_like(ends)
-    before[:, 1:] = ends[:, :-1]
-    return np.where(is_last, so_far - before, 0)
 
 
 @dataclass(frozen=True)
@@ -606,21 +505,3 @@ def _members_of_largest(moves: Integers, members: Integers, reachable: Reachable
         return chosen
     totals = _by_group(moves[None], reachable.groups[members][None], reachable.n_groups)[0]
     return np.isin(reachable.groups[members], np.argsort(-totals, kind="stable")[:n_changes])
-
-
-def median_moves(
-    reach: MedianReach, members: Integers, n_changes: int, upward: bool
-) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the training rows whose targets to change, as :func:`largest_moves` does, for a median."""
-    lower, upper = reach.ends([n_changes])
-    v = (upper if upward else lower)[0, 0]
-    if v == reach.value[0]:
-        return members[:0], np.zeros(0, dtype=bool)
-    sign = 1 if upward else -1
-    ends = sign * (reach.highest if upward else reach.lowest)
-    helps = (sign * reach.targets < sign * v) & reach.votes & (ends >= sign * v)
-    counts = _counts_by_group(helps, reach.groups)[0]
-    order = np.argsort(reach.groups[0], kind="stable")
-    best = reach.groups[0][order][np.argsort(-counts, kind="stable")[:n_changes]]
-    chosen = helps[0] & np.isin(reach.groups[0], best)
-    return members[chosen], np.full(int(chosen.sum()), upward)

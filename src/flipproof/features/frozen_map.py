@@ -70,7 +70,7 @@ class FrozenMap(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         "metric": one_of("euclidean", "cosine"),
     }
 
-    def __init__(self, transformer: Any, *, n_neighbors: int = 5, metric: str = "euclidean") -> None:
+    def __init__(self, transformer: object, *, n_neighbors: int = 5, metric: str = "euclidean") -> None:
         self.transformer = transformer
         self.n_neighbors = n_neighbors
         self.metric = metric

@@ -13,6 +13,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.assumptions import Assumption
+from flipproof.core.rounding import Values
 from flipproof.features.images import image_shape_of
 from flipproof.features.pretrained import (
     CACHE,
@@ -190,12 +191,12 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         return rows.astype(np.uint8)
 
-    def _vector(self, torch: object, image: NDArray[Any]) -> Vector:
+    def _vector(self, torch: object, image: Values) -> Vector:
         given = self._input(torch, image)
         content: list[bytes | str] = [f"{given.dtype} {tuple(given.shape)}\n", _bytes_of(given)]
         return self._vectors.get(content, lambda: self._encoded(torch, given))
 
-    def _input(self, torch: Any, image: NDArray[Any]) -> Any:
+    def _input(self, torch: Any, image: Values) -> Any:
         """Return what the network gets for an image."""
         pixels = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
         with one_torch_thread(torch):

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.core.rounding import Values
 from flipproof.parameters import NONE, VERBOSE, Constraints, instance, integer, number
 from flipproof.runtime.determinism import own_randomness
 from flipproof.runtime.files import digest_of_pieces, write_whole
@@ -73,7 +74,7 @@ def device_of(torch: Any, device: str) -> str:
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 
-def fingerprint(arrays: list[NDArray[Any]], settings: dict[str, Any]) -> str:
+def fingerprint(arrays: list[Values], settings: dict[str, object]) -> str:
     """Return a digest of the data, the settings and the trainer; a checkpoint is resumed only if it matches."""
     pieces: list[str | memoryview] = [repr([TRAINER, *sorted(settings.items())])]
     for array in arrays:

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted
 
 from flipproof.assumptions import Assumption
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.origins import make_frame
 from flipproof.parameters import BOOLEAN, Constraints, check_parameters, function, number, parameter_error, with_methods
 from flipproof.readable import four_decimals, text_table
@@ -228,7 +228,7 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.rule_weight = rule_weight
         self.squash = squash
 
-    def fit(self, X: Any, y: Any = None) -> WeakSupervision:
+    def fit(self, X: object, y: object = None) -> WeakSupervision:
         """Ask the rules about rows and fit the classifier to their answers; labels are ignored."""
         check_parameters(self)
         self._check_rules()
@@ -265,14 +265,14 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         values = {"n_decided": counts.n_decided, "n_rows": counts.n_rows, "n_conflicts": counts.n_conflicts}
         return Assumption("rules-counted", values)
 
-    def transform(self, X: Any) -> Floats:
+    def transform(self, X: object) -> Floats:
         """Return the scores: of shape (m, K), or (m, 1) for the second of two classes."""
         scores = self._scores(X)
         if len(self.classes_) == 2:
             scores = scores[:, 1:]
         return np.tanh(scores) if self.squash else scores
 
-    def predict_proba(self, X: Any) -> Floats:
+    def predict_proba(self, X: object) -> Floats:
         """Return a probability for each class, shape (m, K): the softmax of the scores."""
         scores = self._scores(X)
         if len(self.classes_) == 2:
@@ -280,11 +280,11 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the class with the highest score."""
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
-    def _scores(self, X: Any) -> Floats:
+    def _scores(self, X: object) -> Floats:
         """Return the sum of all standardized scores and of what the rules say, shape (m, K).
 
         For two classes, the first column is minus the second.
@@ -308,7 +308,7 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             wanted = "a sequence of functions, each from a row to a class or None"
             raise parameter_error("WeakSupervision", "rules", wanted, self.rules)
 
-    def _estimators(self, rows: Sequence[Any]) -> list[Any]:
+    def _estimators(self, rows: Sequence[object]) -> list[Any]:
         """Return the classifiers to fit."""
         if self.estimator is None:
             model = LogisticRegression(C=10.0, max_iter=1000)
@@ -333,7 +333,7 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         fitted = {key: clone(one).fit(rows) for key, one in fitted.items()}
         return [fitted[id(one)] for one in given]
 
-    def _encoded(self, rows: Any, n_estimators: int) -> list[Any]:
+    def _encoded(self, rows: object, n_estimators: int) -> list[Any]:
         """Return what each classifier gets."""
         if self.features_ is None:
             return [rows] * n_estimators
@@ -341,7 +341,7 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         known = {key: one.transform(rows) for key, one in known.items()}
         return [known[id(one)] for one in self.features_]
 
-    def _asked(self, rows: Sequence[Any]) -> tuple[list[list[Any]], list[Any]]:
+    def _asked(self, rows: Sequence[object]) -> tuple[list[list[Any]], list[Any]]:
         """Return the answers of each rule to each row, and the rows without what the rules matched."""
         answers: list[list[Any]] = [[] for _ in self.rules]
         remaining = []
@@ -402,7 +402,7 @@ def _majority(codes: Integers, n_classes: int) -> Integers:
     return np.where(is_decided, votes.argmax(axis=1), UNDECIDED)
 
 
-def _counted(named: Integers, codes: Integers, rules: Sequence[Any], classes: NDArray[Any]) -> RuleCounts:
+def _counted(named: Integers, codes: Integers, rules: Sequence[object], classes: Values) -> RuleCounts:
     said = named != UNDECIDED
     lowest = np.where(said, named, len(classes)).min(axis=0)
     differ = said.any(axis=0) & (named.max(axis=0) != lowest)
@@ -418,7 +418,7 @@ def _counted(named: Integers, codes: Integers, rules: Sequence[Any], classes: ND
     )
 
 
-def _name_of(rule: Any) -> str:
+def _name_of(rule: object) -> str:
     return rule.pattern if isinstance(rule, PatternRule) else str(getattr(rule, "__name__", repr(rule)))
 
 
@@ -428,7 +428,7 @@ def _spread(scores: Floats) -> tuple[Floats, Floats]:
     return scores.mean(axis=0), np.where(scale > 0, scale, 1.0)
 
 
-def _without(text: Any, spans: list[tuple[int, int]]) -> str:
+def _without(text: object, spans: list[tuple[int, int]]) -> str:
     """Return a text with a space in place of each span."""
     if not isinstance(text, str):
         raise ValueError("Rules may return spans for texts only. Got spans for a row that is not a text.")
@@ -451,11 +451,11 @@ def _rows_of(X: Any) -> Sequence[Any]:
     return list(X)
 
 
-def _are_texts(rows: Sequence[Any]) -> bool:
+def _are_texts(rows: Sequence[object]) -> bool:
     return len(rows) > 0 and all(isinstance(one, str) for one in rows)
 
 
-def _as_given(X: Any, remaining: list[Any]) -> Any:
+def _as_given(X: object, remaining: list[Any]) -> Any:
     """Return the rows without what rules matched: a list of texts, or the given array or frame."""
     return remaining if _are_texts(remaining) else X
 

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.core.powers import CHANGES
+from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.fitting.crowd import CrowdChoice, crowd_choice
 from flipproof.learners.names import LEARNERS, LEARNERS_IN_BLOCKS
@@ -138,34 +139,34 @@ class ModelChoice:
 
 
 def as_choices(
-    train: Any,
-    test: Any = None,
+    train: object,
+    test: object = None,
     *,
     label: str | None = None,
-    learner: Any = "ridge",
+    learner: object = "ridge",
     parameters: Mapping[str, Any] | None = None,
     classes: Sequence[Any] = (),
-    noise: Any = None,
+    noise: object = None,
     n_jobs: int | None = None,
     adversary: Adversary | None = None,
     allowed: Sequence[Any] = (),
     changes: str = "labels",
-    length: Any = None,
+    length: object = None,
     verbose: int = 0,
-    clip: Any = None,
-    prior: Any = None,
+    clip: object = None,
+    prior: object = None,
     prior_weight: float | None = None,
-    reference: Any = None,
+    reference: object = None,
     reference_labels: bool = False,
     holdout: float | None = None,
     seed: int = 0,
     layout: TextLayout | None = None,
     scale: str = "auto",
     text_dimensions: int = 200,
-    text_encoder: Any = None,
-    labels: Any = None,
+    text_encoder: object = None,
+    labels: object = None,
     item: str | None = None,
-    annotators: Any = (),
+    annotators: object = (),
     aggregate: str | None = None,
     count: str | None = None,
     title: str = "",
@@ -264,7 +265,7 @@ def _check_window(roles: Roles | None, choice: ModelChoice) -> None:
         )
 
 
-def _roles(train: Any, label: str | None, others: Mapping[str, Any]) -> Roles | None:
+def _roles(train: object, label: str | None, others: Mapping[str, Any]) -> Roles | None:
     """Return the roles of the columns; None for rows that are not a table."""
     frame = train[0] if isinstance(train, tuple) and len(train) == 2 else train
     if not is_path(train) and not hasattr(frame, "columns"):
@@ -343,7 +344,7 @@ class Fitted:
         return () if self.encoder is None else tuple(self.test.features.column_names)
 
 
-def is_path(given: Any) -> bool:
+def is_path(given: object) -> bool:
     """Whether rows are given as a path."""
     return isinstance(given, (str, os.PathLike))
 
@@ -361,7 +362,7 @@ def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
     return isinstance(train, RowBlocks)
 
 
-def keeps_rows_in_blocks(learner: Any) -> bool:
+def keeps_rows_in_blocks(learner: object) -> bool:
     """Whether a learner takes training rows in blocks."""
     from flipproof.streaming.rows_in_blocks import RowsInBlocks
 
@@ -380,7 +381,7 @@ def source_name(given: Any) -> str:
     return f"{kind.__module__.partition('.')[0]} {kind.__name__}"
 
 
-def make_learner(choice: ModelChoice, classes: Sequence[Any] | None, in_blocks: bool = False) -> Any:
+def make_learner(choice: ModelChoice, classes: Sequence[object] | None, in_blocks: bool = False) -> Any:
     """Return the unfitted learner for rows in memory or in blocks."""
     given = {"classes": classes, "n_jobs": choice.n_jobs, "noise": choice.noise}
     given = {name: value for name, value in given.items() if value is not None}
@@ -451,7 +452,7 @@ def _check_parameters(choice: ModelChoice, known: list[str]) -> None:
             )
 
 
-def learner_inside(model: Any) -> Any:
+def learner_inside(model: object) -> Any:
     """Return the flipproof learner: the model itself, or the last step of a Pipeline."""
     from flipproof.learners.certified import CertifiedClassifier
     from flipproof.learners.pipeline import learner_in, remedy_for
@@ -471,7 +472,7 @@ def learner_inside(model: Any) -> Any:
     return learner
 
 
-def class_set(choice: ModelChoice, labels: NDArray[Any]) -> list[Any] | None:
+def class_set(choice: ModelChoice, labels: Values) -> list[Any] | None:
     """Return the given classes in the type of the labels; None if no classes were given."""
     from flipproof.tables.labels import typed_classes
 
@@ -491,7 +492,7 @@ def table_encoder(data: DataChoice, roles: Roles) -> TableEncoder:
     )
 
 
-def _text_encoder(given: Any) -> Any:
+def _text_encoder(given: object) -> Any:
     """Return an encoder of texts: as given, or a SentenceEncoder for the folder of a model."""
     if not isinstance(given, (str, os.PathLike)):
         return given
@@ -521,9 +522,7 @@ def refuse_encoded_features(learner: Any) -> None:
         )
 
 
-def restricted(
-    given: Adversary | None, said: dict[str, Any], choice: ModelChoice, classes: NDArray[Any]
-) -> Adversary | None:
+def restricted(given: Adversary | None, said: dict[str, Any], choice: ModelChoice, classes: Values) -> Adversary | None:
     """Return the given adversary, restricted by columns and allowed changes; raise if a restriction is given twice."""
     if len(choice.allowed):
         from flipproof.tables.labels import allowed_changes

@@ -47,7 +47,7 @@ def table_model(
 
 
 def with_test_rows(
-    model: Any, test: Any, layout: TextLayout | None = None, show: str | Sequence[str] = (), by: str | None = None
+    model: object, test: object, layout: TextLayout | None = None, show: str | Sequence[str] = (), by: str | None = None
 ) -> Fitted:
     """Return a fit of before together with new test rows.
 
@@ -93,7 +93,7 @@ def with_test_rows(
     )
 
 
-def refuse_beside_model(given: Mapping[str, Any], defaults: Mapping[str, Any]) -> None:
+def refuse_beside_model(given: Mapping[str, object], defaults: Mapping[str, object]) -> None:
     """Raise InputError for an argument that was decided when the model was fitted."""
     for name, value in given.items():
         if value is not defaults[name] and value != defaults[name]:

@@ -70,7 +70,7 @@ def training_files(train: Path, test: Any) -> tuple[Path, ...]:
     return files
 
 
-def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any = None) -> Fitted:
+def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: object = None) -> Fitted:
     """Fit the learner to training rows in blocks; columns are encoded from a sample of them, without labels.
 
     Parameters
@@ -118,7 +118,7 @@ def fit_in_blocks(data: DataChoice, choice: ModelChoice, step: Step, client: Any
     )
 
 
-def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: Any) -> Fitted:
+def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: object) -> Fitted:
     import pyarrow as pa
 
     from flipproof.streaming import RowBlocks
@@ -254,11 +254,11 @@ def _features_of_all(
     return names
 
 
-def _connected(client: Any) -> Any:
+def _connected(client: object) -> Any:
     return client() if callable(client) else client
 
 
-def _check_landmarks(model: Any, n_rows: int) -> None:
+def _check_landmarks(model: object, n_rows: int) -> None:
     from flipproof.learners.kernel import LARGEST_EXACT
 
     if getattr(model, "n_components", 0) is None and n_rows <= LARGEST_EXACT:
@@ -283,5 +283,5 @@ def _fitted_to_sample(encoder: TableEncoder, sample: Sample) -> TableEncoder:
         raise ValueError(f"{start}{error}") from error
 
 
-def _nothing(table: Any) -> Any:
+def _nothing(table: object) -> Any:
     return table

@@ -16,6 +16,7 @@ from sklearn.base import clone
 from flipproof.adversary import Adversary, check_adversary
 from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption
+from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting.choices import (
     ARRAY_LABEL,
@@ -169,7 +170,7 @@ class Prepared:
             return learner
         return clone(learner).fit(self.encoded.train, self.labels, trusted=trusted)
 
-    def fitted(self, model: Any, choice: ModelChoice, seconds: float) -> Fitted:
+    def fitted(self, model: object, choice: ModelChoice, seconds: float) -> Fitted:
         """Return a model that was fitted to these training rows, with the test rows and the adversary."""
         from flipproof.tables.labels import check_test_labels
 
@@ -258,13 +259,13 @@ def select(data: DataChoice, choices: Sequence[ModelChoice], flips: int, step: S
     return selection, prepared.fitted(selection.model, chosen, time.perf_counter() - began)
 
 
-def _lists_among(parameters: Mapping[str, Any], wanted: bool) -> dict[str, Any]:
+def _lists_among(parameters: Mapping[str, object], wanted: bool) -> dict[str, Any]:
     """Return the parameters that have a list of values, or those that have one value."""
     return {name: value for name, value in parameters.items() if isinstance(value, list) == wanted}
 
 
 def _trusted_only(
-    model: Any, checked: tuple[Any, NDArray[Any]], X_test: Any, test: Rows
+    model: object, checked: tuple[Any, Values], X_test: object, test: Rows
 ) -> tuple[TrustedOnlyPredictions, ...]:
     """Predict the test rows from trusted rows and labels alone, if the truth is known."""
     if test.labels is None:
@@ -360,7 +361,7 @@ def _read_arrays(data: DataChoice) -> ReadRows:
     return ReadRows(train, test, n, kept)
 
 
-def _read_annotated_arrays(data: DataChoice, X: Any, annotations: Annotations) -> ReadRows:
+def _read_annotated_arrays(data: DataChoice, X: object, annotations: Annotations) -> ReadRows:
     X, crowd = np.asarray(X), Crowd(annotations)
     if len(X) != annotations.n_items:
         raise InputError(
@@ -375,7 +376,7 @@ def _read_annotated_arrays(data: DataChoice, X: Any, annotations: Annotations) -
     return ReadRows(train, test, len(annotations), crowd.numbers_of(kept), crowd=crowd.without_held_out(kept))
 
 
-def array_test_rows(test: Any) -> Rows:
+def array_test_rows(test: object) -> Rows:
     """Return test rows given as an array or as a pair (X, y)."""
     if is_path(test) or hasattr(test, "columns"):
         raise InputError(
@@ -385,7 +386,7 @@ def array_test_rows(test: Any) -> Rows:
     return _array_rows(X, None if y is None else as_values(y, "y"))
 
 
-def _array_rows(X: Any, labels: NDArray[Any] | None, ids: list[Any] | None = None) -> Rows:
+def _array_rows(X: object, labels: Values | None, ids: list[Any] | None = None) -> Rows:
     from flipproof.tables.roles import Rows
 
     features = X if hasattr(X, "shape") else np.asarray(X)
@@ -467,7 +468,7 @@ def _training_table(
     return found.table, repr(str(path)), found.rows
 
 
-def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], words: Sequence[str], like: Any) -> Rows:
+def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], words: Sequence[str], like: object) -> Rows:
     """Read test rows with the features `names`; `words` are read as words, and labels in the type of `like`."""
     from flipproof.tables.reading import read_file
     from flipproof.tables.roles import rows_to_predict
@@ -480,7 +481,7 @@ def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], words: 
     return rows_to_predict(found.table, roles, names, repr(str(path)), like, found.rows)
 
 
-def _frame_table(given: Any, roles: Roles, parameter: str) -> pa.Table:
+def _frame_table(given: object, roles: Roles, parameter: str) -> pa.Table:
     """Convert a data frame, or a pair of a data frame and labels, to a table."""
     from flipproof.tables.encoding import as_arrow
 
@@ -514,7 +515,7 @@ def _trusted_mask(data: DataChoice, choice: ModelChoice, rows: ReadRows) -> NDAr
     return None if found is None or found.trusted is None else np.asarray(found.trusted)
 
 
-def adversary_of(data: DataChoice, choice: ModelChoice, rows: ReadRows, classes: NDArray[Any]) -> Adversary | None:
+def adversary_of(data: DataChoice, choice: ModelChoice, rows: ReadRows, classes: Values) -> Adversary | None:
     """Combine the given adversary, the columns and the allowed changes, for the training rows after a holdout."""
     given = choice.adversary
     check_adversary(given, rows.n_given)

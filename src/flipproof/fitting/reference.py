@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.assumptions import Assumption
+from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.fitting.choices import DataChoice, ModelChoice, is_path, table_encoder
 from flipproof.values import as_values
@@ -116,7 +117,7 @@ def _with_labels(reference: Reference, data: DataChoice, roles: Roles) -> Refere
     return replace(reference, labels=labels)
 
 
-def typed_reference_labels(reference: Reference | None, name: str, like: NDArray[Any]) -> NDArray[Any] | None:
+def typed_reference_labels(reference: Reference | None, name: str, like: Values) -> NDArray[Any] | None:
     """Return the trusted labels of a reference in the type of the training labels; None if there are none."""
     if reference is None or reference.labels is None:
         return None
@@ -125,7 +126,7 @@ def typed_reference_labels(reference: Reference | None, name: str, like: NDArray
     return labels_like(reference.labels, like, name, reference.source)
 
 
-def _read_pair(given: Any) -> Reference:
+def _read_pair(given: object) -> Reference:
     """Read a reference with labels, given as a pair of arrays."""
     if not (isinstance(given, tuple) and len(given) == 2):
         raise InputError(
@@ -143,7 +144,7 @@ def _read_pair(given: Any) -> Reference:
     return replace(reference, labels=labels)
 
 
-def _read_array(given: Any) -> Reference:
+def _read_array(given: object) -> Reference:
     if is_path(given) or hasattr(given, "columns") or isinstance(given, tuple):
         raise InputError(
             REFERENCE,

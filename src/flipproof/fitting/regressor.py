@@ -93,7 +93,7 @@ def settable_numbers(learner: str) -> list[str]:
     return [name for name in known if name not in OWN]
 
 
-def _check_settings(parameters: Mapping[str, Any] | None, known: list[str]) -> None:
+def _check_settings(parameters: Mapping[str, object] | None, known: list[str]) -> None:
     settable = [name for name in known if name not in OWN]
     for name in parameters or {}:
         if name not in settable:
@@ -102,7 +102,7 @@ def _check_settings(parameters: Mapping[str, Any] | None, known: list[str]) -> N
             )
 
 
-def number_choices(train: Any, test: Any, target: str | None, adversary: Adversary | None, **others: Any) -> Any:
+def number_choices(train: object, test: object, target: str | None, adversary: Adversary | None, **others: Any) -> Any:
     """Convert arguments of `flipproof.audit_numbers` to choices of data and of the adversary."""
     if comes_in_blocks(train):
         raise InputError(

@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.core.contents import row_hashes, rows_found
+from flipproof.core.rounding import Values
 from flipproof.fitting.choices import is_path
 
 #: Standard deviations above the expected number from which equal rows are no longer a coincidence.
 SURPRISING = 3.0
 
 
-def warn_about_ids(ids: Sequence[Any], column: str, source: str) -> None:
+def warn_about_ids(ids: Sequence[object], column: str, source: str) -> None:
     """Warn if rows share an id."""
     (most, count) = Counter(ids).most_common(1)[0] if len(ids) else (None, 1)
     if count > 1:
@@ -30,7 +31,7 @@ def warn_about_ids(ids: Sequence[Any], column: str, source: str) -> None:
 
 
 def warn_about_training_rows(
-    X_train: Any, X_test: Any, labels: Sequence[NDArray[Any] | None], paths: Sequence[Any] = ()
+    X_train: Any, X_test: Any, labels: Sequence[Values | None], paths: Sequence[Any] = ()
 ) -> None:
     """Warn if more test rows are training rows than can be expected.
 
@@ -74,7 +75,7 @@ def warn_about_training_rows(
 
 
 def _with_labels(
-    train: NDArray[np.uint64], test: NDArray[np.uint64], labels: Sequence[NDArray[Any] | None]
+    train: NDArray[np.uint64], test: NDArray[np.uint64], labels: Sequence[Values | None]
 ) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
     """Return the hashes of rows together with their labels, if both are known."""
     y_train, y_test = labels

@@ -38,7 +38,7 @@ def _ridge() -> Any:
 PRIORS: dict[str, Callable[[], Any]] = {"forest": _forest, "logistic": _logistic, "ridge": _ridge}
 
 
-def prior_parameters(prior: Any, weight: float | None, given: dict[str, Any]) -> dict[str, Any]:
+def prior_parameters(prior: object, weight: float | None, given: dict[str, object]) -> dict[str, Any]:
     """Return the parameters of a learner for its prior, given by name or as a classifier; none without a prior."""
     if prior is None:
         if weight is not None:
@@ -51,7 +51,7 @@ def prior_parameters(prior: Any, weight: float | None, given: dict[str, Any]) ->
     return {"prior": prior} if weight is None else {"prior": prior, "prior_weight": weight}
 
 
-def named_prior(prior: Any) -> Any:
+def named_prior(prior: object) -> Any:
     """Return a prior that is given by name as a classifier, and any other as it is."""
     if not isinstance(prior, str):
         return prior
@@ -61,7 +61,7 @@ def named_prior(prior: Any) -> Any:
     return PRIORS[prior]()
 
 
-def require_trusted(model: Any, given: bool) -> None:
+def require_trusted(model: object, given: bool) -> None:
     """Raise InputError if a learner needs trusted labels and there are none."""
     if given or not reads_trusted_labels(model):
         return

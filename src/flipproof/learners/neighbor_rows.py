@@ -5,9 +5,9 @@ most test rows a short list is enough, and the rows before it are only counted:
 
 - ``"insertions"``: the k rows that vote;
 - ``"rows"``: the next rows, as many as half of the votes that the winner is ahead
-  (:func:`flipproof.core.rows.least_replacements`);
+  (:func:`flipproof.core.neighbor_cuts.least_replacements`);
 - ``"removals"``: the rows of other classes up to the first pile that lets a rival win
-  (:func:`flipproof.core.rows.other_rows_needed`).
+  (:func:`flipproof.core.neighbor_cuts.other_rows_needed`).
 
 Where this does not decide the number of changes, more and more rows are listed until they do. The result is the same.
 """
@@ -22,8 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.core.engine import winners
-from flipproof.core.rounding import Floats, Integers
-from flipproof.core.rows import (
+from flipproof.core.neighbor_cuts import (
     FirstCut,
     FrontRows,
     NearestRows,
@@ -35,8 +34,9 @@ from flipproof.core.rows import (
     removals_to_overturn,
     replacements_to_overturn,
 )
+from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import tiles
-from flipproof.learners.neighbor_search import (
+from flipproof.learners.nearest_rows import (
     NUMBERS_TO_SELECT_FROM,
     NearestSets,
     RowsInOrder,
@@ -224,8 +224,8 @@ class Electorate:
     def _against_one(self, winner: int, relative: Floats, rows: Integers) -> tuple[Integers, NDArray[np.bool_]]:
         """Return how many removed rows let the other of two classes win; proved where no two rows at the cut tie.
 
-        Every row of the rival has a weight of 2 (:func:`flipproof.core.rows.other_rows_needed`), so its place in the
-        list is known, and nothing is sorted.
+        Every row of the rival has a weight of 2 (:func:`flipproof.core.neighbor_cuts.other_rows_needed`), so its place
+        in the list is known, and nothing is sorted.
         """
         place, m = (self.k + (winner == 0) + 1) // 2, len(rows)
         n_others = len(self.codes) - self._bounds[winner + 1] + self._bounds[winner]

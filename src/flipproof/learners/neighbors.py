@@ -13,12 +13,13 @@ from scipy.sparse import csr_array
 
 from flipproof.assumptions import Assumption
 from flipproof.core.engine import CertifiedBlock, exact_certificates, grid_offsets
+from flipproof.core.neighbor_cuts import NearestRows
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
-from flipproof.core.rows import NearestRows
 from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, vote_totals
 from flipproof.learners.base import MOST_ROWS, LabelLinearClassifier
 from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
+from flipproof.learners.nearest_rows import in_order
 from flipproof.learners.neighbor_rows import Electorate, by_class
 from flipproof.learners.neighbor_search import (
     ExactSearch,
@@ -28,7 +29,6 @@ from flipproof.learners.neighbor_search import (
     Voters,
     exact_grid,
     grid_rows,
-    in_order,
     measured_search,
     search_on_grid,
 )

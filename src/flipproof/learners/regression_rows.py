@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
+from flipproof.core.neighbor_cuts import NearestRows
 from flipproof.core.rounding import Integers
-from flipproof.core.rows import NearestRows
 from flipproof.core.target_mean_rows import ExactSum, GroupEnds
 from flipproof.core.target_rows import IsBroken, MeanOfAll, NearestMean, NearestMedian, RowPower, RowReach, WeightedMean
 from flipproof.core.targets import NEVER, ListedVotes, Units

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from flipproof.adversary import Adversary
 from flipproof.core.ballots import cast
 from flipproof.core.rounding import Floats, Integers
+from flipproof.core.target_medians import median_moves, median_reach
 from flipproof.core.target_rows import RowPower, RowReach
 from flipproof.core.targets import (
     NEVER,
@@ -23,16 +24,16 @@ from flipproof.core.targets import (
     Reachable,
     Units,
     listed_votes,
-    median_moves,
-    median_reach,
     rows_at_a_time,
 )
 from flipproof.core.votes import VoteSource
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.base import MEMORY_BUDGET
 from flipproof.learners.forest import CertifiedForestClassifier
-from flipproof.learners.kernel import CertifiedKernelClassifier, Kernel
-from flipproof.learners.neighbor_search import ExactSearch, in_order
+from flipproof.learners.kernel import CertifiedKernelClassifier
+from flipproof.learners.kernel_values import Kernel
+from flipproof.learners.nearest_rows import in_order
+from flipproof.learners.neighbor_search import ExactSearch
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.prior import features_in
 from flipproof.learners.regression import CertifiedRegressor, Question, certified_parts

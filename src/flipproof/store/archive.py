@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.core.rounding import Values
 from flipproof.runtime.files import digest_of, digest_of_pieces, whole_file
 
 #: The format that this version writes and reads.
@@ -135,7 +136,7 @@ def read(path: Path) -> tuple[Archive, str]:
     return Archive(document, tensors), digest
 
 
-def canonical(document: Mapping[str, Any]) -> str:
+def canonical(document: Mapping[str, object]) -> str:
     """Return a document as text, in the one form that digests are computed of."""
     return json.dumps(document, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
@@ -149,7 +150,7 @@ def _safetensors() -> tuple[Any, type[Exception]]:
     return safetensors.numpy, safetensors.SafetensorError
 
 
-def _bytes(tensor: NDArray[Any]) -> memoryview | bytes:
+def _bytes(tensor: Values) -> memoryview | bytes:
     return tensor.reshape(-1).view(np.uint8).data if tensor.size else b""
 
 

@@ -15,7 +15,7 @@ from scipy.sparse import csr_array
 
 from flipproof.core.contents import partition_numbers, row_hashes
 from flipproof.core.linalg import FEATURE_BITS, HALF_BITS
-from flipproof.core.rounding import EXACT_BITS, bits_left, grid_exponent
+from flipproof.core.rounding import EXACT_BITS, Values, bits_left, grid_exponent
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.forest import SHARE_BITS
 from flipproof.learners.neighbor_search import FLOAT32_BITS, search_on_grid
@@ -35,11 +35,11 @@ def require(holds: object, what: str) -> None:
         raise ModelFileError(f"its parts contradict each other: {what}")
 
 
-def _are_whole(values: NDArray[Any], largest: float) -> bool:
+def _are_whole(values: Values, largest: float) -> bool:
     return values.size == 0 or bool((np.rint(values) == values).all() and np.abs(values).max() <= largest)
 
 
-def _are_exponents(values: NDArray[Any]) -> bool:
+def _are_exponents(values: Values) -> bool:
     return values.size == 0 or bool(np.abs(values).max() <= LARGEST_EXPONENT)
 
 
@@ -69,7 +69,7 @@ def check_whitening(whitening: Any) -> None:
     require(_are_exponents(whitening.basis_exponent), "the basis has an exponent out of range")
 
 
-def _check_basis(whitening: Any, basis: NDArray[Any], n_rows: int, has_leverage: bool) -> None:
+def _check_basis(whitening: Any, basis: Values, n_rows: int, has_leverage: bool) -> None:
     """Coordinates of rows are whole steps within their range, and no longer than the votes' grid was made for."""
     rank = whitening.rank
     require(basis.dtype == np.float32, "coordinates are not of the type float32")
@@ -186,7 +186,7 @@ def _check_placed(model: Any) -> None:
 
 def check_kernel_values(kernel: Any) -> None:
     """Kernels of dot products have the landmarks as a matrix."""
-    from flipproof.learners.kernel import PRODUCTS
+    from flipproof.learners.kernel_values import PRODUCTS
 
     require((kernel.kernel in PRODUCTS) == (kernel.factor is not None), "the kernel does not fit its matrix")
     if kernel.factor is not None:

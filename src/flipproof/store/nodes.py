@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, issparse
 
+from flipproof.core.rounding import Values
 from flipproof.store.archive import ModelFileError
 from flipproof.store.registry import REMEDY, Entry, entry_named, entry_of
 
@@ -94,7 +95,7 @@ class Packer:
             return self._array(np.asarray(value), where)
         return self._object(value, where)
 
-    def _tensor(self, values: NDArray[Any], where: str) -> str:
+    def _tensor(self, values: Values, where: str) -> str:
         short = re.sub(r"[^A-Za-z0-9_.-]+", "_", where)[-100:].strip(".")
         name, number = short, 1
         while name in self.tensors:
@@ -104,7 +105,7 @@ class Packer:
         self.tensors[name] = np.ascontiguousarray(values, dtype=native).reshape(values.shape)
         return name
 
-    def _array(self, array: NDArray[Any], where: str) -> Any:
+    def _array(self, array: Values, where: str) -> Any:
         settings: dict[str, Any] = {} if array.flags.writeable else {"fixed": True}
         if array.dtype.kind in "fiub" and array.dtype.name in SCALARS:
             # the order of an array in memory decides on the last bits of a product: it is kept
@@ -414,7 +415,7 @@ class Unpacker:
         return entry.made(values, where)
 
 
-def _fixed(array: NDArray[Any], fixed: object) -> NDArray[Any]:
+def _fixed(array: Values, fixed: object) -> NDArray[Any]:
     if type(fixed) is not bool:
         raise ModelFileError("an array is neither fixed nor not")
     array.setflags(write=not fixed)

@@ -117,7 +117,16 @@ DATACLASSES: dict[str, tuple[dict[str, Kind], Callable[[Any], None] | None]] = {
         consistency.check_graph,
     ),
 }
-register(*(Entry(f"flipproof.{name}", kinds, check=check) for name, (kinds, check) in DATACLASSES.items()))
+
+#: Modules of classes whose names in files are those of the modules that they were in before.
+HOMES = {"learners.kernel.KernelValues": "flipproof.learners.kernel_values"}
+
+register(
+    *(
+        Entry(f"flipproof.{name}", kinds, check=check, home=HOMES.get(name))
+        for name, (kinds, check) in DATACLASSES.items()
+    )
+)
 
 # --- learners
 

@@ -75,7 +75,7 @@ def check_document(document: Mapping[str, Any], stored: Stored) -> None:
     _check_limits(document, stored, values)
 
 
-def _is_plain(name: str, value: Any) -> bool:
+def _is_plain(name: str, value: object) -> bool:
     """Tell whether counts are integers, and lengths of windows texts."""
     return type(value) is int if name.startswith("n_") else isinstance(value, str) or name != "length"
 

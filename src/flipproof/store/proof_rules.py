@@ -11,7 +11,7 @@ from flipproof.certificates import ROW_UNITS, Certificates
 from flipproof.core.majority import MajorityPowers
 from flipproof.core.powers import Powers
 from flipproof.core.provider import provides_votes
-from flipproof.core.rounding import Integers, scale
+from flipproof.core.rounding import Integers, Values, scale
 from flipproof.core.votes import ProductVotes, SparseVotes, VoteSource, all_votes, class_scores
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
 from flipproof.learners.partition import CertifiedPartitionClassifier
@@ -165,7 +165,7 @@ def write_votes(tensors: Tensors, source: VoteSource, block: int) -> str:
     return "dense"
 
 
-def _vote_type(votes: NDArray[Any]) -> type[np.generic]:
+def _vote_type(votes: Values) -> type[np.generic]:
     return np.int16 if np.abs(votes).max(initial=0) <= SMALL_VOTE else np.int32
 
 

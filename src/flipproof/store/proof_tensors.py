@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 import numpy as np
-from numpy.typing import NDArray
 
+from flipproof.core.rounding import Values
 from flipproof.runtime.files import digest_of, new_digest, whole_file
 
 #: Names of the types of tensors.
@@ -32,7 +32,7 @@ class Tensors:
         self._file, self._end = file, 0
         self._growing: dict[str, _Growing] = {}
 
-    def add(self, name: str, array: NDArray[Any], kind: type[np.generic]) -> None:
+    def add(self, name: str, array: Values, kind: type[np.generic]) -> None:
         """Add lines to a tensor as numbers of one type; the values must fit. The first lines begin the tensor."""
         tensor = self._growing.setdefault(name, _Growing(np.dtype(kind).newbyteorder("<")))
         stored = np.ascontiguousarray(np.asarray(array).astype(tensor.kind))

@@ -205,7 +205,7 @@ class _Stored:
     def __contains__(self, name: str) -> bool:
         return name in self._digests
 
-    def get(self, name: str, otherwise: Any = None) -> Any:
+    def get(self, name: str, otherwise: object = None) -> Any:
         """Return a tensor, or something else if there is none of this name."""
         return otherwise if name not in self._digests else self[name]
 

@@ -44,6 +44,8 @@ class Entry:
         attributes contradict each other.
     finish : function, optional
         Called with an object after it is made and checked, to compute attributes that follow from others.
+    home : str, optional
+        The module of the class, if it is no longer that of the key, which files keep.
     """
 
     key: str
@@ -53,6 +55,7 @@ class Entry:
     stale: Callable[[Any], tuple[str, ...]] = _nothing_stale
     check: Callable[[Any], None] | None = None
     finish: Callable[[Any], None] | None = None
+    home: str | None = None
 
     @property
     def name(self) -> str:
@@ -63,7 +66,7 @@ class Entry:
     def type(self) -> type:
         """The class."""
         module, _, name = self.key.rpartition(".")
-        return getattr(import_module(module), name)  # type: ignore[no-any-return]
+        return getattr(import_module(self.home or module), name)  # type: ignore[no-any-return]
 
     @property
     def is_plain(self) -> bool:
@@ -94,7 +97,7 @@ class Entry:
             raise ModelFileError(f"{self.name} cannot be stored: {error}. {REMEDY}.") from None
         return state
 
-    def check_names(self, state: Mapping[str, Any], where: str) -> None:
+    def check_names(self, state: Mapping[str, object], where: str) -> None:
         """Refuse attributes that are missing or unknown."""
         parameters, at = self.parameter_names(), f"{where}: " if where else ""
         unknown = [name for name in state if name not in self.fitted and name not in parameters]
@@ -106,7 +109,7 @@ class Entry:
         if missing:
             raise ModelFileError(f"{at}{self.name} has no attribute {missing[0]!r}")
 
-    def _is_fitted(self, state: Mapping[str, Any]) -> bool:
+    def _is_fitted(self, state: Mapping[str, object]) -> bool:
         needed = [name for name, kind in self.fitted.items() if kind.is_needed]
         return not needed or any(name in state for name in needed)
 
@@ -119,7 +122,7 @@ class Entry:
                     raise ModelFileError(f"{place} of {self.name} is the function {state[name].__name__}")
                 raise ModelFileError(f"{place} of {self.name} must be {kind.described}, of sizes that fit the others")
 
-    def made(self, state: Mapping[str, Any], where: str) -> Any:
+    def made(self, state: Mapping[str, object], where: str) -> Any:
         """Return an object with this state; refuse a state that contradicts itself."""
         self._check_kinds(state, where)
         names = tuple(self.fitted) if self.is_plain else self.parameter_names()

@@ -52,7 +52,7 @@ class TreeEntry(Entry):
         self._check_kinds(found, where)
         return found
 
-    def check_names(self, state: Mapping[str, Any], where: str) -> None:
+    def check_names(self, state: Mapping[str, object], where: str) -> None:
         """Refuse attributes that are missing or unknown."""
         if set(state) != set(KINDS):
             raise ModelFileError(f"{where}: a tree has other attributes than those of scikit-learn's trees")

@@ -13,21 +13,17 @@ from numpy.typing import NDArray
 from flipproof.core.linalg import Rotation, Whitening, whiten, whiten_in_passes
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import ProductVotes, tiles
-from flipproof.learners import kernel
 from flipproof.learners.kernel import (
     KernelParameters,
-    KernelValues,
     check_size,
     compare_landmarks,
-    default_gamma,
     drawn_landmarks,
-    gamma_in_passes,
-    kernel_values,
     landmark_features,
     landmark_map,
     landmark_rows,
     landmark_rule,
 )
+from flipproof.learners.kernel_values import KERNELS, KernelValues, default_gamma, gamma_in_passes, kernel_values
 from flipproof.learners.ridge import (
     LabelSums,
     RidgeParameters,
@@ -164,7 +160,7 @@ class StreamingKernelClassifier(KernelParameters, UpdatedRows):
     """
 
     parameter_constraints: ClassVar[Constraints] = {
-        "kernel": one_of(*kernel.KERNELS).explained("kernel functions need rows in memory.")
+        "kernel": one_of(*KERNELS).explained("kernel functions need rows in memory.")
     }
 
     def _check_without_reference(self) -> None:
