@@ -18,6 +18,7 @@ from flipproof import (
     CertifiedNeighborsClassifier,
     CertifiedPropagationClassifier,
     CertifiedRidgeClassifier,
+    LabelLinearClassifier,
     certified_accuracy,
 )
 from flipproof.attacks import labels_to_audit, plan_audit
@@ -210,6 +211,41 @@ def test_fits_that_a_plan_would_not_repeat_are_refused():
 def test_plans_that_are_impossible_are_refused(given, said):
     with pytest.raises(ValueError, match=said):
         plan_audit(CertifiedRidgeClassifier().fit(X, Y), Z, TRUTH, **{"X": X, "y": Y, **given})
+
+
+@pytest.mark.parametrize(
+    "learner",
+    [
+        CertifiedRidgeClassifier(),
+        CertifiedRidgeClassifier(features=StandardScaler()),
+        CertifiedNeighborsClassifier(n_neighbors=15),
+        CertifiedKernelClassifier(),
+        CertifiedForestClassifier(20),
+    ],
+    ids=lambda one: f"{type(one).__name__}{'' if one.features is None else ' of features'}",
+)
+def test_other_rows_with_the_same_labels_are_refused(learner):
+    others = np.random.default_rng(1).normal(size=X.shape)
+    for trusted in (None, np.arange(120) % 3 == 0):
+        model = clone(learner).fit(X, Y, trusted=trusted)
+        for rows in (others, X[::-1], 2 * X + 1):
+            with pytest.raises(ValueError, match="Got other rows"):
+                plan_audit(model, Z, TRUTH, [10], X=rows, y=Y, prior=PRIOR)
+        assert plan_audit(model, Z, TRUTH, [10], X=X, y=Y, flips=[0], prior=PRIOR).checks
+
+
+def test_a_learner_that_differs_from_fit_to_fit_is_not_refused():
+    drawn = np.random.default_rng(2)
+
+    class Draws(LabelLinearClassifier):
+        def fit_without_labels(self, X):
+            self.weights_ = drawn.integers(1, 1000, size=len(X))
+
+        def label_free_weights(self, Z):
+            return np.tile(self.weights_, (len(Z), 1))
+
+    model = Draws().fit(X, Y)
+    assert plan_audit(model, Z, TRUTH, [10], X=X, y=Y, flips=[0], prior=PRIOR).checks
 
 
 def test_numbers_of_flips_are_in_order():

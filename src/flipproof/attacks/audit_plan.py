@@ -50,6 +50,9 @@ USED_ALONE = {"learner": "alone", "prior": "prior alone"}
 #: Certificates with weights of labels or several labels per row: a plan would have to choose among those.
 WEIGHTED = ("sample-weights", "annotations")
 
+#: Margins of two fits that differ by a smaller share are those of the same rows.
+MARGIN_TOLERANCE = 0.01
+
 #: Number of trees of the default prior.
 N_TREES = 100
 
@@ -98,7 +101,8 @@ def plan_audit(
     budget : sequence of int
         Numbers of labels to check.
     X, y : array or data frame of shape (n, k), and (n,)
-        The training rows, as they were fitted, and their labels. Only labels can be compared with those of the fit.
+        The training rows, as they were fitted, and their labels. Labels are compared with those of the fit. Of the
+        rows the model keeps no copy: they are refused if fits to them certify most test rows differently.
     flips : sequence of int
         Numbers of changed labels at which shares are reported.
     prior : classifier, optional
@@ -158,6 +162,9 @@ def plan_audit(
     columns = _columns(flips)
     rng = np.random.default_rng(random_state)
     rows, rows_test = model.step_features(X), model.step_features(X_test)  # no label but trusted ones was read
+    simulation = _Simulation.of(model, clone(prior), prior_weight, (X, X_test), (rows, rows_test))
+    as_it_is = model.certify(X_test, "exact")
+    _refuse_other_rows(simulation, as_it_is)
     chosen = _chosen(model, rows, X_test, max(sizes), rng)
     truth = None if y_test is None else np.asarray(label_values(y_test))
 
@@ -170,9 +177,8 @@ def plan_audit(
 
     ways = [(0, "", chosen["random"])] if known.any() else []
     ways += [(n_checked, way, order) for n_checked, (way, order) in product(sizes, chosen.items())]
-    simulation = _Simulation.of(model, clone(prior), prior_weight, (X, X_test), (rows, rows_test))
     checks: list[PlannedCheck] = []
-    before = share(model.certify(X_test, "exact"))
+    before = share(as_it_is)
     with CountedProgress(len(ways), "ways to check labels", verbose) as progress:
         for n_checked, way, order in ways:
             mask = np.isin(np.arange(n), order[:n_checked])
@@ -235,7 +241,7 @@ class _Simulation:
         Fits that so few labels do not allow are left out.
         """
         (rows, rows_test), known = self.features, self.model.is_trusted_
-        trusted, as_votes, before = checked | known, Adversary(trusted=checked), known if known.any() else None
+        trusted, as_votes, before = checked | known, Adversary(trusted=checked), self._trusted_before
         fitted = clone(self.learner).fit(rows, labels, trusted=before)
         prior = FrozenEstimator(fit_prior("plan_audit", self.prior, rows[trusted], labels[trusted]))
         with_prior = clone(self.learner).set_params(prior=prior, prior_weight=self.prior_weight)
@@ -257,6 +263,19 @@ class _Simulation:
             found["geometry"] = own.fit(given, labels, trusted=trusted).certify(given_test, "exact")
         return found, alone
 
+    def again(self) -> Certificates:
+        """Return the certificates of a fit like that of the model, without a check."""
+        rows, rows_test = self.features
+        labels = self.model.classes_[self.model.label_codes_]
+        fitted = clone(self.learner).fit(rows, labels, trusted=self._trusted_before)
+        found: Certificates = fitted.certify(rows_test, "exact")
+        return found
+
+    @property
+    def _trusted_before(self) -> NDArray[np.bool_] | None:
+        known: NDArray[np.bool_] = self.model.is_trusted_
+        return known if known.any() else None
+
     @property
     def _step_reads_labels(self) -> bool:
         """Tell whether the features step was fitted to trusted labels."""
@@ -273,6 +292,24 @@ def _refuse_other_fits(model: Any) -> None:
         raise ValueError("plan_audit needs a model with one label of weight 1 per training row.")
     if model.prior is not None:
         raise ValueError("plan_audit needs a model without a prior: give the prior to plan_audit, which fits it.")
+
+
+def _refuse_other_rows(simulation: _Simulation, as_it_is: Certificates) -> None:
+    """Raise ValueError if the rows are clearly not those of the fit; a plan for them would say nothing of the model.
+
+    A fit to the same rows gives the same margins; on another processor, a few votes may be rounded otherwise. Learners
+    that draw at random without a seed differ from fit to fit: of these, nothing can be said.
+    """
+    if _are_others(simulation.again(), as_it_is) and not _are_others(simulation.again(), simulation.again()):
+        raise ValueError(
+            "plan_audit needs the rows X and labels y that the model was fitted to. Got other rows: the same learner, "
+            "fitted to them, certifies most test rows differently."
+        )
+
+
+def _are_others(these: Certificates, those: Certificates) -> bool:
+    """Tell whether most margins differ by more than a hundredth."""
+    return float(np.mean(~np.isclose(these.margin, those.margin, rtol=MARGIN_TOLERANCE, atol=0, equal_nan=True))) > 0.5
 
 
 def _alone(
