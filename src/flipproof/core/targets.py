@@ -28,10 +28,10 @@ SUM_BITS = 61
 
 #: Up to this number of moves, all of them are sorted at once; of more, first the largest ones.
 ALWAYS_SORTED = 2048
-USUAL_DEPTH = 256
+USUAL_DEPTH = 512
 
 #: One in this many moves is looked at to guess how large the largest ones are.
-SAMPLED = 16
+SAMPLED = 32
 
 #: Moves that are computed at a time: 1 MiB.
 MOVES_AT_A_TIME = 2**17
@@ -247,54 +247,98 @@ class Moves:
         groups = self.groups[rows] if len(self.groups) > 1 else self.groups
         return _by_group(moves.astype(np.int64), groups, self.n_groups)
 
+    def guessed_bounds(self, rows: Integers, depth: int) -> Floats:
+        """Return what about twice `depth` moves of some test rows reach, by a sample; shape (2, rows), down and up."""
+        votes = self.votes[:, ::SAMPLED][rows]
+        ways = (one[:, ::SAMPLED][rows if len(one) > 1 else slice(None)] for one in (self.to_highest, self.to_lowest))
+        samples = np.stack(_both_moves(votes, *ways))
+        place = samples.shape[2] - min(2 * depth // SAMPLED + 8, samples.shape[2])
+        return np.asarray(np.partition(samples, place, axis=2)[:, :, place], dtype=np.float64)
+
+    def largest(self, row: int, depth: int, bounds: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+        """Return the `depth` largest moves of a test row down and up, in descending order; for targets without groups.
+
+        Soundness: if `depth` moves or more reach a bound, they are the largest ones; else all moves are looked at.
+        """
+        ways = (one[row if len(one) > 1 else 0] for one in (self.to_highest, self.to_lowest))
+        found = []
+        for moves, bound in zip(_both_moves(self.votes[row], *ways), bounds.tolist(), strict=True):
+            chosen = moves[moves >= bound]
+            found.append(_first_of(chosen if len(chosen) >= depth else moves, depth))
+        return found[0], found[1]
+
+
+def _both_moves(votes: NDArray[Any], to_highest: Floats, to_lowest: Floats) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Return how far each target moves a sum down and up, not negative."""
+    one, other = votes * to_highest, votes * to_lowest
+    up = np.maximum(one, other)
+    down = np.minimum(one, other, out=one)
+    return np.negative(down, out=down), up
+
 
 @dataclass
 class LargestMoves:
-    """Sums of the largest moves of each test row in one direction; moves are sorted only as far as needed.
+    """Sums of the largest moves of each test row, down and up; moves are sorted only as far as needed.
 
     Soundness: the sum of the r largest moves does not depend on which of equal moves are taken, nor on what is sorted
     beyond them.
     """
 
     moves: Moves
-    upward: bool
     _sums: Integers | None = None
-    _totals: Integers | None = None
 
     def sums(self, depth: int) -> Integers:
-        """Return the sums of the 0, 1, ... largest moves of each test row, of `depth` moves or more."""
-        if self._sums is None or self._sums.shape[1] <= min(depth, self.moves.width):
-            found = self._listed(np.arange(len(self.moves.votes)), max(depth, USUAL_DEPTH), with_totals=True)
-            self._sums, self._totals = found
+        """Return the sums of the 0, 1, ... largest moves, of `depth` moves or more; shape (2, m, any), down and up."""
+        if self._sums is None or self._sums.shape[2] <= min(depth, self.moves.width):
+            self._sums = self._listed(np.arange(len(self.moves.votes)), max(depth, USUAL_DEPTH))
         return self._sums
 
-    def _listed(self, rows: Integers, depth: int, with_totals: bool = False) -> tuple[Integers, Integers]:
-        """Return the sums of the largest moves of some test rows, and the sums of all of their moves."""
-        width = self.moves.width
+    def _listed(self, rows: Integers, depth: int) -> Integers:
+        """Return the sums of the largest moves of some test rows."""
+        width, is_grouped = self.moves.width, self.moves.groups is not None
         depth = width if width <= ALWAYS_SORTED else min(depth, width)
-        sums, totals = np.zeros((len(rows), depth + 1), dtype=np.int64), np.zeros(len(rows), dtype=np.int64)
-        for start, stop in tiles(len(rows), max(MOVES_AT_A_TIME // max(width, 1), 1)):
-            moves = self.moves.of(rows[start:stop], self.upward)
-            if depth == width:
-                np.cumsum(np.sort(moves, axis=1)[:, ::-1], axis=1, out=sums[start:stop, 1:], dtype=np.int64)
-                totals[start:stop] = sums[start:stop, -1]
-                continue
-            for place, line in enumerate(moves, start):
-                np.cumsum(_largest(line, depth).astype(np.int64), out=sums[place, 1:])
-                totals[place] = line.astype(np.int64).sum() if with_totals else 0
-        return sums, totals
+        sums = np.zeros((2, len(rows), depth + 1), dtype=np.int64)
+        if depth < width and not is_grouped:
+            for start, stop in tiles(len(rows), self._at_a_time * SAMPLED):
+                bounds = self.moves.guessed_bounds(rows[start:stop], depth)
+                for place in range(start, stop):
+                    both = self.moves.largest(int(rows[place]), depth, bounds[:, place - start])
+                    for direction, largest in enumerate(both):
+                        np.cumsum(largest, out=sums[direction, place, 1:], dtype=np.int64)
+            return sums
+        for start, stop in tiles(len(rows), self._at_a_time):
+            for direction in range(2):
+                moves = self.moves.of(rows[start:stop], bool(direction))
+                largest = (
+                    np.sort(moves, axis=1)[:, ::-1]
+                    if depth == width
+                    else np.array([_largest(one, depth) for one in moves])
+                )
+                np.cumsum(largest, axis=1, out=sums[direction, start:stop, 1:], dtype=np.int64)
+        return sums
 
-    def fewest(self, needed: Integers) -> Integers:
+    @property
+    def _at_a_time(self) -> int:
+        return max(MOVES_AT_A_TIME // max(self.moves.width, 1), 1)
+
+    def _totals(self, rows: Integers, upward: bool) -> Integers:
+        """Return the sums of all moves of some test rows."""
+        totals = np.zeros(len(rows), dtype=np.int64)
+        for start, stop in tiles(len(rows), self._at_a_time):
+            totals[start:stop] = self.moves.of(rows[start:stop], upward).sum(axis=1, dtype=np.int64)
+        return totals
+
+    def fewest(self, needed: Integers, upward: bool) -> Integers:
         """Return how many of the largest moves add up to `needed` or more; NEVER where all of them do not."""
-        listed = self.sums(0)
-        assert self._totals is not None
+        listed = self.sums(0)[int(upward)]
         found = first_at_least(listed, needed)
         if listed.shape[1] > self.moves.width:
             return found
-        rows, depth = np.flatnonzero((found == NEVER) & (self._totals >= needed)), listed.shape[1] - 1
+        rows, depth = np.flatnonzero(found == NEVER), listed.shape[1] - 1
+        rows = rows[self._totals(rows, upward) >= needed[rows]]
         while len(rows):
             depth = 2 * depth
-            found[rows] = first_at_least(self._listed(rows, depth)[0], needed[rows])
+            found[rows] = first_at_least(self._listed(rows, depth)[int(upward)], needed[rows])
             rows = rows[found[rows] == NEVER]
         return found
 
@@ -307,23 +351,22 @@ class SumReach:
     ----------
     value : integers of shape (m,)
         ``sum_j k_j (t_j - t0)``.
-    rising, falling : LargestMoves
-        The farthest that changes move the sum up and down.
+    moves : LargestMoves
+        The farthest that changes move the sum down and up.
     """
 
     value: Integers
-    rising: LargestMoves
-    falling: LargestMoves
+    moves: LargestMoves
 
     def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
         """Return the lowest and the highest sum after any `n_changes` changes of different targets."""
-        places = [min(int(one), self.rising.moves.width) for one in n_changes]  # they may not fit into 64 bits
-        down, up = (one.sums(max(places, default=0))[:, places] for one in (self.falling, self.rising))
+        places = [min(int(one), self.moves.moves.width) for one in n_changes]  # they may not fit into 64 bits
+        down, up = self.moves.sums(max(places, default=0))[:, :, places]
         return self.value[:, None] - down, self.value[:, None] + up
 
     def fewest(self, goal: Integers, upward: bool) -> Integers:
         """Return the fewest changes that bring the sum to `goal` or beyond."""
-        return self.rising.fewest(goal - self.value) if upward else self.falling.fewest(self.value - goal)
+        return self.moves.fewest(goal - self.value if upward else self.value - goal, upward)
 
 
 def sum_reach(listed: ListedVotes, reachable: Reachable, origin: int) -> SumReach:
@@ -338,7 +381,7 @@ def sum_reach(listed: ListedVotes, reachable: Reachable, origin: int) -> SumReac
     up, down = ((end - t)[members].astype(np.float64) for end in (reachable.highest, reachable.lowest))
     groups = None if reachable.groups is None else reachable.groups[members]
     moves = Moves(listed.votes, up, down, groups, reachable.n_groups)
-    return SumReach(sum_of_votes(listed, t - origin), LargestMoves(moves, True), LargestMoves(moves, False))
+    return SumReach(sum_of_votes(listed, t - origin), LargestMoves(moves))
 
 
 def sum_of_votes(listed: ListedVotes, targets: Integers) -> Integers:
@@ -373,11 +416,14 @@ def _largest(line: NDArray[Any], depth: int) -> NDArray[Any]:
     sample = line[::SAMPLED]
     rank = min(2 * depth // SAMPLED + 8, len(sample))
     chosen = line[line >= np.partition(sample, len(sample) - rank)[len(sample) - rank]]
-    if len(chosen) < depth:
-        chosen = line
-    if len(chosen) > 8 * depth:
-        chosen = np.partition(chosen, len(chosen) - depth)[len(chosen) - depth :]
-    return np.sort(chosen)[::-1][:depth]
+    return _first_of(chosen if len(chosen) >= depth else line, depth)
+
+
+def _first_of(numbers: NDArray[Any], depth: int) -> NDArray[Any]:
+    """Return the largest of some numbers, in descending order."""
+    if len(numbers) > 8 * depth:
+        numbers = np.partition(numbers, len(numbers) - depth)[len(numbers) - depth :]
+    return np.sort(numbers)[::-1][:depth]
 
 
 def largest_first(moves: Integers) -> Integers:
