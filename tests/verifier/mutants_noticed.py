@@ -2,7 +2,9 @@
 
 Every mutant of tests/mutants/mutants.toml is applied to a copy of the source, whose certificates of random problems are
 saved and checked. Honest files must be verified, and radii that are one too large refuted: both directions are noticed.
-The results are in mutants_noticed.json (``--write``), by the name of the mutant, with the reason for those not noticed.
+The results are in mutants_noticed.json (``--write``), by the name of the mutant: "noticed" by the verifier; "stopped"
+by flipproof itself, which wrote no file; or the reason for which it is not noticed, and how many problems have other
+files than without it. Where the reason says that no certificate changes, there must be none.
 """
 # ruff: noqa: T201
 
@@ -16,6 +18,7 @@ import sys
 import tempfile
 import tomllib
 import warnings
+from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -24,29 +27,22 @@ RESULTS = Path(__file__).with_suffix(".json")
 #: Rooms whose mistakes change certificates; others are about tables, reports or commands.
 ROOMS = ("core/", "learners/", "smoothing/", "streaming/", "store/proof")
 
-#: Why a mistake is not noticed. Where none of these is the reason, the random problems do not reach it.
+#: Why a mistake is not noticed.
 REASONS = {
-    "votes": "it changes votes, and the second program checks what follows from the votes in the file",
-    "no-proof": "it is about statements that have no certificate file: collective ones, and those about means",
-    "refusals": "it lets something be accepted that should be refused, and the problems have no such case",
-    "other-problems": "it is about noise on data sets, which the random problems do not have; test_other_rules.py does",
-    "not-reached": "no problem has the ties, numbers, restrictions or groups that would make a false claim of it",
+    "given": "it changes what the verifier takes as given: votes and their grid, offsets, classes, base predictions",
+    "no-file": "it is about statements that have no certificate file: collective ones, and those about means",
+    "refusals": "it lets something be accepted that should be refused; no proof can show that",
+    "own-checks": "it turns off one of flipproof's checks of its own results, which are right",
+    "not-certified": "it changes estimates by which `predict` decides, or counts for attacks, and no certificate",
+    "still-sound": "what it claims is still true: it takes away a margin for errors that are smaller, or cannot occur",
+    "too-large": "only more rows than a machine holds would show it",
 }
 
-#: The reason by the beginning of the file's name.
-REASON_OF = {
-    "core/linalg": "votes",
-    "learners/kernel": "votes",
-    "streaming/": "votes",
-    "core/inequalities": "no-proof",
-    "core/target": "no-proof",
-    "learners/collective": "no-proof",
-    "learners/clones": "refusals",
-    "learners/base_learners": "refusals",
-    "learners/in_memory": "refusals",
-    "core/invariants": "refusals",
-    "smoothing/": "other-problems",
-}
+#: Reasons that say that no certificate changes.
+NO_FILE_CHANGES = ("no-file", "refusals", "own-checks", "not-certified", "too-large")
+
+#: The reason for each mistake that is not noticed.
+UNNOTICED = {}
 
 #: What the problems import besides flipproof: once, for all mutants.
 FROM_ELSEWHERE = [
@@ -64,8 +60,8 @@ def mutants():
     return [one for one in listed if one.get("package", "flipproof") == "flipproof" and one["file"].startswith(ROOMS)]
 
 
-def is_noticed(mutant, n_cases, seed):
-    """Tell whether some file of the mutant gets another verdict than it should; None if the mutant does not fit."""
+def result_of(mutant, n_cases, seed):
+    """Return what becomes of random problems with a mutant, as `_check` says; None if it does not fit the source."""
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "src"
         shutil.copytree(ROOT / "src", source, ignore=shutil.ignore_patterns("__pycache__"))
@@ -74,23 +70,29 @@ def is_noticed(mutant, n_cases, seed):
         if text.count(mutant["before"]) != 1:
             return None
         file.write_text(text.replace(mutant["before"], mutant["after"]), "utf-8")
-        return not all_as_it_should(source, n_cases, seed)
+        return checked(source, n_cases, seed)
 
 
-def all_as_it_should(source, n_cases, seed):
-    """Tell whether this copy of the source gives random problems certificates that the second program accepts."""
+def checked(source, n_cases, seed):
+    """Return what becomes of random problems with this copy of the source, as `_check` says."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(FROM_ELSEWHERE)
-    process = context.Process(target=_check, args=(str(source), n_cases, seed))
-    process.start()
-    process.join(PATIENCE)
-    if process.is_alive():
-        process.kill()
-        raise TimeoutError(f"{n_cases} problems took more than {PATIENCE} seconds")
-    return process.exitcode == 0
+    with tempfile.TemporaryDirectory() as folder:
+        answer = Path(folder) / "answer.json"
+        process = context.Process(target=_check, args=(str(source), n_cases, seed, str(answer)))
+        process.start()
+        process.join(PATIENCE)
+        if process.is_alive():
+            process.kill()
+            raise TimeoutError(f"{n_cases} problems took more than {PATIENCE} seconds")
+        return json.loads(answer.read_text())
 
 
-def _check(source, n_cases, seed):
+def _check(source, n_cases, seed, answer):
+    """Write what becomes of the problems: at which one the verifier notices something, how many were stopped, digests.
+
+    A problem is stopped if flipproof finds its own result wrong, or refuses what it should certify.
+    """
     assert "flipproof" not in sys.modules
     sys.path[:0] = [source, str(ROOT / "tests")]
     sys.dont_write_bytecode = True
@@ -98,44 +100,65 @@ def _check(source, n_cases, seed):
         os.dup2(nowhere.fileno(), 2)
     warnings.simplefilter("ignore")
     check = importlib.import_module("verifier.random_proofs").check
+    unreadable = importlib.import_module("flipproof_verify").UnreadableFileError
     assert Path(sys.modules["flipproof"].__file__).is_relative_to(source)
+    found = {"noticed_at": None, "n_stopped": 0, "digests": []}
     with tempfile.TemporaryDirectory() as folder:
         for one in range(seed, seed + n_cases):
-            check(one, folder)
+            digests = []
+            try:
+                check(one, folder, digests)
+            except (AssertionError, unreadable):
+                found["noticed_at"] = one
+                break
+            except Exception:
+                found["n_stopped"] += 1
+            found["digests"].append(digests)
+    Path(answer).write_text(json.dumps(found))
 
 
-def reason_of(file):
-    """Return why mistakes in a file are not noticed, if they are not."""
-    return next((reason for name, reason in REASON_OF.items() if file.startswith(name)), "not-reached")
+def verdict_on(mutant, found, honest):
+    """Return "noticed", "stopped" or the reason for which nothing was noticed; and how many problems' files differ."""
+    if found["noticed_at"] is not None:
+        return "noticed", None
+    n_changed = sum(one != other for one, other in zip(found["digests"], honest["digests"], strict=True))
+    return "stopped" if found["n_stopped"] else UNNOTICED.get(mutant["name"], "unknown"), n_changed
 
 
 def write(found, n_cases, seed):
-    """Keep the results, with the reason for each mutant that was not noticed."""
-    results = {
-        one["name"]: "noticed" if found[one["name"]] else reason_of(one["file"])
-        for one in mutants()
-        if one["name"] in found
-    }
-    n_noticed = list(results.values()).count("noticed")
-    facts = {"n_problems": n_cases, "seed": seed, "n_mutants": len(results), "n_noticed": n_noticed}
-    RESULTS.write_text(json.dumps({**facts, "reasons": REASONS, "mutants": results}, indent=2) + "\n")
+    """Keep the results."""
+    listed = [verdict for verdict, _ in found.values()]
+    facts = {"n_problems": n_cases, "seed": seed, "n_mutants": len(found)}
+    facts |= {f"n_{one}": listed.count(one) for one in ("noticed", "stopped")}
+    changed = {name: n_changed for name, (_, n_changed) in found.items() if n_changed is not None}
+    results = {name: verdict for name, (verdict, _) in found.items()}
+    text = json.dumps({**facts, "reasons": REASONS, "mutants": results, "problems_with_other_files": changed}, indent=2)
+    RESULTS.write_text(text + "\n")
 
 
 def main(arguments=None):
     """Print the verdict on each mutant, and how many are noticed."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--cases", type=int, default=60, help="random problems for each mutant")
+    parser.add_argument("--cases", type=int, default=198, help="random problems for each mutant")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--workers", type=int, default=1, help="mutants that are tried at a time")
     parser.add_argument("--write", action="store_true", help=f"keep the results in {RESULTS.name}")
-    parser.add_argument("--part", type=int, nargs=2, default=(0, 1), metavar=("I", "N"), help="every N-th, from I")
     given = parser.parse_args(arguments)
-    results, (begin, step) = {}, given.part
-    for mutant in mutants()[begin::step]:
-        results[mutant["name"]] = found = is_noticed(mutant, given.cases, given.seed)
-        shown = {True: "noticed", False: "-", None: "does not fit"}[found]
-        print(shown, mutant["file"], mutant["name"], flush=True)
-    n_noticed = list(results.values()).count(True)
-    print(f"{n_noticed} of {len(results)} mutants noticed with {given.cases} problems each")
+    honest = checked(ROOT / "src", given.cases, given.seed)
+    if honest["noticed_at"] is not None or honest["n_stopped"]:
+        parser.error(f"without any mutant, not all is as it should be: {honest['noticed_at']}, {honest['n_stopped']}")
+    with ThreadPool(given.workers) as pool:
+        results = {}
+        tried = pool.imap(lambda one: (one, result_of(one, given.cases, given.seed)), mutants(), chunksize=1)
+        for mutant, found in tried:
+            if found is None:
+                print("does not fit", mutant["file"], mutant["name"], flush=True)
+                continue
+            results[mutant["name"]] = verdict_on(mutant, found, honest)
+            verdict, n_changed = results[mutant["name"]]
+            print(verdict, n_changed, found["noticed_at"], mutant["file"], mutant["name"], flush=True)
+    listed = [verdict for verdict, _ in results.values()]
+    print(f"{listed.count('noticed')} of {len(results)} mutants noticed, {listed.count('stopped')} stopped")
     if given.write:
         write(results, given.cases, given.seed)
 
