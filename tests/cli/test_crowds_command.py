@@ -172,6 +172,51 @@ def test_annotators_are_named(folder, run):
     assert " by p" in report
 
 
+@pytest.mark.parametrize("way", ["long", "wide"])
+def test_attack_ranks_what_radii_count(folder, run, way):
+    given = {
+        "long": ["--train", "items.csv", *LONG],
+        "wide": ["--train", "wide.csv", "--annotators", ",".join(PEOPLE), "--id", "item", "--label", "label"],
+    }
+    usual = ["attack", *given[way], "--test", "test.csv", "--json"]
+    assert set(json.loads(run(*usual))["rows"][0]) == {"annotator", "n_labels", "n_attacks", "n_alone"}
+    ranked = json.loads(run(*usual, "--count", "annotations"))["rows"]
+    assert re.fullmatch(r"i\d\d by p\d", ranked[0]["train_id"])
+
+
+def test_changed_annotations_are_called_so(folder, run):
+    told = run("certify", "--train", "items.csv", *LONG, "--test", "test.csv", "--count", "annotations")
+    assert "changed annotations" in told
+    assert "changed label" not in told
+    run("certify", "--train", "items.csv", *LONG, "--test", "test.csv", "--count", "annotations", "--report", "r.md")
+    report = (folder / "r.md").read_text()
+    assert "correct if no annotation is changed" in report
+    assert "some of the 173 annotations" in report
+    for words in ("changed label", "training labels before", "Any label"):
+        assert words not in report
+
+
+def test_few_annotators_are_the_reason_why_little_is_certified(folder, tables, run):
+    items, votes, _, test = tables
+    usual = ["--train", "items.csv", *LONG, "--test", "test.csv"]
+    advice = "To count single changed annotations, use --count annotations, or count='annotations' in Python."
+    votes.assign(who="p1").drop_duplicates("item").to_csv("votes.csv", index=False)
+    told = " ".join(run("certify", *usual).split())
+    assert told.startswith(
+        f"No prediction is certified against one malicious annotator. One annotator has all labels. {advice}"
+    )
+    votes[votes["who"].isin(["p1", "p2"])].to_csv("votes.csv", index=False)
+    told = " ".join(run("certify", *usual, "--report", "r.md").split())
+    assert f"With 2 annotators, each has a large share of the labels. {advice}" in told
+    assert advice in (folder / "r.md").read_text()
+    assert advice not in " ".join(run("certify", *usual, "--count", "annotations").split())
+    one_each = pd.DataFrame(items).assign(label=["ham", "spam"] * 30, who=["p1", "p2"] * 30)
+    found = flipproof.audit(one_each.drop(columns="item"), test.drop(columns="item"), label="label", annotator="who")
+    assert "To count single changed labels, leave out the annotators." in " ".join(
+        found.summary()["headline"]["sentences"]
+    )
+
+
 FEW = pd.DataFrame({"item": ["i00"], "label": ["x"]})
 
 WRONG = {
