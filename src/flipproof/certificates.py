@@ -346,7 +346,7 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
             )
         return truth
 
-    def to_frame(self, y_true: Any = None, index: Any = None) -> Any:
+    def to_frame(self, y_true: Any = None, *, index: Any = None) -> Any:
         """Return a data frame with one line per test row.
 
         Parameters
