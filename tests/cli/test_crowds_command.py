@@ -110,11 +110,16 @@ def test_items_are_held_out_with_their_labels(folder, tables, run):
     assert says.format(len(found)) in " ".join(told.split())
     counts = votes.groupby(["item", "label"]).size().unstack(fill_value=0)
     assert 10 <= len(found) <= 15  # without those that are tied
+    assert len(found) == 14
+    assert "; 1 of the 15 items held out has no clear majority and is left out" in " ".join(told.split())
+    run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "--report", "r.md")
+    assert "Held out items without majority: 1\n" in (folder / "r.md").read_text()
     for name, label in zip(found["id"], found["label"], strict=True):
         assert counts.loc[name, label] > counts.loc[name].drop(label).max()
     items.assign(label=np.where(np.arange(N_ITEMS) % 2, "ham", "spam")).to_csv("items.csv", index=False)
     told = run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "-o", "out.csv")
     assert "their own annotations" not in " ".join(told.split())
+    assert "no clear majority" not in " ".join(told.split())
     found = pd.read_csv("out.csv")
     assert found["label"].tolist() == ["ham" if int(name[1:]) % 2 else "spam" for name in found["id"]]
     labels = Annotations.from_long(votes["item"], votes["who"], votes["label"], items=items["item"])
@@ -122,6 +127,7 @@ def test_items_are_held_out_with_their_labels(folder, tables, run):
     assert 10 <= len(audit.test) <= 15
     assert "truth-from-annotations" in [one.code for one in audit.main.assumptions]
     assert audit.provenance.n_items == 45
+    assert audit.provenance.n_unclear == 15 - len(audit.test)
 
 
 @pytest.mark.parametrize("aggregate", ["votes", "majority"])

@@ -326,6 +326,8 @@ class Fitted:
         Number of trusted labels, those of the reference included.
     seconds : float
         Duration of the fit of the learner to rows in memory, or of the choice of one.
+    n_unclear : int
+        How many items that were held out are no test rows, because the majority of their labels is not clear.
     """
 
     model: Any
@@ -342,6 +344,7 @@ class Fitted:
     trusted_only: tuple[TrustedOnlyPredictions, ...] = ()
     n_trusted: int = 0
     seconds: float = 0.0
+    n_unclear: int = 0
 
     @property
     def encoding(self) -> tuple[str, ...]:
