@@ -157,6 +157,21 @@ def test_long_and_wide_tables_agree():
     np.testing.assert_array_equal(masked.item, [0, 1, 1])
 
 
+@pytest.mark.parametrize("kind", ["pandas", "arrow", "array"])
+def test_names_of_items_are_no_annotator(kind):
+    columns = {"ticket": [f"T{i}" for i in range(12)], "ann": ["x", "y"] * 6, "bob": ["x", None] * 6}
+    make = {"pandas": pd.DataFrame, "arrow": pa.table, "array": lambda of: np.array(list(of.values()), dtype=object).T}
+    name = "0" if kind == "array" else "'ticket'"
+    with pytest.raises(
+        ValueError, match=rf"Column {name} has 12 different values in 12 rows: .* only the columns of ann"
+    ):
+        Annotations.from_wide(make[kind](columns))
+    del columns["ticket"]
+    assert len(Annotations.from_wide(make[kind](columns))) == 18
+    few = pd.DataFrame({"ann": list(range(10)), "bob": list(range(10))})  # every item is its own class
+    assert len(Annotations.from_wide(few)) == 20
+
+
 def test_items_may_be_in_any_order():
     votes = Annotations.from_long(["q", "p", "q"], ["a", "a", "b"], [1, 0, 1], items=["p", "r", "q"])
     np.testing.assert_array_equal(votes.item, [2, 0, 2])

@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 from itertools import product
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ import flipproof
 from flipproof import Adversary, Assumption
 from flipproof.assumptions import MOST_CHANGES, STEP_REMEDIES, WORDINGS, as_assumption, change_values
 from flipproof.streaming import StreamingKernelClassifier, StreamingRidgeClassifier
+from flipproof_verify.assumed import CODES
 
 RNG = np.random.default_rng(0)
 Y = np.arange(60) % 3
@@ -24,7 +26,9 @@ X = RNG.normal(size=(60, 3)) + 2 * np.eye(3)[Y]
 EXAMPLES = [
     *(Assumption(code) for code in ("labels-only", "features-only", "divergence-only", "noise-on-all-labels")),
     *(Assumption(code) for code in ("annotators-bounded", "partitions-chosen", "auxiliary-labels", "one-attack")),
-    Assumption("pretrained-encoder", {"step": "SentenceEncoder", "encoder": "m", "digest": "0a", "has_cache": True}),
+    Assumption(
+        "pretrained-encoder", {"step": "SentenceEncoder", "encoder": "e5-small", "digest": "0a1b", "has_cache": True}
+    ),
     Assumption("rules-counted", {"n_decided": 5, "n_rows": 9, "n_conflicts": 1}),
     *(Assumption(code) for code in ("pretrained-weights", "test-rows-together", "smoothed-decision")),
     Assumption("labels-or-features"),
@@ -59,12 +63,25 @@ EXAMPLES = [
     Assumption("equal-rows-by-order", {"n_equal": 2, "n_rows": 5}),
     Assumption("columns-encoded-by-reference", {"n_reference": 40}),
     *(Assumption("columns-encoded", {"n_encoded": n, "n_rows": 5}) for n in (2, 5)),
-    *(Assumption("fitted-without-labels", {"role": "r", "step": "s", "but": but}) for but in ((), ("a", "b"))),
     *(
-        Assumption("fitted-elsewhere", {"role": "r", "step": "s", "path": path, "part": "p", "data": data})
-        for path, data in product(("", "a"), ("labels", "training data"))
+        Assumption("fitted-without-labels", {"role": "features step", "step": "PCA", "but": but})
+        for but in ((), ("scaler", "encoder"))
     ),
-    Assumption("used-as-given", {"role": "r", "step": "s", "parts": [("a", "p"), ("b", "q")], "data": "labels"}),
+    *(
+        Assumption(
+            "fitted-elsewhere", {"role": "features step", "step": "PCA", "path": path, "part": "PCA", "data": data}
+        )
+        for path, data in product(("", "whitener"), ("labels", "training data"))
+    ),
+    Assumption(
+        "used-as-given",
+        {
+            "role": "features step",
+            "step": "Mapped",
+            "parts": [("table", "a dict"), ("f", "a function")],
+            "data": "labels",
+        },
+    ),
     Assumption("clustered-without-labels", {"step": "KMeans", "n_clusters": 4}),
     Assumption("trees-without-labels", {"n_trees": 5, "random_state": 0}),
     Assumption("custom-function", {"parameter": "metric", "function": "function f"}),
@@ -275,3 +292,14 @@ def test_a_custom_learner_can_state_assumptions():
     *_, first, second = Own().fit(X, Y).certify(X[:1]).assumptions
     assert first == Assumption("stated", {"text": "The width was chosen beforehand."})
     assert second == Assumption("one-attack")
+
+
+def test_the_page_for_receivers_lists_every_code_with_its_sentence():
+    """A file has only codes and values: the page says what they mean, and which of them no proof decides."""
+    page = (Path(__file__).parents[1] / "docs" / "verifying.md").read_text()
+    _, stated, compared = page.split("| code | for example |\n|---|---|\n")
+    first = {one.code: str(one) for one in reversed(EXAMPLES)}
+    for table, is_checked in ((stated, False), (compared, True)):
+        lines = table.partition("\n\n")[0].strip().splitlines()
+        codes = [code for code in WORDINGS if code in CODES and CODES[code].is_checked is is_checked]
+        assert lines == [f"| `{code}` | {first[code]} |" for code in codes]

@@ -157,3 +157,47 @@ def test_annotators_and_restricted_changes_are_explained():
     restricted = dataclasses.replace(make(), adversary=Adversary(allowed=[("cod", "eel")]))
     assert "in any allowed way. " in certificate_sentence(restricted, 0)
     assert "to any class. " in certificate_sentence(make(), 0)
+
+
+@pytest.mark.parametrize(
+    ("unit", "changes", "least"),
+    [
+        ("labels", "labels", "one changed label"),
+        ("annotators", "labels", "one malicious annotator"),
+        ("windows", "labels", "one poisoned window"),
+        ("rows", "rows", "one changed row"),
+        ("rows", "insertions", "one added row"),
+        ("rows", "removals", "one removed row"),
+        ("sources", "rows", "one malicious source"),
+    ],
+)
+def test_a_radius_of_0_is_not_worded_as_a_guarantee(unit, changes, least):
+    adversary = None if changes == "labels" else Adversary(changes=changes)
+    cert = dataclasses.replace(make(), radius=np.zeros(7, dtype=np.int64), unit=unit, adversary=adversary)
+    cert = dataclasses.replace(cert, n_touchable=9, unlimited=np.zeros(7, dtype=bool))
+    said = certificate_sentence(cert, 0)
+    assert f"It is not certified: {least} may overturn this prediction. The rival class is" in said
+    assert "guaranteed" not in said
+    bound = dataclasses.replace(cert, assumptions=(*cert.assumptions, Assumption("majority-lower-bound")))
+    assert "No change is certified for this prediction: a lower bound of its radius is 0." in (
+        certificate_sentence(bound, 0)
+    )
+    limited = dataclasses.replace(cert, assumptions=(Assumption("radii-limited", {"limit": 0}),))
+    assert "Radii were computed only up to 0" in certificate_sentence(limited, 0)
+
+
+@pytest.mark.parametrize("method", ["tight", "kl", "gap"])
+def test_a_bound_of_0_does_not_say_that_an_attack_exists(method):
+    cert = dataclasses.replace(make("kl"), radius=np.zeros(7, dtype=np.int64), method=method)
+    assert "No change is certified" in certificate_sentence(cert, 0)
+    assert "overturn" not in certificate_sentence(cert, 0)
+
+
+def test_labels_of_items_with_several_are_called_annotations():
+    of_items = Assumption("annotations", {"n_labels": 90, "n_labelled": 40})
+    cert = dataclasses.replace(make(), radius=np.array([9, 90, 0, 0, 0, 0, 0]), assumptions=(of_items,))
+    assert cert.unit == "labels"
+    assert "any 9 of the 90 annotations" in certificate_sentence(cert, 0)
+    assert "No change to the 90 annotations" in certificate_sentence(cert, 1)
+    assert "one changed annotation may overturn" in certificate_sentence(cert, 2)
+    assert repr(cert).endswith("of 90 annotations>")

@@ -105,3 +105,11 @@ def test_masked_true_labels_are_refused(certificates):
     hidden[1] = np.ma.masked
     with pytest.raises(ValueError, match="y_true must not be missing"):
         certified_accuracy(hidden, certificates, [0])
+
+
+@pytest.mark.parametrize("metric", [certified_accuracy, certified_recall, worst_class])
+def test_certificates_in_place_of_the_labels_are_refused(metric, certificates):
+    with pytest.raises(ValueError, match=r"The true labels come first.* Got Certificates and list instead"):
+        metric(certificates, TRUTH, 3)
+    with pytest.raises(ValueError, match="The true labels come first"):
+        metric(TRUTH, TRUTH, 3)

@@ -3,11 +3,19 @@
 import math
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from flipproof.readable import four_decimals, percent, probability_above, share_of, significant
+from flipproof.readable import (
+    four_decimals,
+    percent,
+    probability_above,
+    probability_at_most,
+    share_of,
+    significant,
+)
 
 
 @pytest.mark.parametrize(
@@ -59,3 +67,18 @@ def test_other_shares_are_rounded_down():
 )
 def test_probabilities_are_rounded_up(probability, shown):
     assert probability_above(probability) == shown
+
+
+@pytest.mark.parametrize(
+    ("probability", "shown"),
+    [
+        (0, "less than 0.000001%"),
+        (1e-300, "less than 0.000001%"),
+        (np.nextafter(1e-8, 0), "less than 0.000001%"),
+        (2.0**-25, "at most 0.000003%"),
+        (0.0301, "at most 3.1%"),
+        (1.0, "at most 100%"),
+    ],
+)
+def test_no_bound_on_a_probability_is_shown_as_zero(probability, shown):
+    assert probability_at_most(probability) == shown

@@ -21,6 +21,9 @@ REPEATED = ("error", "keep", "last")
 #: What votes: every annotation, or the majority label of each item.
 AGGREGATES = ("votes", "majority")
 
+#: A column of more values than this that all differ has no labels: it names the items, or is a feature.
+MOST_DIFFERENT = 10
+
 CONSTRAINTS = {"weights": one_of(*WEIGHTS), "repeated": one_of(*REPEATED), "aggregate": one_of(*AGGREGATES)}
 
 
@@ -149,7 +152,8 @@ class Annotations:
         Parameters
         ----------
         table : array or data frame of shape (n_items, annotators)
-            The labels. None, NaN and empty strings are blanks. Names of columns are names of annotators.
+            The labels, without columns that name the items. None, NaN and empty strings are blanks. Names of columns
+            are names of annotators.
         weights : {"item", "annotation"}, default="item"
             As for :meth:`from_long`.
         aggregate : {"votes", "majority"}, default="votes"
@@ -165,6 +169,7 @@ class Annotations:
         cells = np.array([_plain_column(table, name) for name in names], dtype=object).T if names else _cells(table)
         if cells.ndim != 2:
             raise ValueError(f"A table of labels must have two dimensions. Got shape {cells.shape} instead.")
+        _refuse_names(cells, list(range(cells.shape[1])) if names is None else names)
         row, column = np.nonzero(~_blank(cells))
         who = np.asarray([str(name) for name in names])[column] if names else column
         labels = cells[row, column].tolist()
@@ -238,6 +243,17 @@ def _cells(table: Any) -> NDArray[Any]:
         cells[np.ma.getmaskarray(table)] = None
         return cells
     return np.array(table, dtype=object)
+
+
+def _refuse_names(cells: NDArray[Any], names: list[Any]) -> None:
+    """Refuse columns such as names of items or features: all of their values differ, and there are more than a few."""
+    for place, name in enumerate(names):
+        values = [str(one) for one in cells[:, place] if one is not None]
+        if len(values) == len(cells) > MOST_DIFFERENT and len(set(values)) == len(values):
+            raise ValueError(
+                f"Column {name!r} has {len(values)} different values in {len(values)} rows: these cannot be labels. "
+                "Pass only the columns of annotators."
+            )
 
 
 def _plain_column(table: Any, name: Any) -> list[Any]:

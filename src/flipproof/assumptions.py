@@ -442,15 +442,15 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
     ),
     # what was read from the training data
     "classes-read": (
-        "The class set ({n_classes} classes) was read from the training labels and is assumed to be fixed; set the "
-        "classes explicitly to remove this assumption."
+        "The class set ({n_classes} classes) was read from the training labels and is assumed to be fixed; give the "
+        "classes to remove this assumption."
     ),
     "target-range": (
         "Training targets, changed or not, are from {low:g} to {high:g}, and are rounded to a grid with steps of "
         "{step:g}, which only this range decides on."
     ),
     "target-range-read": (
-        "The target range was read from the training targets and is assumed to be fixed; set target_range to remove "
+        "The target range was read from the training targets and is assumed to be fixed; give the range to remove "
         "this assumption."
     ),
     "unlabelled-rows": ("{n_unlabelled:,} of the {n_rows:,} training rows have no label, and cannot be given one."),

@@ -33,6 +33,12 @@ COUNTED_UNITS = ("labels", "annotators", "windows", "rows", "sources")
 #: Counted units of changes to whole training rows.
 ROW_UNITS = ("rows", "sources")
 
+#: Assumptions of certificates of items that have several labels each.
+SEVERAL_LABELS = ("annotations", "majority-first")
+
+#: Assumptions that make radii lower bounds, although the method is exact.
+LOWER_BOUNDS = ("majority-lower-bound", "rows-lower-bound", "annotators-bounded", "sources-bounded")
+
 
 @dataclass(frozen=True)
 class Certificate:
@@ -251,6 +257,16 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         return np.asarray((self.radius >= limit) & ~np.asarray(self.unlimited))
 
     @property
+    def labels_name(self) -> str:
+        """What to call the training labels: "annotations" if items have several labels each, else "labels"."""
+        return "annotations" if any(one.code in SEVERAL_LABELS for one in self.assumptions) else "labels"
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether each radius is the true one: with one more change, an attack exists. Else it is a lower bound."""
+        return self.method == "exact" and all(one.code not in LOWER_BOUNDS for one in self.assumptions)
+
+    @property
     def n_units(self) -> int:
         """The total that a radius is a share of: all training labels, or all annotators who can change any."""
         return self.n_train if self.unit in ("labels", "rows") else self.n_touchable
@@ -270,7 +286,8 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         if self.unit in COUNTED_UNITS:
             middle = f", median radius {int(median)}" if len(self) else ""
             middle += " or more" if len(self) and np.median(self.may_be_larger) else ""
-            middle += f" of {self.n_train if self.unit == 'rows' else self.n_touchable} {self.unit}"
+            counted = self.labels_name if self.unit == "labels" else self.unit
+            middle += f" of {self.n_train if self.unit == 'rows' else self.n_touchable} {counted}"
         else:
             middle = f", median radius {significant(median)} ({self.unit})" if len(self) else f" ({self.unit})"
         abstained = f", {np.count_nonzero(self.abstained)} abstained" if self.abstained.any() else ""
@@ -329,7 +346,7 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
             )
         return truth
 
-    def to_frame(self, y_true: Any = None, index: Any = None) -> Any:
+    def to_frame(self, y_true: Any = None, *, index: Any = None) -> Any:
         """Return a data frame with one line per test row.
 
         Parameters
@@ -608,7 +625,10 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
     prediction, rival = name_of(certificates.prediction[row]), name_of(certificates.rival[row])
     if certificates.abstained[row]:
         return f"Test row {called} is not certified (abstained): {prediction} leads, but {rival} may be ahead."
-    promised = f"Test row {called} is predicted as {prediction}. The prediction is guaranteed unchanged even if"
+    predicted = f"Test row {called} is predicted as {prediction}."
+    if _is_fragile(certificates, row):
+        return f"{predicted} {_not_certified(certificates)} The rival class is {rival}."
+    promised = f"{predicted} The prediction is guaranteed unchanged even if"
     if certificates.unit not in COUNTED_UNITS:
         measured = "the l2 norm over all training features" if certificates.unit == "l2" else "divergence of the noise"
         return (
@@ -618,13 +638,14 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
     if certificates.unit in ROW_UNITS:
         return _sentence_about_rows(certificates, row, prediction, rival, promised)
     radius, n = int(certificates.radius[row]), certificates.n_touchable
-    labels = "training labels" if n == certificates.n_train else "changeable training labels"
+    labels = "annotations" if certificates.labels_name == "annotations" else "training labels"
+    labels = labels if n == certificates.n_train else f"changeable {labels}"
     if radius >= n:
         attack = {
             "labels": f"change to the {n:,} {labels}",
             "windows": "change to labels in any windows",
         }.get(certificates.unit, f"attack by the {n:,} annotators")
-        return f"Test row {called} is predicted as {prediction}. No {attack} can change the prediction."
+        return f"{predicted} No {attack} can change the prediction."
     restricted = certificates.adversary is not None and certificates.adversary.allowed is not None
     how = "in any allowed way" if restricted else "to any class"
     if certificates.unit == "labels":
@@ -637,6 +658,23 @@ def certificate_sentence(certificates: Certificates, row: int, names: Sequence[s
     else:
         attack = f"any {radius:,} of the {n:,} annotators target this row and change all of their labels {how}"
     return f"{promised} {attack}. {_last_words(certificates, row, rival)}"
+
+
+def _is_fragile(certificates: Certificates, row: int) -> bool:
+    """Whether no change at all is certified, though changes are possible."""
+    no_radius = certificates.radius[row] == 0 and not certificates.may_be_larger[row]
+    return bool(no_radius and certificates.unlimited is not None and not certificates.unlimited[row])
+
+
+def _not_certified(certificates: Certificates) -> str:
+    if not certificates.is_exact:
+        return "No change is certified for this prediction: a lower bound of its radius is 0."
+    return f"It is not certified: {least_words(certificates)} may overturn this prediction."
+
+
+def least_words(certificates: Certificates) -> str:
+    """Return the smallest change in a counted unit, as text."""
+    return f"one {flips_name(certificates)[:-1]}"
 
 
 def _last_words(certificates: Certificates, row: int, rival: str) -> str:
@@ -695,6 +733,8 @@ def method_name(certificates: Certificates) -> str:
 
 def flips_name(certificates: Certificates) -> str:
     """Return what the radii of certificates count or measure, for table headings and axis labels."""
+    if certificates.unit == "labels":
+        return f"changed {certificates.labels_name}"
     return name_of_flips(certificates.unit, certificates.changes)
 
 

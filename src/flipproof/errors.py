@@ -53,24 +53,41 @@ class RowNumber:
         return f"row {self.number}"
 
 
+@dataclass(frozen=True)
+class Way:
+    """What to call instead, in a message: a function in Python, a command on the command line.
+
+    Attributes
+    ----------
+    in_python, in_a_shell : str
+        The call, and the command.
+    """
+
+    in_python: str
+    in_a_shell: str
+
+    def __str__(self) -> str:
+        return self.in_python
+
+
 class InputError(ValueError):
     """Invalid input. The message is one line.
 
     Parameters
     ----------
-    *parts : str, Parameter or RowNumber
-        The message. Parameters and rows are named when it is shown.
+    *parts : str, Parameter, Way or RowNumber
+        The message. Parameters, ways and rows are named when it is shown.
     """
 
-    def __init__(self, *parts: str | Parameter | RowNumber) -> None:
+    def __init__(self, *parts: str | Parameter | Way | RowNumber) -> None:
         super().__init__(*parts)
 
     def __str__(self) -> str:
         return self.worded(str)
 
-    def worded(self, name: Callable[[Parameter], str]) -> str:
-        """Return the message; `name` returns the text for each parameter."""
-        return "".join(name(part) if isinstance(part, Parameter) else str(part) for part in self.args)
+    def worded(self, name: Callable[[Parameter | Way], str]) -> str:
+        """Return the message; `name` returns the text for each parameter and each way."""
+        return "".join(name(part) if isinstance(part, Parameter | Way) else str(part) for part in self.args)
 
     def with_rows(self, named: Callable[[int], str]) -> InputError:
         """Return the same error; `named` returns the text for each row number."""
@@ -78,9 +95,9 @@ class InputError(ValueError):
 
 
 def nearest(name: str, names: Iterable[str]) -> str:
-    """Return a suggestion such as " Did you mean 'label'?", or an empty string."""
+    """Return a suggestion such as " Did you mean 'label'?", or an empty string if no name is similar."""
     known = list(names)
-    close = difflib.get_close_matches(name, known, n=1, cutoff=0.5)
+    close = difflib.get_close_matches(name, known, n=1)
     if not close:  # difflib treats another case as another letter
         close = [one for one in known if one.lower() == name.lower()][:1]
     return f" Did you mean {close[0]!r}?" if close else ""

@@ -16,7 +16,7 @@ from flipproof.assumptions import Assumption, check_assumptions
 from flipproof.core.rounding import Floats, Integers
 from flipproof.origins import Origin, make_frame
 from flipproof.readable import significant
-from flipproof.values import column_of
+from flipproof.values import check_nothing_masked, column_of
 
 #: What numbers of changes count, by unit.
 CHANGED = {
@@ -155,8 +155,9 @@ targets>
         end += f"{of_all} {self.unit}" if end else ""
         return f"<CertifiedIntervals: {len(self)} {self.about}s{middle}{end}>"
 
-    def _columns(self) -> dict[str, Any]:
-        columns: dict[str, Any] = {self.about: self.prediction}
+    def _columns(self, y_true: Any = None) -> dict[str, Any]:
+        columns: dict[str, Any] = {} if y_true is None else {"target": self.true_targets(y_true)}
+        columns |= {self.about: self.prediction}
         if isinstance(self.flips, tuple):
             for place, flips in enumerate(self.flips):
                 columns |= {f"low_{flips}": self.low[:, place], f"high_{flips}": self.high[:, place]}
@@ -214,11 +215,42 @@ targets>
             raise ValueError(f"{os.fspath(path)!r} contains certificates of classes: use Certificates.load.")
         return found
 
-    def to_frame(self, index: Sequence[Any] | None = None) -> Any:
+    def true_targets(self, y_true: Any) -> Floats:
+        """Return the true targets of the test rows as an array, one for each.
+
+        Parameters
+        ----------
+        y_true : array of shape (m,), or pandas Series
+            In the order of the test rows. If the test rows were a pandas frame, a Series is read by its index, so
+            that it may also contain other rows.
+
+        Raises
+        ------
+        ValueError
+            If there is not one number for each test row, or if the intervals are not about predictions.
+        """
+        if self.about != "prediction":
+            raise ValueError(f"y_true requires intervals of predictions, but these are about {self.about}s: omit it.")
+        check_nothing_masked(y_true, "y_true")
+        truth = np.asarray(y_true) if self.origin is None else self.origin.labels_in_order(y_true, "y_true")
+        if truth.shape != self.prediction.shape:
+            raise ValueError(
+                f"y_true must have one target per prediction, shape {self.prediction.shape}. Got shape {truth.shape} "
+                "instead."
+            )
+        if truth.dtype.kind not in "biuf":
+            raise ValueError(
+                f"y_true must be numbers. Got {truth.dtype} instead; names of rows are given as index=...."
+            )
+        return np.asarray(truth, dtype=np.float64)
+
+    def to_frame(self, y_true: Any = None, *, index: Any = None) -> Any:
         """Return a data frame with one line per row.
 
         Parameters
         ----------
+        y_true : array or Series of shape (m,), optional
+            The true targets, for the column ``target``. See :meth:`true_targets`.
         index : sequence of m names, optional
             Names of the rows. Default: the index of the pandas frame that was certified, else row numbers.
 
@@ -226,13 +258,25 @@ targets>
         -------
         data frame of pandas, polars or pyarrow
             Of the library of the data frame that was certified; for arrays of the first of these that is installed. The
-            columns are ``prediction``, ``low``, ``high`` (``low_5`` and so on for several numbers of flips), ``radius``
-            if there is one, and ``unit``. Names are the index of a pandas frame, and the column ``id`` of others.
+            columns are ``target``, ``prediction``, ``low``, ``high`` (``low_5`` and so on for several numbers of
+            flips), ``radius`` if there is one, and ``unit``. Names are the index of a pandas frame, and the column
+            ``id`` of others.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from flipproof import CertifiedRidgeRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = CertifiedRidgeRegressor(target_range=(25, 350)).fit(X[:300], y[:300])
+        >>> model.certify(X[300:302], flips=5).to_frame(y).round(1)
+             target  prediction    low   high     unit
+        300   275.0       191.2  171.5  204.9  targets
+        301    65.0       142.0  131.1  158.4  targets
         """
         names = self.ids if index is None else list(index)
         if len(names) != len(self):
             raise ValueError(f"index must have one name per row, {len(self)}. Got {len(names)} instead.")
-        columns = {"id": names, **self._columns(), "unit": np.full(len(self), self.unit)}
+        columns = {"id": names, **self._columns(y_true), "unit": np.full(len(self), self.unit)}
         frame = make_frame(columns, None if self.origin is None else self.origin.library)
         if not hasattr(frame, "iloc"):
             return frame
@@ -240,14 +284,27 @@ targets>
         frame.index = names
         return frame
 
-    def to_arrow(self, ids: Sequence[Any] | None = None) -> Any:
-        """Return a pyarrow table with one row per row; facts about all rows are in the schema's metadata."""
+    def to_arrow(self, *, ids: Sequence[Any] | None = None, y_true: Any = None) -> Any:
+        """Return a pyarrow table with one row per row; facts about all rows are in the schema's metadata.
+
+        Parameters
+        ----------
+        ids : sequence of m names, optional
+            Names of the rows, for the column ``id``. Default: the index of the pandas frame that was certified, else
+            row numbers.
+        y_true : array or Series of shape (m,), optional
+            The true targets, for the column ``target``. See :meth:`true_targets`.
+
+        Returns
+        -------
+        pyarrow.Table
+        """
         try:
             import pyarrow as pa
         except ImportError as error:
             raise ImportError("to_arrow needs pyarrow: pip install 'flipproof[cli]'") from error
         names = self.ids if ids is None else ids
-        columns = {"id": column_of(names), **self._columns()}
+        columns = {"id": column_of(names), **self._columns(y_true)}
         columns |= {"method": pa.repeat(self.method, len(self)), "unit": pa.repeat(self.unit, len(self))}
         about = {
             "method": self.method,

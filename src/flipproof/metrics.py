@@ -137,6 +137,11 @@ def n_correct(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -
 
 
 def _checked(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> tuple[NDArray[Any], Floats]:
+    if isinstance(y_true, Certificates) or not isinstance(certificates, Certificates):
+        raise ValueError(
+            "The true labels come first, and then the certificates, for example certified_accuracy(y_true, "
+            f"certificates, flips). Got {type(y_true).__name__} and {type(certificates).__name__} instead."
+        )
     truth = certificates.true_classes(y_true)
     if truth.size == 0:
         raise ValueError("y_true is empty: accuracy needs at least one prediction.")

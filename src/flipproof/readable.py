@@ -72,6 +72,13 @@ def probability_above(probability: float, digits: int = 2) -> str:
     return (f"{whole}.{rest:0{places}d}".rstrip("0").rstrip(".") if places else f"{whole}") + "%"
 
 
+def probability_at_most(probability: float, digits: int = 2) -> str:
+    """Say that a probability is at most a bound, rounded up; one too small to be shown is "less than" the smallest."""
+    if Fraction(probability) < Fraction(1, 10 ** (MOST_PLACES + 2)):
+        return f"less than {10.0**-MOST_PLACES:.{MOST_PLACES}f}%"
+    return f"at most {probability_above(probability, digits)}"
+
+
 #: Decimals of a tiny probability in percent: it is rounded up to the last one.
 MOST_PLACES = 6
 

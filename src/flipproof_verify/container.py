@@ -97,10 +97,18 @@ def read(path: str | os.PathLike[str]) -> ProofFile:
     with open(path, "rb") as file:
         start = file.read(8)
         if len(start) < 8:
-            raise UnreadableFileError("truncated", "The file is shorter than 8 bytes.")
+            raise UnreadableFileError(
+                "truncated", "The file is incomplete or damaged: it is shorter than 8 bytes. Get the file again."
+            )
         length = int.from_bytes(start, "little")
         if length > min(LARGEST_HEADER, size - 8):
-            raise UnreadableFileError("header-length", "The header is longer than the file, or than 100 MB.")
+            if length > LARGEST_HEADER:
+                raise UnreadableFileError(
+                    "header-length", "The header is longer than 100 MB: the file is damaged, or no proof file."
+                )
+            raise UnreadableFileError(
+                "truncated", "The file is incomplete or damaged: its header ends beyond the file. Get the file again."
+            )
         header = _parsed(file.read(length), "header")
     metadata = header.pop("__metadata__", None)
     if not isinstance(metadata, dict) or not isinstance(metadata.get("flipproof"), str):
@@ -204,7 +212,11 @@ def _places(header: dict[str, Any], n_bytes: int) -> dict[str, tuple[np.dtype[An
             raise UnreadableFileError("tensor-place", "Tensors overlap, or leave gaps.")
         end = stop
     if end != n_bytes:
-        raise UnreadableFileError("truncated", f"The tensors have {end} bytes, but the file has {n_bytes}.")
+        raise UnreadableFileError(
+            "truncated",
+            f"The file is incomplete or damaged: its tensors have {end} bytes, but the file has {n_bytes}. Get the "
+            "file again.",
+        )
     return found
 
 

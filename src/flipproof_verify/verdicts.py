@@ -77,7 +77,8 @@ class Verification:
     document : dict
         The document of the file: method, adversary, assumptions, digests.
     as_stated : tuple of str
-        Codes of the assumptions that no proof can decide: they are taken as the file states them.
+        Codes of the assumptions that no proof can decide: they are taken as the file states them. What each says is
+        in docs/verifying.md, and ``flipproof verify`` prints it.
 
     See Also
     --------

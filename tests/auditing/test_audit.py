@@ -387,6 +387,9 @@ def test_feature_certificates_of_encoded_columns_are_refused():
     [
         ({"label": "kynd"}, "'label': the training table has no column 'kynd'. Did you mean 'kind'?"),
         ({"label": None}, "'label': it must name the label column"),
+        ({"label": "length"}, "For a numeric target, use flipproof.audit_numbers(target='length')."),
+        ({"test": None, "holdout": 25}, "'holdout': it must be a share between 0 and 1, for example 0.25. Got 25"),
+        ({"test": None, "holdout": 1}, "'holdout': it must be a share between 0 and 1"),
         ({"id": "kind"}, "column 'kind' cannot be both 'label' and 'id'"),
         ({"drop": "lenqth"}, "'drop': the training table has no column 'lenqth'. Did you mean 'length'?"),
         ({"learner": "bayes"}, "'learner': 'bayes' must be one of"),

@@ -61,7 +61,7 @@ def test_the_command_returns_the_numbers_of_the_library(files, tmp_path, capfd):
     np.testing.assert_array_equal(table["prediction"], expected.prediction)
     np.testing.assert_array_equal(table["low_3"], expected.low[:, 1])
     np.testing.assert_array_equal(table["radius"], expected.radius)
-    np.testing.assert_array_equal(table["true"], test["price"])
+    np.testing.assert_array_equal(table["target"], test["price"])
     means = model.certify_means(encoder.transform(test[COLUMNS]), test["town"].to_numpy(), [1, 3])
     assert [one["id"] for one in summary["means"]] == ["ash", "oak"]
     assert [one["prediction"] for one in summary["means"]] == means.prediction.tolist()
@@ -199,6 +199,7 @@ def test_frames_and_arrays():
         requirements="shift <= 2e4 @ 3 @ 0.5",
     )
     assert list(found.to_frame().index) == list(range(100, 120))
+    assert list(found.to_frame().columns)[:2] == ["target", "prediction"]
     assert "NumberAudit" in repr(found)
     rng = np.random.default_rng(0)
     X, y, Z = rng.normal(size=(30, 3)), rng.uniform(size=30), rng.normal(size=(6, 3))

@@ -110,11 +110,16 @@ def test_items_are_held_out_with_their_labels(folder, tables, run):
     assert says.format(len(found)) in " ".join(told.split())
     counts = votes.groupby(["item", "label"]).size().unstack(fill_value=0)
     assert 10 <= len(found) <= 15  # without those that are tied
+    assert len(found) == 14
+    assert "; 1 of the 15 items held out has no clear majority and is left out" in " ".join(told.split())
+    run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "--report", "r.md")
+    assert "Held out items without majority: 1\n" in (folder / "r.md").read_text()
     for name, label in zip(found["id"], found["label"], strict=True):
         assert counts.loc[name, label] > counts.loc[name].drop(label).max()
     items.assign(label=np.where(np.arange(N_ITEMS) % 2, "ham", "spam")).to_csv("items.csv", index=False)
     told = run("certify", "--train", "items.csv", *LONG, "--holdout", "0.25", "-o", "out.csv")
     assert "their own annotations" not in " ".join(told.split())
+    assert "no clear majority" not in " ".join(told.split())
     found = pd.read_csv("out.csv")
     assert found["label"].tolist() == ["ham" if int(name[1:]) % 2 else "spam" for name in found["id"]]
     labels = Annotations.from_long(votes["item"], votes["who"], votes["label"], items=items["item"])
@@ -122,6 +127,7 @@ def test_items_are_held_out_with_their_labels(folder, tables, run):
     assert 10 <= len(audit.test) <= 15
     assert "truth-from-annotations" in [one.code for one in audit.main.assumptions]
     assert audit.provenance.n_items == 45
+    assert audit.provenance.n_unclear == 15 - len(audit.test)
 
 
 @pytest.mark.parametrize("aggregate", ["votes", "majority"])
@@ -170,6 +176,51 @@ def test_annotators_are_named(folder, run):
     report = (folder / "report.md").read_text()
     assert "## Annotators to check first" in report
     assert " by p" in report
+
+
+@pytest.mark.parametrize("way", ["long", "wide"])
+def test_attack_ranks_what_radii_count(folder, run, way):
+    given = {
+        "long": ["--train", "items.csv", *LONG],
+        "wide": ["--train", "wide.csv", "--annotators", ",".join(PEOPLE), "--id", "item", "--label", "label"],
+    }
+    usual = ["attack", *given[way], "--test", "test.csv", "--json"]
+    assert set(json.loads(run(*usual))["rows"][0]) == {"annotator", "n_labels", "n_attacks", "n_alone"}
+    ranked = json.loads(run(*usual, "--count", "annotations"))["rows"]
+    assert re.fullmatch(r"i\d\d by p\d", ranked[0]["train_id"])
+
+
+def test_changed_annotations_are_called_so(folder, run):
+    told = run("certify", "--train", "items.csv", *LONG, "--test", "test.csv", "--count", "annotations")
+    assert "changed annotations" in told
+    assert "changed label" not in told
+    run("certify", "--train", "items.csv", *LONG, "--test", "test.csv", "--count", "annotations", "--report", "r.md")
+    report = (folder / "r.md").read_text()
+    assert "correct if no annotation is changed" in report
+    assert "some of the 173 annotations" in report
+    for words in ("changed label", "training labels before", "Any label"):
+        assert words not in report
+
+
+def test_few_annotators_are_the_reason_why_little_is_certified(folder, tables, run):
+    items, votes, _, test = tables
+    usual = ["--train", "items.csv", *LONG, "--test", "test.csv"]
+    advice = "To count single changed annotations, use --count annotations, or count='annotations' in Python."
+    votes.assign(who="p1").drop_duplicates("item").to_csv("votes.csv", index=False)
+    told = " ".join(run("certify", *usual).split())
+    assert told.startswith(
+        f"No prediction is certified against one malicious annotator. One annotator has all labels. {advice}"
+    )
+    votes[votes["who"].isin(["p1", "p2"])].to_csv("votes.csv", index=False)
+    told = " ".join(run("certify", *usual, "--report", "r.md").split())
+    assert f"With 2 annotators, each has a large share of the labels. {advice}" in told
+    assert advice in (folder / "r.md").read_text()
+    assert advice not in " ".join(run("certify", *usual, "--count", "annotations").split())
+    one_each = pd.DataFrame(items).assign(label=["ham", "spam"] * 30, who=["p1", "p2"] * 30)
+    found = flipproof.audit(one_each.drop(columns="item"), test.drop(columns="item"), label="label", annotator="who")
+    assert "To count single changed labels, leave out the annotators." in " ".join(
+        found.summary()["headline"]["sentences"]
+    )
 
 
 FEW = pd.DataFrame({"item": ["i00"], "label": ["x"]})

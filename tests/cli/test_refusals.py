@@ -63,6 +63,17 @@ def test_unknown_columns_suggest_the_nearest_name(files, refused, option):
     assert "has no column 'lenqth'. Did you mean 'length'?" in said
 
 
+def test_many_columns_are_listed_if_none_is_similar(refused, tmp_path):
+    """The label is often the last column."""
+    names = [*(f"mean {one}" for one in ("radius", "texture", "area", "symmetry", "perimeter")), "worst area"]
+    table = pa.table({name: [0.5, 1.5, 2.5] for name in (*names, "worst radius", "weight", "malignant")})
+    write(table, tmp_path / "train.csv")
+    said = refused("--train", tmp_path / "train.csv", "--holdout", "0.3", "--label", "target")
+    assert "Did you mean" not in said
+    assert "It has 9 columns: 'mean radius', 'mean texture', 'mean area', 'mean symmetry', ..., 'worst area'" in said
+    assert "'malignant'." in said
+
+
 def test_unmatched_column_patterns_are_refused(files, refused):
     assert "has no column 'emb_*'" in refused(*files, "--features", "emb_*")
 
@@ -152,7 +163,9 @@ def test_missing_labels_are_refused(files, refused, tmp_path):
 
 def test_labels_must_be_classes(files, refused):
     assert "is it the label" in refused(*changed(changed(files, "--label", "key"), "--id", "kind"))
-    assert "holds fractions" in refused(*changed(files, "--label", "length"))
+    said = refused(*changed(files, "--label", "length"))
+    assert "holds fractions" in said
+    assert said.endswith("For a numeric target, use `flipproof certify --target length`.\n")
 
 
 @pytest.mark.parametrize("label", [float("inf"), 1e300, -1e300])

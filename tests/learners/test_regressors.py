@@ -217,6 +217,26 @@ def test_results_as_frames_and_tables():
         found.to_frame(index=[1])
 
 
+def test_the_true_targets_are_a_column_not_names():
+    X, y = load_diabetes(return_X_y=True, as_frame=True)
+    model = CertifiedRidgeRegressor(target_range=(25, 346)).fit(X[:100], y[:100])
+    found = model.certify(X[100:110], flips=2)
+    for truth in (y, y[::-1], y[100:110].to_numpy(), y[100:110].tolist()):  # a Series is read by its index
+        frame = found.to_frame(truth)
+        assert list(frame.columns) == ["target", "prediction", "low", "high", "unit"]
+        assert list(frame.index) == list(range(100, 110))
+        np.testing.assert_array_equal(frame["target"], y[100:110])
+        np.testing.assert_array_equal(found.to_arrow(y_true=truth)["target"], y[100:110])
+    named = found.to_frame(y, index=list("abcdefghij"))
+    assert list(named.index) == list("abcdefghij")
+    with pytest.raises(ValueError, match="one target per prediction"):
+        found.to_frame(y[:3].to_numpy())
+    with pytest.raises(ValueError, match="y_true must be numbers"):
+        found.to_frame(list("abcdefghij"))
+    with pytest.raises(ValueError, match=r"requires intervals of predictions, .* coefficients"):
+        model.certify_coefficients(flips=2).to_frame(y[:10])
+
+
 def test_a_range_read_from_the_targets_is_an_assumption():
     X, y, Z = problem(4)
     found = CertifiedRidgeRegressor().fit(X, y).certify(Z)

@@ -87,7 +87,7 @@ def test_several_rates_have_a_sentence_with_each():
         **{**vars(random_errors(0.01, 90, False, uniform[:, 0], worst[:, 0])), "by_rate": errors.by_rate}
     )
     said = random_error_sentences(errors)[2]
-    assert "1%: 11% (16% in any direction); 5%: 26% (41% in any direction)" in said  # rounded up
+    assert "1%: at most 11% (at most 16% in any direction); 5%: at most 26% (at most 41%" in said  # rounded up
     assert random_errors([0.01], 90, False, uniform[:, :1], worst[:, :1]).by_rate == ()
 
 

@@ -108,7 +108,7 @@ def test_abstentions_are_never_certified(problem):
     summary = summarize({"exact": silent}, y_true=problem.y)
     assert set(summary["methods"][0]["certified"]) == {0}
     assert set(summary["methods"][0]["correct_certified"]) == {0}
-    assert summary["headline"]["text"].startswith("Only 0.0%")
+    assert summary["headline"]["text"].startswith("No prediction is certified")
     assert summary["predictions"]["rows"][0]["abstained"] is True
 
 

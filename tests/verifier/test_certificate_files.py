@@ -1,5 +1,6 @@
 """Certificates are the same after saving and loading; files of other kinds are refused in one line."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -13,8 +14,10 @@ from sklearn.preprocessing import StandardScaler
 import flipproof
 from flipproof import (
     Adversary,
+    Assumption,
     Certificates,
     CertifiedIntervals,
+    CertifiedNeighborsClassifier,
     CertifiedRidgeClassifier,
     CertifiedRidgeRegressor,
     SmoothedClassifier,
@@ -234,6 +237,35 @@ class TestCommand:
         said = capfd.readouterr().err.splitlines()
         assert len(said) == 2
         assert all(line.startswith("flipproof: error:") for line in said)
+
+    def test_what_is_taken_as_stated_is_printed(self, capfd, path):
+        assert in_process(["verify", str(CORPUS / "partitions.flipproof"), "-q"]) == 0
+        said = capfd.readouterr().out
+        sentences = [
+            str(Assumption("base-learner-reproducible", {"step": "LogisticRegression"})),
+            str(Assumption("partitions-chosen")),
+        ]
+        assert " ".join(said.split()).endswith(
+            f"- base-learner-reproducible: {sentences[0]} - partitions-chosen: {sentences[1]}"
+        )
+
+    def test_a_file_cannot_control_the_terminal(self, capfd, table, path):
+        """Whoever wrote the file chose its values."""
+        X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        certificates = model.certify([[5.0]])
+        evil = Assumption("stated", {"text": "a\x1b[2Jb\x07\u202ec" + "x" * 5000})
+        dataclasses.replace(certificates, assumptions=(*certificates.assumptions, evil)).save(path)
+        assert in_process(["verify", str(path), "-q"]) == 0
+        said = capfd.readouterr().out
+        assert "stated: a?[2Jb??cxxx" in said
+        assert len(said) < 2000
+
+    @pytest.mark.parametrize("kept", [5, 200, -7])
+    def test_a_part_of_a_file_is_said_to_be_incomplete(self, capfd, path, kept):
+        path.write_bytes((CORPUS / "exact.flipproof").read_bytes()[:kept])
+        assert in_process(["verify", str(path), "-q"]) == 2
+        assert "The file is incomplete or damaged: it" in capfd.readouterr().err
 
     def test_verdicts_as_json(self, capfd):
         assert in_process(["verify", str(CORPUS / "exact.flipproof"), "--json", "--rows", "2", "-q"]) == 0

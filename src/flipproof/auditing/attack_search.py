@@ -65,9 +65,10 @@ def find_attacks(
     """Find the training labels, or rows, that would change predictions.
 
     With `rows`: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
-    Without: the labels that are part of the most attacks on the 1,000 most fragile predictions, or with `annotator`,
-    the annotators. With ``changes="rows"`` and a `reference`: the fewest rows to add, remove or replace, against the
-    predictions of `rows` or the most fragile ones; every attack is confirmed by a refit.
+    Without: the labels that are part of the most attacks on the 1,000 most fragile predictions; or the annotators, if
+    radii count annotators (`annotator`, or `annotators` without ``count="annotations"``). With ``changes="rows"`` and a
+    `reference`: the fewest rows to add, remove or replace, against the predictions of `rows` or the most fragile ones;
+    every attack is confirmed by a refit.
 
     The command ``flipproof attack`` calls this function.
 
@@ -140,7 +141,7 @@ def find_attacks(
     if chosen is not None:
         step(f"Attacking {len(chosen)} predictions")
         return _label_attacks(fitted, chosen, max_changes, frames)
-    if options.get("annotator") or (choice.adversary is not None and choice.adversary.groups is not None):
+    if fitted.adversary is not None and fitted.adversary.groups is not None:
         step("Ranking annotators by attacks on the most fragile predictions")
         return AnnotatorsToCheck(annotators_to_check(fitted.model, fitted.X_test, fitted.adversary, top), frames)
     step("Ranking labels by attacks on the most fragile predictions")

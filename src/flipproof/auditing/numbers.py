@@ -16,6 +16,7 @@ from flipproof.adversary import Adversary
 from flipproof.auditing.audit_result import PROOF_ENDING
 from flipproof.auditing.provenance import Provenance, provenance_of_numbers
 from flipproof.auditing.row_groups import groups_of_test_rows
+from flipproof.core.rounding import Floats
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import Fitted, as_step, require_pyarrow
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
@@ -288,15 +289,16 @@ class NumberAudit:
         return "\n".join(lines) + ">"
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with one line per test row; the column ``true`` is there if targets of test rows are known."""
-        table = self.intervals.to_arrow(ids=self.test.ids)
-        if self.test.labels is None:
-            return table
-        return table.add_column(2, "true", [np.asarray(self.test.labels, dtype=np.float64)])
+        """Return a table with one line per test row; it has a column ``target`` if targets of test rows are known."""
+        return self.intervals.to_arrow(ids=self.test.ids, y_true=self._targets())
 
     def to_frame(self) -> Any:
         """Return a data frame with one line per test row, as :meth:`CertifiedIntervals.to_frame`."""
-        return self.intervals.to_frame()
+        return self.intervals.to_frame(self._targets())
+
+    def _targets(self) -> Floats | None:
+        """Return the targets of the test rows; None if they are not known."""
+        return None if self.test.labels is None else np.asarray(self.test.labels, dtype=np.float64)
 
     def summary(self, **facts: Any) -> dict[str, Any]:
         """Return the content of a report, in JSON types only.
@@ -310,7 +312,7 @@ class NumberAudit:
 
         return summarize_numbers(
             self.intervals,
-            y_true=None if self.test.labels is None else np.asarray(self.test.labels, dtype=np.float64),
+            y_true=self._targets(),
             means=self.means,
             gaps=self.gaps,
             coefficients=self.coefficients,

@@ -62,6 +62,8 @@ class Provenance:
         Path of the file of these labels, or type of the object given.
     aggregate : {"votes", "majority"}, optional
         What votes: each of these labels, or the majority of each item.
+    n_unclear : int
+        How many items that were held out are no test rows, because the majority of their labels is not clear.
     """
 
     training: str
@@ -84,6 +86,7 @@ class Provenance:
     n_items: int | None = None
     labels: str | None = None
     aggregate: str | None = None
+    n_unclear: int = 0
 
     def facts(self, **more: Any) -> dict[str, Any]:
         """Return the facts for a report, together with `more`."""
@@ -99,6 +102,7 @@ class Provenance:
             **({} if self.reference is None else reference),
             "test_file": self.test,
             "test_rows": self.n_test,
+            **({"held_out_items_without_majority": self.n_unclear} if self.n_unclear else {}),
             **({} if self.label is None else columns),  # arrays have no columns
             "learner": dict(self.learner),
             "sha256": dict(self.digests),
@@ -150,6 +154,7 @@ def provenance_of(
         n_files=n_files,
         n_bytes=n_bytes,
         **_about_crowd(fitted, data.crowd),
+        n_unclear=fitted.n_unclear,
     )
 
 

@@ -51,8 +51,8 @@ Examples:
     type=click.IntRange(min=1),
     default=20,
     metavar="N",
-    help="Without --row: number of labels to list; with --changes rows, of predictions to attack, the most fragile "
-    "first. Default: 20",
+    help="Without --row: number of labels or annotators to list; with --changes rows, of predictions to attack, the "
+    "most fragile first. Default: 20",
 )
 @option(
     "--out",
@@ -75,8 +75,9 @@ def attack(
 
     With --row: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
 
-    Without --row: the labels that are part of the most attacks on the 1,000 most fragile predictions, or with
-    --annotator, the annotators. A report has the same lists; `flipproof plan` measures what checking labels buys.
+    Without --row: the labels that are part of the most attacks on the 1,000 most fragile predictions; or, with
+    --annotator or --annotators and unless --count annotations is given, the annotators. A report has the same lists;
+    `flipproof plan` measures what checking labels buys.
 
     With --reference and --changes rows: the fewest rows to add, remove or replace, for the predictions of --row or the
     most fragile ones. Every attack is confirmed by a refit; -o writes the rows.

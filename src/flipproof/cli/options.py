@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 
 import click
 
-from flipproof.errors import InputError, Parameter, nearest
+from flipproof.errors import InputError, Parameter, Way, nearest
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -40,7 +40,9 @@ FLAGS = {"header": "--no-header", "quotes": "--no-quotes"}
 def in_words_of_options(error: InputError) -> str:
     """Return the message of an error, with options in place of parameters."""
 
-    def option_of(parameter: Parameter) -> str:
+    def option_of(parameter: Parameter | Way) -> str:
+        if isinstance(parameter, Way):
+            return parameter.in_a_shell
         if parameter.owner:
             return _refusing_option(parameter)
         if parameter.of_learner:

@@ -39,7 +39,7 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
     lines = [
         training,
         *reference,
-        f"{facts['test_rows']:,} test rows: {facts['test_file']}",
+        f"{facts['test_rows']:,} test rows: {facts['test_file']}{_left_out(facts)}",
         *encoding,
         f"{facts['learner']['name']} for {problem['n_classes']} classes, fitted to column {facts['label_column']}",
     ]
@@ -73,6 +73,16 @@ def print_summary(summary: Mapping[str, Any], encoding: Sequence[str], files: Se
             print_paragraph(console, sentence, indent="  - ")
     for path in files:
         console.print(f"Written: {path}", soft_wrap=True)
+
+
+def _left_out(facts: Mapping[str, Any]) -> str:
+    """Say how many items were held out, but not tested."""
+    n_unclear = facts.get("held_out_items_without_majority", 0)
+    if not n_unclear:
+        return ""
+    n_drawn = facts["test_rows"] + n_unclear
+    has, is_out = ("has", "is") if n_unclear == 1 else ("have", "are")
+    return f"; {n_unclear:,} of the {n_drawn:,} items held out {has} no clear majority and {is_out} left out"
 
 
 def _print_trusted_only(summary: Mapping[str, Any], console: Any, is_first: bool) -> None:

@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 #: Group of options that say what is checked.
 CHECK = "Check"
 
+#: Letters of the sentence of an assumption: whoever wrote the file chose its values.
+LONGEST_SENTENCE = 1000
+
 EXAMPLES = """\b
 Examples:
   flipproof certify --train a.csv --test b.csv --label y --proof p.flipproof
@@ -60,9 +63,10 @@ def verify(
 ) -> int:
     """Check certificate files with a second program, which shares no code with the one that wrote them.
 
-    VERIFIED: every claim holds, given the assumptions that are listed as taken as stated. REFUTED: a radius is larger
-    than what holds, or another claim is false. INCONCLUSIVE: numbers are too close to decide. With --rows, the verdict
-    is about a sample of the rows. With --data and --model, certificates about other files are refuted.
+    VERIFIED: every claim holds, given the assumptions that are taken as stated; they are listed below the verdict.
+    REFUTED: a radius is larger than what holds, or another claim is false. INCONCLUSIVE: numbers are too close to
+    decide. With --rows, the verdict is about a sample of the rows. With --data and --model, certificates about other
+    files are refuted.
 
     Exit codes: 0 all files are verified; 1 a file is refuted; 2 a file cannot be read, or wrong usage; 3 a file is
     inconclusive. All files are checked, and the worst result counts: 1 before 2 before 3 before 0.
@@ -93,9 +97,35 @@ def verify(
                 f"{REFUTED}: the certificates are not about {', '.join(others)}, by the digests" if others else result
             )
             print_data(f"{path}: {told}")
+            _print_assumptions(found[str(path)]["assumptions"])
     if as_json:
         print_data(json.dumps(found, indent=2, ensure_ascii=False))
     return next(code for code in (EXIT_REFUTED, EXIT_USAGE, EXIT_INCONCLUSIVE, 0) if code in codes)
+
+
+def _print_assumptions(assumptions: list[dict[str, str]]) -> None:
+    from flipproof.cli.talk import data_console, print_paragraph
+
+    for one in assumptions:
+        print_paragraph(data_console(), f"{one['code']}: {one['sentence']}", indent="  - ")
+
+
+def _assumptions(result: Verification) -> list[dict[str, str]]:
+    """Return code and sentence of the assumptions that are taken as stated."""
+    listed = [one for one in result.document["assumptions"] if one["code"] in result.as_stated]
+    return [{"code": one["code"], "sentence": _sentence(one)} for one in listed]
+
+
+def _sentence(stated: dict[str, Any]) -> str:
+    """Return the sentence of an assumption; values in the file are cut, and may not control the terminal."""
+    from flipproof.assumptions import Assumption
+
+    try:
+        sentence = str(Assumption.from_dict(stated))
+    except ValueError:  # a code of another version
+        sentence = f"values {json.dumps(stated['values'])}"
+    shown = "".join(letter if letter.isprintable() else "?" for letter in sentence)
+    return shown if len(shown) <= LONGEST_SENTENCE else f"{shown[: LONGEST_SENTENCE - 1]}…"
 
 
 def _checked(path: Path, n_rows: int | None, seed: int, quiet: bool) -> Verification:
@@ -136,6 +166,7 @@ def _facts(result: Verification) -> dict[str, Any]:
         "n_checked": result.n_checked,
         "is_sample": result.is_sample,
         "taken_as_stated": list(result.as_stated),
+        "assumptions": _assumptions(result),
         "method": result.document["method"],
         "unit": result.document["unit"],
         "not_verified": [

@@ -18,6 +18,7 @@ from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.fitting.crowd import CrowdChoice, crowd_choice
 from flipproof.learners.names import LEARNERS, LEARNERS_IN_BLOCKS
+from flipproof.parameters import NONE, share
 
 if TYPE_CHECKING:
     from flipproof.learners.baseline import TrustedOnlyPredictions
@@ -176,6 +177,7 @@ def as_choices(
 
     `title` is the name of the learner beside others.
     """
+    check_holdout(holdout)
     _check_standard_input({"train": train, "test": test, "reference": reference, "labels": labels})
     roles = _roles(train, label, columns)
     crowd, of_items = crowd_choice(labels, item, annotators, aggregate, count, roles)
@@ -202,6 +204,14 @@ def as_choices(
     _check_changes(data, choice)
     _check_window(roles, choice)
     return data, choice
+
+
+def check_holdout(holdout: object) -> None:
+    """Raise InputError unless the share of held-out rows is a share between 0 and 1, or None."""
+    if not (NONE | share()).allows(holdout):
+        raise InputError(
+            Parameter("holdout"), f": it must be a share between 0 and 1, for example 0.25. Got {holdout!r} instead."
+        )
 
 
 def _check_standard_input(given: Mapping[str, Any]) -> None:
@@ -316,6 +326,8 @@ class Fitted:
         Number of trusted labels, those of the reference included.
     seconds : float
         Duration of the fit of the learner to rows in memory, or of the choice of one.
+    n_unclear : int
+        How many items that were held out are no test rows, because the majority of their labels is not clear.
     """
 
     model: Any
@@ -332,6 +344,7 @@ class Fitted:
     trusted_only: tuple[TrustedOnlyPredictions, ...] = ()
     n_trusted: int = 0
     seconds: float = 0.0
+    n_unclear: int = 0
 
     @property
     def encoding(self) -> tuple[str, ...]:

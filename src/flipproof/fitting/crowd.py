@@ -109,6 +109,23 @@ def crowd_choice(
 
 
 @dataclass(frozen=True)
+class HeldOut:
+    """Which items are trained on and which are tested.
+
+    Attributes
+    ----------
+    train, test : integers
+        Numbers of the items.
+    n_unclear : int
+        How many items were drawn for the test, but are left out because their majority is not clear.
+    """
+
+    train: NDArray[np.int64]
+    test: NDArray[np.int64]
+    n_unclear: int = 0
+
+
+@dataclass(frozen=True)
 class Crowd:
     """The annotations of the training items.
 
@@ -122,16 +139,19 @@ class Crowd:
         A label of each item that is not an annotation: that of items that are held out.
     judges_itself : bool
         Whether the truth of items that were held out is the majority of their annotations.
+    n_unclear : int
+        How many items that were held out are left out because their majority is not clear.
     """
 
     annotations: Annotations
     limits: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     truth: pa.ChunkedArray | None = None
     judges_itself: bool = False
+    n_unclear: int = 0
 
-    def without_held_out(self, kept: NDArray[np.int64]) -> Crowd:
+    def without_held_out(self, drawn: HeldOut) -> Crowd:
         """Return the annotations of the items that were not held out."""
-        return replace(self.of_items(kept), judges_itself=self.truth is None)
+        return replace(self.of_items(drawn.train), judges_itself=self.truth is None, n_unclear=drawn.n_unclear)
 
     def of_items(self, kept: NDArray[np.int64]) -> Crowd:
         """Return the annotations of some items."""
@@ -142,8 +162,8 @@ class Crowd:
         """Return the numbers of the annotations of some items."""
         return np.flatnonzero(np.isin(self.annotations.item, kept))
 
-    def held_out(self, share: float, seed: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the numbers of training and test items.
+    def held_out(self, share: float, seed: int) -> HeldOut:
+        """Draw training and test items.
 
         Without a true label, only items with annotations are drawn. Of these, an item whose majority is not clear is
         neither trained on nor tested.
@@ -156,17 +176,17 @@ class Crowd:
         if self.truth is None:
             order = order[np.isin(order, self.annotations.item)]
         n_test = round(share * n_items)
-        chosen = np.sort(order[:n_test])
-        kept = np.setdiff1d(np.arange(n_items), chosen)
+        chosen = drawn = np.sort(order[:n_test])
+        kept = np.setdiff1d(np.arange(n_items), drawn)
         if self.truth is None:
-            chosen = chosen[~self.annotations.majority()[1][chosen]]
+            chosen = drawn[~self.annotations.majority()[1][drawn]]
         if not len(chosen) or not len(self.numbers_of(kept)):
             raise InputError(
                 Parameter("holdout"),
                 f": {share:g} of {n_items} items leaves no training labels or no test items whose label is known or "
                 "whose majority is clear.",
             )
-        return kept, chosen
+        return HeldOut(kept, chosen, len(drawn) - len(chosen))
 
     def as_rows(self, items: Rows) -> Rows:
         """Return a row per annotation, for names and contents of attacked labels."""

@@ -198,6 +198,7 @@ class Prepared:
             n_trusted=0 if checked is None else len(checked[1]),
             seconds=seconds,
             word_columns=self.rows.word_columns,
+            n_unclear=0 if crowd is None else crowd.n_unclear,
         )
 
     def _trusted_rows(self, adversary: Adversary | None) -> tuple[Any, NDArray[Any]] | None:
@@ -371,9 +372,9 @@ def _read_annotated_arrays(data: DataChoice, X: object, annotations: Annotations
     if data.holdout is None:
         rows = _array_rows(X, labels), array_test_rows(data.test)
         return ReadRows(*rows, len(annotations), crowd=crowd)
-    kept, others = crowd.held_out(data.holdout, data.seed)
-    train, test = (_array_rows(X[part], labels[part], part.tolist()) for part in (kept, others))
-    return ReadRows(train, test, len(annotations), crowd.numbers_of(kept), crowd=crowd.without_held_out(kept))
+    drawn = crowd.held_out(data.holdout, data.seed)
+    train, test = (_array_rows(X[part], labels[part], part.tolist()) for part in (drawn.train, drawn.test))
+    return ReadRows(train, test, len(annotations), crowd.numbers_of(drawn.train), crowd=crowd.without_held_out(drawn))
 
 
 def array_test_rows(test: object) -> Rows:
@@ -424,18 +425,18 @@ def _read_tables(data: DataChoice, roles: Roles, choice: ModelChoice, reference:
             return ReadRows(train, no_rows, _n_labels(table, crowd), word_columns=words, crowd=crowd)
         test = read_test_rows(data, roles, names, words, train.labels)
         return ReadRows(train, test, _n_labels(table, crowd), word_columns=words, crowd=crowd)
-    drawn = numbered(table)
+    rows = numbered(table)
     if crowd is not None:
-        kept, others = crowd.held_out(data.holdout, data.seed)
-        train = training_rows(drawn.take(kept), roles, names, source, file)
+        drawn = crowd.held_out(data.holdout, data.seed)
+        train = training_rows(rows.take(drawn.train), roles, names, source, file)
         if crowd.truth is not None:
-            drawn = drawn.set_column(drawn.column_names.index(roles.label), roles.label, crowd.truth)
-        test = rows_to_predict(drawn.take(others), roles, names, source, train.labels, file)
-        words, numbers = word_columns(table.schema, roles), crowd.numbers_of(kept)
-        return ReadRows(train, test, len(crowd.annotations), numbers, words, crowd.without_held_out(kept))
+            rows = rows.set_column(rows.column_names.index(roles.label), roles.label, crowd.truth)
+        test = rows_to_predict(rows.take(drawn.test), roles, names, source, train.labels, file)
+        words, numbers = word_columns(table.schema, roles), crowd.numbers_of(drawn.train)
+        return ReadRows(train, test, len(crowd.annotations), numbers, words, crowd.without_held_out(drawn))
     kept, others = held_out(table.num_rows, data.holdout, data.seed)
-    train = training_rows(drawn.take(kept), roles, names, source, file)
-    test = rows_to_predict(drawn.take(others), roles, names, source, file=file)
+    train = training_rows(rows.take(kept), roles, names, source, file)
+    test = rows_to_predict(rows.take(others), roles, names, source, file=file)
     return ReadRows(train, test, table.num_rows, kept, word_columns(table.schema, roles))
 
 

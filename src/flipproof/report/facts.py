@@ -40,9 +40,7 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
     found = []
     flips = summary["headline"]["flips"]
     if problem["truth_known"]:
-        of_what = {"labels": "label", "annotators": "label", "windows": "label", "rows": "row", "sources": "row"}.get(
-            problem["unit"]
-        )
+        of_what = "row" if problem["unit"] in ROW_UNITS else _labels_name(problem)[:-1] if problem["counted"] else None
         unchanged = f"correct if no {of_what} is changed" if of_what else "correct if nothing is changed"
         found.append(KeyFigure(percent(main["n_correct"] / total), unchanged))
         at_headline = summary["headline"].get("n_correct_certified")
@@ -56,14 +54,22 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
             found.append(KeyFigure(percent(worst["n_certified"] / worst["n"]), says))
     half = f"median radius ({problem['flips_name']}): half of the predictions are certified at this radius or more"
     found.append(KeyFigure(main["median_radius"], half))
-    one = least_words(problem["unit"], problem.get("changes", "labels"))  # missing in older reports
+    changes = problem.get("changes", "labels")  # missing in older reports
+    one = least_words(problem["flips_name"], problem["unit"], changes)
     found.append(KeyFigure(f"{main['n_fragile']:,}", f"predictions not certified against {one}"))
     return found[:MOST_KEY_FIGURES]
 
 
 def training_name(problem: Mapping[str, Any]) -> str:
     """Return what the training data are counted in."""
-    return "training rows" if problem["unit"] in ROW_UNITS else "training labels"
+    if problem["unit"] in ROW_UNITS:
+        return "training rows"
+    return "training labels" if _labels_name(problem) == "labels" else _labels_name(problem)
+
+
+def _labels_name(problem: Mapping[str, Any]) -> str:
+    """Return what the training labels are called: "annotations" if items have several labels each."""
+    return str(problem.get("labels_name", "labels"))  # missing in older reports
 
 
 def flips_heads(summary: Mapping[str, Any]) -> tuple[str, ...]:

@@ -329,7 +329,7 @@ def _headline(main: Certificates, truth: NDArray[Any] | None, problem: Mapping[s
     """Return the headline; if true classes are known, with what it does not tell: worst class, constant classifier."""
     said = {**words.headline(main), "n_correct_certified": None, "worst_class": None, "above_constant": None}
     if truth is None or not len(truth):
-        return {**said, "sentences": []}
+        return {**said, "sentences": words.about_few_annotators(main)}
     flips = np.inf if said["flips"] is None else said["flips"]
     correct = np.asarray(truth == main.prediction)
     worst = metrics.worst_class(truth, main, flips)
@@ -343,7 +343,7 @@ def _headline(main: Certificates, truth: NDArray[Any] | None, problem: Mapping[s
             "may_be_larger": above is not None and metrics.is_cut(main, above),
         },
     }
-    return {**said, "sentences": words.beside_headline(said, problem)}
+    return {**said, "sentences": [*words.about_few_annotators(main), *words.beside_headline(said, problem)]}
 
 
 def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
@@ -357,6 +357,7 @@ def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
         "changes": main.changes,
         "counted": main.unit in COUNTED_UNITS,
         "flips_name": flips_name(main),
+        "labels_name": main.labels_name,
         "n_units": int(main.n_units),
         "n_touchable": int(main.n_touchable),
         "truth_known": truth is not None,

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 
 from flipproof.assumptions import Assumption
-from flipproof.certificates import COUNTED_UNITS, DONE_BY_SOURCES, ROW_UNITS, Certificates
+from flipproof.certificates import COUNTED_UNITS, DONE_BY_SOURCES, ROW_UNITS, Certificates, flips_name
 from flipproof.metrics import RandomErrors, TrustedOnly, least_change, n_certified, reach
-from flipproof.readable import percent, probability_above, share_of, significant
+from flipproof.readable import percent, probability_at_most, share_of, significant
 
 #: Shares of predictions for the headline: the first with a positive radius is used.
 HEADLINE_LEVELS = (0.9, 0.75, 0.5)
@@ -94,17 +94,11 @@ def _exactness(certificates: Certificates) -> str:
     return f"the true radius; with one more {more}, an attack exists"
 
 
-def least_words(unit: str, changes: str = "labels") -> str:
-    """Return the smallest change, as text."""
+def least_words(flips_name: str, unit: str, changes: str = "labels") -> str:
+    """Return the smallest change, as text; `flips_name` is what changes are called."""
     if unit == "rows":
         return f"one {ROW_CHANGES[changes][1]} row"
-    named = {
-        "labels": "changed label",
-        "annotators": "malicious annotator",
-        "windows": "poisoned window",
-        "sources": "malicious source",
-    }
-    return f"one {named[unit]}" if unit in named else "any change"
+    return f"one {flips_name[:-1]}" if unit in COUNTED_UNITS else "any change"
 
 
 #: What a certificate says, unless it holds only with some probability.
@@ -121,7 +115,7 @@ def headline(certificates: Certificates) -> dict[str, Any]:
         return {"text": "There are no predictions to certify.", "flips": 0, "n_certified": 0}
     if counted and certificates.n_touchable == 0 and not certificates.rows_can_be_added:
         (n,) = n_certified(certificates, [0])
-        what = "row" if certificates.unit in ROW_UNITS else "label"
+        what = "row" if certificates.unit in ROW_UNITS else certificates.labels_name[:-1]
         return {"text": f"This adversary cannot change any {what}.", "flips": 0, "n_certified": n}
     descending = -np.sort(-np.where(certificates.abstained, -1, reach(certificates)))
     for level in HEADLINE_LEVELS:
@@ -133,9 +127,38 @@ def headline(certificates: Certificates) -> dict[str, Any]:
             )
             return {"text": text, "flips": plain_flips(certificates, flips), "n_certified": n}
     (n,) = n_certified(certificates, [least_change(certificates)])
-    least = least_words(certificates.unit, certificates.changes) if counted else "the slightest change"
-    text = f"Only {percent(n / total)} of predictions are certified against {least}."
+    name = flips_name(certificates)
+    least = least_words(name, certificates.unit, certificates.changes) if counted else "the slightest change"
+    text = f"{_only(n, total)} certified against {least}."
     return {"text": text, "flips": 1 if counted else 0, "n_certified": n}
+
+
+def _only(n: int, total: int) -> str:
+    """Begin a sentence about few predictions: as a share, or as a count if the share would be shown as 0.0%."""
+    if not n:
+        return "No prediction is"
+    if percent(n / total) == percent(0.0):
+        return f"Only {n:,} of {total:,} predictions {'is' if n == 1 else 'are'}"
+    return f"Only {percent(n / total)} of predictions are"
+
+
+#: With at most this number of annotators, each has a large share of the labels.
+FEW_ANNOTATORS = 10
+
+
+def about_few_annotators(certificates: Certificates) -> list[str]:
+    """Say why few predictions are certified if few annotators gave all labels, and what to count instead."""
+    n = certificates.n_touchable
+    if certificates.unit != "annotators" or not 0 < n <= FEW_ANNOTATORS:
+        return []
+    if n_certified(certificates, [1])[0] >= HEADLINE_LEVELS[-1] * len(certificates):
+        return []
+    who = "One annotator has all labels." if n == 1 else f"With {n} annotators, each has a large share of the labels."
+    if certificates.labels_name == "annotations":
+        return [
+            f"{who} To count single changed annotations, use --count annotations, or count='annotations' in Python."
+        ]
+    return [f"{who} To count single changed labels, leave out the annotators."]
 
 
 def _is_proved(certificates: Certificates) -> bool:
@@ -162,7 +185,7 @@ def _poisoned(certificates: Certificates, flips: Any) -> str:
         return _poisoned_sources(touchable, flips)
     if unit == "windows":
         return _poisoned_windows(certificates, flips)
-    who, verb = ("training labels", "are poisoned") if unit == "labels" else ("annotators", "are malicious")
+    who, verb = (_labels(certificates), "are poisoned") if unit == "labels" else ("annotators", "are malicious")
     can_be_changed = "that can be changed" if unit == "labels" else "whose labels can be changed"
     if flips == 1 < touchable:
         verb = verb.replace("are", "is")
@@ -174,6 +197,11 @@ def _poisoned(certificates: Certificates, flips: Any) -> str:
             f"({share_of(flips, certificates.n_units)} of all {certificates.n_units:,}) {verb}"
         )
     return f"any {flips:,} of {touchable:,} {who} ({share_of(flips, touchable)}) {verb}"
+
+
+def _labels(certificates: Certificates) -> str:
+    """Name the training labels: items with several labels each have annotations."""
+    return "annotations" if certificates.labels_name == "annotations" else "training labels"
 
 
 def _poisoned_windows(certificates: Certificates, flips: int) -> str:
@@ -266,7 +294,7 @@ def threat(certificates: Certificates) -> list[str]:
             "the assumptions.",
         ]
     if unit == "labels":
-        who = f"An adversary changes some of the {n:,} training labels before the classifier is trained."
+        who = f"An adversary changes some of the {n:,} {_labels(certificates)} before the classifier is trained."
     elif unit == "windows":
         who = (
             f"An adversary changes any of the {n:,} training labels that fall into some windows of time, before the "
@@ -285,13 +313,13 @@ def threat(certificates: Certificates) -> list[str]:
         "the assumptions.",
     ]
     if adversary is None and certificates.n_touchable == certificates.n_units and unit == "labels":
-        said.append("Any label may be changed to any class.")
+        said.append(f"Any {certificates.labels_name[:-1]} may be changed to any class.")
         return said
     # rows in blocks carry their own trust column, so read limits from the assumptions, not from the adversary
     limits = [one for one in certificates.assumptions if one.code in LIMITS]
     said += map(str, limits)
     if all(one.code != "changes-allowed" for one in limits):
-        said.append("Every label that can be changed may be changed to any class.")
+        said.append(f"Every {certificates.labels_name[:-1]} that can be changed may be changed to any class.")
     return said
 
 
@@ -386,8 +414,8 @@ def random_error_sentences(errors: RandomErrors) -> list[str]:
 
     def changed(mean: float, median: float) -> str:
         return (
-            f"on average at most {probability_above(mean)} of {_predictions(errors)} would change, and half of them "
-            f"with a probability of at most {probability_above(median)} each"
+            f"{probability_at_most(mean)} of {_predictions(errors)} would change in expectation. Half of "
+            f"{_predictions(errors, 'all')} would change with a probability of {probability_at_most(median)} each"
         )
 
     return [
@@ -402,20 +430,22 @@ def random_error_sentences(errors: RandomErrors) -> list[str]:
     ]
 
 
-def _predictions(errors: RandomErrors) -> str:
+def _predictions(errors: RandomErrors, all_of: str = "") -> str:
     """Name the predictions that bounds are about: those of all test rows, or of some."""
-    return f"the predictions of {errors.n_test:,} evenly spaced test rows" if errors.is_sample else "predictions"
+    if errors.is_sample:
+        return f"{all_of or 'the'} predictions of {errors.n_test:,} evenly spaced test rows"
+    return f"{all_of} predictions".lstrip()
 
 
 def _by_rate(errors: RandomErrors) -> list[str]:
-    """Say how the average share of changed predictions grows with the rate, if several rates were given."""
+    """Say how the expected share of changed predictions grows with the rate, if several rates were given."""
     if not errors.by_rate:
         return []
     each = [
-        f"{100 * rate:g}%: {probability_above(uniform)} ({probability_above(worst)} in any direction)"
+        f"{100 * rate:g}%: {probability_at_most(uniform)} ({probability_at_most(worst)} in any direction)"
         for rate, uniform, worst in errors.by_rate
     ]
-    shares = f"On average, at most this share of {_predictions(errors)} would change, by the probability"
+    shares = f"The share of {_predictions(errors)} that would change in expectation, by the probability"
     return [f"{shares}: {'; '.join(each)}."]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flipproof import values
-from flipproof.errors import InputError, RowNumber
+from flipproof.errors import InputError, RowNumber, Way
 
 #: Words for trusted (1) and not trusted (0).
 ANSWERS = {
@@ -185,7 +186,11 @@ def as_labels(name: str, column: pa.ChunkedArray, source: str, first_row: int = 
     strange = next((code for code, one in enumerate(numbers) if not _fits_64_bits(one)), None)
     if strange is not None:
         if np.isfinite(float(numbers[strange])) and numbers[strange] != int(numbers[strange]):
-            raise ValueError(f"column {name!r} of {source} holds fractions: labels must be classes.")
+            raise InputError(
+                f"column {name!r} of {source} holds fractions: labels must be classes. For a numeric target, use ",
+                Way(f"flipproof.audit_numbers(target={name!r})", f"`flipproof certify --target {shlex.quote(name)}`"),
+                ".",
+            )
         row = int(np.argmax(codes == strange))
         raise InputError(
             f"column {name!r} of {source} holds {numbers[strange]} in ",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Sequence
 from typing import Any
@@ -10,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from flipproof.errors import InputError, Parameter, RowNumber
+from flipproof.errors import InputError, Parameter, RowNumber, Way
 from flipproof.tables.columns import as_labels, as_numbers, type_kind_of_values
 from flipproof.tables.spellings import whole_number
 from flipproof.values import distinct, positions
@@ -96,8 +97,11 @@ def check_classes(labels: NDArray[Any], name: str, classes: Sequence[Any]) -> No
             ".",
         )
     if len(labels) >= ENOUGH_ROWS and len(found) > len(labels) / 2:
-        raise ValueError(
-            f"column {name!r} has {len(found)} different labels in {len(labels)} rows: is it the label column?"
+        numbers = found.dtype.kind in "iuf"
+        audit = Way("flipproof.audit_numbers", f"`flipproof certify --target {shlex.quote(name)}`")
+        raise InputError(
+            f"column {name!r} has {len(found)} different labels in {len(labels)} rows: is it the label column?",
+            *((" For a numeric target, use ", audit, ".") if numbers else ()),
         )
 
 

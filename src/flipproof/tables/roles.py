@@ -243,6 +243,9 @@ def _instead(name: str, columns: Sequence[str]) -> list[str | Parameter]:
         return [*said, f" Its only column is {shown[0]}: is ", Parameter("separator", of_layout=True), " right?"]
     if len(shown) <= MOST_COLUMNS_SHOWN:
         said.append(f" It has {', '.join(shown)}.")
+    elif not said[0]:  # labels are often in the last column
+        first, last = shown[: MOST_COLUMNS_SHOWN // 2], shown[-MOST_COLUMNS_SHOWN // 2 :]
+        said.append(f" It has {len(shown)} columns: {', '.join([*first, '...', *last])}.")
     if shown and all(NUMBER.fullmatch(one.strip("'")) for one in shown):
         said += [" If the first line is a row, give ", Parameter("header", "False", of_layout=True), "."]
     return said

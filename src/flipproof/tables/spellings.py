@@ -259,16 +259,17 @@ def check_categories(columns: Mapping[str, NDArray[np.object_]]) -> None:
     many = [name for name, count in counts.items() if count > max(MANY_CATEGORIES, len(columns[name]) / 2)]
     if not many:
         return
+    shown = repr(many[0])
     others = "" if len(many) < 2 else f" (the same holds for {', '.join(map(repr, many[1:]))})"
     raise InputError(
-        f"column {many[0]!r} holds {counts[many[0]]:,} distinct words in {len(columns[many[0]]):,} rows, too many for "
-        f"categories{others}. Read texts with ",
-        Parameter("text"),
-        ", name rows with ",
-        Parameter("id"),
-        ", or leave columns out with ",
-        Parameter("drop"),
-        ".",
+        f"column {shown} holds {counts[many[0]]:,} distinct words in {len(columns[many[0]]):,} rows, too many for "
+        f"categories{others}. Give ",
+        Parameter("text", shown),
+        " if it holds texts, ",
+        Parameter("id", shown),
+        " if it names the rows, or ",
+        Parameter("drop", shown),
+        " to leave it out.",
     )
 
 
