@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.metrics import n_reaching
 
 #: Value of `flips_needed` where no attack exists or none was found.
@@ -204,7 +204,7 @@ class RowAttackResult:
         return unbroken_share(y_true, self.prediction, needed, changes)
 
 
-def unbroken_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, flips: ArrayLike) -> Floats:
+def unbroken_share(y_true: ArrayLike, prediction: Values, needed: Floats, flips: ArrayLike) -> Floats:
     """Return the share of test rows that are predicted correctly and need more than `flips` changes to be overturned.
 
     At 0 flips there is no attack: the prediction counts, even where a refit to the same labels would change it.
