@@ -25,6 +25,7 @@ from flipproof.fitting import (
 )
 from flipproof.fitting import select as select_learner
 from flipproof.fitting.choices import Step
+from flipproof.fitting.sources import Source
 from flipproof.learners.baseline import TrustedOnlyPredictions
 from flipproof.learners.names import LABEL_LINEAR, LEARNERS
 from flipproof.learners.pipeline import certify
@@ -42,8 +43,8 @@ SELECTION_STEPS = 5
 
 
 def compare_learners(
-    train: object,
-    test: object = None,
+    train: Source,
+    test: Source | None = None,
     *,
     learners: Sequence[str] | Mapping[str, Any] | None = None,
     parameters: Mapping[str, Mapping[str, Any]] | None = None,

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.rounding import Values
-from flipproof.fitting.choices import is_path
+from flipproof.fitting.sources import is_path
 
 #: Standard deviations above the expected number from which equal rows are no longer a coincidence.
 SURPRISING = 3.0
