@@ -239,7 +239,7 @@ def _worst_flips(
     )
 
 
-def owners_of(certificates: Certificates, rows: Sequence[Integers]) -> tuple[NDArray[Any], ...] | None:
+def owners_of(certificates: Certificates, rows: Sequence[Integers]) -> tuple[Values, ...] | None:
     """Return the annotators of the changed labels of each attack; None if annotators are not counted."""
     if certificates.unit != "annotators" or certificates.adversary is None:
         return None

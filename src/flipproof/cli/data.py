@@ -241,10 +241,13 @@ class DataOptions:
     seed: int
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> DataOptions:
+    def taken_from(cls, options: dict[str, object]) -> DataOptions:
         """Remove these options from a command's options and return them."""
         absent = {"test": None, "holdout": None, "seed": 0}  # in commands that only fit
-        return cls(**{name: options.pop(name, absent.get(name)) for name in cls.__dataclass_fields__})
+        values: dict[str, Any] = {
+            name: options.pop(name, absent.get(name)) for name in cls.__dataclass_fields__
+        }  # of the types that click has read
+        return cls(**values)
 
     @property
     def files(self) -> tuple[Path | None, ...]:

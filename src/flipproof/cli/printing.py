@@ -128,7 +128,7 @@ def _print_against_rows(summary: Mapping[str, Any], console: Console) -> None:
         console.print()
 
 
-def _print_groups(summary: Mapping[str, Any], console: Any) -> None:
+def _print_groups(summary: Mapping[str, Any], console: Console) -> None:
     """Print at most how many predictions of each group change."""
     found = summary.get("groups")
     if found is None:
@@ -140,7 +140,7 @@ def _print_groups(summary: Mapping[str, Any], console: Any) -> None:
             console.print()
 
 
-def _print_fragile(summary: Mapping[str, Any], console: Any) -> None:
+def _print_fragile(summary: Mapping[str, Any], console: Console) -> None:
     rows = summary["predictions"]["rows"][:MOST_FRAGILE]
     named = [
         f"{row['id']} (radius {row['radius_text']}{'' if row.get('correct', True) else ', wrong'})" for row in rows

@@ -96,7 +96,7 @@ def _check_settings(parameters: Mapping[str, object] | None, known: list[str]) -
 
 def number_choices(
     train: Source, test: Source | None, target: str | None, adversary: Adversary | None, **others: Any
-) -> Any:
+) -> tuple[DataChoice, ModelChoice]:
     """Convert arguments of `flipproof.audit_numbers` to choices of data and of the adversary."""
     if comes_in_blocks(train):
         raise InputError(
