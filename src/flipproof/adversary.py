@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from flipproof.assumptions import MOST_CHANGES, Assumption, change_values, changes_in_words
 from flipproof.core.powers import CHANGES, Powers, Rights, Scope
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 from flipproof.core.windows import window_ends
 from flipproof.parameters import NONE, check_parameter, number, one_of
 from flipproof.timestamps import as_length, as_stamps, length_in_words, whole_numbers
@@ -152,21 +152,21 @@ def refuse_insertions_by_groups(changes: str) -> None:
         )
 
 
-def _trusted_mask(given: Any) -> NDArray[np.bool_]:
+def _trusted_mask(given: object) -> NDArray[np.bool_]:
     wanted = "a mask of booleans, one per training row: np.isin(np.arange(n), rows) makes one from row numbers."
     return _frozen(as_mask(given, "Adversary(trusted=...)", wanted))
 
 
-def _group_names(given: Any) -> NDArray[Any]:
+def _group_names(given: object) -> NDArray[Any]:
     remedy = "give labels of unknown origin a separate name each, or one common name."
     return _frozen(as_names(given, "Adversary(groups=...)", remedy))
 
 
-def _stamps(given: Any) -> NDArray[Any]:
+def _stamps(given: object) -> NDArray[Any]:
     return _frozen(as_stamps(given, "Adversary(window=...)"))
 
 
-def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
+def _class_pairs(given: object) -> tuple[tuple[Any, Any], ...]:
     wanted = "Adversary(allowed=...) must be pairs of two different classes, (old, new)"
     if isinstance(given, str) or not isinstance(given, Iterable):
         raise ValueError(f"{wanted}. Got {given!r} instead.")
@@ -178,7 +178,7 @@ def _class_pairs(given: Any) -> tuple[tuple[Any, Any], ...]:
             raise ValueError(f"{wanted}. Got {pair!r} among them.")
     known: dict[Any, Any] = {}  # there may be many more pairs than classes
 
-    def plain(one: Any) -> Any:
+    def plain(one: object) -> Any:
         key = type(one), one
         if key not in known:
             known[key] = as_values([one], "Adversary(allowed=...)").tolist()[0]
@@ -200,9 +200,7 @@ def _frozen(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def powers_of(
-    adversary: Adversary | None, codes: Integers, classes: NDArray[Any], untrusted: NDArray[np.bool_]
-) -> Powers:
+def powers_of(adversary: Adversary | None, codes: Integers, classes: Values, untrusted: NDArray[np.bool_]) -> Powers:
     """Translate an adversary into class codes; refuse one that does not match the training rows.
 
     `untrusted` is False where no adversary can change a label: it is missing, or was trusted in the fit (M15). A label
@@ -221,7 +219,7 @@ def powers_of(
     return rights.over(codes, fixed, None if adversary.groups is None else distinct(adversary.groups)[1])
 
 
-def rights_of(adversary: Adversary | None, classes: NDArray[Any]) -> Rights:
+def rights_of(adversary: Adversary | None, classes: Values) -> Rights:
     """Translate the changes that an adversary may make into class codes; by default any class to any other."""
     if adversary is not None and adversary.max_change is not None:
         raise ValueError("Adversary(max_change=...) is about numeric targets: omit it for a classifier.")
@@ -272,7 +270,7 @@ def adversary_assumptions(adversary: Adversary | None, scope: Scope, method: str
 
 
 def assumed_limits(
-    trusted: tuple[int, int] | None, allowed: tuple[tuple[Any, Any], ...] | None, scope: Scope, method: str
+    trusted: tuple[int, int] | None, allowed: tuple[tuple[object, object], ...] | None, scope: Scope, method: str
 ) -> list[Assumption]:
     """Return the limits that an adversary is assumed to have; `trusted` is (number trusted, number of labels)."""
     found: list[Assumption] = []
@@ -292,7 +290,7 @@ def assumed_limits(
     return found
 
 
-def possible_changes(allowed: tuple[tuple[Any, Any], ...], classes: NDArray[Any]) -> NDArray[np.bool_]:
+def possible_changes(allowed: tuple[tuple[object, object], ...], classes: Values) -> NDArray[np.bool_]:
     """Return which changes from one class to another are among the allowed pairs."""
     # there may be many more pairs than classes; equal values of one type share a key
     named, known = list(dict.fromkeys(one for pair in allowed for one in pair)), as_values(classes, "The classes")

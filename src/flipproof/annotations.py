@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.parameters import check_arguments, one_of
 from flipproof.values import as_names, as_values, distinct, label_values, positions
 
@@ -94,11 +94,11 @@ class Annotations:
     @classmethod
     def from_long(
         cls,
-        item: Any,
-        annotator: Any,
-        label: Any,
+        item: object,
+        annotator: object,
+        label: object,
         *,
-        items: Any,
+        items: object,
         weights: str = "item",
         repeated: str = "error",
         aggregate: str = "votes",
@@ -146,7 +146,7 @@ class Annotations:
         return cls(row, labels, who, weight, n_items, aggregate)
 
     @classmethod
-    def from_wide(cls, table: Any, *, weights: str = "item", aggregate: str = "votes") -> Annotations:
+    def from_wide(cls, table: object, *, weights: str = "item", aggregate: str = "votes") -> Annotations:
         """Make annotations from a table with a row per item and a column per annotator; blanks are no annotations.
 
         Parameters
@@ -196,7 +196,7 @@ class Annotations:
         return classes[counts.argmax(axis=1)], undecided | (counts.max(axis=1) == 0)
 
 
-def _rows_of(given: NDArray[Any], items: Any) -> tuple[Integers, int]:
+def _rows_of(given: Values, items: object) -> tuple[Integers, int]:
     """Return the row of X of each annotation, and the number of rows."""
     if isinstance(items, (int, np.integer)) and not isinstance(items, bool):
         if given.dtype.kind not in "iu" or (len(given) and not (given.min() >= 0 and given.max() < items)):
@@ -220,7 +220,7 @@ def _rows_of(given: NDArray[Any], items: Any) -> tuple[Integers, int]:
     return row_of_rising[place].astype(np.int64), len(known)
 
 
-def _without_repeats(given: NDArray[Any], row: Integers, who: NDArray[Any], repeated: str) -> Integers:
+def _without_repeats(given: Values, row: Integers, who: Values, repeated: str) -> Integers:
     """Return the annotations to keep if annotators labelled items more than once."""
     if repeated == "keep" or not len(row):
         return np.arange(len(row))
@@ -237,7 +237,7 @@ def _without_repeats(given: NDArray[Any], row: Integers, who: NDArray[Any], repe
     return kept
 
 
-def _cells(table: Any) -> NDArray[Any]:
+def _cells(table: object) -> NDArray[Any]:
     if isinstance(table, np.ma.MaskedArray):
         cells = np.array(table.data, dtype=object)
         cells[np.ma.getmaskarray(table)] = None
@@ -263,8 +263,8 @@ def _plain_column(table: Any, name: Any) -> list[Any]:
     return list(column.tolist() if hasattr(column, "tolist") else column)
 
 
-def _blank(cells: NDArray[Any]) -> NDArray[np.bool_]:
-    def is_blank(one: Any) -> bool:
+def _blank(cells: Values) -> NDArray[np.bool_]:
+    def is_blank(one: object) -> bool:
         if one is None or type(one).__name__ in ("NAType", "NaTType"):
             return True
         return not one.strip() if isinstance(one, str) else bool(one != one)

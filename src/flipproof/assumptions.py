@@ -136,7 +136,7 @@ def parameter_values(parameters: object) -> tuple[tuple[str, str], ...]:
     return tuple((str(name), repr(_scalar(value))) for name, value in named.items())
 
 
-def change_values(allowed: Iterable[tuple[Any, Any]]) -> dict[str, Value]:
+def change_values(allowed: Iterable[tuple[object, object]]) -> dict[str, Value]:
     """Return the values that describe the possible label changes, (old, new): their number and the first few."""
     pairs = tuple(dict.fromkeys(allowed))
     return {
@@ -145,7 +145,7 @@ def change_values(allowed: Iterable[tuple[Any, Any]]) -> dict[str, Value]:
     }
 
 
-def changes_in_words(changes: Iterable[tuple[Any, Any]], n_changes: int) -> str:
+def changes_in_words(changes: Iterable[tuple[object, object]], n_changes: int) -> str:
     """List possible changes, followed by the number of those not listed."""
     listed = [f"{old} -> {new}" for old, new in changes]
     more = f" and {n_changes - len(listed):,} more" if n_changes > len(listed) else ""
@@ -274,7 +274,7 @@ def _solver_stopped(n_changed: int, ran_out_of_time: bool) -> str:
     return f"The attack that was found changes {n_changed:,} predictions: the solver {why}."
 
 
-def _changes_allowed(changes: tuple[tuple[Any, Any], ...], n_changes: int) -> str:
+def _changes_allowed(changes: tuple[tuple[object, object], ...], n_changes: int) -> str:
     return f"Labels can be changed only in these ways: {changes_in_words(changes, n_changes)}."
 
 

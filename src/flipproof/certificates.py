@@ -318,7 +318,7 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         """Return the positions of all certificates, the most fragile first, as `most_fragile` sorts them."""
         return np.lexsort((self.margin, self.radius, np.asarray(self.unlimited), ~self.abstained))
 
-    def true_classes(self, y_true: Any) -> NDArray[Any]:
+    def true_classes(self, y_true: object) -> NDArray[Any]:
         """Return the true classes of the test rows as an array, one for each.
 
         Parameters
@@ -452,8 +452,8 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         self,
         path: str | os.PathLike[str],
         *,
-        model: Any = None,
-        X_test: Any = None,
+        model: object = None,
+        X_test: object = None,
         files: Mapping[str, str] | None = None,
     ) -> None:
         """Write the certificates and their proof to a file, which ``flipproof verify`` checks.
@@ -514,7 +514,7 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         return found
 
     def to_arrow(
-        self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True
+        self, *, ids: Sequence[object] | None = None, y_true: ArrayLike | None = None, details: bool = True
     ) -> Any:
         """Return a pyarrow table with one row per test row; facts about all rows are in the schema's metadata.
 
@@ -617,7 +617,7 @@ def check_method(method: str, owner: str) -> str:
 def certificate_sentence(certificates: Certificates, row: int, names: Sequence[str] | None = None) -> str:
     """Describe one certificate, given by its position, in plain English; `names` are words for the classes."""
 
-    def name_of(label: Any) -> str:
+    def name_of(label: object) -> str:
         code = int(np.flatnonzero(certificates.classes == label)[0])
         return f"{names[code] if names else label}"
 

@@ -284,7 +284,7 @@ targets>
         frame.index = names
         return frame
 
-    def to_arrow(self, *, ids: Sequence[Any] | None = None, y_true: Any = None) -> Any:
+    def to_arrow(self, *, ids: Sequence[object] | None = None, y_true: Any = None) -> Any:
         """Return a pyarrow table with one row per row; facts about all rows are in the schema's metadata.
 
         Parameters
@@ -353,7 +353,7 @@ class WorstChanges:
     before: float
     after: float
 
-    def applied_to(self, y: Any) -> Floats:
+    def applied_to(self, y: object) -> Floats:
         """Return a copy of the training targets with these changes."""
         changed = np.array(y, dtype=np.float64)
         changed[self.rows] = self.targets

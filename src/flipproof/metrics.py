@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.certificates import COUNTED_UNITS, Certificates
-from flipproof.core.rounding import Floats, Integers, above
+from flipproof.core.rounding import Floats, Integers, Values, above
 
 
 def certified_accuracy(y_true: ArrayLike, certificates: Certificates, flips: ArrayLike) -> Floats:
@@ -194,7 +194,7 @@ def n_certified(certificates: Certificates, flips: Any, among: Booleans | None =
     return [int(count) for count in n_reaching(reach(certificates)[rows], flips)]
 
 
-def n_reaching(radii: NDArray[Any], flips: ArrayLike) -> Integers:
+def n_reaching(radii: Values, flips: ArrayLike) -> Integers:
     """Count the radii that are at least each number of flips."""
     return np.asarray(len(radii) - np.searchsorted(np.sort(radii), np.asarray(flips), side="left"))
 
@@ -337,7 +337,7 @@ class TrustedOnly:
 
 def trusted_only(
     n_trusted: int,
-    predictions: dict[str, NDArray[Any]],
+    predictions: dict[str, Values],
     y_true: ArrayLike,
     certificates: Certificates,
     found: list[tuple[str, float]],

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -46,7 +46,7 @@ class Origin:
     X: Any = None
 
     @classmethod
-    def of(cls, model: Any, X: Any, n_rows: int) -> Origin:
+    def of(cls, model: object, X: object, n_rows: int) -> Origin:
         """Return the origin of certificates of all rows of `X`."""
         return cls(np.arange(n_rows), frame_library(X), index_of(X), model, X)
 
@@ -101,7 +101,7 @@ def index_of(X: Any) -> Any:
     return X.index if is_pandas else None
 
 
-def row_names(X: Any) -> NDArray[Any] | None:
+def row_names(X: object) -> NDArray[Any] | None:
     """Return the index of a pandas frame as an array; None if it just numbers the rows, or if this is no such frame."""
     index = index_of(X)
     if index is None or index.nlevels > 1:
@@ -112,9 +112,7 @@ def row_names(X: Any) -> NDArray[Any] | None:
     return np.array([str(one) for one in names.tolist()], dtype=str) if names.dtype.kind == "O" else names.astype(str)
 
 
-def joined_names(
-    first: NDArray[Any] | None, n_first: int, second: NDArray[Any] | None, n_second: int
-) -> NDArray[Any] | None:
+def joined_names(first: Values | None, n_first: int, second: Values | None, n_second: int) -> NDArray[Any] | None:
     """Return the names of rows after more rows have joined; None if all are just numbered."""
     if first is None and second is None:
         return None
@@ -123,7 +121,7 @@ def joined_names(
     return np.concatenate([known, more]) if known.dtype.kind == more.dtype.kind else np.append(known.astype(str), more)
 
 
-def frame_library(X: Any) -> str | None:
+def frame_library(X: object) -> str | None:
     """Return the name of the library of a data frame; None if this is no data frame in memory."""
     if index_of(X) is not None:  # also subclasses
         return "pandas"

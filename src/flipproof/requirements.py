@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flipproof.certificates import Certificates
+from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.intervals import CertifiedIntervals
 from flipproof.metrics import certified_accuracy, certified_recall, n_certified, worst_class
@@ -76,7 +76,7 @@ class Requirement:
             return cls("radius", _share(found[2] or "1", text), int(found[1]), text)
         raise InputError(Parameter("requirements"), f": {text!r} must be a requirement, for example {EXAMPLES}.")
 
-    def judge(self, certificates: Certificates, y_true: NDArray[Any] | None) -> Judgement:
+    def judge(self, certificates: Certificates, y_true: Values | None) -> Judgement:
         """Measure the share in certificates, and compare it with the required share."""
         if self.measure == "radius":
             found, label = n_certified(certificates, [self.flips])[0] / len(certificates), None
@@ -89,7 +89,7 @@ class Requirement:
             found, label = self._found(certificates, y_true), None
         return Judgement(self, found, found >= self.share, label)
 
-    def _found(self, certificates: Certificates, y_true: NDArray[Any]) -> float:
+    def _found(self, certificates: Certificates, y_true: Values) -> float:
         if self.measure == "accuracy":
             return float(certified_accuracy(y_true, certificates, [self.flips])[0])
         found = float(certified_recall(y_true, certificates, [self.flips])[0, self._code(certificates)])

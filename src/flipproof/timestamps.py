@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.core.rounding import Values
 from flipproof.values import as_values
 
 #: Nanoseconds of the units of a length of time.
@@ -46,7 +47,7 @@ LENGTH = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(weeks?|days?|hours?|min|ms|us|ns|w|d
 WANTED_LENGTH = "a length of time such as '7d', '12h' or '30min', or a timedelta"
 
 
-def as_stamps(given: Any, name: str) -> NDArray[Any]:
+def as_stamps(given: object, name: str) -> NDArray[Any]:
     """Return timestamps as an array of integers, 64-bit floats or datetime64, of shape (n,).
 
     Parameters
@@ -79,7 +80,7 @@ def as_stamps(given: Any, name: str) -> NDArray[Any]:
     return stamps
 
 
-def _are_dates(array: NDArray[Any]) -> bool:
+def _are_dates(array: Values) -> bool:
     return len(array) > 0 and any(isinstance(one, (datetime.date, np.datetime64)) for one in array)
 
 
@@ -113,7 +114,7 @@ def _datetimes(array: NDArray[Any], name: str) -> NDArray[Any]:
     return array
 
 
-def as_length(length: Any, stamps: NDArray[Any], name: str) -> int | float:
+def as_length(length: object, stamps: NDArray[Any], name: str) -> int | float:
     """Return the length of a window in the units of the timestamps: an integer, rounded down, or a float for floats.
 
     Soundness: differences of integers are integers, so rounding down does not change which of them are within it.
@@ -152,7 +153,7 @@ def _number(length: Any, name: str) -> Fraction:
     return Fraction(int(length)) if isinstance(length, Integral) else Fraction(float(length))
 
 
-def _attoseconds(length: Any, name: str) -> Fraction:
+def _attoseconds(length: object, name: str) -> Fraction:
     if hasattr(length, "to_timedelta64"):  # pandas: nanoseconds
         length = length.to_timedelta64()
     if isinstance(length, datetime.timedelta):
@@ -169,12 +170,12 @@ def _attoseconds(length: Any, name: str) -> Fraction:
     return Fraction(found[1]) * NANOSECONDS[unit] * 10**9
 
 
-def whole_numbers(stamps: NDArray[Any]) -> NDArray[Any]:
+def whole_numbers(stamps: Values) -> NDArray[Any]:
     """Return timestamps as plain numbers, in the same order: dates and times as integers."""
     return stamps.view(np.int64) if stamps.dtype.kind == "M" else stamps
 
 
-def length_in_words(length: Any, stamps: NDArray[Any]) -> str:
+def length_in_words(length: object, stamps: Values) -> str:
     """Return the length of a window as text: a number, or for dates and times a whole number of the largest unit."""
     if stamps.dtype.kind != "M":
         value = _number(length, "length")

@@ -336,7 +336,7 @@ def _first_beyond(labels: NDArray[Any]) -> Any:
     return next((one for one in labels.tolist() if not limits[0] <= one <= limits[1] or one != int(one)), labels[0])
 
 
-def column_of(values: Sequence[Any]) -> Any:
+def column_of(values: Sequence[object]) -> Any:
     """Return ids or labels as a column of pyarrow: integers beyond int64 as uint64, and as words beyond that."""
     import pyarrow as pa
 

@@ -13,7 +13,7 @@ from flipproof.attacks.label_audit import attack_most_fragile
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import refuse_rows
 from flipproof.certificates import Certificates
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 from flipproof.parameters import check_parameter, integer
 from flipproof.values import distinct
 
@@ -80,8 +80,8 @@ class AnnotatorAudit:
 
 
 def annotators_to_check(
-    model: Any,
-    X_test: Any,
+    model: object,
+    X_test: object,
     adversary: Adversary | None = None,
     top: int = 100,
     *,
@@ -135,7 +135,7 @@ def annotators_to_check(
     return rank_annotators(attacks, given.groups, top)
 
 
-def rank_annotators(attacks: AttackResult, groups: NDArray[Any], top: int = 100) -> AnnotatorAudit:
+def rank_annotators(attacks: AttackResult, groups: Values, top: int = 100) -> AnnotatorAudit:
     """Rank annotators by attacks in which annotators are counted; `groups` are those of all labels."""
     names, of_label = distinct(groups)
     n_attacks, n_alone = np.zeros(len(names), dtype=np.int64), np.zeros(len(names), dtype=np.int64)

@@ -25,7 +25,7 @@ from flipproof.adversary import Adversary
 from flipproof.attacks.label_audit import labels_to_audit
 from flipproof.attacks.plan_result import AuditPlan, PlannedCheck
 from flipproof.certificates import Certificates
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.learners.baseline import TrustedOnlyPredictions, trusted_only_predictions
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.prior import fit_prior
@@ -225,7 +225,7 @@ class _Simulation:
 
     @classmethod
     def of(
-        cls, model: Any, prior: Any, weight: float, given: tuple[Any, Any], features: tuple[Floats, Floats]
+        cls, model: Any, prior: Any, weight: float, given: tuple[object, object], features: tuple[Floats, Floats]
     ) -> _Simulation:
         """Prepare fits like that of a model."""
         learner = clone(model).set_params(classes=model.classes_, features=None)
@@ -234,7 +234,7 @@ class _Simulation:
         return cls(model, learner, prior, weight, given, features)
 
     def ways(
-        self, labels: NDArray[Any], checked: NDArray[np.bool_]
+        self, labels: Values, checked: NDArray[np.bool_]
     ) -> tuple[dict[str, Certificates], tuple[TrustedOnlyPredictions, ...]]:
         """Return the certificates of fits by use, and the predictions of models of trusted labels alone.
 
@@ -313,7 +313,7 @@ def _are_others(these: Certificates, those: Certificates) -> bool:
 
 
 def _alone(
-    found: Sequence[TrustedOnlyPredictions], truth: NDArray[Any], n_checked: int, chosen: str, n_columns: int
+    found: Sequence[TrustedOnlyPredictions], truth: Values, n_checked: int, chosen: str, n_columns: int
 ) -> Iterator[PlannedCheck]:
     """Yield the accuracy of models of the checked labels alone, which is the same at any number of flips."""
     for one in found:
@@ -337,7 +337,7 @@ def _columns(flips: Sequence[int]) -> tuple[int, ...]:
     return columns
 
 
-def _whole_numbers(name: str, given: Any) -> list[int]:
+def _whole_numbers(name: str, given: object) -> list[int]:
     values = np.atleast_1d(np.asarray(given))
     if values.ndim != 1 or (values.size and values.dtype.kind not in "iu"):
         raise parameter_error("plan_audit", name, "a sequence of whole numbers", given)

@@ -174,12 +174,12 @@ class Shown:
 
 def explain(
     certificates: Certificates,
-    row: Any = None,
+    row: object = None,
     *,
-    X_train: Any = None,
+    X_train: object = None,
     columns: Sequence[str] | None = None,
-    model: Any = None,
-    X_test: Any = None,
+    model: object = None,
+    X_test: object = None,
     shown: Shown | None = None,
 ) -> Explanation:
     """Explain one certificate: the sentence, the smallest attack, and the rows that it changes.
@@ -263,7 +263,7 @@ class _Found:
     n_added: int = 0
 
 
-def _position(certificates: Certificates, row: Any) -> int:
+def _position(certificates: Certificates, row: object) -> int:
     """Return the position of a test row, given its name."""
     if not len(certificates):
         raise ValueError("There are no certificates to explain.")
@@ -319,7 +319,7 @@ def _attack(one: Certificates, model: Any, learner: Any, X_row: Any, X_train: An
     return _Found(note, becomes, found.rows[0], labels, found.new_labels[0])
 
 
-def _prediction_after(model: Any, X_row: Any, attack: AttackResult) -> Any:
+def _prediction_after(model: object, X_row: object, attack: AttackResult) -> Any:
     """Return the prediction for a test row after the attack on it, from the votes: that of a refit."""
     learner, X_row = label_linear_part(model, X_row)
     codes = learner.label_codes_.copy()
@@ -398,12 +398,12 @@ def _with_contents(
     )
 
 
-def _row_names(learner: Any, X_train: Any) -> Any:
+def _row_names(learner: object, X_train: object) -> Any:
     index = index_of(X_train) if getattr(learner, "rows_of_labels", None) is None else None
     return getattr(learner, "row_names_", None) if index is None else index
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: object) -> Any:
     return value.item() if isinstance(value, np.generic) else value
 
 
@@ -430,7 +430,7 @@ def _singular(unit: str, number: int) -> str:
     return unit[:-1] if number == 1 else unit
 
 
-def _text(value: Any) -> str:
+def _text(value: object) -> str:
     if value is None:
         return "-"
     return _cut(f"{value:.4g}" if isinstance(value, float) else str(value))

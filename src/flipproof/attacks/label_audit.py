@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from sklearn.utils import _safe_indexing
@@ -82,8 +81,8 @@ class LabelAudit:
 
 
 def labels_to_audit(
-    model: Any,
-    X_test: Any,
+    model: object,
+    X_test: object,
     adversary: Adversary | None = None,
     top: int = 100,
     *,
@@ -135,8 +134,8 @@ def labels_to_audit(
 
 
 def attack_most_fragile(
-    model: Any,
-    X_test: Any,
+    model: object,
+    X_test: object,
     adversary: Adversary | None = None,
     top: int = 100,
     *,

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.metrics import n_reaching
 
 #: Value of `flips_needed` where no attack exists or none was found.
@@ -97,7 +97,7 @@ class AttackResult:
             found[name] = found.get(name, 0) + 1
         return found
 
-    def poisoned(self, y: ArrayLike, row: int) -> NDArray[Any]:
+    def poisoned(self, y: ArrayLike, row: int) -> Values:
         """Return the training labels after the attack on one test row."""
         labels = np.array(y)
         wide = np.result_type(labels, self.new_labels[row]) if self.new_labels[row].size else labels.dtype
@@ -187,7 +187,7 @@ class RowAttackResult:
         middle = f", median {int(np.median(found))} {self.unit}" if found.size else ""
         return f"<RowAttackResult: {self.attack}, {found.size} of {len(self)} predictions overturned{middle}>"
 
-    def changed(self, X: ArrayLike, y: ArrayLike, row: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    def changed(self, X: ArrayLike, y: ArrayLike, row: int) -> tuple[Values, Values]:
         """Return the training rows and labels after the attack on one test row, given those before it, as arrays."""
         kept = np.delete(np.asarray(X), self.removed[row], axis=0)
         labels = np.delete(np.asarray(y), self.removed[row])
@@ -204,7 +204,7 @@ class RowAttackResult:
         return unbroken_share(y_true, self.prediction, needed, changes)
 
 
-def unbroken_share(y_true: ArrayLike, prediction: NDArray[Any], needed: Floats, flips: ArrayLike) -> Floats:
+def unbroken_share(y_true: ArrayLike, prediction: Values, needed: Floats, flips: ArrayLike) -> Floats:
     """Return the share of test rows that are predicted correctly and need more than `flips` changes to be overturned.
 
     At 0 flips there is no attack: the prediction counts, even where a refit to the same labels would change it.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -67,8 +66,8 @@ class SmoothedAttackResult(AttackResult):
 
 
 def smoothed_attack(
-    model: Any,
-    X_test: Any,
+    model: object,
+    X_test: object,
     adversary: Adversary | None = None,
     max_flips: int | None = None,
     noise: float | None = None,
@@ -126,7 +125,7 @@ def smoothed_attack(
 
 
 def _smoothed_attack(
-    learner: AttackedLearner, X: Any, adversary: Adversary | None, max_flips: int | None, measure: LabelFlip
+    learner: AttackedLearner, X: object, adversary: Adversary | None, max_flips: int | None, measure: LabelFlip
 ) -> SmoothedAttackResult:
     certificates = learner.certify(X, "exact", adversary)
     needed = flips_needed(certificates)
@@ -166,7 +165,7 @@ def _noise_of(learner: AttackedLearner, q: float | None) -> LabelFlip:
 
 def _flips_to_half(
     learner: AttackedLearner,
-    X: Any,
+    X: object,
     adversary: Adversary | None,
     noise: LabelFlip,
     changes: list[LabelChanges],

@@ -20,7 +20,7 @@ from flipproof.certificates import Certificates
 from flipproof.core.exact import LabelChanges, most_useful_changes
 from flipproof.core.histograms import NUMBERS_AT_A_TIME
 from flipproof.core.provider import VoteProvider, check_rows_in_memory, provides_votes
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 from flipproof.core.votes import all_votes
 from flipproof.learners.pipeline import learner_in
 from flipproof.parameters import NONE, check_parameter, integer
@@ -30,11 +30,11 @@ from flipproof.runtime.progress import StopSign, set_by_interrupt
 class AttackedLearner(VoteProvider, Protocol):
     """A learner that certifies its predictions and provides the votes behind them."""
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the predicted classes."""
         ...
 
-    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+    def certify(self, X: object, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
         ...
 
@@ -64,7 +64,7 @@ ROWS_AT_A_TIME = 128
 Result = TypeVar("Result", bound=AttackResult | RowAttackResult)
 
 
-def in_slices(attack: Callable[[Any, slice], Result], predict: Callable[[Any], NDArray[Any]], X: Any) -> Result:
+def in_slices(attack: Callable[[Any, slice], Result], predict: Callable[[Any], Values], X: Any) -> Result:
     """Attack all test rows; after Ctrl-C return what was found by then, with `attempted` False for the rest.
 
     `attack` receives a slice of the test rows, and the slice itself. The current slice is finished first. A second
@@ -93,7 +93,7 @@ def in_slices(attack: Callable[[Any, slice], Result], predict: Callable[[Any], N
     return _joined(found)
 
 
-def _not_attempted(other: Result, prediction: NDArray[Any]) -> Result:
+def _not_attempted(other: Result, prediction: Values) -> Result:
     """Return the result of an attack that was not attempted, of the same type as another result."""
     m, values = len(prediction), {}
     for field in fields(other):
@@ -124,8 +124,8 @@ NO_CHANGES = LabelChanges(*(np.zeros(0, dtype=np.int64) for _ in range(5)))
 
 
 def worst_flips(
-    model: Any,
-    X_test: Any,
+    model: object,
+    X_test: object,
     adversary: Adversary | None = None,
     max_flips: int | None = None,
     *,
@@ -180,7 +180,7 @@ def worst_flips(
     if certificates is not None:
         check_certificates(certificates, learner, X_test, adversary)
 
-    def attack(X: Any, rows: slice) -> AttackResult:
+    def attack(X: object, rows: slice) -> AttackResult:
         known = learner.certify(X, "exact", adversary) if certificates is None else certificates[rows]
         return _worst_flips(learner, X, known, max_flips)
 
@@ -195,7 +195,7 @@ def refuse_rows(attack: str, adversary: Adversary | None, certificates: Certific
 
 
 def check_certificates(
-    certificates: Certificates, learner: AttackedLearner, X: Any, adversary: Adversary | None
+    certificates: Certificates, learner: AttackedLearner, X: object, adversary: Adversary | None
 ) -> None:
     """Refuse certificates that are not those of a learner's test rows against an adversary.
 
@@ -220,7 +220,9 @@ def check_certificates(
         )
 
 
-def _worst_flips(learner: AttackedLearner, X: Any, certificates: Certificates, max_flips: int | None) -> AttackResult:
+def _worst_flips(
+    learner: AttackedLearner, X: object, certificates: Certificates, max_flips: int | None
+) -> AttackResult:
     needed = flips_needed(certificates)
     if max_flips is not None:
         needed = np.where(needed > max_flips, NO_ATTACK, needed)
@@ -237,7 +239,7 @@ def _worst_flips(learner: AttackedLearner, X: Any, certificates: Certificates, m
     )
 
 
-def owners_of(certificates: Certificates, rows: Sequence[Integers]) -> tuple[NDArray[Any], ...] | None:
+def owners_of(certificates: Certificates, rows: Sequence[Integers]) -> tuple[Values, ...] | None:
     """Return the annotators of the changed labels of each attack; None if annotators are not counted."""
     if certificates.unit != "annotators" or certificates.adversary is None:
         return None
@@ -257,7 +259,7 @@ def flips_needed(certificates: Certificates) -> Integers:
 
 
 def useful_changes(
-    learner: AttackedLearner, X: Any, certificates: Certificates, n_units: Integers
+    learner: AttackedLearner, X: object, certificates: Certificates, n_units: Integers
 ) -> Iterator[LabelChanges]:
     """Yield, for each test row, the changes of `n_units` labels (or groups) that help the rival class most."""
     Z, powers, codes = learner.test_rows(X), learner.powers(certificates.adversary), learner.label_codes_

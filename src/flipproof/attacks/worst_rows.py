@@ -50,32 +50,32 @@ class RowLearner(AttackedLearner, Protocol):
 
     rows_vote_separately: bool
 
-    def votes_of(self, X: Any, Z: Any) -> Integers:
+    def votes_of(self, X: object, Z: object) -> Integers:
         """Return the votes that rows would have on a block of test rows, shape (m, rows)."""
         ...
 
-    def loudest_rows(self, X: Any) -> Any:
+    def loudest_rows(self, X: object) -> Any:
         """Return, for each test row, a row whose vote on it is probably large."""
         ...
 
-    def partial_fit(self, X: Any, y: Any) -> Any:
+    def partial_fit(self, X: object, y: object) -> Any:
         """Let more rows vote."""
         ...
 
-    def forget(self, rows: Any) -> Any:
+    def forget(self, rows: object) -> Any:
         """Remove rows from the vote."""
         ...
 
 
 def worst_rows(
-    model: Any,
-    X_test: Any,
+    model: object,
+    X_test: object,
     adversary: Adversary | None = None,
     max_changes: int | None = None,
     *,
     certificates: Certificates | None = None,
-    reference: Any = None,
-    X_train: Any = None,
+    reference: object = None,
+    X_train: object = None,
 ) -> RowAttackResult:
     """Find the fewest training rows to add, remove or replace so that each prediction changes.
 
@@ -147,13 +147,13 @@ def worst_rows(
     else:
         search = _NeighborSearch(learner, adversary, max_changes, reference, X_train)
 
-    def attack(X: Any, rows: slice) -> RowAttackResult:
+    def attack(X: object, rows: slice) -> RowAttackResult:
         return search.attack(X, learner.certify(X, "exact", adversary) if certificates is None else certificates[rows])
 
     return in_slices(attack, learner.predict, X_test)
 
 
-def has_row_attack(learner: Any, adversary: Adversary | None) -> bool:
+def has_row_attack(learner: object, adversary: Adversary | None) -> bool:
     """Tell whether :func:`worst_rows` attacks this fitted learner: not partitions, nor neighbours by sources."""
     if getattr(learner, "n_reference_", None) is None or not hasattr(learner, "rows_vote_separately"):
         return False
@@ -161,7 +161,7 @@ def has_row_attack(learner: Any, adversary: Adversary | None) -> bool:
 
 
 def attack_most_fragile_by_rows(
-    model: Any, X_test: Any, certificates: Certificates, *, reference: Any = None, X_train: Any = None
+    model: object, X_test: object, certificates: Certificates, *, reference: object = None, X_train: object = None
 ) -> RowAttackResult:
     """Attack the most fragile predictions by :func:`worst_rows`; `attempted` is False for all others."""
     assert certificates.unlimited is not None
@@ -174,10 +174,10 @@ def attack_most_fragile_by_rows(
     place = np.full(len(certificates), len(chosen))
     place[chosen] = np.arange(len(chosen))
 
-    def spread(values: NDArray[Any], other: Any) -> NDArray[Any]:
+    def spread(values: NDArray[Any], other: object) -> NDArray[Any]:
         return np.asarray(np.append(values, np.array([other], dtype=values.dtype))[place])
 
-    def spread_out(values: tuple[Any, ...], nothing: Any) -> tuple[Any, ...]:
+    def spread_out(values: tuple[object, ...], nothing: object) -> tuple[Any, ...]:
         return tuple((*values, nothing)[one] for one in place)
 
     return RowAttackResult(
@@ -225,12 +225,12 @@ class _Proposal:
 class _Search:
     """Attacks on one learner, by one adversary."""
 
-    def __init__(self, learner: RowLearner, adversary: Adversary, max_changes: int | None, reference: Any):
+    def __init__(self, learner: RowLearner, adversary: Adversary, max_changes: int | None, reference: object):
         self._learner, self._max_changes, self._reference = learner, max_changes, reference
         self._powers: Powers = learner.powers(adversary)
         self._victim = deepcopy(learner)  # no refit can change the model itself
 
-    def attack(self, X: Any, certificates: Certificates) -> RowAttackResult:
+    def attack(self, X: object, certificates: Certificates) -> RowAttackResult:
         learner, m = self._learner, len(certificates)
         needed, is_confirmed = np.full(m, NO_ATTACK), np.zeros(m, dtype=bool)
         nothing = np.zeros(0, dtype=np.int64)
@@ -265,7 +265,7 @@ class _Search:
     def _most(self) -> float:
         return np.inf if self._max_changes is None else self._max_changes
 
-    def _proposals(self, X: Any, winner: Integers) -> Iterator[_Proposal | None]:
+    def _proposals(self, X: object, winner: Integers) -> Iterator[_Proposal | None]:
         """Yield the best attack on each test row: rows that vote separately (M12)."""
         learner, codes = self._learner, self._learner.label_codes_
         Z = learner.test_rows(X)
@@ -283,7 +283,7 @@ class _Search:
             code = rival if vote > 0 else winner[row]
             yield self._proposal(changes.n_changes, changes.removed, row_to_add, changes.n_added, int(code))
 
-    def _proposal(self, n_changes: int, removed: Integers, row: Any, n_added: int, code: int) -> _Proposal:
+    def _proposal(self, n_changes: int, removed: Integers, row: object, n_added: int, code: int) -> _Proposal:
         """Return an attack that adds copies of one row, if not more than can be confirmed."""
         copies = np.zeros(min(n_added, MOST_ADDED + 1), dtype=np.int64)
         labels = np.full(len(copies), self._learner.classes_[code])
@@ -320,7 +320,7 @@ class _Search:
         if self._powers.changes == "removals":
             return found
 
-        def try_rows(rows: Any, votes: Integers, row: int) -> None:
+        def try_rows(rows: object, votes: Integers, row: int) -> None:
             at = int(np.argmax(np.abs(votes)))
             if abs(votes[at]) > abs(found[row][1]):
                 found[row] = rows_of(rows, slice(at, at + 1)), int(votes[at])
@@ -364,7 +364,7 @@ class _NeighborSearch(_Search):
     """Attacks on nearest neighbours: added rows join the pile at the cut (M13)."""
 
     def __init__(
-        self, learner: RowLearner, adversary: Adversary, max_changes: int | None, reference: Any, X_train: Any
+        self, learner: RowLearner, adversary: Adversary, max_changes: int | None, reference: object, X_train: object
     ):
         if adversary.groups is not None:
             raise ValueError(
@@ -374,7 +374,7 @@ class _NeighborSearch(_Search):
         super().__init__(learner, adversary, max_changes, reference)
         self._X_train = X_train
 
-    def _proposals(self, X: Any, winner: Integers) -> Iterator[_Proposal | None]:
+    def _proposals(self, X: object, winner: Integers) -> Iterator[_Proposal | None]:
         learner: Any = self._learner
         Z = learner.test_rows(X)
         for row in range(len(Z)):
@@ -401,7 +401,7 @@ class _NeighborSearch(_Search):
         return fewest_neighbor_changes(nearest, k, winner, rival, changes, only_test_row=self._X_train is None)
 
 
-def _is_numeric(X: Any) -> bool:
+def _is_numeric(X: object) -> bool:
     return isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind in "fiub"
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Unpack
+from typing import TYPE_CHECKING, Unpack
 
 from flipproof.attacks import (
     RowAttackResult,
@@ -37,6 +37,7 @@ from flipproof.fitting import (
 )
 from flipproof.fitting.choices import Step
 from flipproof.fitting.row_origin import RowOrigin
+from flipproof.fitting.sources import Estimator, Source
 from flipproof.learners.names import LEARNERS
 from flipproof.origins import frame_library
 from flipproof.parameters import NONE, check_arguments, integer
@@ -51,14 +52,14 @@ NUMBERS = {"top": integer(1), "max_changes": NONE | integer(0)}
 
 
 def find_attacks(
-    train: object,
-    test: object = None,
+    train: Source,
+    test: Source | None = None,
     *,
     rows: object = None,
     top: int = 20,
     max_changes: int | None = None,
-    learner: object = "ridge",
-    parameters: Mapping[str, Any] | None = None,
+    learner: str | Estimator = "ridge",
+    parameters: Mapping[str, object] | None = None,
     progress: Step | None = None,
     **options: Unpack[FitArgumentsWithPrior],
 ) -> FoundAttacks:

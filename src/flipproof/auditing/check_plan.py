@@ -19,6 +19,7 @@ from flipproof.fitting import (
     require_pyarrow,
 )
 from flipproof.fitting.choices import Step
+from flipproof.fitting.sources import Estimator, Source
 from flipproof.fitting.trust import named_prior
 from flipproof.origins import frame_library
 from flipproof.requirements import Requirement
@@ -28,17 +29,17 @@ NOT_PLANNED = ("annotator", "window", "length", "allowed")
 
 
 def plan_checks(
-    train: object,
-    test: object = None,
+    train: Source,
+    test: Source | None = None,
     *,
     budget: Sequence[int] = BUDGET,
     flips: Sequence[int] | None = None,
     reach: str | Requirement | None = None,
-    prior: object = None,
+    prior: str | Estimator | None = None,
     prior_weight: float | None = None,
     error_rate: float = 0.0,
-    learner: object = "ridge",
-    parameters: Mapping[str, Any] | None = None,
+    learner: str | Estimator = "ridge",
+    parameters: Mapping[str, object] | None = None,
     progress: Step | None = None,
     **options: Unpack[FitArguments],
 ) -> AuditPlan:

@@ -25,6 +25,7 @@ from flipproof.fitting import (
 )
 from flipproof.fitting import select as select_learner
 from flipproof.fitting.choices import Step
+from flipproof.fitting.sources import Estimator, Source
 from flipproof.learners.baseline import TrustedOnlyPredictions
 from flipproof.learners.names import LABEL_LINEAR, LEARNERS
 from flipproof.learners.pipeline import certify
@@ -42,11 +43,11 @@ SELECTION_STEPS = 5
 
 
 def compare_learners(
-    train: object,
-    test: object = None,
+    train: Source,
+    test: Source | None = None,
     *,
-    learners: Sequence[str] | Mapping[str, Any] | None = None,
-    parameters: Mapping[str, Mapping[str, Any]] | None = None,
+    learners: Sequence[str] | Mapping[str, str | Estimator] | None = None,
+    parameters: Mapping[str, Mapping[str, object]] | None = None,
     flips: Sequence[int] | None = None,
     select: int | None = None,
     progress: Step | None = None,
@@ -187,7 +188,9 @@ def n_steps(n_learners: int, given: Mapping[str, object], select: int | None) ->
     return SELECTION_STEPS if select is not None else len(ways_to_vote(given, select)) * (2 + 2 * n_learners)
 
 
-def _learners(given: Sequence[str] | Mapping[str, object] | None, options: Mapping[str, object]) -> dict[str, Any]:
+def _learners(
+    given: Sequence[str] | Mapping[str, str | Estimator] | None, options: Mapping[str, object]
+) -> dict[str, str | Estimator]:
     """Return the learners by name."""
     if given is None:
         return {name: name for name in usual_learners(options)[0]}

@@ -20,6 +20,7 @@ from flipproof.core.rounding import Floats
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import Fitted, as_step, require_pyarrow
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
+from flipproof.fitting.sources import Estimator, Source
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.targets_in_memory import is_range
 from flipproof.origins import Origin, frame_library
@@ -37,12 +38,12 @@ USUAL_FLIPS = (1, 5, 10, 50, 100)
 
 
 def audit_numbers(
-    train: object,
-    test: object = None,
+    train: Source,
+    test: Source | None = None,
     *,
     target: str | None = None,
     target_range: object = None,
-    learner: object = "ridge",
+    learner: str | Estimator = "ridge",
     parameters: Mapping[str, object] | None = None,
     flips: int | Sequence[int] | None = None,
     tolerance: float | None = None,

@@ -19,6 +19,7 @@ from flipproof.fitting import (
     table_model,
 )
 from flipproof.fitting.crowd import CrowdChoice
+from flipproof.fitting.sources import Source
 from flipproof.learners.table_model import TableModel
 from flipproof.runtime.files import digest_of_file, portable_path
 
@@ -228,7 +229,7 @@ class ModelBefore:
         return cls(model, source_in_report(given), digest, digest_of_file(Path(given)))
 
     def described(
-        self, test: Any, fitted: Fitted, began: float, main: Certificates
+        self, test: Source | None, fitted: Fitted, began: float, main: Certificates
     ) -> tuple[Provenance, TableModel | None]:
         """Return where the model and the test rows came from, and the model itself if it reads tables."""
         from flipproof.report.summary import software

@@ -23,7 +23,7 @@ from flipproof.adversary import Adversary
 from flipproof.certificates import METHODS, Certificates
 from flipproof.checks.row_attacks import check_row_attacks
 from flipproof.core.provider import refuse_regressors
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.errors import Parameter
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.ridge import LabelDependenceWarning
@@ -70,7 +70,7 @@ class Problem:
     origin: str
     trusted: NDArray[np.bool_] | None = None
 
-    def trusting(self, trusted: Any) -> Problem:
+    def trusting(self, trusted: object) -> Problem:
         """Return the problem in which the labels of these rows are trusted in the fit, and never attacked."""
         wanted = f"{len(self.first)} booleans, one per training row, True for at least one and False for another"
         mask = as_mask(trusted, str(Parameter("trusted", owner="check_certifier")), f"{wanted}.")
@@ -305,7 +305,7 @@ def check_certifier(
 class _Trial:
     """One estimator on one problem: checked fits and reproducible findings."""
 
-    def __init__(self, estimator: Any, problem: Problem):
+    def __init__(self, estimator: object, problem: Problem):
         self.problem = problem
         self.X, self.Z = deepcopy(problem.X), deepcopy(problem.Z)
         self.estimator = clone(estimator)
@@ -354,7 +354,7 @@ class _Trial:
                 raise self.finding(f"modifies the {what} rows that it is given")
 
 
-def _same(one: Any, other: Any) -> bool:
+def _same(one: object, other: object) -> bool:
     """Tell whether two arrays or data frames are equal; missing values count as equal."""
     a, b = np.asarray(one), np.asarray(other)
     return a.shape == b.shape and bool(np.all((a == b) | ((a != a) & (b != b))))
@@ -427,7 +427,7 @@ def _check_fitted_twice(trial: _Trial, answers: _Answers) -> None:
             raise trial.finding(f"gives different results when fitted twice to y = {y}{how}: {told[0]}", told[1])
 
 
-def _check_company(trial: _Trial, model: Any, answers: _Answers) -> None:
+def _check_company(trial: _Trial, model: object, answers: _Answers) -> None:
     rows = trial.problem.test_rows
     for company, how in [(rows[::-1], "in reverse order"), *((rows[i : i + 1], "alone") for i in rows)]:
         told = _difference(answers, _answers(model, rows_of(trial.Z, company)), company)
@@ -459,7 +459,7 @@ def _scores(problem: Problem, alpha: Floats, offsets: Floats) -> Floats:
     return np.asarray((alpha[:, :, None] * one_hot).sum(axis=2) + offsets)
 
 
-def _check_argmax(trial: _Trial, predictions: NDArray[Any], scores: Floats) -> None:
+def _check_argmax(trial: _Trial, predictions: Values, scores: Floats) -> None:
     """Compare predictions with their definition; np.argmax takes the lowest of equal classes."""
     problem = trial.problem
     for at, row in np.argwhere(problem.classes[np.argmax(scores, axis=2)] != predictions)[:1]:
@@ -498,7 +498,7 @@ def _check_certificates(
     base: Integers,
     adversary: Adversary | None,
     certificates: Certificates,
-    predictions: NDArray[Any],
+    predictions: Values,
     scores: Floats | None,
 ) -> None:
     """Compare the certificates of a fit to `base` with the refits that an adversary can cause."""
@@ -519,7 +519,7 @@ def _spoken(adversary: Adversary | None) -> str:
     return f"Adversary({given})"
 
 
-def _false_prediction(predicted: NDArray[Any], certificates: Certificates) -> tuple[str, int] | None:
+def _false_prediction(predicted: Values, certificates: Certificates) -> tuple[str, int] | None:
     for row in np.flatnonzero((certificates.prediction != predicted) & ~certificates.abstained)[:1]:
         said = f"certifies {certificates.prediction[row]} for test row {row}, but predicts {predicted[row]}"
         return said, int(row)
@@ -527,7 +527,7 @@ def _false_prediction(predicted: NDArray[Any], certificates: Certificates) -> tu
 
 
 def _false_promise(
-    problem: Problem, predictions: NDArray[Any], prices: Floats, certificates: Certificates
+    problem: Problem, predictions: Values, prices: Floats, certificates: Certificates
 ) -> tuple[str, int] | None:
     broken = (prices[:, None] <= certificates.radius) & (predictions != certificates.prediction)
     for at, row in np.argwhere(broken & ~certificates.abstained)[:1]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import combinations
 from math import comb
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,10 +21,10 @@ N_ROWS, N_TEST, N_COLUMNS, LOW, HIGH = 8, 5, 2, -1.0, 3.0
 
 
 def check_regressor(
-    estimator: Any,
-    X: Any = None,
-    y: Any = None,
-    X_test: Any = None,
+    estimator: object,
+    X: object = None,
+    y: object = None,
+    X_test: object = None,
     *,
     n_attacks: int = 200,
     n_problems: int = 3,
@@ -83,7 +82,9 @@ def check_regressor(
         _check_problem(estimator, rows[:N_ROWS], targets, rows[N_ROWS:], n_attacks, rng)
 
 
-def _check_problem(estimator: Any, X: Any, y: Floats, Z: Any, n_attacks: int, rng: np.random.Generator) -> None:
+def _check_problem(
+    estimator: object, X: object, y: Floats, Z: object, n_attacks: int, rng: np.random.Generator
+) -> None:
     model = clone(estimator).fit(X, y)
     flips = [one for one in FLIPS if one <= len(y)]
     found = model.certify(Z, flips)

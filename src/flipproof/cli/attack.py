@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -69,7 +69,7 @@ def attack(
     out: Path | None,
     as_json: bool,
     quiet: bool,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Find the training labels, or rows, that would change a prediction.
 

@@ -171,7 +171,7 @@ def certify(
     as_json: bool,
     quiet: bool,
     model_file: Path | None,
-    **options: Any,
+    **options: object,
 ) -> int:
     """Predict the rows of a table and certify every prediction.
 

@@ -187,9 +187,11 @@ class TargetOptions:
     max_shift: tuple[ShiftRequirement, ...]
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> TargetOptions:
+    def taken_from(cls, options: dict[str, object]) -> TargetOptions:
         """Remove these options from a command's options and return them; raise UsageError if they lack --target."""
-        found = cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
+        # click has read values of the right types
+        values: dict[str, Any] = {name: options.pop(name) for name in cls.__dataclass_fields__}
+        found = cls(**values)
         if found.target is None:
             _refuse(lambda name: name in NEED_TARGET, "requires --target: it is about numeric predictions.")
             if found.by is None:

@@ -84,7 +84,7 @@ def compare(
     plot: Path | None,
     as_json: bool,
     quiet: bool,
-    **options: Any,
+    **options: object,
 ) -> None:
     """Fit several learners to the same rows and compare their certified accuracy.
 
@@ -126,7 +126,7 @@ def compare(
     _print(result, files)
 
 
-def _all_that_take(data: DataOptions, window: str | None, quiet: bool) -> tuple[str, ...]:
+def _all_that_take(data: DataOptions, window: object, quiet: bool) -> tuple[str, ...]:
     """Return the learners that take these options; say which are left out."""
     from flipproof.auditing.learner_comparison import usual_learners
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -9,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from flipproof.cli.demo import check_seed
-from flipproof.cli.options import DATA, option, split_at_commas, together
+from flipproof.cli.options import DATA, Command, option, split_at_commas, together
 
 if TYPE_CHECKING:
+    from flipproof.features import SentenceEncoder
     from flipproof.tables import TextLayout
 
 FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz", "npy")
@@ -19,11 +21,11 @@ FORMATS = ("csv", "tsv", "jsonl", "parquet", "arrow", "npz", "npy")
 FILE = click.Path(path_type=Path)
 
 
-def _columns_option(name: str, text: str, **settings: Any) -> Any:
-    return option(name, group=DATA, multiple=True, callback=split_at_commas, metavar="COLS", help=text, **settings)
+def _columns_option(name: str, text: str) -> Callable[[Command], Command]:
+    return option(name, group=DATA, multiple=True, callback=split_at_commas, metavar="COLS", help=text)
 
 
-def _train_option(is_required: bool) -> Any:
+def _train_option(is_required: bool) -> Callable[[Command], Command]:
     return option(
         "--train",
         group=DATA,
@@ -36,7 +38,7 @@ def _train_option(is_required: bool) -> Any:
     )
 
 
-def _label_option(is_required: bool) -> Any:
+def _label_option(is_required: bool) -> Callable[[Command], Command]:
     return option("--label", group=DATA, required=is_required, metavar="COL", help="Column with the labels.")
 
 
@@ -239,10 +241,13 @@ class DataOptions:
     seed: int
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> DataOptions:
+    def taken_from(cls, options: dict[str, object]) -> DataOptions:
         """Remove these options from a command's options and return them."""
         absent = {"test": None, "holdout": None, "seed": 0}  # in commands that only fit
-        return cls(**{name: options.pop(name, absent.get(name)) for name in cls.__dataclass_fields__})
+        values: dict[str, Any] = {
+            name: options.pop(name, absent.get(name)) for name in cls.__dataclass_fields__
+        }  # of the types that click has read
+        return cls(**values)
 
     @property
     def files(self) -> tuple[Path | None, ...]:
@@ -276,7 +281,7 @@ class DataOptions:
         if (self.test is None) == (self.holdout is None):
             raise click.UsageError("Give either --test FILE or --holdout SHARE.")
 
-    def _encoder(self) -> Any:
+    def _encoder(self) -> SentenceEncoder | None:
         """Return the encoder of text columns, if one is given."""
         if self.text_encoder is None:
             if self.text_cache is not None:

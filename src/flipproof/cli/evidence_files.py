@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from flipproof.cli.options import EVIDENCE, option, together
+from flipproof.cli.options import EVIDENCE, Command, option, together
 
 if TYPE_CHECKING:
     from flipproof.auditing.audit_result import Audit
@@ -24,7 +24,7 @@ ENDINGS = {
 }
 
 
-def _file_option(name: str, says: str) -> Any:
+def _file_option(name: str, says: str) -> Callable[[Command], Command]:
     return option(name, group=EVIDENCE, type=click.Path(path_type=Path), metavar="FILE", help=says)
 
 
@@ -50,9 +50,11 @@ class EvidenceFiles:
     model_card: Path | None
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> EvidenceFiles:
+    def taken_from(cls, options: dict[str, object]) -> EvidenceFiles:
         """Remove these options from a command's options and return them."""
-        return cls(**{name: options.pop(name) for name in ENDINGS})
+        # click has read values of the right types
+        values: dict[str, Any] = {name: options.pop(name) for name in ENDINGS}
+        return cls(**values)
 
     @property
     def given(self) -> dict[str, Path]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import click
 
@@ -39,7 +38,7 @@ Examples:
     help=f"Write the model: a file that ends in {MODEL_ENDING}.",
 )
 @common_options
-def fit(noise: object, model_file: Path, as_json: bool, quiet: bool, **options: Any) -> None:
+def fit(noise: object, model_file: Path, as_json: bool, quiet: bool, **options: object) -> None:
     """Fit a learner to a table, and write the model to a file, for `flipproof certify --model`.
 
     The file contains all that certificates need: encoder, geometry, training labels, trusted labels, annotators and

@@ -147,9 +147,12 @@ class ModelOptions:
     allow: tuple[str, ...]
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> ModelOptions:
+    def taken_from(cls, options: dict[str, object]) -> ModelOptions:
         """Remove these options from a command's options and return them."""
-        return cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
+        values: dict[str, Any] = {
+            name: options.pop(name) for name in cls.__dataclass_fields__
+        }  # of the types that click has read
+        return cls(**values)
 
     def parameters(self, in_blocks: bool = False) -> dict[str, Any]:
         """Return the parameters of the learner, for rows in memory or in blocks."""

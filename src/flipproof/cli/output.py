@@ -6,7 +6,7 @@ import json
 import tempfile
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from flipproof.readable import alternatives
 from flipproof.runtime.files import write_all
@@ -89,7 +89,7 @@ def check_table_and_plot(out: Path | None, plot: Path | None, inputs: Iterable[P
 def write_table_and_plot(
     table: pa.Table,
     about: Mapping[str, object],
-    draw: Callable[[Axes], Any],
+    draw: Callable[[Axes], object],
     figure_size: tuple[float, float],
     out: Path | None,
     plot: Path | None,
@@ -107,7 +107,7 @@ def write_table_and_plot(
     return list(contents)
 
 
-def _picture(draw: Callable[[Axes], Any], figure_size: tuple[float, float], ending: str) -> bytes:
+def _picture(draw: Callable[[Axes], object], figure_size: tuple[float, float], ending: str) -> bytes:
     """Return a plot as the content of a file; needs no screen."""
     from io import BytesIO
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -108,7 +108,7 @@ def plan(
     plot: Path | None,
     as_json: bool,
     quiet: bool,
-    **options: Any,
+    **options: object,
 ) -> int:
     """Simulate what checking N training labels buys, before you check any.
 

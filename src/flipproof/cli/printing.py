@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from flipproof.cli.requirement import found_words
 from flipproof.cli.talk import data_console, print_paragraph, print_table
@@ -12,6 +12,9 @@ from flipproof.readable import percent, share_of
 from flipproof.report.facts import own_assumptions, single_requirements
 from flipproof.report.group_bounds import gap_table, group_table, group_words
 from flipproof.report.text import TextTable
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 #: Largest number of columns with figures on a terminal of 80 columns.
 MOST_FIGURES = 6
@@ -85,7 +88,7 @@ def _left_out(facts: Mapping[str, Any]) -> str:
     return f"; {n_unclear:,} of the {n_drawn:,} items held out {has} no clear majority and {is_out} left out"
 
 
-def _print_trusted_only(summary: Mapping[str, Any], console: Any, is_first: bool) -> None:
+def _print_trusted_only(summary: Mapping[str, Any], console: Console, is_first: bool) -> None:
     """Print how accurate the trusted labels alone are: first of all if they are better at a requirement."""
     baseline = summary["trusted_only"]
     if baseline is None or bool(baseline["required"]) != is_first:
@@ -118,7 +121,7 @@ def certified_table(summary: Mapping[str, Any]) -> TextTable:
     return TextTable(tuple(header), tuple(rows))
 
 
-def _print_headline(headline: Mapping[str, Any], console: Any) -> None:
+def _print_headline(headline: Mapping[str, Any], console: Console) -> None:
     """Print the headline, and what it does not tell: the worst class and the constant classifier."""
     print_paragraph(console, headline["text"], indent="", style="bold")
     if headline["sentences"]:
@@ -126,7 +129,7 @@ def _print_headline(headline: Mapping[str, Any], console: Any) -> None:
     console.print()
 
 
-def _print_against_rows(summary: Mapping[str, Any], console: Any) -> None:
+def _print_against_rows(summary: Mapping[str, Any], console: Console) -> None:
     """Print certificates against changed rows, if they are shown beside those against labels."""
     about = summary["rows"]
     if about is not None and about["also"] is not None:
@@ -135,7 +138,7 @@ def _print_against_rows(summary: Mapping[str, Any], console: Any) -> None:
         console.print()
 
 
-def _print_groups(summary: Mapping[str, Any], console: Any) -> None:
+def _print_groups(summary: Mapping[str, Any], console: Console) -> None:
     """Print at most how many predictions of each group change."""
     found = summary.get("groups")
     if found is None:
@@ -147,7 +150,7 @@ def _print_groups(summary: Mapping[str, Any], console: Any) -> None:
             console.print()
 
 
-def _print_fragile(summary: Mapping[str, Any], console: Any) -> None:
+def _print_fragile(summary: Mapping[str, Any], console: Console) -> None:
     rows = summary["predictions"]["rows"][:MOST_FRAGILE]
     named = [
         f"{row['id']} (radius {row['radius_text']}{'' if row.get('correct', True) else ', wrong'})" for row in rows

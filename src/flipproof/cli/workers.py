@@ -69,9 +69,11 @@ class ClusterChoice:
     tls_key: Path | None
 
     @classmethod
-    def taken_from(cls, options: dict[str, Any]) -> ClusterChoice:
+    def taken_from(cls, options: dict[str, object]) -> ClusterChoice:
         """Remove these options from a command's options, check their combination, and return them."""
-        choice = cls(**{name: options.pop(name) for name in cls.__dataclass_fields__})
+        # click has read values of the right types
+        values: dict[str, Any] = {name: options.pop(name) for name in cls.__dataclass_fields__}
+        choice = cls(**values)
         if choice.workers is not None and choice.scheduler is not None:
             raise click.UsageError("Give either --workers N or --scheduler ADDRESS.")
         if choice.memory_limit is not None and choice.workers is None:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 
 #: Numbers that are hashed at a time: 16 MiB.
 NUMBERS_AT_A_TIME = 2**21
 
 
-def row_hashes(X: NDArray[Any]) -> NDArray[np.uint64]:
+def row_hashes(X: Values) -> NDArray[np.uint64]:
     """Hash the numbers of each row to 64 bits, which depend on no other row; 0.0 and -0.0 are the same number.
 
     Each number's bits are mixed with a key of its column, and the results are summed modulo 2**64, which is exact in
@@ -37,7 +35,7 @@ def partition_numbers(hashes: NDArray[np.uint64], n_partitions: int) -> Integers
     return (_mixed(hashes) % np.uint64(n_partitions)).astype(np.int64)
 
 
-def order_by_content(X: NDArray[Any], hashes: NDArray[np.uint64], codes: Integers) -> Integers:
+def order_by_content(X: Values, hashes: NDArray[np.uint64], codes: Integers) -> Integers:
     """Return the rows in an order that does not depend on their present order: by hash, then numbers, then label.
 
     Rows that have the same place in this order have equal numbers and equal labels. -0.0 and 0.0 are equal, so to get

@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array, hstack
 
+from flipproof.core.rounding import Values
+
 #: How much larger a new buffer is than its contents; each row is then copied three times at most, on average.
 ROOM = 1.5
 
@@ -57,7 +59,7 @@ def appended(first: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
     return _rows(buffer, 0, (n, *first.shape[1:]), dtype)
 
 
-def _owner(array: NDArray[Any]) -> Any:
+def _owner(array: Values) -> Any:
     """Return the object whose memory an array uses, if it is not its own."""
     owner = array.base
     while isinstance(owner, np.ndarray) and owner.base is not None:

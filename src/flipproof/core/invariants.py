@@ -6,19 +6,16 @@ It then raises :class:`InvariantError` and returns no certificate.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
-from numpy.typing import NDArray
 
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 
 
 class InvariantError(RuntimeError):
     """A result contradicts itself. This is a bug in flipproof: please report it."""
 
 
-def require(holds: Any, broken: str) -> None:
+def require(holds: object, broken: str) -> None:
     """Raise an error that says what is `broken`, unless the invariant holds."""
     if not holds:
         raise InvariantError(
@@ -27,7 +24,7 @@ def require(holds: Any, broken: str) -> None:
         )
 
 
-def check_finite(weights: NDArray[Any]) -> None:
+def check_finite(weights: Values) -> None:
     """Raise an error if weights, or the numbers that they are computed from, are not finite.
 
     Raises
@@ -46,14 +43,14 @@ def _refuse_unless_finite(largest: float) -> None:
         )
 
 
-def check_votes(votes: NDArray[Any], bits: int) -> None:
+def check_votes(votes: Values, bits: int) -> None:
     """Raise an error if votes are not finite or have more than `bits` bits."""
     largest = _largest(votes)
     _refuse_unless_finite(largest)
     require(largest < 2.0**bits, f"a vote has more than {bits} bits")
 
 
-def _largest(numbers: NDArray[Any]) -> float:
+def _largest(numbers: Values) -> float:
     """Return the largest absolute value; NaN if there is a NaN."""
     return float(np.maximum(numbers.max(), -numbers.min())) if numbers.size else 0.0
 

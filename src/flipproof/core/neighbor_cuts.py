@@ -16,13 +16,12 @@ ties included.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.core.exact import UNREACHABLE
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 
 
 @dataclass(frozen=True)
@@ -244,7 +243,7 @@ def insertions_to_overturn(nearest: NearestRows, counts: Integers, winner: Integ
 CHUNK = 64
 
 
-def other_rows_needed(codes: NDArray[Any], skipped: Integers, winner: Integers, k: int) -> Integers:
+def other_rows_needed(codes: Values, skipped: Integers, winner: Integers, k: int) -> Integers:
     """Return how many rows of other classes than the winner's must come to the vote for a class to win by removals.
 
     If no row is trusted and piles are ignored, e removals let rival d win if and only if, among the first ``k + e``

@@ -41,11 +41,11 @@ class VoteProvider(Protocol):
     precision_: int
     noise_: LabelFlip | None
 
-    def test_rows(self, X: Any) -> Any:
+    def test_rows(self, X: object) -> Any:
         """Return what the prediction of test rows depends on: features and, if any, what a prior says about them."""
         ...
 
-    def votes_on(self, Z: Any) -> VoteSource:
+    def votes_on(self, Z: object) -> VoteSource:
         """Return the votes of all training rows on a block of test rows, given as `test_rows` returns them."""
         ...
 
@@ -53,7 +53,7 @@ class VoteProvider(Protocol):
         """Return the offsets of the deployed rule, shape (rows, K), given the sum of all votes on each test row."""
         ...
 
-    def powers(self, adversary: Any) -> Powers:
+    def powers(self, adversary: object) -> Powers:
         """Return how an adversary can change the training labels; None: any label to any class."""
         ...
 
@@ -66,18 +66,18 @@ class VoteProvider(Protocol):
         ...
 
 
-def provides_votes(learner: Any) -> bool:
+def provides_votes(learner: object) -> bool:
     """Tell whether a learner, fitted or not, provides the votes of single training rows."""
     return all(callable(getattr(learner, name, None)) for name in METHODS)
 
 
-def can_be_attacked(learner: Any) -> bool:
+def can_be_attacked(learner: object) -> bool:
     """Tell whether a learner provides votes of single labels, so that the smallest attack on a prediction is known."""
     is_held = getattr(learner, "holds_training_rows", True) and not getattr(learner, "majority_first", False)
     return provides_votes(learner) and is_held
 
 
-def refuse_regressors(learner: Any, what: str) -> None:
+def refuse_regressors(learner: object, what: str) -> None:
     """Refuse a learner that predicts numbers, where `what` is about classes."""
     if getattr(learner, "predicts_numbers", False):
         raise ValueError(
@@ -86,7 +86,7 @@ def refuse_regressors(learner: Any, what: str) -> None:
         )
 
 
-def check_rows_in_memory(learner: Any, what: str) -> None:
+def check_rows_in_memory(learner: object, what: str) -> None:
     """Refuse a learner without training rows, of majorities or of numbers: `what` needs votes of single labels."""
     refuse_regressors(learner, what)
     if not getattr(learner, "holds_training_rows", True):

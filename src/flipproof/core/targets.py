@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from flipproof.core.rounding import Floats, Integers, grid_exponent, scale
+from flipproof.core.rounding import Floats, Integers, Values, grid_exponent, scale
 from flipproof.core.votes import SparseVotes, VoteSource, tiles
 
 #: Bits of a target on the grid.
@@ -408,7 +408,7 @@ def _by_group(moves: Integers, groups: Integers, n_groups: int) -> Integers:
     return np.asarray(csr_array((moves.ravel(), belongs, w * np.arange(m + 1)), shape=(m, n_groups)).toarray())
 
 
-def _largest(line: NDArray[Any], depth: int) -> NDArray[Any]:
+def _largest(line: Values, depth: int) -> NDArray[Any]:
     """Return the largest numbers of a line, in descending order.
 
     A bound is guessed from a sample: it saves time, and where too few numbers reach it, all are looked at.

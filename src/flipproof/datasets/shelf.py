@@ -20,6 +20,7 @@ from urllib.request import Request, urlopen
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.core.rounding import Values
 from flipproof.runtime.files import digest_of, write_whole
 
 #: Timeout of a server, in seconds.
@@ -232,7 +233,7 @@ def arrays(shelf: Shelf, file: PublicFile, names: tuple[str, ...]) -> dict[str, 
 
 
 def split_rows(
-    X: NDArray[Any], y: NDArray[Any], test_size: float, random_state: int
+    X: Values, y: Values, test_size: float, random_state: int
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return X_train, y_train, X_test, y_test; rows keep their order.
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.core.rounding import Values
 from flipproof.datasets.shelf import ORIGINAL, Dataset, PublicFile, Shelf, split_rows
 from flipproof.parameters import check_parameter, one_of
 
@@ -277,7 +278,7 @@ def table_from_openml(folder: Path) -> bytes:
     return "\n".join(",".join(line) for line in lines).encode()
 
 
-def _openml_values(column: NDArray[Any], categories: list[str] | None) -> NDArray[np.int64]:
+def _openml_values(column: Values, categories: list[str] | None) -> NDArray[np.int64]:
     """Return the values of an OpenML column, which contains the indices of its categories."""
     if categories is None:
         return column.astype(np.int64)

@@ -147,7 +147,7 @@ def _flip_ticks(last: float, problem: Mapping[str, Any]) -> tuple[Tick, ...]:
     return tuple(Tick(100 * mark / last, f"{mark:,g}", share) for mark, share in zip(marks, below, strict=True))
 
 
-def _bin_name(edges: list[Any], k: int, problem: Mapping[str, Any]) -> str:
+def _bin_name(edges: list[Any], k: int, problem: Mapping[str, object]) -> str:
     if not problem["counted"]:
         return f"radius {edges[k]:g} to {edges[k + 1]:g}"
     last = edges[k + 1] - 1

@@ -172,8 +172,8 @@ class CertifiedAccuracyDisplay:
     @classmethod
     def from_estimator(
         cls,
-        estimator: Any,
-        X: Any,
+        estimator: object,
+        X: object,
         y: ArrayLike,
         *,
         method: str | None = None,

@@ -30,7 +30,7 @@ LINE_STYLES = {"clean": "6 4", "constant": "2 3"}
 BAR_COLOURS = {"all": "#3b8bd1", "right": "#3b8bd1", "wrong": "#e07020"}
 
 
-def notebook_view(certificates: Certificates, y_true: Any = None) -> str:
+def notebook_view(certificates: Certificates, y_true: object = None) -> str:
     """Return certificates as HTML for a notebook.
 
     Parameters
@@ -68,7 +68,7 @@ def notebook_view(certificates: Certificates, y_true: Any = None) -> str:
     return f'<div style="max-width: 64em">{"".join(parts)}</div>'
 
 
-def _charts(certificates: Certificates, truth: Any) -> str:
+def _charts(certificates: Certificates, truth: object) -> str:
     facts = _facts(certificates, truth)
     name = flips_name(certificates)
     curve, bars = curve_chart(facts), histogram_chart(facts)

@@ -57,7 +57,7 @@ class DisplaysByName(dict[str, Display], Generic[Display]):
         Their figure.
     """
 
-    def __init__(self, displays: Mapping[str, Display], ax: Any, figure: Any):
+    def __init__(self, displays: Mapping[str, Display], ax: object, figure: object):
         super().__init__(displays)
         self.ax_, self.figure_ = ax, figure
 
@@ -152,7 +152,7 @@ def axes_for(ax: Axes | None) -> Axes:
     return ax
 
 
-def stacked_axes(axes: Any, n: int) -> Any:
+def stacked_axes(axes: object, n: int) -> Any:
     """Return one axes per histogram, with the same scale of radii."""
     require_matplotlib()
     if axes is None:

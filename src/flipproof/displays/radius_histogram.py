@@ -87,7 +87,12 @@ class RadiusHistogramDisplay:
     @overload
     @classmethod
     def from_certificates(
-        cls, certificates: Mapping[str, Certificates], y_true: ArrayLike | None = ..., *, ax: Any = ..., **kwargs: Any
+        cls,
+        certificates: Mapping[str, Certificates],
+        y_true: ArrayLike | None = ...,
+        *,
+        ax: object = ...,
+        **kwargs: Any,
     ) -> DisplaysByName[RadiusHistogramDisplay]: ...
 
     @classmethod

@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.cluster import KMeans
 from sklearn.linear_model import LogisticRegression
 
 from flipproof.adversary import Adversary
 from flipproof.attacks import smoothed_attack, undefended_attack
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
 from flipproof.experiments.manifest import Manifest, settings_of
@@ -67,7 +66,7 @@ LEARNERS: Mapping[str, Callable[..., Any]] = {
 }
 
 
-def fitted(run: Run, X: NDArray[Any], y: Integers, classes: tuple[int, ...], seed: int) -> Any:
+def fitted(run: Run, X: Values, y: Integers, classes: tuple[int, ...], seed: int) -> Any:
     """Return the classifier of a run, fitted."""
     if run.learner not in LEARNERS:
         raise ValueError(f"Unknown learner {run.learner!r}. Known: {', '.join(LEARNERS)}.")
@@ -90,12 +89,12 @@ def fitted(run: Run, X: NDArray[Any], y: Integers, classes: tuple[int, ...], see
         return LEARNERS[run.learner](seed=seed, **parameters).fit(X, y, reference=reference)
 
 
-def facts(model: Any) -> dict[str, float]:
+def facts(model: object) -> dict[str, float]:
     """Return parameters that were determined by the fit, for the record."""
     return {name: float(getattr(model, name)) for name in ("regularization_",) if hasattr(model, name)}
 
 
-def measure(run: Run, model: Any, X: NDArray[Any], y: Integers, Z: NDArray[Any]) -> dict[str, Integers]:
+def measure(run: Run, model: Any, X: Values, y: Integers, Z: Values) -> dict[str, Integers]:
     """Certify some test rows, and attack them if the run says so; return one array per column."""
     columns = {name: np.full(len(Z), NOTHING, dtype=np.int64) for name in COLUMNS}
     if run.is_undefended:

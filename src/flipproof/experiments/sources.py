@@ -24,6 +24,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer, Normalizer, QuantileTransformer
 
 from flipproof import datasets
+from flipproof.core.rounding import Values
 from flipproof.datasets import Dataset
 from flipproof.datasets.shelf import Shelf
 from flipproof.experiments.manifest import MADE_WITH, environment, misfit
@@ -197,11 +198,11 @@ def word_vectors(data_dir: Path | None, names: Sequence[str]) -> Path:
     raise shelf.missing(" or ".join(names), GLOVE)
 
 
-def _pixels(setting: Setting, parameters: dict[str, Any]) -> Any:
+def _pixels(setting: Setting, parameters: dict[str, object]) -> Any:
     return FunctionTransformer(_to_unit_range)
 
 
-def _to_unit_range(pixels: NDArray[Any]) -> NDArray[np.float32]:
+def _to_unit_range(pixels: Values) -> NDArray[np.float32]:
     return np.asarray(pixels, dtype=np.float32) / np.float32(255)
 
 
@@ -211,7 +212,7 @@ def _pca(setting: Setting, parameters: dict[str, Any]) -> Any:
     return pca_features(random_state=setting.seed, **parameters)
 
 
-def _svd(setting: Setting, parameters: dict[str, Any]) -> Any:
+def _svd(setting: Setting, parameters: dict[str, object]) -> Any:
     return TruncatedSVD(random_state=setting.seed, **parameters)
 
 
@@ -258,12 +259,12 @@ def _written_ratings(setting: Setting, parameters: dict[str, Any]) -> Any:
     )
 
 
-def _ranks(setting: Setting, parameters: dict[str, Any]) -> Any:
+def _ranks(setting: Setting, parameters: dict[str, object]) -> Any:
     """The share of training rows with a smaller value, for each column."""
     return QuantileTransformer(subsample=None, random_state=setting.seed, **parameters)
 
 
-def _tfidf_svd(setting: Setting, parameters: dict[str, Any]) -> Any:
+def _tfidf_svd(setting: Setting, parameters: dict[str, object]) -> Any:
     """TF-IDF with damped counts, then a singular value decomposition, rows of length 1."""
     n_components = parameters.pop("n_components")
     words = TfidfVectorizer(sublinear_tf=True, **parameters)

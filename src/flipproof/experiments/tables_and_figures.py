@@ -60,7 +60,7 @@ def tables(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> s
     return "\n".join(page).rstrip() + "\n"
 
 
-def paper_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, Any]) -> str:
+def paper_table(experiment: Experiment, rows: Rows, manifest: Mapping[str, object]) -> str:
     """Return the paper's table, with its values above ours: certified accuracy at each number of flips."""
     lines = []
     for run in _of_group(experiment, "paper"):
@@ -156,7 +156,7 @@ def _our_lines(run: Run, rows: RunRows, flips: Sequence[int]) -> list[tuple[str,
     return lines
 
 
-def _notes(experiment: Experiment, group: str, rows: Rows, manifest: Mapping[str, Any]) -> str:
+def _notes(experiment: Experiment, group: str, rows: Rows, manifest: Mapping[str, object]) -> str:
     notes = []
     for run in _of_group(experiment, group):
         if _is_left_out(run, rows):

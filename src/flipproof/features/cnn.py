@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,6 +24,12 @@ from flipproof.features.training import (
 )
 from flipproof.parameters import Constraints, integer, number, parameter_error
 from flipproof.runtime.determinism import own_randomness
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch import Tensor
+    from torch.nn import Module
 
 
 class CNNFeatures(ImageTransformer):
@@ -133,7 +139,7 @@ class CNNFeatures(ImageTransformer):
         network.to(device)
         rows, labels = self._tensor(torch, images), torch.from_numpy(codes)
 
-        def loss_of(batch: object) -> Any:
+        def loss_of(batch: Tensor) -> Tensor:
             answers = network(rows[batch].to(device))
             return torch.nn.functional.cross_entropy(answers, labels[batch].to(device))
 
@@ -152,7 +158,7 @@ class CNNFeatures(ImageTransformer):
         set_weights(torch, embedding, self.weights_)
         return apply_in_batches(torch, embedding, self._tensor(torch, images), device_of(torch, self.device))
 
-    def _network(self, torch: Any, n_classes: int) -> Any:
+    def _network(self, torch: ModuleType, n_classes: int) -> Module:
         nn = torch.nn
         height, width, channels = self.image_shape_
         left = [((side - 4) // 2 - 4) // 2 for side in (height, width)]  # after 5 x 5 and pooling, twice
@@ -178,11 +184,11 @@ class CNNFeatures(ImageTransformer):
             raise parameter_error("CNNFeatures", "y_aux", "labels of at least two classes", classes.tolist())
         return images.reshape(len(images), *shape), codes.astype(np.int64), len(classes)
 
-    def _tensor(self, torch: Any, images: Images) -> Any:
+    def _tensor(self, torch: ModuleType, images: Images) -> Tensor:
         scaled = (images - np.float32(self.mean_)) / np.float32(self.scale_)
         return torch.from_numpy(np.ascontiguousarray(scaled.transpose(0, 3, 1, 2)))
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         kept = ("n_components", "epochs", "batch_size", "learning_rate", "dropout", "random_state")
         return {name: getattr(self, name) for name in kept}
 

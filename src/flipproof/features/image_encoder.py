@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from copy import deepcopy
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,6 +42,12 @@ from flipproof.parameters import (
     with_methods,
 )
 from flipproof.runtime.files import digest_of_pieces
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch import Tensor
+    from torch.nn import Module
 
 #: Version of how images are encoded: another version finds no vectors of this one in a cache.
 RECIPE = 1
@@ -123,12 +130,12 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
     def __init__(
         self,
         network: Any,
-        preprocess: Callable[[Any], Any] | None = None,
+        preprocess: Callable[[Values], Tensor] | None = None,
         *,
         pixels: str = "bytes",
         image_shape: tuple[int, ...] | None = None,
         normalize: bool = True,
-        cache: Any = None,
+        cache: str | os.PathLike[str] | None = None,
     ) -> None:
         self.network = network
         self.preprocess = preprocess
@@ -191,12 +198,12 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             )
         return rows.astype(np.uint8)
 
-    def _vector(self, torch: object, image: Values) -> Vector:
+    def _vector(self, torch: ModuleType, image: Values) -> Vector:
         given = self._input(torch, image)
         content: list[bytes | str] = [f"{given.dtype} {tuple(given.shape)}\n", _bytes_of(given)]
         return self._vectors.get(content, lambda: self._encoded(torch, given))
 
-    def _input(self, torch: Any, image: Values) -> Any:
+    def _input(self, torch: ModuleType, image: Values) -> Tensor:
         """Return what the network gets for an image."""
         pixels = torch.from_numpy(np.ascontiguousarray(image.transpose(2, 0, 1)))
         with one_torch_thread(torch):
@@ -209,7 +216,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
             raise parameter_error("ImageEncoder", "preprocess", wanted, found=type(given).__name__)
         return given.detach().cpu().clone()
 
-    def _encoded(self, torch: Any, given: Any) -> Vector:
+    def _encoded(self, torch: ModuleType, given: Tensor) -> Vector:
         """Return the vector of one image; it is alone in its batch."""
         with one_torch_thread(torch):
             answer = self._network(given[None])
@@ -224,7 +231,7 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         return of_length_one(vector, self.normalize)
 
 
-def network_digest(network: Any) -> str:
+def network_digest(network: Module) -> str:
     """Return the SHA-256 of the layers and the weights of a network."""
     pieces: list[bytes | str] = [f"{type(network).__module__}.{type(network).__qualname__}\n{network!r}\n"]
     for name, tensor in sorted(network.state_dict().items()):
@@ -235,7 +242,7 @@ def network_digest(network: Any) -> str:
     return digest_of_pieces(pieces)
 
 
-def _bytes_of(tensor: Any) -> bytes:
+def _bytes_of(tensor: Tensor) -> bytes:
     """Return the numbers of a tensor of any type."""
     flat = tensor.detach().cpu().contiguous().flatten()
     return bytes(flat.view(torch_for("ImageEncoder").uint8).numpy())

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,10 @@ from flipproof.parameters import NONE, Constraint, instance
 from flipproof.runtime.determinism import PROCESS_LOCK
 from flipproof.runtime.files import digest_of_pieces, write_whole
 from flipproof.runtime.processor import kernels
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
 
 Vector = NDArray[np.float32]
 
@@ -116,7 +120,7 @@ def _checksum(key: str, numbers: bytes) -> bytes:
 
 
 @contextmanager
-def one_torch_thread(torch: Any) -> Iterator[None]:
+def one_torch_thread(torch: ModuleType) -> Iterator[None]:
     """Keep PyTorch on one thread, without gradients, inside the context; one context at a time."""
     with PROCESS_LOCK:
         before = torch.get_num_threads()

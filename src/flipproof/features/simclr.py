@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,6 +26,12 @@ from flipproof.features.training import (
 from flipproof.parameters import NONE, Constraints, instance, integer, number
 from flipproof.runtime.determinism import own_randomness
 
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch import Tensor
+    from torch.nn import Module
+
 #: Share of the image that a crop covers, and its width over its height.
 CROP_AREA = (0.2, 1.0)
 CROP_RATIO = (3 / 4, 4 / 3)
@@ -41,7 +47,7 @@ LUMA = (0.299, 0.587, 0.114)
 TO_YIQ = ((0.299, 0.587, 0.114), (0.596, -0.274, -0.322), (0.211, -0.523, 0.312))
 
 
-def random_views(torch: Any, images: Any) -> Any:
+def random_views(torch: ModuleType, images: Tensor) -> Tensor:
     """Return a random view of every image (n, channels, h, w) with values from 0 to 1: crop, flip, colours, grey."""
     views = random_crops(torch, images)
     if images.shape[1] == 3:
@@ -51,7 +57,7 @@ def random_views(torch: Any, images: Any) -> Any:
     return views.clamp(0, 1)
 
 
-def random_crops(torch: Any, images: Any) -> Any:
+def random_crops(torch: ModuleType, images: Tensor) -> Tensor:
     """Return random crops of the images, resized to the full size, half of them mirrored."""
     n = len(images)
     area = _uniform(torch, images, n, *CROP_AREA)
@@ -67,7 +73,7 @@ def random_crops(torch: Any, images: Any) -> Any:
     return torch.nn.functional.grid_sample(images, grid, padding_mode="reflection", align_corners=False)
 
 
-def random_colours(torch: Any, images: Any) -> Any:
+def random_colours(torch: ModuleType, images: Tensor) -> Tensor:
     """Change brightness, contrast and (for colour images) saturation of most images."""
     n = len(images)
     changed = images * _factor(torch, images, n)
@@ -79,7 +85,7 @@ def random_colours(torch: Any, images: Any) -> Any:
     return _sometimes(torch, JITTER_PROBABILITY, changed.clamp(0, 1), images)
 
 
-def random_hue(torch: Any, images: Any) -> Any:
+def random_hue(torch: ModuleType, images: Tensor) -> Tensor:
     """Rotate the hues of most images."""
     n = len(images)
     angle = 2 * math.pi * _uniform(torch, images, n, -HUE, HUE)
@@ -91,31 +97,31 @@ def random_hue(torch: Any, images: Any) -> Any:
     return _sometimes(torch, JITTER_PROBABILITY, turned.clamp(0, 1), images)
 
 
-def random_grey(torch: object, images: object) -> Any:
+def random_grey(torch: ModuleType, images: Tensor) -> Tensor:
     """Remove the colours of some images."""
     return _sometimes(torch, GREY_PROBABILITY, grey_of(torch, images).expand_as(images), images)
 
 
-def grey_of(torch: Any, images: Any) -> Any:
+def grey_of(torch: ModuleType, images: Tensor) -> Tensor:
     """Return the brightness of colour images, with one channel."""
     luma = torch.tensor(LUMA, device=images.device).reshape(1, 3, 1, 1)
     return (images * luma).sum(dim=1, keepdim=True)
 
 
-def _uniform(torch: Any, like: Any, n: int, low: float, high: float) -> Any:
+def _uniform(torch: ModuleType, like: Tensor, n: int, low: float, high: float) -> Tensor:
     return low + (high - low) * torch.rand(n, device=like.device)
 
 
-def _by_numpy(torch: Any, function: Callable[[Any], Any], numbers: Any) -> Any:
+def _by_numpy(torch: ModuleType, function: np.ufunc, numbers: Tensor) -> Tensor:
     """Apply a NumPy function to one number per image; PyTorch's functions (MKL) depend on the processor's vendor."""
     return torch.from_numpy(function(numbers.cpu().numpy())).to(numbers.device)
 
 
-def _factor(torch: object, like: object, n: int) -> Any:
+def _factor(torch: ModuleType, like: Tensor, n: int) -> Tensor:
     return _uniform(torch, like, n, 1 - JITTER, 1 + JITTER).reshape(n, 1, 1, 1)
 
 
-def _sometimes(torch: Any, probability: float, changed: Any, images: Any) -> Any:
+def _sometimes(torch: ModuleType, probability: float, changed: Tensor, images: Tensor) -> Tensor:
     chosen = torch.rand(len(images), 1, 1, 1, device=images.device) < probability
     return torch.where(chosen, changed, images)
 
@@ -126,11 +132,11 @@ STAGES = 4
 BLOCKS = 2
 
 
-def resnet18(torch: Any, channels: int, width: int = 64, stem: int = SMALL_STEM) -> Any:
+def resnet18(torch: ModuleType, channels: int, width: int = 64, stem: int = SMALL_STEM) -> Module:
     """Return an untrained ResNet-18 without its last layer: images (n, channels, h, w) in, (n, 8 * width) out."""
     nn = torch.nn
 
-    def convolution(n_in: int, n_out: int, kernel: int, stride: int) -> Any:
+    def convolution(n_in: int, n_out: int, kernel: int, stride: int) -> Module:
         return nn.Conv2d(n_in, n_out, kernel, stride, kernel // 2, bias=False)
 
     class Block(nn.Module):  # type: ignore[misc,name-defined]
@@ -144,7 +150,7 @@ def resnet18(torch: Any, channels: int, width: int = 64, stem: int = SMALL_STEM)
             shortcut = [convolution(n_in, n_out, 1, stride), nn.BatchNorm2d(n_out)] if changes else []
             self.downsample = nn.Sequential(*shortcut)
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x: Tensor) -> Tensor:
             """Return the output of the block."""
             inner = torch.relu(self.bn1(self.conv1(x)))
             return torch.relu(self.bn2(self.conv2(inner)) + self.downsample(x))
@@ -163,7 +169,7 @@ def resnet18(torch: Any, channels: int, width: int = 64, stem: int = SMALL_STEM)
                 rest = [Block(sizes[i + 1], sizes[i + 1], 1) for _ in range(BLOCKS - 1)]
                 setattr(self, f"layer{i + 1}", nn.Sequential(first, *rest))
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x: Tensor) -> Tensor:
             """Return the features of images."""
             x = self.maxpool(torch.relu(self.bn1(self.conv1(x))))
             for i in range(STAGES):
@@ -173,7 +179,7 @@ def resnet18(torch: Any, channels: int, width: int = 64, stem: int = SMALL_STEM)
     return ResNet()
 
 
-def encoder_weights(state: Any, path: str) -> dict[str, Any]:
+def encoder_weights(state: Any, path: str) -> dict[str, Tensor]:
     """Return the tensors of the ResNet in a file by name, without prefixes and outer dictionaries."""
     while isinstance(state, Mapping) and not any(key.endswith("conv1.weight") for key in state):
         inner = [value for value in state.values() if isinstance(value, Mapping)]
@@ -187,7 +193,7 @@ def encoder_weights(state: Any, path: str) -> dict[str, Any]:
     return {key.removeprefix(prefix): tensor for key, tensor in state.items() if key.startswith(prefix)}
 
 
-def encoder_from(torch: object, tensors: Mapping[str, Any], path: str) -> Any:
+def encoder_from(torch: ModuleType, tensors: Mapping[str, Tensor], path: str) -> Module:
     """Return a ResNet with these weights; its sizes are inferred from them."""
     width, channels, stem, _ = tensors["conv1.weight"].shape
     if stem not in (SMALL_STEM, LARGE_STEM):
@@ -331,7 +337,7 @@ class SimCLRFeatures(ImageTransformer):
         standard = (self._scaled(images) - self.mean_) / self.scale_
         return apply_in_batches(torch, encoder, _channels_first(torch, standard), device_of(torch, self.device))
 
-    def _trained(self, torch: Any, scaled: Images) -> Any:
+    def _trained(self, torch: ModuleType, scaled: Images) -> Module:
         channels, device = scaled.shape[3], device_of(torch, self.device)
         with own_randomness(torch, self.random_state):
             encoder = resnet18(torch, channels, self.width)
@@ -341,7 +347,7 @@ class SimCLRFeatures(ImageTransformer):
         rows = _channels_first(torch, scaled)
         mean, scale = (torch.tensor(a, device=device).reshape(1, -1, 1, 1) for a in (self.mean_, self.scale_))
 
-        def loss_of(batch: object) -> Any:
+        def loss_of(batch: Tensor) -> Tensor:
             twice = rows[batch].to(device).repeat(2, 1, 1, 1)
             views = (random_views(torch, twice) - mean) / scale
             return nt_xent(torch, head(encoder(views)), self.temperature)
@@ -349,7 +355,7 @@ class SimCLRFeatures(ImageTransformer):
         train(torch, both, loss_of, len(rows), self._training(), fingerprint([scaled], self._settings()))
         return encoder
 
-    def _given(self, torch: object) -> Any:
+    def _given(self, torch: ModuleType) -> Module:
         assert self.weights is not None
         path = os.fspath(self.weights)
         encoder = encoder_from(torch, encoder_weights(load_tensors(torch, path), path), path)
@@ -365,7 +371,7 @@ class SimCLRFeatures(ImageTransformer):
         low, high = self.value_range
         return (images - np.float32(low)) / np.float32(high - low)
 
-    def _settings(self) -> dict[str, Any]:
+    def _settings(self) -> dict[str, object]:
         kept = ("width", "epochs", "batch_size", "learning_rate", "temperature", "projection", "random_state")
         return {name: getattr(self, name) for name in kept}
 
@@ -382,11 +388,11 @@ class SimCLRFeatures(ImageTransformer):
         )
 
 
-def _channels_first(torch: Any, images: Images) -> Any:
+def _channels_first(torch: ModuleType, images: Images) -> Tensor:
     return torch.from_numpy(np.ascontiguousarray(images.transpose(0, 3, 1, 2)))
 
 
-def nt_xent(torch: Any, projections: Any, temperature: float) -> Any:
+def nt_xent(torch: ModuleType, projections: Tensor, temperature: float) -> Tensor:
     """Return the mean cross-entropy of finding the other view of the same image among all views.
 
     Row i and row i + n / 2 are views of the same image; similarity is the cosine divided by the temperature.

@@ -15,7 +15,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,16 @@ from flipproof.core.rounding import Values
 from flipproof.parameters import NONE, VERBOSE, Constraints, instance, integer, number
 from flipproof.runtime.determinism import own_randomness
 from flipproof.runtime.files import digest_of_pieces, write_whole
+
+if TYPE_CHECKING:
+    from types import ModuleType
+
+    from torch import Tensor
+    from torch.nn import Module
+    from torch.optim import Optimizer
+
+    #: The loss of a batch of row numbers.
+    LossOf = Callable[[Tensor], Tensor]
 
 #: Version of the training procedure; it changes whenever the same data and settings would give another network.
 TRAINER = 2
@@ -59,7 +69,7 @@ class Training:
     verbose: int
 
 
-def torch_for(who: str) -> Any:
+def torch_for(who: str) -> ModuleType:
     """Return PyTorch, or raise an error that says how to install it."""
     try:
         return import_module("torch")
@@ -67,7 +77,7 @@ def torch_for(who: str) -> Any:
         raise ImportError(f"{who} needs PyTorch: pip install 'flipproof[deep]'.") from error
 
 
-def device_of(torch: Any, device: str) -> str:
+def device_of(torch: ModuleType, device: str) -> str:
     """Return the device as given; "auto" means a GPU if there is one."""
     if device != "auto":
         return device
@@ -82,7 +92,9 @@ def fingerprint(arrays: list[Values], settings: dict[str, object]) -> str:
     return digest_of_pieces(pieces)
 
 
-def train(torch: Any, network: Any, loss_of: Callable[[Any], Any], n_rows: int, how: Training, made_from: str) -> None:
+def train(
+    torch: ModuleType, network: Module, loss_of: Callable[[Tensor], Tensor], n_rows: int, how: Training, made_from: str
+) -> None:
     """Minimise the mean of ``loss_of(rows)`` over random batches of row numbers, by Adam with a cosine schedule.
 
     Every epoch has its own seed, so that a run that was stopped and resumed gives the same network.
@@ -106,7 +118,14 @@ def train(torch: Any, network: Any, loss_of: Callable[[Any], Any], n_rows: int, 
         _keep(torch, network, optimizer, how, made_from, epoch + 1)
 
 
-def _epoch(torch: Any, network: Any, loss_of: Any, n_rows: int, batch_size: int, optimizer: Any) -> float:
+def _epoch(
+    torch: ModuleType,
+    network: Module,
+    loss_of: Callable[[Tensor], Tensor],
+    n_rows: int,
+    batch_size: int,
+    optimizer: Optimizer,
+) -> float:
     network.train()
     losses = []
     order = torch.randperm(n_rows)
@@ -131,7 +150,9 @@ def _say(how: Training, text: str) -> None:
         sys.stderr.flush()
 
 
-def _keep(torch: Any, network: Any, optimizer: Any, how: Training, made_from: str, epochs_done: int) -> None:
+def _keep(
+    torch: ModuleType, network: Module, optimizer: Optimizer, how: Training, made_from: str, epochs_done: int
+) -> None:
     """Write the checkpoint atomically."""
     if how.checkpoint is None:
         return
@@ -148,7 +169,7 @@ def _keep(torch: Any, network: Any, optimizer: Any, how: Training, made_from: st
     write_whole(path, content.getvalue())
 
 
-def _resume(torch: Any, network: Any, optimizer: Any, how: Training, made_from: str) -> int:
+def _resume(torch: ModuleType, network: Module, optimizer: Optimizer, how: Training, made_from: str) -> int:
     """Load the checkpoint, if there is one, and return how many epochs are done."""
     if how.checkpoint is None or not Path(how.checkpoint).is_file():
         return 0
@@ -164,7 +185,7 @@ def _resume(torch: Any, network: Any, optimizer: Any, how: Training, made_from: 
     return int(state["epochs_done"])
 
 
-def load_tensors(torch: Any, path: str | os.PathLike[str]) -> Any:
+def load_tensors(torch: ModuleType, path: str | os.PathLike[str]) -> Any:
     """Return the content of a PyTorch or .safetensors file; only tensors and plain values, never code."""
     if not Path(path).is_file():
         raise FileNotFoundError(f"There is no file {os.fspath(path)}.")
@@ -181,17 +202,19 @@ def load_tensors(torch: Any, path: str | os.PathLike[str]) -> Any:
         raise OSError(f"{os.fspath(path)} is damaged, or contains code, which is never loaded.") from error
 
 
-def weights_of(network: Any) -> Weights:
+def weights_of(network: Module) -> Weights:
     """Return a network's weights as arrays."""
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in network.state_dict().items()}
 
 
-def set_weights(torch: Any, network: Any, weights: Weights) -> None:
+def set_weights(torch: ModuleType, network: Module, weights: Weights) -> None:
     """Load stored weights into a network."""
     network.load_state_dict({name: torch.tensor(array) for name, array in weights.items()})
 
 
-def apply_in_batches(torch: Any, network: Any, rows: Any, device: str, batch_size: int = 256) -> NDArray[np.float32]:
+def apply_in_batches(
+    torch: ModuleType, network: Module, rows: Tensor, device: str, batch_size: int = 256
+) -> NDArray[np.float32]:
     """Return the network's outputs for rows, computed a batch at a time."""
     network.eval().to(device)
     with torch.inference_mode():

@@ -8,20 +8,11 @@ from flipproof.fitting.arguments import (
     refuse_blocks,
     require_pyarrow,
 )
-from flipproof.fitting.choices import (
-    FIT_STEPS,
-    DataChoice,
-    Fitted,
-    ModelChoice,
-    as_choices,
-    comes_in_blocks,
-    is_path,
-    settable_parameters,
-    source_name,
-)
+from flipproof.fitting.choices import FIT_STEPS, DataChoice, Fitted, ModelChoice, as_choices, settable_parameters
 from flipproof.fitting.deployed import refuse_beside_model, table_model, with_test_rows
 from flipproof.fitting.in_blocks import fit_in_blocks, training_files
 from flipproof.fitting.memory import fit, prepare, select
+from flipproof.fitting.sources import comes_in_blocks, is_path, source_name
 
 __all__ = [
     "FIT_STEPS",

@@ -6,10 +6,11 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, TypedDict
 
 from flipproof.errors import InputError, Parameter, nearest
-from flipproof.fitting.choices import Step, comes_in_blocks, is_path
+from flipproof.fitting.choices import Step
+from flipproof.fitting.sources import Estimator, FilePath, Source, comes_in_blocks, is_path
 
 if TYPE_CHECKING:
     from flipproof.adversary import Adversary
@@ -20,18 +21,18 @@ class FitArguments(TypedDict, total=False):
     """Arguments of :func:`flipproof.audit` about rows, columns and the adversary; that function documents them."""
 
     label: str | None
-    classes: Sequence[Any]
+    classes: Sequence[object]
     adversary: Adversary | None
     changes: str
-    reference: Any
+    reference: Source | None
     reference_labels: bool
     clip: str | float | None
     trusted: str | None
     annotator: str | None
     window: str | None
-    length: Any
-    allowed: Sequence[Any]
-    labels: Any
+    length: object
+    allowed: Sequence[object]
+    labels: Source | None
     item: str | None
     annotators: Sequence[str]
     aggregate: str | None
@@ -43,7 +44,7 @@ class FitArguments(TypedDict, total=False):
     id: str | None
     scale: str
     text_dimensions: int
-    text_encoder: Any
+    text_encoder: FilePath | Estimator | None
     layout: TextLayout | None
     holdout: float | None
     seed: int
@@ -54,7 +55,7 @@ class FitArguments(TypedDict, total=False):
 class FitArgumentsWithPrior(FitArguments, total=False):
     """The same, and the prior."""
 
-    prior: Any
+    prior: str | Estimator | None
     prior_weight: float | None
 
 
@@ -77,7 +78,7 @@ def require_pyarrow(owner: str) -> None:
         raise ImportError(f"flipproof.{owner} needs pyarrow: pip install 'flipproof[cli]'")
 
 
-def refuse_blocks(train: Any, who_needs: str) -> None:
+def refuse_blocks(train: Source, who_needs: str) -> None:
     """Raise InputError for training rows in blocks; `who_needs` begins the reason, such as "attacks need"."""
     if not comes_in_blocks(train):
         return

@@ -17,6 +17,7 @@ from flipproof.core.powers import CHANGES
 from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.fitting.crowd import CrowdChoice, crowd_choice
+from flipproof.fitting.sources import Estimator, FilePath, Source, is_path
 from flipproof.learners.names import LEARNERS, LEARNERS_IN_BLOCKS
 from flipproof.parameters import NONE, share
 
@@ -81,7 +82,7 @@ class DataChoice:
     reference: Any = None
     reference_labels: bool = False
     crowd: CrowdChoice | None = None
-    text_encoder: Any = None
+    text_encoder: FilePath | Estimator | None = None
 
 
 @dataclass(frozen=True)
@@ -114,13 +115,13 @@ class ModelChoice:
         Name of the learner beside others; empty: that of the learner.
     """
 
-    learner: Any = "ridge"
+    learner: str | Estimator = "ridge"
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    classes: Sequence[Any] = ()
-    noise: Any = None
+    classes: Sequence[object] = ()
+    noise: float | str | None = None
     n_jobs: int | None = None
     adversary: Adversary | None = None
-    allowed: Sequence[Any] = ()
+    allowed: Sequence[object] = ()
     changes: str = "labels"
     length: Any = None
     verbose: int = 0
@@ -140,34 +141,34 @@ class ModelChoice:
 
 
 def as_choices(
-    train: object,
-    test: object = None,
+    train: Source,
+    test: Source | None = None,
     *,
     label: str | None = None,
-    learner: object = "ridge",
-    parameters: Mapping[str, Any] | None = None,
-    classes: Sequence[Any] = (),
-    noise: object = None,
+    learner: str | Estimator = "ridge",
+    parameters: Mapping[str, object] | None = None,
+    classes: Sequence[object] = (),
+    noise: float | str | None = None,
     n_jobs: int | None = None,
     adversary: Adversary | None = None,
-    allowed: Sequence[Any] = (),
+    allowed: Sequence[object] = (),
     changes: str = "labels",
     length: object = None,
     verbose: int = 0,
-    clip: object = None,
-    prior: object = None,
+    clip: float | str | None = None,
+    prior: str | Estimator | None = None,
     prior_weight: float | None = None,
-    reference: object = None,
+    reference: Source | None = None,
     reference_labels: bool = False,
     holdout: float | None = None,
     seed: int = 0,
     layout: TextLayout | None = None,
     scale: str = "auto",
     text_dimensions: int = 200,
-    text_encoder: object = None,
-    labels: object = None,
+    text_encoder: FilePath | Estimator | None = None,
+    labels: Source | None = None,
     item: str | None = None,
-    annotators: object = (),
+    annotators: str | Sequence[str] = (),
     aggregate: str | None = None,
     count: str | None = None,
     title: str = "",
@@ -275,7 +276,7 @@ def _check_window(roles: Roles | None, choice: ModelChoice) -> None:
         )
 
 
-def _roles(train: object, label: str | None, others: Mapping[str, Any]) -> Roles | None:
+def _roles(train: Source, label: str | None, others: Mapping[str, Any]) -> Roles | None:
     """Return the roles of the columns; None for rows that are not a table."""
     frame = train[0] if isinstance(train, tuple) and len(train) == 2 else train
     if not is_path(train) and not hasattr(frame, "columns"):
@@ -357,41 +358,11 @@ class Fitted:
         return () if self.encoder is None else tuple(self.test.features.column_names)
 
 
-def is_path(given: object) -> bool:
-    """Whether rows are given as a path."""
-    return isinstance(given, (str, os.PathLike))
-
-
-def comes_in_blocks(train: Any, on_cluster: bool = False) -> bool:
-    """Whether training rows are read in blocks."""
-    if is_path(train):
-        from flipproof.streaming.arrays import means_files
-
-        return on_cluster or means_files(Path(train))
-    if isinstance(train, tuple) or hasattr(train, "columns"):
-        return False
-    from flipproof.streaming import RowBlocks
-
-    return isinstance(train, RowBlocks)
-
-
 def keeps_rows_in_blocks(learner: object) -> bool:
     """Whether a learner takes training rows in blocks."""
     from flipproof.streaming.rows_in_blocks import RowsInBlocks
 
     return isinstance(learner, RowsInBlocks)
-
-
-def source_name(given: Any) -> str:
-    """Return the name of a source of rows in errors and reports: its path or type."""
-    if is_path(given) and os.fspath(given) == "-":
-        return "standard input"
-    if is_path(given):
-        return str(Path(given))
-    if isinstance(given, tuple):
-        return "arrays"
-    kind = type(given)
-    return f"{kind.__module__.partition('.')[0]} {kind.__name__}"
 
 
 def make_learner(choice: ModelChoice, classes: Sequence[object] | None, in_blocks: bool = False) -> Any:

@@ -218,7 +218,7 @@ def with_crowd(
 
 
 def _long(table: pa.Table, data: DataChoice, choice: CrowdChoice, roles: Roles, source: str) -> Crowd:
-    from flipproof.fitting.choices import is_path
+    from flipproof.fitting.sources import is_path
     from flipproof.tables import TextLayout
     from flipproof.tables.columns import as_mask, as_names
     from flipproof.tables.encoding import as_arrow

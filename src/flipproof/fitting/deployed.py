@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from flipproof.errors import InputError, Parameter
-from flipproof.fitting.choices import DataChoice, Fitted, ModelChoice, is_path, learner_inside, source_name
+from flipproof.fitting.choices import DataChoice, Fitted, ModelChoice, learner_inside
 from flipproof.fitting.memory import array_test_rows, read_test_rows
+from flipproof.fitting.sources import Source, is_path, source_name
 from flipproof.learners.table_model import TableModel
 
 if TYPE_CHECKING:
@@ -47,7 +48,11 @@ def table_model(
 
 
 def with_test_rows(
-    model: object, test: object, layout: TextLayout | None = None, show: str | Sequence[str] = (), by: str | None = None
+    model: object,
+    test: Source | None,
+    layout: TextLayout | None = None,
+    show: str | Sequence[str] = (),
+    by: str | None = None,
 ) -> Fitted:
     """Return a fit of before together with new test rows.
 

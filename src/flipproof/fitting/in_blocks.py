@@ -21,7 +21,6 @@ from flipproof.fitting.choices import (
     Step,
     assumptions_about_texts,
     class_set,
-    is_path,
     make_learner,
     refuse_encoded_features,
     restricted,
@@ -38,6 +37,7 @@ from flipproof.fitting.reference import (
     read_reference,
     typed_reference_labels,
 )
+from flipproof.fitting.sources import Source, is_path
 from flipproof.fitting.trust import require_trusted
 from flipproof.learners.baseline import trusted_only_predictions
 from flipproof.readable import alternatives
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from flipproof.tables.roles import Roles, Rows
 
 
-def training_files(train: Path, test: Any) -> tuple[Path, ...]:
+def training_files(train: Path, test: Source | None) -> tuple[Path, ...]:
     """Return the Parquet files with the training rows, sorted by name."""
     from flipproof.streaming.arrays import PARQUET, found_files, means_files
 
@@ -60,8 +60,7 @@ def training_files(train: Path, test: Any) -> tuple[Path, ...]:
                 Parameter("train"),
                 f": {str(file)!r} must end in {alternatives(PARQUET)}: only Parquet files are read in blocks.",
             )
-    among = is_path(test) and Path(test).resolve() in {file.resolve() for file in files}
-    if among and means_files(train):
+    if is_path(test) and means_files(train) and Path(test).resolve() in {file.resolve() for file in files}:
         raise InputError(
             Parameter("test"),
             f": {str(Path(test))!r} is one of the training files in {str(train)!r}: move it to another folder, "

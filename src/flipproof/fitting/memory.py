@@ -26,12 +26,10 @@ from flipproof.fitting.choices import (
     Step,
     assumptions_about_texts,
     class_set,
-    is_path,
     learner_inside,
     make_learner,
     refuse_encoded_features,
     restricted,
-    source_name,
     table_encoder,
 )
 from flipproof.fitting.crowd import Crowd, stamps_of, with_crowd
@@ -47,6 +45,7 @@ from flipproof.fitting.reference import (
     typed_reference_labels,
 )
 from flipproof.fitting.repeated import warn_about_ids, warn_about_training_rows
+from flipproof.fitting.sources import Source, is_path, source_name
 from flipproof.fitting.trust import require_trusted
 from flipproof.learners.baseline import TrustedOnlyPredictions, fit_with_trusted, trusted_only_predictions
 from flipproof.learners.row_by_row import rows_at
@@ -377,7 +376,7 @@ def _read_annotated_arrays(data: DataChoice, X: object, annotations: Annotations
     return ReadRows(train, test, len(annotations), crowd.numbers_of(drawn.train), crowd=crowd.without_held_out(drawn))
 
 
-def array_test_rows(test: object) -> Rows:
+def array_test_rows(test: Source | None) -> Rows:
     """Return test rows given as an array or as a pair (X, y)."""
     if is_path(test) or hasattr(test, "columns"):
         raise InputError(

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter, nearest
-from flipproof.fitting.choices import DataChoice, ModelChoice, is_path, table_encoder
+from flipproof.fitting.choices import DataChoice, ModelChoice, table_encoder
+from flipproof.fitting.sources import is_path
 from flipproof.values import as_values
 
 if TYPE_CHECKING:

@@ -12,18 +12,10 @@ import numpy as np
 
 from flipproof.adversary import Adversary
 from flipproof.errors import InputError, Parameter, nearest
-from flipproof.fitting.choices import (
-    DataChoice,
-    Fitted,
-    ModelChoice,
-    Step,
-    as_choices,
-    assumptions_about_texts,
-    comes_in_blocks,
-    is_path,
-)
-from flipproof.fitting.choices import source_name as name_of
+from flipproof.fitting.choices import DataChoice, Fitted, ModelChoice, Step, as_choices, assumptions_about_texts
 from flipproof.fitting.memory import adversary_of, encode_rows, read_rows, warn_about_repeats
+from flipproof.fitting.sources import Estimator, Source, comes_in_blocks, is_path
+from flipproof.fitting.sources import source_name as name_of
 from flipproof.learners.names import REGRESSORS
 from flipproof.learners.regression import CertifiedRegressor
 
@@ -47,8 +39,8 @@ class NumberChoice:
         How far each target can be moved.
     """
 
-    learner: Any = "ridge"
-    parameters: Mapping[str, Any] | None = None
+    learner: str | Estimator = "ridge"
+    parameters: Mapping[str, object] | None = None
     target_range: Any = None
     max_change: float | None = None
 
@@ -102,7 +94,9 @@ def _check_settings(parameters: Mapping[str, object] | None, known: list[str]) -
             )
 
 
-def number_choices(train: object, test: object, target: str | None, adversary: Adversary | None, **others: Any) -> Any:
+def number_choices(
+    train: Source, test: Source | None, target: str | None, adversary: Adversary | None, **others: Any
+) -> tuple[DataChoice, ModelChoice]:
     """Convert arguments of `flipproof.audit_numbers` to choices of data and of the adversary."""
     if comes_in_blocks(train):
         raise InputError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.rounding import Values
-from flipproof.fitting.choices import is_path
+from flipproof.fitting.sources import is_path, source_name
 
 #: Standard deviations above the expected number from which equal rows are no longer a coincidence.
 SURPRISING = 3.0
@@ -31,7 +31,7 @@ def warn_about_ids(ids: Sequence[object], column: str, source: str) -> None:
 
 
 def warn_about_training_rows(
-    X_train: Any, X_test: Any, labels: Sequence[Values | None], paths: Sequence[Any] = ()
+    X_train: Any, X_test: Any, labels: Sequence[Values | None], paths: Sequence[object] = ()
 ) -> None:
     """Warn if more test rows are training rows than can be expected.
 
@@ -62,7 +62,7 @@ def warn_about_training_rows(
         return
     if len(paths) == 2 and _are_same(*paths) and n_copies == n_test:
         warnings.warn(
-            f"{str(Path(paths[0]))!r} is both the training and the test file. Accuracy on rows that the model was "
+            f"{source_name(paths[0])!r} is both the training and the test file. Accuracy on rows that the model was "
             "fitted to says nothing about new rows.",
             stacklevel=2,
         )
@@ -88,5 +88,5 @@ def _with_labels(
     return train + keys[: len(train)], test + keys[len(train) :]
 
 
-def _are_same(one: Any, other: Any) -> bool:
+def _are_same(one: object, other: object) -> bool:
     return is_path(one) and is_path(other) and Path(one).resolve() == Path(other).resolve()

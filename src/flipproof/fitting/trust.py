@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
 
 from flipproof.errors import InputError, Parameter, nearest
+from flipproof.fitting.sources import Estimator
 from flipproof.learners.baseline import reads_trusted_labels
 from flipproof.learners.pipeline import learner_in
 
@@ -16,29 +16,34 @@ N_TREES = 200
 MOST_ITERATIONS = 1000
 
 
-def _forest() -> Any:
+def _forest() -> Estimator:
     from sklearn.ensemble import RandomForestClassifier
 
-    return RandomForestClassifier(N_TREES, random_state=0)
+    prior: Estimator = RandomForestClassifier(N_TREES, random_state=0)
+    return prior
 
 
-def _logistic() -> Any:
+def _logistic() -> Estimator:
     from sklearn.linear_model import LogisticRegression
 
-    return LogisticRegression(max_iter=MOST_ITERATIONS)
+    prior: Estimator = LogisticRegression(max_iter=MOST_ITERATIONS)
+    return prior
 
 
-def _ridge() -> Any:
+def _ridge() -> Estimator:
     from sklearn.linear_model import RidgeClassifier
 
-    return RidgeClassifier()
+    prior: Estimator = RidgeClassifier()
+    return prior
 
 
 #: Priors by name. They get the columns as the learner does: encoded and scaled.
-PRIORS: dict[str, Callable[[], Any]] = {"forest": _forest, "logistic": _logistic, "ridge": _ridge}
+PRIORS: dict[str, Callable[[], Estimator]] = {"forest": _forest, "logistic": _logistic, "ridge": _ridge}
 
 
-def prior_parameters(prior: object, weight: float | None, given: dict[str, object]) -> dict[str, Any]:
+def prior_parameters(
+    prior: str | Estimator | None, weight: float | None, given: Mapping[str, object]
+) -> dict[str, object]:
     """Return the parameters of a learner for its prior, given by name or as a classifier; none without a prior."""
     if prior is None:
         if weight is not None:
@@ -51,7 +56,7 @@ def prior_parameters(prior: object, weight: float | None, given: dict[str, objec
     return {"prior": prior} if weight is None else {"prior": prior, "prior_weight": weight}
 
 
-def named_prior(prior: object) -> Any:
+def named_prior(prior: str | Estimator | None) -> Estimator | None:
     """Return a prior that is given by name as a classifier, and any other as it is."""
     if not isinstance(prior, str):
         return prior

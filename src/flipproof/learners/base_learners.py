@@ -27,7 +27,7 @@ from sklearn.preprocessing import MaxAbsScaler, MinMaxScaler, RobustScaler, Stan
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, ExtraTreeClassifier
 
-from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers
+from flipproof.core.rounding import UNIT_ROUNDOFF, Floats, Integers, Values
 from flipproof.core.votes import EstimatedScores
 from flipproof.learners.clones import own_clone
 from flipproof.parameters import Constraint
@@ -60,7 +60,7 @@ TASKS_PER_WORKER = 4
 ROWS_COMPARED = 50
 
 
-def _is_base_learner(estimator: Any) -> bool:
+def _is_base_learner(estimator: object) -> bool:
     needed = ("fit", "predict", "get_params")
     is_estimator = not isinstance(estimator, type) and all(hasattr(estimator, name) for name in needed)
     # estimators without tags are not from scikit-learn, and may well be classifiers
@@ -72,9 +72,9 @@ BASE_LEARNER = Constraint(_is_base_learner, ("a scikit-learn classifier",))
 
 
 def fit_base_learners(
-    estimator: Any,
+    estimator: object,
     X: Floats,
-    labels: NDArray[Any],
+    labels: Values,
     members: list[Integers],
     n_jobs: int | None,
     progress: CountedProgress,
@@ -98,7 +98,7 @@ def fit_base_learners(
 
 
 def _fit_each(
-    estimator: Any, X: Floats, labels: NDArray[Any], members: list[tuple[int, Integers]], n_partitions: int
+    estimator: object, X: Floats, labels: Values, members: list[tuple[int, Integers]], n_partitions: int
 ) -> list[Any]:
     def fit_one(number: int, rows: Integers) -> Any:
         present = np.unique(labels[rows])
@@ -124,9 +124,9 @@ def _fit_each(
 
 
 def check_reproducible(
-    estimator: Any,
+    estimator: object,
     X: Floats,
-    labels: NDArray[Any],
+    labels: Values,
     members: list[Integers],
     models: list[Any],
     which: Sequence[int] | None = None,
@@ -147,7 +147,7 @@ def check_reproducible(
     rows, others = members[number], np.delete(np.arange(len(X)), members[number])
     Z = X[np.concatenate([_some(rows), _some(others)])].astype(np.float64, order="C")
 
-    def observed(model: Any) -> NDArray[Any]:
+    def observed(model: object) -> NDArray[Any]:
         return on_one_core(lambda: with_seeds(lambda: _observed(model, Z)))
 
     with warnings.catch_warnings():
@@ -164,7 +164,7 @@ def check_reproducible(
             )
 
 
-def _label_diversity(labels: NDArray[Any]) -> tuple[int, int]:
+def _label_diversity(labels: Values) -> tuple[int, int]:
     """Return the number of classes, and the number of labels outside the largest class."""
     counts = np.unique(labels, return_counts=True)[1]
     return len(counts), int(counts.sum() - counts.max(initial=0))
@@ -175,7 +175,7 @@ def _some(rows: Integers) -> Integers:
     return rows[np.unique(np.linspace(0, len(rows) - 1, ROWS_COMPARED).astype(np.int64))] if len(rows) else rows
 
 
-def _observed(model: Any, Z: Floats) -> NDArray[Any]:
+def _observed(model: object, Z: Floats) -> NDArray[Any]:
     """Return the prediction of a model for each row and, if it has scores, their bits."""
     columns = [_predictions(model, Z).astype(object)]
     for name in ("decision_function", "predict_proba"):
@@ -187,7 +187,7 @@ def _observed(model: Any, Z: Floats) -> NDArray[Any]:
     return np.stack(columns, axis=1)
 
 
-def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats, progress: RowProgress) -> NDArray[Any]:
+def ask_base_learners(models: list[Any], classes: Values, Z: Floats, progress: RowProgress) -> NDArray[Any]:
     """Return the class code that each model predicts for each test row, shape (rows, models).
 
     Where there is no model, None, the code is the number of classes: a vote for nobody. Each row is predicted as if it
@@ -208,7 +208,7 @@ def ask_base_learners(models: list[Any], classes: NDArray[Any], Z: Floats, progr
     return votes
 
 
-def _predictions(model: Any, Z: Floats) -> NDArray[Any]:
+def _predictions(model: object, Z: Floats) -> NDArray[Any]:
     """Predict every row as if it were alone: in one batch where the batch makes no difference, else one at a time."""
     predictions, settled = _batch_predictions(model, Z)
     if predictions is not None and settled.all():
@@ -260,7 +260,7 @@ def _linear_scores(model: Any, Z: Floats) -> EstimatedScores:
     return EstimatedScores(scores, error, np.zeros(len(Z), dtype=np.int64))
 
 
-def _codes(predictions: NDArray[Any], classes: NDArray[Any], model: Any) -> Integers:
+def _codes(predictions: Values, classes: Values, model: object) -> Integers:
     known = np.isin(predictions, classes)
     if not known.all():
         raise ValueError(

@@ -48,7 +48,7 @@ class TrustedOnlyPredictions:
         return f"{self.class_name} fitted to the trusted labels alone"
 
 
-def fitted_to_trusted(model: Any, X: Any, y: Any, trusted: NDArray[np.bool_]) -> Any:
+def fitted_to_trusted(model: object, X: object, y: object, trusted: NDArray[np.bool_]) -> Any:
     """Return a clone of a fitted learner, without its prior, that is fitted to the trusted rows and labels alone.
 
     Raises
@@ -67,7 +67,7 @@ def fitted_to_trusted(model: Any, X: Any, y: Any, trusted: NDArray[np.bool_]) ->
 
 
 def trusted_only_predictions(
-    model: Any, X: Any, y: Any, trusted: NDArray[np.bool_], X_test: Any
+    model: object, X: object, y: object, trusted: NDArray[np.bool_], X_test: object
 ) -> tuple[TrustedOnlyPredictions, ...]:
     """Return the predictions that depend on trusted labels only: of the same kind of learner, and of the prior.
 
@@ -102,7 +102,7 @@ def trusted_only_predictions(
     return tuple(found)
 
 
-def reads_trusted_labels(model: Any) -> bool:
+def reads_trusted_labels(model: object) -> bool:
     """Tell whether a fit of this learner will read trusted labels: for its prior, or to grow trees."""
     learner = learner_in(model)
     prior = getattr(learner, "prior", None)
@@ -126,7 +126,7 @@ def fit_with_trusted(model: Any, X: Any, y: Any, trusted: NDArray[np.bool_] | No
         model.fit(X, y, **with_mask)
 
 
-def _name_in_fit(model: Any, argument: str) -> str:
+def _name_in_fit(model: object, argument: str) -> str:
     """Return the name of an argument of the learner in `fit` of a model."""
     if not isinstance(model, Pipeline):
         return argument

@@ -111,10 +111,10 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     _label_readers: tuple[str, ...] = ()
 
     @abstractmethod
-    def certify(self, X: Any, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
+    def certify(self, X: object, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
         """Predict, and certify every prediction."""
 
-    def report(self, X: Any, y: Any = None, **options: Any) -> Report:
+    def report(self, X: object, y: object = None, **options: Any) -> Report:
         """Certify test rows and return a report: ``model.report(X, y).save("report.html")``.
 
         Parameters
@@ -152,7 +152,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(X, y)
         return np.asarray(X), y
 
-    def _numbers(self, X: Any, **options: Any) -> Any:
+    def _numbers(self, X: object, **options: Any) -> Any:
         """Return rows as numbers, checked by scikit-learn; data frames of anything else are told how to be encoded."""
         try:
             return validate_data(self, X, **options)
@@ -166,11 +166,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             )
             raise ValueError(f"{type(self).__name__} needs numbers, but {found}: {remedy}.") from error
 
-    def _refuse_unless_in_memory(self, X: Any, what: str, remedy: str = IN_BLOCKS) -> None:
+    def _refuse_unless_in_memory(self, X: object, what: str, remedy: str = IN_BLOCKS) -> None:
         if isinstance(X, (str, os.PathLike)) or hasattr(X, "comes_in_blocks") or hasattr(X, "__dask_graph__"):
             raise ValueError(f"{type(self).__name__} needs {what} in memory. Got {type(X).__name__} instead: {remedy}.")
 
-    def _fit_features(self, X: Any, types: Any = None) -> None:
+    def _fit_features(self, X: object, types: object = None) -> None:
         """Fit a clone of the features step without labels; one that needs labels gets trusted rows and their labels.
 
         `types` are those of the numbers in the reference, if there is one.
@@ -185,7 +185,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found = f"{error} A step that needs labels can be fitted to trusted ones: {TRUSTED_LABELS}."
             raise parameter_error(type(self).__name__, "features", wanted, self.features, found) from error
 
-    def _fit_features_to_trusted(self, trusted: TrustedPart, types: Any) -> None:
+    def _fit_features_to_trusted(self, trusted: TrustedPart, types: object) -> None:
         """Fit a clone of the features step to trusted rows and their labels, which nobody can change (M15)."""
         try:
             self.features_ = fit_to_trusted(self.features, with_number_types(trusted.rows, types), trusted.labels)
@@ -194,7 +194,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             raise parameter_error(type(self).__name__, "features", wanted, self.features, f"{error}") from error
         self._label_readers = (*self._label_readers, f"the features step {name_of(self.features)}")
 
-    def _fit_features_to_reference(self, reference: Any) -> Floats:
+    def _fit_features_to_reference(self, reference: object) -> Floats:
         """Fit the features step to the reference, and return the features of the reference."""
         self._refuse_unless_in_memory(reference, "the reference", "load it, or a sample of its rows")
         check_nothing_masked(reference, "reference")
@@ -217,7 +217,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         self._reference_width = rows.shape[1]
         return np.asarray(rows)
 
-    def _features_of_reference(self, reference: Any) -> Floats:
+    def _features_of_reference(self, reference: object) -> Floats:
         """Fit the features step to the reference, with integers as floats unless the step needs integers.
 
         Floats can also represent the fractions in other rows. Which of the two it is depends on the reference alone.
@@ -232,7 +232,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                 self._reference_types, self._label_readers = own_types, readers
         return self._fitted_to_reference(reference)
 
-    def _fitted_to_reference(self, reference: Any) -> Floats:
+    def _fitted_to_reference(self, reference: object) -> Floats:
         reference = with_number_types(reference, self._reference_types)
         self._fit_features(reference, self._reference_types)
         self._tile_rows = self._rows_at_a_time(reference)
@@ -266,7 +266,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         only_last_bits_differ = all(alike is not None for alike in are_alike) and not all(are_alike)
         return 1 if only_last_bits_differ else TILE_ROWS
 
-    def _refuse_features_of_company(self, reference: Any, rows: Floats) -> None:
+    def _refuse_features_of_company(self, reference: object, rows: Floats) -> None:
         """Refuse a features step that gives a row of the reference other features if other rows are beside it.
 
         No test can prove that a step transforms each row separately. This one finds steps that subtract a mean of
@@ -284,7 +284,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
                     "separately."
                 )
 
-    def _refuse_other_columns(self, X: Any) -> None:
+    def _refuse_other_columns(self, X: object) -> None:
         """Refuse training rows that have other columns than the reference."""
         of_reference, names = getattr(self, "feature_names_in_", None), getattr(X, "columns", None)
         known, n_columns = getattr(self, "n_features_in_", None), getattr(X, "shape", ())[1:]
@@ -317,11 +317,11 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         X = with_number_types(X, self._reference_types)
         return on_one_thread(lambda: self._transformed_in_tiles(X)).astype(np.float64)
 
-    def test_features(self, X: Any) -> Any:
+    def test_features(self, X: object) -> Any:
         """Return all that the votes on test rows depend on: by default, their features after the features step."""
         return self.step_features(X)
 
-    def step_features(self, X: Any) -> Floats:
+    def step_features(self, X: object) -> Floats:
         """Return the features of rows after the learner's features step, or as they are if there is none."""
         check_is_fitted(self)
         if self.n_reference_ is not None:
@@ -333,7 +333,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             return np.asarray(check_array(self._transformed(X), dtype=FEATURE_TYPES, estimator=self))
         return on_one_thread(lambda: self._transformed_in_tiles(X))
 
-    def _transformed(self, X: Any) -> Any:
+    def _transformed(self, X: object) -> Any:
         """Return the output of the features step for rows; it draws the same random numbers in every call."""
         step: Any = self.features_
         return with_seeds(lambda: step.transform(fresh(X)))

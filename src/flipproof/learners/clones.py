@@ -55,7 +55,7 @@ class Part:
         return self.settings is not None
 
 
-def own_clone(step: Any, next_seed: Callable[[], int] = lambda: FIXED_SEED) -> Any:
+def own_clone(step: object, next_seed: Callable[[], int] = lambda: FIXED_SEED) -> Any:
     """Return a clone that shares only frozen parts with the step, and whose random states are fixed.
 
     Random states that are not integers are set to `next_seed()`, also in nested steps, in the folds of a search, and in
@@ -67,12 +67,12 @@ def own_clone(step: Any, next_seed: Callable[[], int] = lambda: FIXED_SEED) -> A
     return made
 
 
-def unshared_clone(step: Any) -> Any:
+def unshared_clone(step: object) -> Any:
     """Return a clone that shares only frozen parts with the step; its random states are unchanged."""
     return _unshared(step)[0]
 
 
-def _unshared(step: Any) -> tuple[Any, list[Part]]:
+def _unshared(step: object) -> tuple[Any, list[Part]]:
     """Return a clone that shares only frozen parts with the step, and the parts that it does not share."""
     given = parts_of(step)  # kept alive, so that no other object gets the id of one of them
     theirs = {id(part.value) for part in given}
@@ -86,7 +86,7 @@ def _unshared(step: Any) -> tuple[Any, list[Part]]:
     return made, [part for part in parts if id(part.value) not in theirs]
 
 
-def _cloned(step: Any) -> Any:
+def _cloned(step: object) -> Any:
     try:
         return clone(step)
     except Exception as error:
@@ -96,7 +96,7 @@ def _cloned(step: Any) -> Any:
         ) from error
 
 
-def fit_label_free(step: Any, X: Any) -> Any:
+def fit_label_free(step: object, X: object) -> Any:
     """Fit a clone of a step without labels, with the same random numbers in every fit; return the clone."""
 
     def fit() -> Any:
@@ -121,7 +121,7 @@ def fit_to_trusted(step: Any, X: Any, labels: Any) -> Any:
     return with_seeds(fit)
 
 
-def fresh(X: Any) -> Any:
+def fresh(X: object) -> Any:
     """Return a copy of the data, so that writes by a step or by the caller do not affect others.
 
     Lists, dicts and arrays of objects are copied deeply, since a shallow copy would share their rows.
@@ -130,7 +130,7 @@ def fresh(X: Any) -> Any:
     return X.copy() if hasattr(X, "copy") and not holds_others else deepcopy(X)
 
 
-def parts_of(step: Any, enters: Callable[[Any], bool] = lambda value: True) -> list[Part]:
+def parts_of(step: object, enters: Callable[[Any], bool] = lambda value: True) -> list[Part]:
     """List the step and all objects inside it that can be reached through parameters, each of them once.
 
     Objects inside those that `enters` declines are listed only if they can be reached in another way.
@@ -147,7 +147,7 @@ def parts_of(step: Any, enters: Callable[[Any], bool] = lambda value: True) -> l
     return list(found.values())
 
 
-def places_rows_together(step: Any) -> bool:
+def places_rows_together(step: object) -> bool:
     """Tell whether the features of a row depend on other rows that are asked for with it.
 
     A step that says so of itself, `places_rows_together`, does not count inside one that asks it for no rows but those
@@ -157,7 +157,7 @@ def places_rows_together(step: Any) -> bool:
     return any(getattr(part.value, "places_rows_together", False) for part in reached)
 
 
-def stated_assumptions(step: Any) -> list[Assumption]:
+def stated_assumptions(step: object) -> list[Assumption]:
     """Return the assumptions that a step and its parts state themselves, `rests_on`."""
     stated = (getattr(part.value, "rests_on", None) for part in parts_of(step))
     found = [as_assumption(one) for one in stated if isinstance(one, (str, Assumption))]
@@ -175,7 +175,7 @@ def loose_random_states(part: Part) -> dict[str, Any]:
     return {name: state for name, state in states.items() if not isinstance(state, Integral)}
 
 
-def label_free_assumptions(step: Any, role: str) -> list[Assumption]:
+def label_free_assumptions(step: object, role: str) -> list[Assumption]:
     """Return the assumptions of certificates about a step that was fitted without labels.
 
     Unlike for base learners, there is no check that a refit gives the same result: a second fit of a network or of UMAP
@@ -189,12 +189,12 @@ def label_free_assumptions(step: Any, role: str) -> list[Assumption]:
     return [Assumption("fitted-without-labels", values), *found]
 
 
-def assumptions_about(step: Any, role: str, data: str = "labels") -> list[Assumption]:
+def assumptions_about(step: object, role: str, data: str = "labels") -> list[Assumption]:
     """Return assumptions about what a clone of the step keeps: it must not depend on these labels (or other data)."""
     return _assumed(*brought_along(step), role, step, data)
 
 
-def _assumed(kept: list[Part], foreign: list[Part], role: str, step: Any, data: str) -> list[Assumption]:
+def _assumed(kept: list[Part], foreign: list[Part], role: str, step: object, data: str) -> list[Assumption]:
     common = {"role": role, "step": name_of(step), "data": data}
     found = [
         Assumption("fitted-elsewhere", {**common, "path": part.path, "part": name_of(part.value)}) for part in kept
@@ -205,7 +205,7 @@ def _assumed(kept: list[Part], foreign: list[Part], role: str, step: Any, data: 
     return found
 
 
-def brought_along(step: Any) -> tuple[list[Part], list[Part]]:
+def brought_along(step: object) -> tuple[list[Part], list[Part]]:
     """Return the parts that a clone of the step keeps from earlier fits, and user-defined parts that may hold anything.
 
     A part is kept if the clone shares it with the step, as it does a FrozenEstimator; if it is already fitted in the
@@ -231,12 +231,12 @@ def brought_along(step: Any) -> tuple[list[Part], list[Part]]:
     return kept, foreign
 
 
-def keeps_all(step: Any) -> bool:
+def keeps_all(step: object) -> bool:
     """Tell whether a clone of the step is as fitted as the step itself."""
     return any(part.path == "" for part in brought_along(step)[0])
 
 
-def name_of(value: Any) -> str:
+def name_of(value: object) -> str:
     """Return a short description of a step or an object."""
     if isinstance(value, FrozenEstimator):
         return f"{type(value).__name__} of {type(value.estimator).__name__}"
@@ -283,7 +283,7 @@ def _are_named_steps(setting: Any) -> bool:
     return is_list and all(isinstance(one, tuple) and one and isinstance(one[0], str) for one in setting)
 
 
-def _has_params(value: Any) -> bool:
+def _has_params(value: object) -> bool:
     return not isinstance(value, type) and hasattr(value, "get_params")
 
 
@@ -296,7 +296,7 @@ def _settings(value: Any) -> dict[str, Any] | None:
         return None
 
 
-def _is_frozen(value: Any) -> bool:
+def _is_frozen(value: object) -> bool:
     """Tell whether fitting the step does nothing, so that many models can share it."""
     return isinstance(value, FrozenEstimator) and type(value).fit is FrozenEstimator.fit
 
@@ -306,12 +306,12 @@ def _looks_fitted(part: Part) -> bool:
     return any(name not in (part.settings or {}) for name in names)
 
 
-def _clones_in_its_own_way(value: Any) -> bool:
+def _clones_in_its_own_way(value: object) -> bool:
     usual = BaseEstimator.__sklearn_clone__
     return getattr(type(value), "__sklearn_clone__", usual) is not usual
 
 
-def _is_plain(value: Any) -> bool:
+def _is_plain(value: object) -> bool:
     if isinstance(value, PLAIN) or issparse(value) or _package(type(value)) in TABLES:
         return True
     if isinstance(value, np.ndarray):
@@ -321,7 +321,7 @@ def _is_plain(value: Any) -> bool:
     return callable(value) and not isinstance(value, MethodType) and _is_of_a_library(value)
 
 
-def _is_of_a_library(value: Any) -> bool:
+def _is_of_a_library(value: object) -> bool:
     """Tell whether a library has this function under its name; wrappers and functions of the same name do not count."""
     name = getattr(value, "__qualname__", getattr(value, "__name__", ""))
     module = getattr(value, "__module__", None)
@@ -331,13 +331,13 @@ def _is_of_a_library(value: Any) -> bool:
     )
 
 
-def _is_foreign(value: Any) -> bool:
+def _is_foreign(value: object) -> bool:
     if isinstance(value, COLLECTIONS):
         return False
     return _package(type(value)) not in LIBRARIES or (callable(value) and not _has_params(value))
 
 
-def _package(value: Any) -> str:
+def _package(value: object) -> str:
     return str(getattr(value, "__module__", "")).partition(".")[0]
 
 
@@ -349,7 +349,7 @@ def _fix_random_states(part: Part, next_seed: Callable[[], int]) -> None:
         vars(part.value).update(fixed)
 
 
-def _fixed(given: Any, seed: int, is_step: bool) -> Any:
+def _fixed(given: object, seed: int, is_step: bool) -> Any:
     """Return a random state that starts from the seed, of a type that the part can use."""
     if isinstance(given, np.random.Generator):
         return np.random.default_rng(seed)

@@ -135,15 +135,15 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
 
     def __init__(
         self,
-        clusterer: Any = None,
+        clusterer: object = None,
         *,
         vote: str = "cluster",
-        noise: Any = 0.1,
-        prior: Any = None,
+        noise: object = 0.1,
+        prior: object = None,
         prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
-        features: Any = None,
+        features: object = None,
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
@@ -251,7 +251,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         members = _members(clusters, self.n_clusters_)
         return np.asarray((members @ X) / members.sum(axis=1)[:, None])
 
-    def test_features(self, X: Any) -> Any:
+    def test_features(self, X: object) -> Any:
         """Return the cluster number of each test row: all that its votes depend on."""
         return self.place(super().test_features(X))
 
@@ -282,7 +282,7 @@ class CertifiedClusterClassifier(LabelLinearClassifier):
         """Every vote is -1, 0 or 1."""
         return np.ones(len(Z), dtype=np.int64)
 
-    def attains_largest_votes(self, Z: Any, limit: Integers) -> bool:
+    def attains_largest_votes(self, Z: object, limit: Integers) -> bool:
         """A copy of the test row votes 1."""
         return True
 

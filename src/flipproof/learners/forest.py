@@ -148,13 +148,13 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         max_features: str | int | float | None = "sqrt",
         grow: str = "label-free",
         random_state: int = 0,
-        noise: Any = 0.1,
+        noise: object = 0.1,
         clip: str | float | None = None,
-        prior: Any = None,
+        prior: object = None,
         prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
-        features: Any = None,
+        features: object = None,
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
@@ -261,7 +261,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         self._class_counts = self._class_counts + np.bincount(named, minlength=len(self.classes_))
         self._leaf_counts = self._leaf_counts + leaves.T @ csr_array(one_hot(named, len(self.classes_)))
 
-    def test_features(self, X: Any) -> Any:
+    def test_features(self, X: object) -> Any:
         """Return the leaves of each test row, one per tree: all that its votes depend on."""
         Z = super().test_features(X)
         leaves = np.empty((len(Z), len(self.estimators_)), dtype=np.int64)
@@ -308,7 +308,7 @@ class CertifiedForestClassifier(LabelLinearClassifier):
         shares, exponent = self._grid(Z)
         return np.rint(scale(shares.sum(axis=1), exponent)).astype(np.int64)
 
-    def attains_largest_votes(self, Z: Any, limit: Integers) -> bool:
+    def attains_largest_votes(self, Z: object, limit: Integers) -> bool:
         """A copy of the test row has the largest vote."""
         return True
 

@@ -92,12 +92,12 @@ class LabelFreeVotes(WeightedLabels):
         n_train, n_classes = self.n_rows_, len(self.classes_)
         return votes_row_by_row(self.label_free_weights, Z, n_train, n_classes, self.precision_)
 
-    def test_rows(self, X: Any) -> Any:
+    def test_rows(self, X: object) -> Any:
         """Return all that the prediction of test rows depends on: their features, and what the prior says, if any."""
         Z = self.test_features(X)
         return Z if self._prior is None else RowsWithPrior(Z, self._prior.shares(X))
 
-    def votes_on(self, Z: Any) -> VoteSource:
+    def votes_on(self, Z: object) -> VoteSource:
         """Return the votes of all training rows on a block of test rows, clipped to their limit, if any.
 
         `Z` is what `test_rows` returns. If there is a prior, the votes carry its offsets.
@@ -107,11 +107,11 @@ class LabelFreeVotes(WeightedLabels):
         assert self._ballots is not None
         return cast(self._votes_with_prior(Z, None), self._ballots, self.precision_)
 
-    def votes_of_items(self, Z: Any) -> VoteSource:
+    def votes_of_items(self, Z: object) -> VoteSource:
         """Return the votes of all rows on a block of test rows, also of those that have no majority and drop out."""
         return self._votes_with_prior(Z, None)
 
-    def _votes_with_prior(self, Z: Any, ballots: Ballots | None) -> VoteSource:
+    def _votes_with_prior(self, Z: object, ballots: Ballots | None) -> VoteSource:
         """Return the votes on a block of test rows, of rows or of ballots.
 
         Soundness: which items have a majority depends on labels. So limits and the prior's scale are taken from the
@@ -189,7 +189,7 @@ class LabelFreeVotes(WeightedLabels):
         limit = self._vote_limits(Z, source)
         return all_votes(source if limit is None else clipped(source, limit)).astype(np.int64)
 
-    def loudest_rows(self, X: Any) -> Any:
+    def loudest_rows(self, X: object) -> Any:
         """Return, for each test row, a row whose vote on it is probably large, as `fit` takes rows.
 
         By default, these are the test rows themselves. Attacks add these rows; no certificate depends on them.

@@ -425,7 +425,7 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
             is_by_class=order is not None,
         )
 
-    def rows_in_order(self, Z: Any, powers: Powers) -> tuple[NearestRows, Integers]:
+    def rows_in_order(self, Z: object, powers: Powers) -> tuple[NearestRows, Integers]:
         """Return all training rows in the order of their distance from each test row, and their row numbers.
 
         For attacks by changed rows: needs a fit with ``reference=...`` and a metric that is exact.
@@ -491,7 +491,7 @@ def _weigh_row_by_row(weigh: Callable[[Floats], Any], voters: Voters) -> Floats:
     return weights
 
 
-def _checked_weights(answer: Any, k: int) -> Floats:
+def _checked_weights(answer: object, k: int) -> Floats:
     weights = np.asarray(answer, dtype=np.float64)
     if weights.shape != (1, k) or not np.all(np.isfinite(weights)):
         what = f"shape {weights.shape}" if weights.shape != (1, k) else "NaN or infinity"

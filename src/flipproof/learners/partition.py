@@ -27,7 +27,7 @@ from flipproof.core.engine import (
 from flipproof.core.histograms import NUMBERS_AT_A_TIME, VoteHistogram
 from flipproof.core.partitions import PartitionVotes, SourceVotes
 from flipproof.core.powers import Powers, Scope
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.core.votes import GroupVotes, tiles
 from flipproof.learners.base_learners import (
     BASE_LEARNER,
@@ -175,12 +175,12 @@ class CertifiedPartitionClassifier(LabelsInMemory):
 
     def __init__(
         self,
-        estimator: Any = None,
+        estimator: object = None,
         n_partitions: int = 50,
         *,
-        prior: Any = None,
+        prior: object = None,
         prior_weight: float = 1.0,
-        features: Any = None,
+        features: object = None,
         classes: ArrayLike | None = None,
         n_jobs: int | None = None,
         verbose: int = 0,
@@ -195,7 +195,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         self.verbose = verbose
 
     def fit(
-        self, X: Any, y: Any, reference: Any = None, reference_labels: Any = None, trusted: Any = None
+        self, X: object, y: object, reference: object = None, reference_labels: object = None, trusted: object = None
     ) -> CertifiedPartitionClassifier:
         """Assign the training rows to partitions, and fit a base learner to each.
 
@@ -234,7 +234,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
             self._forget_trusted_part()
         return self
 
-    def _learn(self, rows: Floats, reference: Any) -> None:
+    def _learn(self, rows: Floats, reference: object) -> None:
         self._frozen_rows: Floats | None = None  # kept if rows can join or leave
         self._base_learner, self._base_learner_name = self._base()
         if reference is None:
@@ -317,22 +317,22 @@ class CertifiedPartitionClassifier(LabelsInMemory):
     def _list_assumptions(self, n_alike: int) -> None:
         self.assumptions_ = (*self.common_assumptions(), *self.learner_assumptions(n_alike))
 
-    def _rows_in_geometry(self, X: Any, least: int = 0) -> Floats:
+    def _rows_in_geometry(self, X: object, least: int = 0) -> Floats:
         # on one core, since the last bits of features decide the partition of a row
         return on_one_core(lambda: super(CertifiedPartitionClassifier, self)._rows_in_geometry(X, least))
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the class that most base learners predict; ties go to the class that sorts lowest."""
         votes = self._counted(self.partition_votes(self.test_features(X)))
         return np.asarray(self.classes_[winners(votes + self.prior_votes(X, len(votes)))])
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return the share of base learners that predict each class, shape (m, K); with two classes the difference."""
         votes = self._counted(self.partition_votes(self.test_features(X)))
         shares = (votes + self.prior_votes(X, len(votes))) / len(self.estimators_)
         return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
 
-    def prior_votes(self, X: Any, n_rows: int) -> Integers:
+    def prior_votes(self, X: object, n_rows: int) -> Integers:
         """Return the votes of the prior for each class, which nobody can change (M15); 0 without a prior."""
         if self._prior is None:
             return np.zeros((n_rows, len(self.classes_)), dtype=np.int64)
@@ -340,7 +340,7 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         return np.rint(self._prior.offsets(totals, self._prior.shares(X))).astype(np.int64)
 
     def certify(
-        self, X: Any, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
+        self, X: object, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
     ) -> Certificates:
         """Predict, and certify every prediction by its lead in votes.
 
@@ -404,12 +404,12 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         with RowProgress(len(Z), self.verbose) as progress:
             return ask_base_learners(self.estimators_, self.classes_, Z, progress)
 
-    def _counted(self, votes: NDArray[Any]) -> Integers:
+    def _counted(self, votes: Values) -> Integers:
         """Count the votes for each class, shape (m, K)."""
         counts = [np.count_nonzero(votes == code, axis=1) for code in range(len(self.classes_))]
         return np.stack(counts, axis=1).astype(np.int64)
 
-    def _certify_labels(self, votes: NDArray[Any], powers: Powers, offsets: Integers) -> BlockCertificates:
+    def _certify_labels(self, votes: Values, powers: Powers, offsets: Integers) -> BlockCertificates:
         """Certify against changed labels, each of which may change the vote of its base learner to any class.
 
         Soundness: the votes take the place of labels with a weight of 1 each (M6). To change r votes, at least r labels
@@ -421,16 +421,14 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         histogram = VoteHistogram(np.ones((1, 1), dtype=np.int64), free[:, :, None], n_levels=1)
         return certify_exact(histogram, fixed + offsets, _to_any_class(replace(powers, groups=None)).scope)
 
-    def _certify_rows(self, votes: NDArray[Any], powers: Powers, offsets: Integers) -> BlockCertificates:
+    def _certify_rows(self, votes: Values, powers: Powers, offsets: Integers) -> BlockCertificates:
         """Certify against changed rows: an added row may change any partition, a removed one its own (M13)."""
         has_removable = np.isin(np.arange(len(self.estimators_)), self.partition_[powers.changeable])
         removable, others = self._counted(votes[:, has_removable]), self._counted(votes[:, ~has_removable])
         counted = PartitionVotes(removable, others, len(self.estimators_), offsets)
         return certify_partitions(counted, replace(powers, groups=None).scope)
 
-    def _certify_groups(
-        self, votes: NDArray[Any], powers: Powers, groups: Integers, offsets: Integers
-    ) -> BlockCertificates:
+    def _certify_groups(self, votes: Values, powers: Powers, groups: Integers, offsets: Integers) -> BlockCertificates:
         """Certify against annotators, who may change every base learner that has a changeable label of theirs.
 
         Sources of rows may change every base learner that has a row of theirs and, if they can replace rows, others.

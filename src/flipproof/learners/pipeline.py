@@ -103,7 +103,7 @@ def certify(
     return _around(certificates, model, X, *found)
 
 
-def remedy_for(learner: Any) -> str:
+def remedy_for(learner: object) -> str:
     """Return how to certify a classifier that is not a flipproof learner, as the end of a sentence; else nothing."""
     if isinstance(learner, type) or not (hasattr(learner, "fit") and hasattr(learner, "predict")):
         return ""
@@ -114,7 +114,7 @@ def remedy_for(learner: Any) -> str:
     )
 
 
-def learner_and_features(model: Any, X: Any) -> tuple[Any, Any]:
+def learner_and_features(model: object, X: object) -> tuple[Any, Any]:
     """Return the learner that predicts, and test rows as it gets them: after the steps of a Pipeline."""
     while model is not (inner := _unwrapped(model)):
         X = model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
@@ -122,14 +122,14 @@ def learner_and_features(model: Any, X: Any) -> tuple[Any, Any]:
     return model, X
 
 
-def learner_in(model: Any) -> Any:
+def learner_in(model: object) -> Any:
     """Return the learner that predicts: the last step of a Pipeline, the best estimator of a search."""
     while model is not (inner := _unwrapped(model)):
         model = inner
     return model
 
 
-def _unwrapped(model: Any) -> Any:
+def _unwrapped(model: object) -> Any:
     """Return the last step of a Pipeline, the best estimator of a search, any other model as it is."""
     if isinstance(model, Pipeline):
         return model[-1]
@@ -140,7 +140,7 @@ def _unwrapped(model: Any) -> Any:
     return model.best_estimator_
 
 
-def _is_search(model: Any) -> bool:
+def _is_search(model: object) -> bool:
     """Tell whether this is a search: an object with a best estimator, or a search of scikit-learn, fitted or not."""
     if isinstance(model, CertifiedClassifier):
         return False
@@ -151,7 +151,7 @@ def _is_search(model: Any) -> bool:
     return isinstance(model, BaseSearchCV)
 
 
-def _around(certificates: Certificates, model: Any, X: Any, *more: Assumption) -> Certificates:
+def _around(certificates: Certificates, model: object, X: object, *more: Assumption) -> Certificates:
     """Return certificates of the learner inside a model as those of the model."""
     assumptions = (*certificates.assumptions, *more)
     return replace(certificates, assumptions=assumptions, origin=Origin.of(model, X, len(certificates)))

@@ -26,7 +26,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.frozen import FrozenEstimator
 from sklearn.utils.validation import check_is_fitted
 
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.learners.clones import fresh, own_clone
 from flipproof.learners.row_by_row import rows_at
 from flipproof.parameters import NONE, Constraints, number, parameter_error, with_methods
@@ -71,7 +71,7 @@ class RowsWithPrior:
         return RowsWithPrior(self.features[rows], self.shares[rows])
 
 
-def features_in(Z: Any) -> Any:
+def features_in(Z: object) -> Any:
     """Return the features of test rows, with or without a prior."""
     return Z.features if isinstance(Z, RowsWithPrior) else Z
 
@@ -115,11 +115,11 @@ class Prior:
         """Return the offsets of the deployed rule in grid units, given the total of all votes on each test row."""
         return self.weight * totals.astype(np.float64)[:, None] * shares
 
-    def _answer_alone(self, row: Any) -> Floats:
+    def _answer_alone(self, row: object) -> Floats:
         start_anew()  # random numbers for a row must not depend on the rows before
         return self._answers(row, 1)
 
-    def _answers(self, X: Any, n_rows: int) -> Floats:
+    def _answers(self, X: object, n_rows: int) -> Floats:
         if not hasattr(self.model, "predict_proba"):
             codes = self._codes(np.asarray(self.model.predict(fresh(X))).reshape(-1))
             self._require(codes.shape == (n_rows,), f"{codes.shape[0]} predictions for {n_rows} rows")
@@ -138,7 +138,7 @@ class Prior:
         shares[:, columns] = answer
         return shares
 
-    def _codes(self, named: NDArray[Any]) -> Integers:
+    def _codes(self, named: Values) -> Integers:
         """Return the positions of classes that the prior names; refuse classes that the learner does not have."""
         codes, is_known = positions(self.classes, as_values(named, "The classes of the prior"))
         if not is_known.all():
@@ -152,7 +152,7 @@ class Prior:
             raise parameter_error(self.owner, "prior", wanted, self.model, f"it returned {found}.")
 
 
-def is_fitted(model: Any) -> bool:
+def is_fitted(model: object) -> bool:
     """Tell whether a classifier can predict already."""
     try:
         check_is_fitted(model)
@@ -163,12 +163,12 @@ def is_fitted(model: Any) -> bool:
     return True
 
 
-def reads_no_labels(prior: Any) -> bool:
+def reads_no_labels(prior: object) -> bool:
     """Tell whether a prior says of itself that its fit ignores labels: it needs none, as `WeakSupervision` does."""
     return getattr(prior, "ignores_labels", False) is True
 
 
-def fit_prior(owner: str, prior: Any, X: Any, labels: NDArray[Any] | None) -> Any:
+def fit_prior(owner: str, prior: object, X: object, labels: Values | None) -> Any:
     """Fit a clone of the prior to trusted rows and labels, if it reads any, with the same random numbers each time."""
     from sklearn.dummy import DummyClassifier  # slow to import, and rarely needed
 
@@ -189,7 +189,7 @@ def fit_prior(owner: str, prior: Any, X: Any, labels: NDArray[Any] | None) -> An
         raise parameter_error(owner, "prior", wanted, prior, f"{error}") from error
 
 
-def as_given(prior: Any) -> Any:
+def as_given(prior: object) -> Any:
     """Return a copy of a fitted prior: later changes to the original must not change any prediction."""
     return deepcopy(prior)
 

@@ -240,7 +240,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
             raise parameter_error(type(self).__name__, "features", wanted, self.features, remedy)
 
     def fit(  # type: ignore[override]
-        self, X: Any, y: Any, unlabeled: Any = None, trusted: Any = None, sample_weight: Any = None
+        self, X: object, y: object, unlabeled: object = None, trusted: object = None, sample_weight: object = None
     ) -> CertifiedPropagationClassifier:
         """Fit to training features, and to the labels of the labelled rows.
 
@@ -273,7 +273,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         self.n_nodes_ = None if self.graph is None else int(self.graph.shape[0])
         return super()._read_training_rows(X, y, *others, **named)
 
-    def _numbers(self, X: Any, **options: Any) -> Any:
+    def _numbers(self, X: object, **options: Any) -> Any:
         """Return rows as numbers; with a given graph, node numbers in one column."""
         if self.n_nodes_ is not None:
             X = node_numbers(X, self.n_nodes_, type(self).__name__)[:, None].astype(np.float64)

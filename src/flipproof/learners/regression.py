@@ -87,7 +87,7 @@ class CertifiedRegressor(TargetsInMemory):
     #: Whether predictions are weighted means, divided by the sum of the votes; else the weights are used as they are.
     _is_mean = False
 
-    def predict(self, X: Any) -> Floats:
+    def predict(self, X: object) -> Floats:
         """Return the predictions, as floats of shape (m,)."""
         check_is_fitted(self)
         return np.concatenate([predicted for _, predicted in self.voted(X)])
@@ -110,7 +110,7 @@ class CertifiedRegressor(TargetsInMemory):
 
     def certify(
         self,
-        X: Any,
+        X: object,
         flips: int | Sequence[int] | None = None,
         *,
         tolerance: float | None = None,
@@ -154,8 +154,8 @@ class CertifiedRegressor(TargetsInMemory):
 
     def certify_means(
         self,
-        X: Any,
-        groups: Any = None,
+        X: object,
+        groups: object = None,
         flips: int | Sequence[int] | None = None,
         *,
         tolerance: float | None = None,
@@ -186,8 +186,8 @@ class CertifiedRegressor(TargetsInMemory):
 
     def certify_gaps(
         self,
-        X: Any,
-        groups: Any,
+        X: object,
+        groups: object,
         flips: int | Sequence[int] | None = None,
         *,
         tolerance: float | None = None,
@@ -308,7 +308,7 @@ class CertifiedRegressor(TargetsInMemory):
         """Raise ValueError if predictions are no weighted sums of the targets."""
 
     def worst_changes(
-        self, X: Any, flips: int = 1, *, end: str = "high", adversary: Adversary | None = None
+        self, X: object, flips: int = 1, *, end: str = "high", adversary: Adversary | None = None
     ) -> list[WorstChanges]:
         """Return, for each test row, the changes of training targets that move its prediction farthest.
 
@@ -352,7 +352,7 @@ class CertifiedRegressor(TargetsInMemory):
     ) -> tuple[Integers, NDArray[np.bool_]]:
         return largest_moves(listed, reachable, flips, upward)
 
-    def _in_blocks(self, X: Any) -> Iterator[tuple[slice, VoteSource]]:
+    def _in_blocks(self, X: object) -> Iterator[tuple[slice, VoteSource]]:
         """Yield the votes of all training rows on blocks of test rows."""
         return self._blocks(self._geometry.test_rows(X))
 
@@ -414,7 +414,7 @@ class CertifiedRegressor(TargetsInMemory):
             return self.is_trusted_
         return np.asarray(self.is_trusted_ | adversary.trusted)
 
-    def _certify_rows(self, X: Any, question: Question, adversary: Adversary) -> CertifiedIntervals:
+    def _certify_rows(self, X: object, question: Question, adversary: Adversary) -> CertifiedIntervals:
         """Certify against changed rows: one test row after another, by exact fractions (M16)."""
         fixed, limits, flips = self._row_limits(adversary, question)
         has_radius = question.tolerance is not None or question.threshold is not None
@@ -473,7 +473,7 @@ class CertifiedRegressor(TargetsInMemory):
         return tuple(assumptions)
 
     def _row_reaches(
-        self, Z: Any, source: VoteSource, listed: ListedVotes, value: Integers, power: RowPower
+        self, Z: object, source: VoteSource, listed: ListedVotes, value: Integers, power: RowPower
     ) -> Callable[[int, bool], RowReach]:
         """Return a function that tells how far changed rows move the prediction on a test row of a block, upwards."""
         targets, limit = self._integers - self._origin, source.limit
@@ -529,7 +529,7 @@ class CertifiedRegressor(TargetsInMemory):
 
     def _intervals(
         self,
-        parts: Sequence[tuple[Any, ...]],
+        parts: Sequence[tuple[object, ...]],
         question: Question,
         reachable: Reachable,
         adversary: Adversary | None,
@@ -542,7 +542,7 @@ class CertifiedRegressor(TargetsInMemory):
 
     def _joined(
         self,
-        parts: Sequence[tuple[Any, ...]],
+        parts: Sequence[tuple[object, ...]],
         question: Question,
         limits: Reachable | RowLimits,
         assumptions: tuple[Assumption, ...],

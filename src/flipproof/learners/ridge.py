@@ -48,16 +48,16 @@ class RidgeParameters(LabelLinearParameters):
 
     def __init__(
         self,
-        noise: Any = 0.1,
+        noise: object = 0.1,
         *,
         regularization: str | float = "label-free",
         fit_intercept: bool = True,
         clip: str | float | None = None,
-        prior: Any = None,
+        prior: object = None,
         prior_weight: float = 1.0,
         method: str = "exact",
         precision: int = 10,
-        features: Any = None,
+        features: object = None,
         classes: ArrayLike | None = None,
         block_size: int | None = None,
         n_jobs: int | None = None,
@@ -210,7 +210,7 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
             attained |= self._rule.largest_votes_found(Z) >= limit
         return bool(attained.all())
 
-    def loudest_rows(self, X: Any) -> Any:
+    def loudest_rows(self, X: object) -> Any:
         """Return, for each test row, a row whose vote on it is positive and large, as `fit` takes rows.
 
         Without a features step, its coordinates are beyond their range. Otherwise it is the test row itself.

@@ -55,13 +55,13 @@ def number_types(X: Any) -> Any:
     return kind if _holds_numbers(kind) else None
 
 
-def as_floats(types: Any) -> Any:
+def as_floats(types: object) -> Any:
     """Return types of numbers with 64-bit floats instead of integers of NumPy; None if there are no such integers.
 
     Soundness: the types depend on the reference alone, and the float of a number on that number alone.
     """
 
-    def as_float(kind: Any) -> Any:
+    def as_float(kind: object) -> Any:
         return np.dtype(np.float64) if isinstance(kind, np.dtype) and kind.kind in "iu" else kind
 
     floats = {name: as_float(kind) for name, kind in types.items()} if isinstance(types, dict) else as_float(types)
@@ -106,19 +106,19 @@ def _refuse_unless_equal(converted: Any, given: Any, kind: Any) -> None:
         )
 
 
-def _is_frame(X: Any) -> bool:
+def _is_frame(X: object) -> bool:
     """Tell whether this is a data frame of pandas or polars."""
     return hasattr(X, "dtypes") and hasattr(X, "columns")
 
 
-def _holds_numbers(kind: Any) -> bool:
+def _holds_numbers(kind: object) -> bool:
     if isinstance(kind, np.dtype):
         return kind.kind in "fiu"
     is_numeric = getattr(kind, "is_numeric", None)
     return callable(is_numeric) and bool(is_numeric())
 
 
-def _as_numbers(X: Any) -> Floats | None:
+def _as_numbers(X: object) -> Floats | None:
     """Return a list of rows of numbers as a matrix; None for lists of anything else."""
     try:
         array = np.asarray(X)
@@ -172,7 +172,7 @@ def _checked_weight(weight: Any) -> float:
     return value
 
 
-def _checked(answer: Any, n_train: int, n_classes: int) -> tuple[Any, Floats | None]:
+def _checked(answer: object, n_train: int, n_classes: int) -> tuple[Any, Floats | None]:
     alpha, offsets = answer if isinstance(answer, tuple) else (answer, None)
     alpha = csr_array(alpha, dtype=np.float64) if issparse(alpha) else np.asarray(alpha, dtype=np.float64)
     if alpha.shape != (1, n_train):

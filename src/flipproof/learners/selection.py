@@ -18,7 +18,7 @@ from sklearn.utils.validation import check_consistent_length
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption, parameter_values
 from flipproof.certificates import Certificates
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 from flipproof.errors import Parameter
 from flipproof.learners.certified import CertifiedClassifier
 from flipproof.learners.pipeline import certify, learner_in
@@ -152,7 +152,9 @@ class TrustedSelection:
             columns["error"] = [one.error for one in ranking]
         return make_frame(columns, self._frames)
 
-    def certify(self, X: Any, method: str | None = None, *, groups: Any = None, allowed: Any = None) -> Certificates:
+    def certify(
+        self, X: object, method: str | None = None, *, groups: object = None, allowed: object = None
+    ) -> Certificates:
         """Predict and certify with `model`, against an adversary that cannot change the trusted labels.
 
         Parameters
@@ -173,9 +175,9 @@ class TrustedSelection:
 
 
 def select_on_trusted(
-    estimator: Any,
-    grid: Any,
-    X: Any,
+    estimator: object,
+    grid: object,
+    X: object,
     y: ArrayLike,
     trusted: ArrayLike,
     *,
@@ -304,7 +306,7 @@ def select_on_trusted(
     )
 
 
-def _is_learner(estimator: Any) -> bool:
+def _is_learner(estimator: object) -> bool:
     return isinstance(_last_step(estimator), CertifiedClassifier)
 
 
@@ -316,7 +318,7 @@ CONSTRAINTS = {
 
 
 def _checked(
-    learners: Mapping[str, Any], y: ArrayLike, trusted: ArrayLike, flips: int, cv: int
+    learners: Mapping[str, object], y: ArrayLike, trusted: ArrayLike, flips: int, cv: int
 ) -> tuple[NDArray[Any], NDArray[np.bool_]]:
     """Return labels and mask as arrays; refuse invalid input."""
     check_arguments("select_on_trusted", CONSTRAINTS, flips=flips, cv=cv)
@@ -340,17 +342,17 @@ def _checked(
     return labels, mask
 
 
-def _folds(y: NDArray[Any], cv: int, random_state: int) -> Folds:
+def _folds(y: Values, cv: int, random_state: int) -> Folds:
     smallest_class = np.unique(y, return_counts=True)[1].min()
     splitter = StratifiedKFold if smallest_class >= cv else KFold
     return list(splitter(cv, shuffle=True, random_state=random_state).split(np.zeros(len(y)), y))
 
 
-def _last_step(estimator: Any) -> Any:
+def _last_step(estimator: object) -> Any:
     return estimator[-1] if isinstance(estimator, Pipeline) else estimator
 
 
-def _with_classes(estimator: Any, labels: NDArray[Any], trusted: NDArray[np.bool_]) -> Any:
+def _with_classes(estimator: object, labels: Values, trusted: NDArray[np.bool_]) -> Any:
     """Return a clone with all classes set, so that folds may lack some of them."""
     model = clone(estimator)
     if _last_step(model).classes is None:
@@ -366,7 +368,7 @@ def _with_classes(estimator: Any, labels: NDArray[Any], trusted: NDArray[np.bool
     return model
 
 
-def _all_parameters(learners: Mapping[str, Any], grid: Any, by_name: bool) -> list[tuple[str, dict[str, Any]]]:
+def _all_parameters(learners: Mapping[str, object], grid: object, by_name: bool) -> list[tuple[str, dict[str, Any]]]:
     """Return the candidates: names of learners, and their parameters."""
     if not by_name:
         return [("", params) for params in _parameters(grid)]
@@ -390,7 +392,7 @@ def _one_type(values: list[Any]) -> list[Any]:
     return [None if value is None else str(value) for value in values]
 
 
-def _parameters(grid: Any) -> list[dict[str, Any]]:
+def _parameters(grid: object) -> list[dict[str, Any]]:
     try:
         parameters = list(ParameterGrid(grid))
     except (TypeError, ValueError) as error:
@@ -400,7 +402,7 @@ def _parameters(grid: Any) -> list[dict[str, Any]]:
     return parameters
 
 
-def _with_params(estimator: Any, params: dict[str, Any]) -> Any:
+def _with_params(estimator: Any, params: dict[str, object]) -> Any:
     try:
         return clone(estimator).set_params(**clone(params, safe=False))
     except ValueError as error:
@@ -408,7 +410,7 @@ def _with_params(estimator: Any, params: dict[str, Any]) -> Any:
         raise parameter_error("select_on_trusted", "grid", f"a dict of parameters from {known}", [*params]) from error
 
 
-def _certified_share(model: Any, X: Any, y: NDArray[Any], folds: Folds, flips: list[int], method: str | None) -> float:
+def _certified_share(model: object, X: object, y: Values, folds: Folds, flips: list[int], method: str | None) -> float:
     """Return the share of rows that are predicted correctly and certified when they are held out of the fit."""
     n_certified = 0
     for (train, test), n_flips in zip(folds, flips, strict=True):

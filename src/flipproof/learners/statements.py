@@ -37,7 +37,7 @@ from flipproof.parameters import (
 AUTO_NOISES = (1e-100, 1e-30, 1e-9, 1e-4, 0.01, 0.1, 0.35, 0.65, 0.9)
 
 
-def checked_rates(owner: str, rate: Any, direction: str) -> Floats:
+def checked_rates(owner: str, rate: object, direction: str) -> Floats:
     """Return rates of errors as an array of shape (r,); refuse other than one or several numbers from 0 to 1."""
     check_parameter(f"{owner}.random_error_bound", "direction", direction, one_of(*DIRECTIONS))
     rates = np.asarray(rate)

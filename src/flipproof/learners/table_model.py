@@ -87,12 +87,12 @@ class TableModel:
         learner = self.learner
         return f"<TableModel: {type(learner).__name__}, {len(self.columns)} columns, {learner.n_rows_:,} training rows>"
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the predicted classes of the rows of a data frame."""
         return np.asarray(self.model.predict(self.encoder.transform(X)))
 
     def certify(
-        self, X: Any, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
+        self, X: object, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
     ) -> Certificates:
         """Predict the rows of a data frame, and certify every prediction.
 

@@ -57,7 +57,7 @@ def named_after(regressor: str) -> Any:
     return named
 
 
-def is_range(value: Any) -> bool:
+def is_range(value: object) -> bool:
     """Tell whether a value is a pair of finite numbers, the lower one first, with a finite difference."""
     if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != 2:
         return False
@@ -105,7 +105,14 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     #: Functions that are about classes refuse such learners.
     predicts_numbers = True
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, reference: Any = None, trusted: Any = None) -> Self:
+    def fit(
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        reference: object = None,
+        trusted: object = None,
+    ) -> Self:
         """Fit to training features and targets; targets enter only as what the votes weigh.
 
         Parameters
@@ -157,7 +164,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self._keep_targets(targets, self._trusted_mask(trusted, len(targets)))
         return self
 
-    def _trusted_mask(self, trusted: Any, n_rows: int) -> NDArray[np.bool_]:
+    def _trusted_mask(self, trusted: object, n_rows: int) -> NDArray[np.bool_]:
         if trusted is None:
             return np.zeros(n_rows, dtype=bool)
         mask = mask_of_trusted(trusted)
@@ -179,7 +186,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
     n_reference_: int | None = None
 
     @NeedsReference
-    def partial_fit(self, X: Any, y: Any) -> Self:
+    def partial_fit(self, X: object, y: object) -> Self:
         """Let more rows vote, as if they had been given to `fit`, after the others; to the last bit.
 
         Needs a fit with ``reference=...``.
@@ -206,7 +213,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     @NeedsReference
-    def forget(self, rows: Any) -> Self:
+    def forget(self, rows: object) -> Self:
         """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
 
         Needs a fit with ``reference=...``. What was learned from the reference is kept.
@@ -242,7 +249,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if hasattr(self._geometry, name):
                 setattr(self, name, getattr(self._geometry, name))
 
-    def _checked_targets(self, y: Any) -> Floats:
+    def _checked_targets(self, y: object) -> Floats:
         """Return targets as floats; refuse what is no number."""
         owner = type(self).__name__
         if y is None:

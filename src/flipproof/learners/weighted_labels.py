@@ -102,7 +102,7 @@ class WeightedLabels(LabelsInMemory):
         found = powers_of(adversary, codes, self.classes_, np.ones(len(codes), dtype=bool))
         return majority_powers(found, self._majority)
 
-    def _weigh_labels(self, X: Floats, sample_weight: Any) -> None:
+    def _weigh_labels(self, X: Floats, sample_weight: object) -> None:
         weights = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         if not weights.any():
             raise ValueError("sample_weight must not be 0 for all rows: no label would vote.")

@@ -193,7 +193,7 @@ def json_text(content: object) -> str:
     return json.dumps(content, indent=2, allow_nan=False) + "\n"
 
 
-def _found_words(requirement: Mapping[str, Any]) -> str:
+def _found_words(requirement: Mapping[str, object]) -> str:
     found = requirement.get("found")
     share = four_decimals(found) if isinstance(found, int | float) else str(found)
     of_class = "" if requirement.get("class") is None else f" (class {requirement['class']})"

@@ -60,7 +60,7 @@ def key_figures(summary: Mapping[str, Any]) -> list[KeyFigure]:
     return found[:MOST_KEY_FIGURES]
 
 
-def training_name(problem: Mapping[str, Any]) -> str:
+def training_name(problem: Mapping[str, object]) -> str:
     """Return what the training data are counted in."""
     if problem["unit"] in ROW_UNITS:
         return "training rows"
@@ -181,7 +181,7 @@ def own_assumptions(summary: Mapping[str, Any]) -> list[tuple[str, list[str]]]:
     ]
 
 
-def noise_words(method: Mapping[str, Any]) -> str:
+def noise_words(method: Mapping[str, object]) -> str:
     """Return the noise that a method's proof needs, as text."""
     noise = method["noise"]
     if noise is None or method["method"] in NOISELESS:
@@ -203,7 +203,7 @@ def changes_words(attack: Mapping[str, Any], unit: str) -> str:
     return labels
 
 
-def people_words(who: Sequence[Mapping[str, Any]]) -> str:
+def people_words(who: Sequence[Mapping[str, object]]) -> str:
     """Return the names of annotators as text, each with the number of labels, the first few of them."""
     named = [f"{one['name']}: {one['n_labels']:,}" for one in who[:MOST_PEOPLE]]
     return ", ".join(named) + (", ..." if len(who) > MOST_PEOPLE else "")
@@ -229,7 +229,7 @@ def annotators_said(summary: Mapping[str, Any]) -> str:
     )
 
 
-def change_words(change: Mapping[str, Any]) -> str:
+def change_words(change: Mapping[str, object]) -> str:
     """Return a label change as text: training row, old and new label."""
     old = "" if change["old"] is None else f"{change['old']} "
     return f"{change['row']}: {old}→ {change['new']}"
@@ -240,7 +240,7 @@ def single_requirements(requirement: Mapping[str, Any] | None) -> list[Mapping[s
     return [] if requirement is None else list(requirement.get("parts") or [requirement])
 
 
-def requirement_words(requirement: Mapping[str, Any]) -> str:
+def requirement_words(requirement: Mapping[str, object]) -> str:
     """Return the value that was found for a requirement, as text."""
     found = requirement.get("found")
     if found is None:
@@ -290,7 +290,7 @@ def _is_provenance(name: str) -> bool:
     return any(word in name.casefold() for word in PROVENANCE)
 
 
-def _tables(facts: Mapping[str, Any]) -> list[FactTable]:
+def _tables(facts: Mapping[str, object]) -> list[FactTable]:
     alone = tuple((_spoken(name), _text(value)) for name, value in facts.items() if not isinstance(value, Mapping))
     tables = [FactTable("", alone)] if alone else []
     for name, value in facts.items():

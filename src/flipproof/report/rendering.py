@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any
 
 from flipproof.errors import InputError, Parameter
 from flipproof.readable import alternatives
@@ -14,7 +13,7 @@ from flipproof.runtime.files import write_whole
 REPORT_ENDINGS = (".html", ".md", ".json")
 
 
-def rendered(summary: Mapping[str, Any], ending: str) -> str:
+def rendered(summary: Mapping[str, object], ending: str) -> str:
     """Return a report as the text of a file with this ending.
 
     Raises
@@ -41,7 +40,7 @@ def rendered(summary: Mapping[str, Any], ending: str) -> str:
     raise ValueError(f"A report file must end in {alternatives(REPORT_ENDINGS)}. Got {ending!r} instead.")
 
 
-def save_report(summary: Callable[[], Mapping[str, Any]], path: str | os.PathLike[str]) -> None:
+def save_report(summary: Callable[[], Mapping[str, object]], path: str | os.PathLike[str]) -> None:
     """Write a report to a file, in the format of its ending; `summary` returns the content."""
     file = Path(path)
     if file.suffix.lower() not in REPORT_ENDINGS:

@@ -108,7 +108,7 @@ def _location(training: Artifact) -> tuple[dict[str, Any], dict[str, Any]]:
     return {"uri": quote(path.name), "uriBaseId": DATA_FOLDER, "index": 0}, {DATA_FOLDER: {"description": where}}
 
 
-def _result(finding: Finding, kinds: list[str], location: Mapping[str, Any], evidence: Evidence) -> dict[str, Any]:
+def _result(finding: Finding, kinds: list[str], location: Mapping[str, object], evidence: Evidence) -> dict[str, Any]:
     physical: dict[str, Any] = {"artifactLocation": dict(location)}
     if finding.line is not None and not evidence.is_compressed:  # lines of a compressed file are those of its content
         physical["region"] = {"startLine": finding.line}

@@ -267,7 +267,7 @@ def beside_headline(headline: Mapping[str, Any], problem: Mapping[str, Any]) -> 
     return said
 
 
-def _better(above: Mapping[str, Any], problem: Mapping[str, Any]) -> str:
+def _better(above: Mapping[str, object], problem: Mapping[str, object]) -> str:
     """Return up to which number of flips certified accuracy is higher than that of the constant classifier."""
     if not above["ever"]:
         return "this classifier is not more accurate, even if nothing is changed"

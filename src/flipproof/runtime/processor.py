@@ -47,7 +47,7 @@ def kernels() -> dict[str, Any]:
     return {"blas": sorted(blas), "variables": {name: os.environ[name] for name in SAME_KERNELS if name in os.environ}}
 
 
-def _described(pool: dict[str, Any]) -> str:
+def _described(pool: dict[str, object]) -> str:
     return " ".join(str(pool[key]) for key in ("internal_api", "version", "architecture") if pool.get(key))
 
 

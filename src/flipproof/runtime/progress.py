@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Self
 
 #: Seconds between two lines if stderr is not a terminal, for example a log file.
 BETWEEN_LINES = 10.0
@@ -232,7 +232,7 @@ def set_by_interrupt(stopped: StopSign) -> Iterator[None]:
         yield
         return
 
-    def stop(number: int, frame: Any) -> None:
+    def stop(number: int, frame: object) -> None:
         if stopped.is_set():
             raise KeyboardInterrupt
         stopped.set()

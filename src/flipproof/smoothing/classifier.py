@@ -193,8 +193,8 @@ class SmoothedClassifier(LabelsInMemory):
 
     def __init__(
         self,
-        estimator: Any = None,
-        noise: Any = 0.3,
+        estimator: object = None,
+        noise: object = 0.3,
         n_select: int = 100,
         n_samples: int = 1000,
         confidence: float = 0.999,
@@ -204,7 +204,7 @@ class SmoothedClassifier(LabelsInMemory):
         classes: ArrayLike | None = None,
         keep_models: bool = False,
         n_jobs: int | None = None,
-        random_state: Any = None,
+        random_state: object = None,
         verbose: int = 0,
     ):
         self.estimator = estimator

@@ -21,7 +21,7 @@ from sklearn.utils.parallel import Parallel, delayed
 from sklearn.utils.validation import _num_samples
 
 from flipproof.core.noise import Measure
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 from flipproof.learners.clones import fresh, own_clone
 from flipproof.runtime.determinism import single_threaded, with_seeds
 from flipproof.runtime.progress import CountedProgress
@@ -142,7 +142,7 @@ class NoisyFits:
         return [int(word) for word in sequence.generate_state(3)]
 
 
-def fit_base_learner(estimator: object, X: object, labels: NDArray[Any], rng: np.random.Generator) -> Any:
+def fit_base_learner(estimator: object, X: object, labels: Values, rng: np.random.Generator) -> Any:
     """Fit a clone; its random states come from `rng`, unless they are numbers."""
     if (labels == labels[0]).all():
         return DummyClassifier(strategy="most_frequent").fit(X, labels)
@@ -151,7 +151,7 @@ def fit_base_learner(estimator: object, X: object, labels: NDArray[Any], rng: np
     return model
 
 
-def votes_on(model: Any, classes: NDArray[Any], Z: Any) -> Integers:
+def votes_on(model: Any, classes: Values, Z: Any) -> Integers:
     """Predict all test rows with a model, and return the codes of the classes that it votes for."""
     n_rows = _num_samples(Z)
     try:

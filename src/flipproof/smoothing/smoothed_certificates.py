@@ -15,7 +15,7 @@ from flipproof.certificates import Certificates
 from flipproof.core.guarantees import budget_over_rivals
 from flipproof.core.noise import JointNoise, LabelFlip, Measure, divergence_upper
 from flipproof.core.powers import Powers
-from flipproof.core.rounding import Floats, Integers, above, below
+from flipproof.core.rounding import Floats, Integers, Values, above, below
 from flipproof.smoothing.bounds import VoteBounds, feature_radius, largest_certifiable, radius_unit
 
 #: What may be changed, by the unit of the radius.
@@ -61,7 +61,7 @@ def reach(n_samples: int, confidence: float, measure: Measure, guarantee: str, n
     return f"If all models agree, they certify {largest:.6g} {counted} (confidence {confidence} for {scope})."
 
 
-def abstention_reasons(found: VoteBounds, decided: NDArray[np.bool_], classes: NDArray[Any]) -> NDArray[Any]:
+def abstention_reasons(found: VoteBounds, decided: NDArray[np.bool_], classes: Values) -> NDArray[Any]:
     """Return the reason for each abstention; an empty text for other rows."""
     reasons = np.full(len(decided), "", dtype=object)
     for row in np.flatnonzero(~decided):
@@ -177,7 +177,7 @@ class SmoothedCertificates(Certificates):
         return np.where(certified, feature_radius(left, self.measure.features.sigma), np.nan)
 
     def to_arrow(
-        self, *, ids: Sequence[Any] | None = None, y_true: ArrayLike | None = None, details: bool = True
+        self, *, ids: Sequence[object] | None = None, y_true: ArrayLike | None = None, details: bool = True
     ) -> Any:
         """Return a pyarrow table as :meth:`flipproof.Certificates.to_arrow` does, with the confidence in its metadata.
 

@@ -7,7 +7,7 @@ else in a file may differ: it is then another model, with other certificates, wh
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,24 @@ from flipproof.learners.propagation import WEIGHT_LEVELS
 from flipproof.learners.ridge import is_paper_rule, refuse_rules_of_all_rows
 from flipproof.store.archive import ModelFileError
 from flipproof.values import as_values, distinct
+
+if TYPE_CHECKING:
+    from flipproof.core.ballots import Ballots
+    from flipproof.core.linalg import ColumnGrid, Rotation, Whitening
+    from flipproof.core.majority import ItemVotes
+    from flipproof.core.rounding import Integers
+    from flipproof.learners.base import LabelLinearClassifier
+    from flipproof.learners.certified import CertifiedClassifier
+    from flipproof.learners.cluster import CertifiedClusterClassifier
+    from flipproof.learners.forest import CertifiedForestClassifier
+    from flipproof.learners.kernel import CertifiedKernelClassifier
+    from flipproof.learners.kernel_values import KernelValues
+    from flipproof.learners.neighbor_search import ExactSearch, Grid
+    from flipproof.learners.neighbors import CertifiedNeighborsClassifier
+    from flipproof.learners.partition import CertifiedPartitionClassifier
+    from flipproof.learners.propagation import CertifiedPropagationClassifier, Graph
+    from flipproof.learners.ridge import CertifiedRidgeClassifier
+    from flipproof.learners.table_model import TableModel
 
 #: Exponents of grids are within this range.
 LARGEST_EXPONENT = 2000
@@ -43,14 +61,14 @@ def _are_exponents(values: Values) -> bool:
     return values.size == 0 or bool(np.abs(values).max() <= LARGEST_EXPONENT)
 
 
-def check_column_grid(grid: Any) -> None:
+def check_column_grid(grid: ColumnGrid) -> None:
     """Columns are whole steps of their grids."""
     require(_are_exponents(grid.exponent), "a grid has an exponent out of range")
     require(_are_whole(grid.mean, 2.0**FEATURE_BITS), "the mean of a column is not on its grid")
     require((grid.spread >= 0).all(), "the spread of a column is negative")
 
 
-def check_rotation(rotation: Any) -> None:
+def check_rotation(rotation: Rotation) -> None:
     """Both halves of a matrix are integers whose products with features are exact."""
     n_lines, n_columns = rotation.both.shape
     require(n_columns == 2 * len(rotation.exponent), "a matrix does not have two halves")
@@ -59,7 +77,7 @@ def check_rotation(rotation: Any) -> None:
     require(_are_exponents(rotation.exponent), "a matrix has an exponent out of range")
 
 
-def check_whitening(whitening: Any) -> None:
+def check_whitening(whitening: Whitening) -> None:
     """Grid, rotation and eigenvalues are of the same columns and coordinates."""
     rank, n_coordinates = len(whitening.eigenvalues), len(whitening.basis_exponent)
     require(n_coordinates in (rank, rank + 1), "the basis has another number of coordinates than there are eigenvalues")
@@ -69,7 +87,7 @@ def check_whitening(whitening: Any) -> None:
     require(_are_exponents(whitening.basis_exponent), "the basis has an exponent out of range")
 
 
-def _check_basis(whitening: Any, basis: Values, n_rows: int, has_leverage: bool) -> None:
+def _check_basis(whitening: Whitening, basis: NDArray[np.float32], n_rows: int, has_leverage: bool) -> None:
     """Coordinates of rows are whole steps within their range, and no longer than the votes' grid was made for."""
     rank = whitening.rank
     require(basis.dtype == np.float32, "coordinates are not of the type float32")
@@ -80,7 +98,7 @@ def _check_basis(whitening: Any, basis: Values, n_rows: int, has_leverage: bool)
         require(whitening.leverage(basis) <= whitening.largest_leverage, "a row is longer than the longest")
 
 
-def check_ballots(ballots: Any) -> None:
+def check_ballots(ballots: Ballots) -> None:
     """Labels are of known rows, and weights are relative to the largest."""
     row, weight = ballots.row, ballots.weight
     require(row is None or (row.dtype == np.int64 and (row < ballots.n_rows).all()), "a label is of an unknown row")
@@ -88,13 +106,13 @@ def check_ballots(ballots: Any) -> None:
     require(weight is None or bool((weight >= 0).all() and weight.max(initial=0.0) == 1), "a weight is not from 0 to 1")
 
 
-def check_item_votes(votes: Any) -> None:
+def check_item_votes(votes: ItemVotes) -> None:
     """Annotations are of known items and classes."""
     known = votes.item.dtype == votes.codes.dtype == np.int64 and (votes.item < votes.n_items).all()
     require(known and (votes.codes < votes.n_classes).all(), "an annotation is of an unknown item or class")
 
 
-def _check_what_votes(model: Any) -> None:
+def _check_what_votes(model: CertifiedClassifier) -> None:
     """There is one label for each row, ballot, or item with a majority."""
     ballots, votes = getattr(model, "_ballots", None), getattr(model, "_majority", None)
     n_codes = len(model.label_codes_)
@@ -113,7 +131,7 @@ def _check_what_votes(model: Any) -> None:
     require(model.n_labels_ == len(votes.codes), "the number of labels is wrong")
 
 
-def check_labels(model: Any) -> None:
+def check_labels(model: CertifiedClassifier) -> None:
     """Classes are in order and distinct, and every label is one of them."""
     classes, codes, labeled = model.classes_, model.label_codes_, model.is_labeled_
     try:
@@ -138,24 +156,29 @@ def check_labels(model: Any) -> None:
         require(model.features_ is None or hasattr(model, "_reference_types"), "the reference is missing")
 
 
-def _check_label_linear(model: Any) -> None:
+def _check_label_linear(model: LabelLinearClassifier) -> None:
     check_labels(model)
     noise = model.noise_
     require(noise is None or noise.n_classes == len(model.classes_), "the noise is for another number of classes")
 
 
-def _columns(model: Any) -> int | None:
+def _columns(model: CertifiedClassifier) -> int | None:
     """Return the number of columns of the rows that the geometry is of, if nothing comes before it."""
     if model.n_reference_ is not None:
         return int(vars(model)["_reference_width"])
     return int(model.n_features_in_) if model.features_ is None else None
 
 
-def _check_columns(model: object, n_columns: int) -> None:
+def _n_learned_from(model: CertifiedClassifier) -> int:
+    """Return the number of rows that the geometry was learned from: those of the reference, or all training rows."""
+    return model.n_rows_ if model.n_reference_ is None else model.n_reference_
+
+
+def _check_columns(model: CertifiedClassifier, n_columns: int) -> None:
     require(_columns(model) in (None, n_columns), "the geometry is of other columns than the rows")
 
 
-def check_ridge(model: Any) -> None:
+def check_ridge(model: CertifiedRidgeClassifier) -> None:
     """The rows are coordinates of the whitening."""
     _check_label_linear(model)
     own = vars(model)
@@ -168,23 +191,23 @@ def check_ridge(model: Any) -> None:
     require(not depends or model.noise_ is not None, "the rule depends on a noise that is missing")
 
 
-def _check_coordinates(model: Any, whitening: Any) -> None:
+def _check_coordinates(model: CertifiedRidgeClassifier, whitening: Whitening) -> None:
     own = vars(model)
-    frozen = model.n_reference_ is not None
-    require(whitening.n_rows == (model.n_reference_ if frozen else model.n_rows_), "the geometry is of other rows")
+    frozen, n_learned_from = model.n_reference_ is not None, _n_learned_from(model)
+    require(whitening.n_rows == n_learned_from, "the geometry is of other rows")
     require(np.isfinite(whitening.largest_leverage), "the longest row is unknown")
     _check_placed(model)
     _check_basis(whitening, own["_placed"] if frozen else own["_held"], model.n_rows_, not frozen)
     if frozen:
-        _check_basis(whitening, own["_reference_held"], model.n_reference_, True)
+        _check_basis(whitening, own["_reference_held"], n_learned_from, True)
 
 
-def _check_placed(model: Any) -> None:
+def _check_placed(model: CertifiedClassifier) -> None:
     own, frozen = vars(model), model.n_reference_ is not None
     require((own["_placed"] is not None) == (own["_reference_held"] is not None) == frozen, "the reference is missing")
 
 
-def check_kernel_values(kernel: Any) -> None:
+def check_kernel_values(kernel: KernelValues) -> None:
     """Kernels of dot products have the landmarks as a matrix."""
     from flipproof.learners.kernel_values import PRODUCTS
 
@@ -195,7 +218,7 @@ def check_kernel_values(kernel: Any) -> None:
     require(abs(kernel.shift) <= LARGEST_EXPONENT, "the kernel is scaled out of range")
 
 
-def check_kernel(model: Any) -> None:
+def check_kernel(model: CertifiedKernelClassifier) -> None:
     """Landmarks, their map and the coordinates belong together; without landmarks, the inverse is of all rows."""
     _check_label_linear(model)
     own = vars(model)
@@ -220,7 +243,7 @@ def check_kernel(model: Any) -> None:
     _check_coordinates(model, own["_whitening"])
 
 
-def check_grid(grid: Any) -> None:
+def check_grid(grid: Grid) -> None:
     """Squared distances of rows on the grid are exact."""
     by_angle = 1.0 if grid.box == 1.0 and not grid.center.any() else None
     bits = min(bits_left(4 * max(len(grid.center), 1)) // 2, FLOAT32_BITS)
@@ -229,7 +252,7 @@ def check_grid(grid: Any) -> None:
     require(grid.exponent == grid_exponent(grid.box, grid.bits), "the grid does not fit its box")
 
 
-def check_exact_search(search: Any) -> None:
+def check_exact_search(search: ExactSearch) -> None:
     """Rows are on the grid, and their squared lengths are those of the rows."""
     require(search.columns.dtype == np.float32, "rows are not of the type float32")
     require(search.columns.shape[0] == len(search.grid.center), "rows and grid have different columns")
@@ -246,7 +269,7 @@ def check_exact_search(search: Any) -> None:
         require((search.squares <= 4.0 ** (search.grid.exponent + 1)).all(), "a row is longer than 1")
 
 
-def check_neighbors(model: Any) -> None:
+def check_neighbors(model: CertifiedNeighborsClassifier) -> None:
     """The search is among the training rows, by the metric of the model."""
     _check_label_linear(model)
     own = vars(model)
@@ -277,7 +300,7 @@ def check_neighbors(model: Any) -> None:
     _check_columns(model, n_columns)
 
 
-def check_cluster(model: Any) -> None:
+def check_cluster(model: CertifiedClusterClassifier) -> None:
     """Every row votes in its cluster, with a vote of 1."""
     _check_label_linear(model)
     own = vars(model)
@@ -294,7 +317,7 @@ def check_cluster(model: Any) -> None:
     if frozen:
         in_range = placed.size == 0 or (placed.min() >= 0 and placed.max() <= len(names))
         require(placed.shape == (model.n_rows_,) and in_range, "a row is in no cluster")
-    lines, n_rows = (own["_reference_held"], model.n_reference_) if frozen else (own["_held"], model.n_rows_)
+    lines, n_rows = own["_reference_held"] if frozen else own["_held"], _n_learned_from(model)
     require(lines.shape == (len(names) + 1, n_rows), "the clusters are of other rows")
     positive = (lines[:-1] > 0).tocoo()
     clusters = np.full(n_rows, len(names), dtype=np.int64)
@@ -302,7 +325,7 @@ def check_cluster(model: Any) -> None:
     require(_are_equal(lines, model.hold(clusters)), "a row does not vote in its cluster")
 
 
-def check_forest(model: Any) -> None:
+def check_forest(model: CertifiedForestClassifier) -> None:
     """Every row is in one leaf of each tree, and shares are those of the leaves."""
     _check_label_linear(model)
     own = vars(model)
@@ -314,7 +337,7 @@ def check_forest(model: Any) -> None:
     _check_placed(model)
     frozen = model.n_reference_ is not None
     held = own["_reference_held"] if frozen else own["_held"]
-    sizes = _check_leaves(model, held, model.n_reference_ if frozen else model.n_rows_)
+    sizes = _check_leaves(model, held, _n_learned_from(model))
     expected = np.rint(2.0**SHARE_BITS / (np.maximum(sizes, 1) * len(trees)))
     require(np.array_equal(own["_shares"], expected), "the shares are not those of the leaves")
     if frozen:
@@ -323,13 +346,14 @@ def check_forest(model: Any) -> None:
         require(((placed >= first[:-1]) & (placed < first[1:])).all(), "a row is not in one leaf of each tree")
 
 
-def _check_leaves(model: Any, held: csr_array, n_rows: int) -> NDArray[Any]:
+def _check_leaves(model: CertifiedForestClassifier, held: csr_array, n_rows: int) -> Integers:
     first, n_trees = vars(model)["_first_node"], len(model.estimators_)
     require(held.shape == (first[-1], n_rows) and held.nnz == n_rows * n_trees, "the leaves are of other rows")
     leaves = held.T.tocsr().indices.reshape(n_rows, n_trees).astype(np.int64)
     require(((leaves >= first[:-1]) & (leaves < first[1:])).all(), "a row is not in one leaf of each tree")
     require(_are_equal(held, model.hold(leaves)), "a row is not in one leaf of each tree")
-    return np.diff(held.indptr)
+    sizes: Integers = np.diff(held.indptr)
+    return sizes
 
 
 def _are_equal(first: csr_array, second: csr_array) -> bool:
@@ -342,7 +366,7 @@ def _are_equal(first: csr_array, second: csr_array) -> bool:
     return same and np.array_equal(a.data, b.data) and first.nnz == second.nnz
 
 
-def check_graph(graph: Any) -> None:
+def check_graph(graph: Graph) -> None:
     """The graph is symmetric, with integer weights that can be added exactly."""
     adjacency = graph.adjacency
     require(adjacency.shape[0] == adjacency.shape[1] == len(graph.degree), "the graph is not square")
@@ -352,7 +376,7 @@ def check_graph(graph: Any) -> None:
     require(len(degree) and np.array_equal(np.where(degree > 0, degree, 1.0), graph.degree), "degrees are wrong")
 
 
-def check_propagation(model: Any) -> None:
+def check_propagation(model: CertifiedPropagationClassifier) -> None:
     """The graph is of the training rows, or given, and what labels send along it can be added exactly."""
     _check_label_linear(model)
     own = vars(model)
@@ -368,6 +392,7 @@ def check_propagation(model: Any) -> None:
         _check_columns(model, 1)
         return
     require(search is not None and model.n_neighbors_ is not None, "the neighbours are missing")
+    assert model.n_neighbors_ is not None
     require(len(search.squares) == len(graph.degree) == model.n_rows_, "the graph is of other rows")
     require((graph.adjacency.data == 1).all(), "the neighbours have weights")
     require(np.array_equal(own["_sources"], voters), "other rows vote than those with labels")
@@ -378,7 +403,7 @@ def check_propagation(model: Any) -> None:
         require(_are_whole(spread, 2.0**EXACT_BITS / model.n_neighbors_), "the votes cannot be added exactly")
 
 
-def check_partition(model: Any) -> None:
+def check_partition(model: CertifiedPartitionClassifier) -> None:
     """Every row is in a partition; with a reference, in that of its hash."""
     check_labels(model)
     own, n_partitions = vars(model), len(model.estimators_)
@@ -399,7 +424,7 @@ def check_partition(model: Any) -> None:
         require(np.array_equal(partition_numbers(own["_row_hashes"], n_partitions), partition), "a row moved")
 
 
-def check_table_model(deployed: Any) -> None:
+def check_table_model(deployed: TableModel) -> None:
     """The encoder makes the columns of the learner, and the adversary is about its rows."""
     learner, encoder = deployed.learner, deployed.encoder
     require(isinstance(learner, CertifiedClassifier) and hasattr(learner, "assumptions_"), "the learner is missing")

@@ -207,7 +207,7 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         text_dimensions: int = 200,
         max_categories: int = MANY_CATEGORIES,
         categories: Iterable[str] = (),
-        text_encoder: Any = None,
+        text_encoder: object = None,
     ) -> None:
         self.text = text
         self.categories = categories

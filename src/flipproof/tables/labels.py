@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter, RowNumber, Way
 from flipproof.tables.columns import as_labels, as_numbers, type_kind_of_values
 from flipproof.tables.spellings import whole_number
@@ -24,7 +25,7 @@ TRUTH = {"true": True, "false": False}
 
 
 def label_array(
-    column: pa.ChunkedArray, name: str, source: str, *, like: NDArray[Any] | None = None, optional: bool = False
+    column: pa.ChunkedArray, name: str, source: str, *, like: Values | None = None, optional: bool = False
 ) -> NDArray[Any] | None:
     """Return labels as an array of integers, booleans or strings.
 
@@ -74,7 +75,7 @@ def target_array(
     return targets
 
 
-def labels_like(labels: NDArray[Any], like: NDArray[Any], name: str, source: str) -> NDArray[Any]:
+def labels_like(labels: Values, like: Values, name: str, source: str) -> NDArray[Any]:
     """Return labels as words if those of the training rows are words; refuse words if those are numbers."""
     if (labels.dtype.kind == "U") != (like.dtype.kind == "U"):
         if like.dtype.kind == "U":
@@ -87,7 +88,7 @@ def labels_like(labels: NDArray[Any], like: NDArray[Any], name: str, source: str
     return labels
 
 
-def check_classes(labels: NDArray[Any], name: str, classes: Sequence[Any]) -> None:
+def check_classes(labels: Values, name: str, classes: Sequence[object]) -> None:
     """Raise if all labels are of one class and no classes are given, or if the column does not look like labels."""
     found = distinct(labels)[0]
     if len(found) < 2 and not classes:
@@ -105,7 +106,7 @@ def check_classes(labels: NDArray[Any], name: str, classes: Sequence[Any]) -> No
         )
 
 
-def check_test_labels(labels: NDArray[Any] | None, classes: NDArray[Any], name: str) -> None:
+def check_test_labels(labels: Values | None, classes: Values, name: str) -> None:
     """Raise if no test label is a known class; warn if some are not."""
     if labels is None:
         return
@@ -128,7 +129,7 @@ def check_test_labels(labels: NDArray[Any] | None, classes: NDArray[Any], name: 
     warnings.warn(said, stacklevel=2)
 
 
-def typed_class(text: str, classes: NDArray[Any], parameter: Parameter) -> Any:
+def typed_class(text: str, classes: Values, parameter: Parameter) -> Any:
     """Return a class given as text, in the type of the labels."""
     found = _class_of(text, classes)
     if found is None:
@@ -137,7 +138,7 @@ def typed_class(text: str, classes: NDArray[Any], parameter: Parameter) -> Any:
     return found
 
 
-def typed_classes(given: Sequence[Any], labels: NDArray[Any]) -> list[Any]:
+def typed_classes(given: Sequence[object], labels: Values) -> list[Any]:
     """Return all classes; those given as text are converted to the type of the labels."""
     if labels.dtype.kind == "U":
         return list(given)
@@ -150,16 +151,16 @@ def typed_classes(given: Sequence[Any], labels: NDArray[Any]) -> list[Any]:
     return typed
 
 
-def are_words(classes: Sequence[Any]) -> bool:
+def are_words(classes: Sequence[object]) -> bool:
     """Whether some class is a word, so that labels are words, even if all labels look like numbers or booleans."""
     return any(isinstance(one, str) and whole_number(one) is None and one.lower() not in TRUTH for one in classes)
 
 
-def _typed(text: str, labels: NDArray[Any]) -> Any:
+def _typed(text: str, labels: Values) -> Any:
     return TRUTH.get(text.lower()) if labels.dtype.kind == "b" else whole_number(text)
 
 
-def allowed_changes(given: Sequence[Any], classes: NDArray[Any]) -> list[tuple[Any, Any]]:
+def allowed_changes(given: Sequence[Any], classes: Values) -> list[tuple[Any, Any]]:
     r"""Return label changes, given as pairs (old, new) or as text OLD:NEW.
 
     Class names may contain colons. If a change can be read in two ways, InputError is raised; ``\:`` is a colon that
@@ -168,7 +169,7 @@ def allowed_changes(given: Sequence[Any], classes: NDArray[Any]) -> list[tuple[A
     return [_typed_change(one, classes) if isinstance(one, str) else one for one in given]
 
 
-def _typed_change(text: str, classes: NDArray[Any]) -> tuple[Any, Any]:
+def _typed_change(text: str, classes: Values) -> tuple[Any, Any]:
     allowed = Parameter("allowed")
     splits = [(text[:i], text[i + 1 :]) for i, sign in enumerate(text) if sign == ":"]
     if not splits:
@@ -190,7 +191,7 @@ def _marked(name: str) -> str:
     return name.replace(":", r"\:")
 
 
-def _class_of(text: str, classes: NDArray[Any]) -> Any:
+def _class_of(text: str, classes: Values) -> Any:
     """Return the class with this name, or with this value if classes are numbers; None if there is no match."""
     for one in classes.tolist():
         if str(one) == text:
@@ -199,5 +200,5 @@ def _class_of(text: str, classes: NDArray[Any]) -> Any:
     return None if number is None else next((one for one in classes.tolist() if one == number), None)
 
 
-def _kind(labels: NDArray[Any]) -> str:
+def _kind(labels: Values) -> str:
     return {"U": "words", "b": "booleans"}.get(labels.dtype.kind, "numbers")

@@ -75,7 +75,9 @@ class AnyClassifierAttack:
     metric: str | Callable[..., float] = "euclidean"
     verbose: int = 0
 
-    def attack(self, model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None = None) -> AttackResult:
+    def attack(
+        self, model: object, X: object, y: object, X_test: object, adversary: Adversary | None = None
+    ) -> AttackResult:
         """Search for a small set of label changes that overturns each prediction.
 
         Parameters
@@ -193,7 +195,7 @@ class Hunt:
         self.n_refits += 1
 
 
-def _measurable(model: Any, X: Any) -> Any:
+def _measurable(model: object, X: object) -> Any:
     """Return rows that distances can be measured between."""
     try:
         return check_array(features_of(model, X), accept_sparse="csr", ensure_all_finite=True)

@@ -246,7 +246,7 @@ def _softmax(logits: Floats, places: Integers | None = None) -> tuple[Floats, Fl
     return logits, np.log(total) - at_label
 
 
-def _solve(factor: Any, gradient: Floats) -> Floats:
+def _solve(factor: object, gradient: Floats) -> Floats:
     return np.asarray(cho_solve(factor, gradient.ravel(), check_finite=False)).reshape(gradient.shape)
 
 

@@ -178,7 +178,7 @@ def _inverse_strength(model: LogisticRegression) -> float:
     return 0.0 if getattr(model, "penalty", "l2") is None else 1.0 / model.C
 
 
-def _check_logistic(model: Any, attack: str) -> None:
+def _check_logistic(model: object, attack: str) -> None:
     last = model[-1] if isinstance(model, Pipeline) else model
     if not isinstance(last, LogisticRegression) or isinstance(last, LogisticRegressionCV):
         got = f"a Pipeline that ends in {type(last).__name__}" if last is not model else name_of(model)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.metrics import pairwise_distances
@@ -88,7 +88,9 @@ class DistanceAttack:
     n_jobs: int | None = None
     verbose: int = 0
 
-    def attack(self, model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None = None) -> AttackResult:
+    def attack(
+        self, model: object, X: object, y: object, X_test: object, adversary: Adversary | None = None
+    ) -> AttackResult:
         """Search for a small set of label changes that overturns each prediction.
 
         Parameters and result as in :meth:`InfluenceAttack.attack`.
@@ -109,7 +111,7 @@ class DistanceAttack:
                 search.try_order(order.backwards(), rival)
 
 
-def distances_to(rows: Any, z: Any, metric: Any) -> Floats:
+def distances_to(rows: object, z: object, metric: object) -> Floats:
     """Return the distances of all training rows from one test row."""
     return np.asarray(pairwise_distances(z, rows, metric=metric)[0], dtype=np.float64)
 
@@ -191,7 +193,9 @@ class InfluenceAttack:
     n_jobs: int | None = None
     verbose: int = 0
 
-    def attack(self, model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None = None) -> AttackResult:
+    def attack(
+        self, model: object, X: object, y: object, X_test: object, adversary: Adversary | None = None
+    ) -> AttackResult:
         """Search for the fewest label changes that overturn each prediction.
 
         Parameters
@@ -302,10 +306,10 @@ def most_easily_lifted(search: RowSearch) -> list[tuple[int, Flips]]:
 
 
 def undefended_attack(
-    model: Any,
-    X: Any,
-    y: Any,
-    X_test: Any,
+    model: object,
+    X: object,
+    y: object,
+    X_test: object,
     adversary: Adversary | None = None,
     max_flips: int | None = None,
     n_jobs: int | None = None,

@@ -190,12 +190,12 @@ def victim_of(model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | No
     return Victim(model, X, X_test, codes, model.classes_, powers, prediction)
 
 
-def name_of(model: Any) -> str:
+def name_of(model: object) -> str:
     """Return the type of a model for an error message; the model may be a class by mistake."""
     return f"the class {model.__name__}, not an instance," if isinstance(model, type) else type(model).__name__
 
 
-def features_of(model: Any, X: Any) -> Any:
+def features_of(model: object, X: object) -> Any:
     """Return the rows as the last step of a Pipeline receives them; unchanged if the model is not a Pipeline."""
     return model[:-1].transform(X) if isinstance(model, Pipeline) and len(model) > 1 else X
 
@@ -208,7 +208,7 @@ def quiet_refits() -> Iterator[None]:
         yield
 
 
-def _draws_random_numbers(model: Any) -> bool:
+def _draws_random_numbers(model: object) -> bool:
     """Whether a refit may give a different model: some random state is not a number."""
     for part in parts_of(model):
         owner = part.value
