@@ -458,7 +458,7 @@ def test_an_interrupted_attack_is_not_reported_as_complete(files, monkeypatch):
         found = whole(*arguments, **options)
         return replace(found, attempted=np.arange(len(found)) < 3)
 
-    monkeypatch.setattr("flipproof.attacks.worst_flips", cut_short)
+    monkeypatch.setattr("flipproof.auditing.attack_search.worst_flips", cut_short)
     assert run(["attack", *files, "--row", "mail-2-0,mail-2-1,mail-2-2,mail-2-3"]) == 130
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-#: Labels, names, or other values of one type, whichever that is.
+#: Labels, names, or other values, all of one type.
 Values = NDArray[np.generic]
 
 #: Relative error of one correctly rounded operation in float64.
