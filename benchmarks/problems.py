@@ -8,7 +8,7 @@ import numpy as np
 
 from flipproof import CertifiedRidgeClassifier
 from flipproof.core.histograms import block_rows
-from flipproof.learners.base import MEMORY_BUDGET
+from flipproof.learners.label_linear import MEMORY_BUDGET
 
 
 @dataclass(frozen=True)

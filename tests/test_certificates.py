@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from flipproof import Adversary, Assumption, Certificates, CertifiedRidgeClassifier
-from flipproof.certificates import certificate_sentence
+from flipproof.certificate_words import certificate_sentence
 
 ROWS = ("prediction", "radius", "rival", "margin", "log_failure", "abstained")
 

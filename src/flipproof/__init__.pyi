@@ -43,12 +43,12 @@ from .learners.collective_certificates import collective_certify as collective_c
 from .learners.forest import CertifiedForestClassifier as CertifiedForestClassifier
 from .learners.kernel import CertifiedKernelClassifier as CertifiedKernelClassifier
 from .learners.neighbors import CertifiedNeighborsClassifier as CertifiedNeighborsClassifier
+from .learners.neighbors_regressor import CertifiedNeighborsRegressor as CertifiedNeighborsRegressor
 from .learners.partition import CertifiedPartitionClassifier as CertifiedPartitionClassifier
 from .learners.pipeline import certify as certify
 from .learners.propagation import CertifiedPropagationClassifier as CertifiedPropagationClassifier
 from .learners.regressors import CertifiedForestRegressor as CertifiedForestRegressor
 from .learners.regressors import CertifiedKernelRegressor as CertifiedKernelRegressor
-from .learners.regressors import CertifiedNeighborsRegressor as CertifiedNeighborsRegressor
 from .learners.regressors import CertifiedRidgeRegressor as CertifiedRidgeRegressor
 from .learners.ridge import CertifiedRidgeClassifier as CertifiedRidgeClassifier
 from .learners.ridge import LabelDependenceWarning as LabelDependenceWarning

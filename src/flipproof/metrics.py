@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.certificates import COUNTED_UNITS, Certificates
+from flipproof.certificate_words import COUNTED_UNITS
+from flipproof.certificates import Certificates
 from flipproof.core.rounding import Floats, Integers, Values, above
 
 

@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 
 import flipproof
 from flipproof import Adversary, CertifiedRidgeClassifier
-from flipproof.certificates import certificate_sentence
+from flipproof.certificate_words import certificate_sentence
 from flipproof.errors import InputError
 from flipproof.report.html import render_html
 from flipproof.report.markdown import render_markdown

@@ -18,8 +18,8 @@ from threadpoolctl import threadpool_limits
 from flipproof import Adversary, Assumption, CertifiedKernelClassifier, CertifiedRidgeClassifier, certified_accuracy
 from flipproof.attacks import worst_flips
 from flipproof.learners import kernel as kernel_module
-from flipproof.learners.base import MEMORY_BUDGET
 from flipproof.learners.kernel_values import KERNELS, default_gamma, kernel_values
+from flipproof.learners.label_linear import MEMORY_BUDGET
 
 METHODS = ("exact", "tight", "kl")
 SETTINGS = {

@@ -15,7 +15,7 @@ from flipproof import (
     CertifiedNeighborsRegressor,
     CertifiedRidgeRegressor,
 )
-from flipproof.learners import regressors
+from flipproof.learners import neighbors_regressor
 
 RANGE = (-1.0, 3.0)
 
@@ -270,7 +270,7 @@ def test_neighbours_are_put_in_order_within_a_budget_of_memory(monkeypatch):
     Z += rng.integers(0, 50, size=Z.shape)
     model = CertifiedNeighborsRegressor(5, target_range=RANGE).fit(X, y, reference=X[:50])
     few = model.certify(Z[:10], 3, adversary=Adversary(changes="rows"))
-    monkeypatch.setattr(regressors, "MEMORY_BUDGET", 8 * 2**20)
+    monkeypatch.setattr(neighbors_regressor, "MEMORY_BUDGET", 8 * 2**20)
     tracemalloc.start()
     found = model.certify(Z, 3, adversary=Adversary(changes="rows"))
     peak = tracemalloc.get_traced_memory()[1]

@@ -16,9 +16,9 @@ from official_schemas import check_attestation, check_bom, check_junit, check_mo
 from pyarrow import csv
 
 import flipproof
+from flipproof.report.as_json import cut
 from flipproof.report.evidence import EVIDENCE_ENDINGS, Artifact, Evidence, render
 from flipproof.report.findings import Finding
-from flipproof.report.summary import cut
 from flipproof.runtime.files import digest_of_file
 
 #: The training file, in a folder with a space in its name.

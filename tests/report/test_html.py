@@ -12,8 +12,9 @@ import pytest
 from hostile_strings import HOSTILE
 
 from flipproof import Adversary
+from flipproof.report.as_json import checksum, from_json, to_json
 from flipproof.report.html import render_html
-from flipproof.report.summary import checksum, from_json, summarize, to_json
+from flipproof.report.summary import summarize
 
 WITHOUT_END = {"meta", "link", "input", "img", "br"}
 

@@ -10,8 +10,9 @@ from markdown_it import MarkdownIt
 
 from flipproof.displays.charts import rates_chart
 from flipproof.metrics import random_errors
+from flipproof.report.as_json import checksum
 from flipproof.report.markdown import escaped, render_markdown
-from flipproof.report.summary import checksum, summarize
+from flipproof.report.summary import summarize
 from flipproof.report.words import random_error_sentences
 
 

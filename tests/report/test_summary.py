@@ -11,9 +11,10 @@ import pytest
 from flipproof import Adversary, Assumption, certified_accuracy, certified_recall
 from flipproof.attacks import worst_flips
 from flipproof.report import facts
+from flipproof.report.as_json import checksum, from_json, to_json
 from flipproof.report.html import render_html
 from flipproof.report.markdown import render_markdown
-from flipproof.report.summary import MOST_CHANGES, MOST_PREDICTIONS, checksum, from_json, summarize, to_json
+from flipproof.report.summary import MOST_CHANGES, MOST_PREDICTIONS, summarize
 
 
 def test_curves_and_tables_agree_with_the_metrics(problem):

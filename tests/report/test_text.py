@@ -7,7 +7,7 @@ import pytest
 from sklearn.datasets import make_blobs
 
 from flipproof import Adversary, CertifiedRidgeClassifier, certified_accuracy, certified_recall
-from flipproof.certificates import method_name
+from flipproof.certificate_words import method_name
 from flipproof.metrics import constant_accuracy
 from flipproof.readable import percent
 from flipproof.report.text import accuracy_table, summarize

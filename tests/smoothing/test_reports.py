@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from smoothed_problems import QUICK, blobs
 
 from flipproof import CertifiedAccuracyDisplay, certified_accuracy
-from flipproof.certificates import certificate_sentence, method_name
+from flipproof.certificate_words import certificate_sentence, method_name
 from flipproof.core.noise import FeatureNoise
 from flipproof.report.text import accuracy_table, summarize
 from flipproof.smoothing import SmoothedClassifier

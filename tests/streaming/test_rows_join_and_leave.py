@@ -254,7 +254,7 @@ class TestCost:
         """The visit for leaving rows sums block after block."""
         sizes, sums = [], passes.labelled_sums
         monkeypatch.setattr(
-            "flipproof.streaming.rows_in_blocks.labelled_sums",
+            "flipproof.streaming.fit_in_passes.labelled_sums",
             lambda block, **others: sizes.append(len(block)) or sums(block, **others),
         )
         model = StreamingRidgeClassifier(classes=range(3)).fit(cut([10] * 8, X, y), reference=REFERENCE)

@@ -13,7 +13,8 @@ from sklearn.utils import _safe_indexing
 from flipproof.attacks.result import AttackResult
 from flipproof.attacks.worst import label_linear_part, worst_flips
 from flipproof.attacks.worst_rows import worst_rows
-from flipproof.certificates import ROW_UNITS, Certificate, Certificates, up_to
+from flipproof.certificate_words import ROW_UNITS
+from flipproof.certificates import Certificate, Certificates, up_to
 from flipproof.core.provider import provides_votes
 from flipproof.core.rounding import Integers
 from flipproof.core.votes import class_scores

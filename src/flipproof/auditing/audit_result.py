@@ -12,7 +12,8 @@ from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.auditing.provenance import Provenance
-from flipproof.certificates import ROW_UNITS, Certificates
+from flipproof.certificate_words import ROW_UNITS
+from flipproof.certificates import Certificates
 from flipproof.errors import InputError
 from flipproof.learners.table_model import TableModel
 from flipproof.metrics import RandomErrors, TrustedOnly, certified_accuracy, worst_class

@@ -20,7 +20,8 @@ from flipproof.adversary import Adversary
 from flipproof.auditing.audit_result import Audit
 from flipproof.auditing.provenance import ModelBefore, Provenance, described_fit
 from flipproof.auditing.row_groups import groups_of_test_rows
-from flipproof.certificates import ROW_UNITS, Certificates
+from flipproof.certificate_words import ROW_UNITS
+from flipproof.certificates import Certificates
 from flipproof.core.provider import provides_votes
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import (

@@ -20,7 +20,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
-from flipproof.certificates import COUNTED_UNITS, Certificates, flips_name, method_name
+from flipproof.certificate_words import COUNTED_UNITS, flips_name, method_name
+from flipproof.certificates import Certificates
 from flipproof.core.rounding import Values
 from flipproof.displays.curves import CertifiedAccuracyDisplay
 from flipproof.learners.baseline import TrustedOnlyPredictions, fit_with_trusted, trusted_only_predictions

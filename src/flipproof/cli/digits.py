@@ -16,7 +16,8 @@ from sklearn.decomposition import KernelPCA
 from sklearn.model_selection import train_test_split
 
 from flipproof.assumptions import Assumption
-from flipproof.certificates import METHODS, Certificates, certificate_sentence
+from flipproof.certificate_words import certificate_sentence
+from flipproof.certificates import METHODS, Certificates
 from flipproof.core.rounding import Values
 from flipproof.displays.curves import Panel, panels_figure
 from flipproof.learners.ridge import CertifiedRidgeClassifier

@@ -30,8 +30,8 @@ def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:
     """Convert a report saved by `flipproof certify --report saved.json`."""
     from flipproof.cli.output import check_file
     from flipproof.cli.talk import print_data
+    from flipproof.report.as_json import from_json
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
-    from flipproof.report.summary import from_json
     from flipproof.runtime.files import write_whole
     from flipproof.tables.file_content import read_content
 

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from flipproof.adversary import Adversary
-from flipproof.certificates import COUNTED_UNITS, Certificates, method_name
+from flipproof.certificate_words import COUNTED_UNITS, method_name
+from flipproof.certificates import Certificates
 from flipproof.core.rounding import Floats, Integers
 from flipproof.displays.plotting import (
     COLOURS,

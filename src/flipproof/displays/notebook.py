@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from flipproof import metrics
-from flipproof.certificates import COUNTED_UNITS, Certificates, flips_name
+from flipproof.certificate_words import COUNTED_UNITS, flips_name
+from flipproof.certificates import Certificates
 from flipproof.displays.charts import SIDE, Chart, curve_chart, histogram_chart
 from flipproof.readable import significant
 

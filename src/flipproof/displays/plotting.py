@@ -9,7 +9,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from flipproof.certificates import COUNTED_UNITS, Certificates
+from flipproof.certificate_words import COUNTED_UNITS
+from flipproof.certificates import Certificates
 
 if TYPE_CHECKING:
     from matplotlib.artist import Artist

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 from numpy.typing import ArrayLike
 
-from flipproof.certificates import Certificates, name_of_flips
+from flipproof.certificate_words import name_of_flips
+from flipproof.certificates import Certificates
 from flipproof.core.rounding import Integers
 from flipproof.displays.plotting import (
     COLOURS,

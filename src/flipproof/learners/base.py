@@ -1,11 +1,11 @@
-"""What all label-linear learners share: fit, predict, certify."""
+"""What all label-linear learners in memory share: fit, predict, certify."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed, effective_n_jobs
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from flipproof.adversary import Adversary, adversary_assumptions
 from flipproof.annotations import Annotations
 from flipproof.assumptions import Assumption, as_assumption
-from flipproof.certificates import METHODS, Certificates, check_limit, check_method, up_to
+from flipproof.certificates import Certificates, check_limit, check_method, up_to
 from flipproof.core.engine import (
     ESTIMATED_ROWS,
     CertifiedBlock,
@@ -36,11 +36,9 @@ from flipproof.core.growth import appended
 from flipproof.core.histograms import block_rows, changeable_histogram
 from flipproof.core.majority import MajorityPowers
 from flipproof.core.many_bits import can_count_leading_bits, count_leading_bits
-from flipproof.core.noise import LabelFlip
 from flipproof.core.powers import Powers, Scope
 from flipproof.core.rounding import Floats, Integers, scale
 from flipproof.core.votes import (
-    LARGEST_PRECISION,
     EstimatedScores,
     VoteSource,
     all_votes,
@@ -51,8 +49,8 @@ from flipproof.core.votes import (
 )
 from flipproof.learners.geometry import LabelFreeVotes
 from flipproof.learners.in_memory import all_or_nothing
+from flipproof.learners.label_linear import MEMORY_BUDGET, MOST_ROWS, LabelLinearParameters
 from flipproof.learners.prior import (
-    PRIOR_CONSTRAINTS,
     features_in,
 )
 from flipproof.learners.statements import (
@@ -65,75 +63,14 @@ from flipproof.learners.statements import (
     refuse_noise_against_rows,
     resolve_noise,
 )
-from flipproof.learners.trusted_part import LearnsFromTrusted
 from flipproof.origins import Origin
 from flipproof.parameters import (
-    NONE,
-    Constraints,
     check_parameters,
-    instance,
-    integer,
-    number,
-    one_of,
-    share,
 )
 from flipproof.runtime.determinism import single_threaded
 from flipproof.runtime.progress import RowProgress
 
 Result = TypeVar("Result")
-
-#: Memory that `certify` and `predict` may use on top of the data.
-MEMORY_BUDGET = 256 * 2**20
-
-SMALLEST_PRECISION = 2
-
-#: More training rows than this have no exact sums of votes; offsets that this many votes cannot make up are clipped.
-MOST_ROWS = 2**29
-
-
-class LabelLinearParameters(LearnsFromTrusted):
-    """A certified classifier with the parameters of all label-linear learners, in memory and in blocks."""
-
-    parameter_constraints: ClassVar[Constraints] = {
-        "noise": number(closed="both") | instance(LabelFlip, "a LabelFlip") | one_of("auto"),
-        "method": one_of(*METHODS),
-        "precision": integer(SMALLEST_PRECISION, LARGEST_PRECISION, "the bits per vote"),
-        "clip": NONE | one_of("sign") | share(includes_all=True),
-        "block_size": NONE | integer(1),
-        **PRIOR_CONSTRAINTS,
-    }
-
-    # defaults for custom learners with an `__init__` that does not set them
-    clip: str | float | None = None
-    prior: Any = None
-    prior_weight: float = 1.0
-
-    def __init__(
-        self,
-        noise: Any = 0.1,
-        *,
-        clip: str | float | None = None,
-        prior: Any = None,
-        prior_weight: float = 1.0,
-        method: str = "exact",
-        precision: int = 10,
-        features: Any = None,
-        classes: ArrayLike | None = None,
-        block_size: int | None = None,
-        n_jobs: int | None = None,
-        verbose: int = 0,
-    ):
-        self.noise = noise
-        self.clip = clip
-        self.prior = prior
-        self.prior_weight = prior_weight
-        self.method = method
-        self.precision = precision
-        self.features = features
-        self.classes = classes
-        self.block_size = block_size
-        self.n_jobs = n_jobs
-        self.verbose = verbose
 
 
 class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):

@@ -36,7 +36,7 @@ from flipproof.core.votes import (
     estimate_scores,
     tiles,
 )
-from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
+from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import name_of
 from flipproof.learners.kernel_values import (
     KERNELS,
@@ -49,6 +49,7 @@ from flipproof.learners.kernel_values import (
     exact_product,
     kernel_values,
 )
+from flipproof.learners.label_linear import LabelLinearParameters
 from flipproof.learners.ridge import LabelSums, RidgeRule, largest_products
 from flipproof.parameters import BOOLEAN, NONE, Constraints, function, integer, number, one_of
 from flipproof.runtime.determinism import on_one_thread

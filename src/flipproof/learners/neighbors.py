@@ -17,8 +17,9 @@ from flipproof.core.neighbor_cuts import NearestRows
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import SparseVotes, VoteSource, sparse_votes, vote_totals
-from flipproof.learners.base import MOST_ROWS, LabelLinearClassifier
+from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.clones import fit_label_free, label_free_assumptions, name_of
+from flipproof.learners.label_linear import MOST_ROWS
 from flipproof.learners.nearest_rows import in_order
 from flipproof.learners.neighbor_rows import Electorate, by_class
 from flipproof.learners.neighbor_search import (

@@ -36,7 +36,7 @@ from flipproof.core.targets import (
 )
 from flipproof.core.votes import VoteSource
 from flipproof.intervals import CertifiedIntervals, WorstChanges
-from flipproof.learners.base import MEMORY_BUDGET
+from flipproof.learners.label_linear import MEMORY_BUDGET
 from flipproof.learners.regression_rows import (
     Breaks,
     EndsOfGroups,

@@ -18,7 +18,8 @@ from flipproof.core.linalg import HALF_BITS, LONG_PASSES, Whitening, whiten
 from flipproof.core.noise import LabelFlip
 from flipproof.core.rounding import Floats, Integers, above, bits_left, grid_exponent, scale, to_grid
 from flipproof.core.votes import EstimatedScores, ProductVotes, VoteSource, class_sums, estimate_scores
-from flipproof.learners.base import LabelLinearClassifier, LabelLinearParameters
+from flipproof.learners.base import LabelLinearClassifier
+from flipproof.learners.label_linear import LabelLinearParameters
 from flipproof.parameters import BOOLEAN, Constraints, number, one_of
 from flipproof.runtime.determinism import on_one_thread
 from flipproof.runtime.progress import CountedProgress

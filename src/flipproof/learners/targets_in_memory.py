@@ -20,9 +20,10 @@ from flipproof.core.targets import (
     sums_fit,
 )
 from flipproof.core.votes import LARGEST_PRECISION
-from flipproof.learners.base import SMALLEST_PRECISION, LabelLinearClassifier
+from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.certified import LABEL_FREE_TRANSFORMER
 from flipproof.learners.in_memory import TRUSTED_MASK, NeedsReference, all_or_nothing, mask_of_trusted, rows_to_forget
+from flipproof.learners.label_linear import SMALLEST_PRECISION
 from flipproof.parameters import (
     NONE,
     Constraint,

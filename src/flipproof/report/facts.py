@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from flipproof.certificates import ROW_UNITS
+from flipproof.certificate_words import ROW_UNITS
 from flipproof.readable import percent, share_of
-from flipproof.report.summary import LONGEST_CONTENT, MOST_CONTENTS
+from flipproof.report.as_json import LONGEST_CONTENT
+from flipproof.report.summary import MOST_CONTENTS
 from flipproof.report.text import TextTable
 from flipproof.report.words import flips_words, least_words
 

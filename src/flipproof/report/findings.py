@@ -13,7 +13,8 @@ from flipproof.adversary import Adversary
 from flipproof.attacks.annotator_audit import rank_annotators
 from flipproof.attacks.label_audit import LabelAudit
 from flipproof.attacks.result import AttackResult, RowAttackResult
-from flipproof.report.summary import MOST_AUDITED, plain_label
+from flipproof.report.as_json import plain_label
+from flipproof.report.summary import MOST_AUDITED
 from flipproof.runtime.files import digest_of
 from flipproof.tables.roles import Rows
 from flipproof.values import distinct

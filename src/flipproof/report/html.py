@@ -16,8 +16,8 @@ from flipproof.displays import charts
 from flipproof.readable import percent
 from flipproof.report import facts
 from flipproof.report import facts as figures
+from flipproof.report.as_json import checksum
 from flipproof.report.group_bounds import gap_table, group_table, group_words
-from flipproof.report.summary import checksum
 from flipproof.runtime.files import digest_of
 
 if TYPE_CHECKING:

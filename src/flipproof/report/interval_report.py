@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from flipproof.intervals import CertifiedIntervals
 from flipproof.readable import percent
 from flipproof.report import facts as figures
+from flipproof.report.as_json import FORMAT, VERSION, checksum, plain_value
 from flipproof.report.html import report_environment
 from flipproof.report.markdown import escaped, markdown_table
-from flipproof.report.summary import FORMAT, VERSION, checksum, plain_value, software
+from flipproof.report.summary import software
 from flipproof.report.text import TextTable
 
 #: What marks a summary of numeric predictions.

@@ -12,8 +12,8 @@ from typing import Any
 from flipproof.readable import percent
 from flipproof.report import facts
 from flipproof.report import facts as figures
+from flipproof.report.as_json import checksum
 from flipproof.report.group_bounds import gap_table, group_table, group_words
-from flipproof.report.summary import checksum
 from flipproof.report.text import TextTable
 
 #: Largest numbers of rows in tables, and of changes per attack: Markdown has no filters or paging.

@@ -12,12 +12,14 @@ from numpy.typing import NDArray
 from flipproof.adversary import Adversary
 from flipproof.attacks.label_audit import LabelAudit, attack_most_fragile
 from flipproof.attacks.result import AttackResult
-from flipproof.certificates import ROW_UNITS, Certificates
+from flipproof.certificate_words import ROW_UNITS
+from flipproof.certificates import Certificates
 from flipproof.core.provider import can_be_attacked
 from flipproof.displays.notebook import notebook_view
 from flipproof.learners.pipeline import certify, learner_in
+from flipproof.report.as_json import plain_value
 from flipproof.report.rendering import save_report
-from flipproof.report.summary import plain_value, summarize
+from flipproof.report.summary import summarize
 
 
 @dataclass(frozen=True, repr=False, eq=False)

@@ -34,7 +34,7 @@ def rendered(summary: Mapping[str, object], ending: str) -> str:
 
         return render_markdown(summary)
     if ending == ".json":
-        from flipproof.report.summary import to_json
+        from flipproof.report.as_json import to_json
 
         return to_json(summary)
     raise ValueError(f"A report file must end in {alternatives(REPORT_ENDINGS)}. Got {ending!r} instead.")

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from numpy.typing import ArrayLike
 
-from flipproof.certificates import COUNTED_UNITS, FLIPS_NAMES, Certificates, method_name
+from flipproof.certificate_words import COUNTED_UNITS, FLIPS_NAMES, method_name
+from flipproof.certificates import Certificates
 from flipproof.metrics import certified_accuracy, constant_accuracy, worst_class
 from flipproof.readable import percent
 

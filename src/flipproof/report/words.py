@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from flipproof.assumptions import Assumption
-from flipproof.certificates import COUNTED_UNITS, DONE_BY_SOURCES, ROW_UNITS, Certificates, flips_name
+from flipproof.certificate_words import COUNTED_UNITS, DONE_BY_SOURCES, ROW_UNITS, flips_name
+from flipproof.certificates import Certificates
 from flipproof.metrics import RandomErrors, TrustedOnly, least_change, n_certified, reach
 from flipproof.readable import percent, probability_at_most, share_of, significant
 

@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.certificates import ROW_UNITS, Certificates
+from flipproof.certificate_words import ROW_UNITS
+from flipproof.certificates import Certificates
 from flipproof.core.majority import MajorityPowers
 from flipproof.core.powers import Powers
 from flipproof.core.provider import provides_votes

@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from flipproof import __version__
 from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
-from flipproof.certificates import COUNTED_UNITS, Certificates
+from flipproof.certificate_words import COUNTED_UNITS
+from flipproof.certificates import Certificates
 from flipproof.core.rounding import scale
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.pipeline import learner_and_features

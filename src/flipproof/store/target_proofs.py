@@ -15,7 +15,7 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats
 from flipproof.intervals import CertifiedIntervals
-from flipproof.learners.regressors import CertifiedNeighborsRegressor
+from flipproof.learners.neighbors_regressor import CertifiedNeighborsRegressor
 from flipproof.store.proof_rules import write_votes
 from flipproof.store.proof_tensors import Tensors
 from flipproof.values import distinct

@@ -35,10 +35,10 @@ from flipproof.learners.ridge import (
 from flipproof.parameters import Constraints, one_of, parameter_error
 from flipproof.runtime.determinism import on_one_thread
 from flipproof.streaming.blocks import Block, rows_at_a_time
+from flipproof.streaming.fit_in_passes import Rule
 from flipproof.streaming.passes import (
     SurveyedRows,
 )
-from flipproof.streaming.rows_in_blocks import Rule
 from flipproof.streaming.updates import UpdatedRows
 
 

@@ -19,12 +19,8 @@ from flipproof.datasets import load_adult, load_german_credit
 from flipproof.experiments.row_files import RunRows
 from flipproof.experiments.studies.study import Case, CaseRows, Measured, Problem, Study, StudyRun
 from flipproof.experiments.tables_and_figures import markdown_table
-from flipproof.learners.regressors import (
-    CertifiedForestRegressor,
-    CertifiedKernelRegressor,
-    CertifiedNeighborsRegressor,
-    CertifiedRidgeRegressor,
-)
+from flipproof.learners.neighbors_regressor import CertifiedNeighborsRegressor
+from flipproof.learners.regressors import CertifiedForestRegressor, CertifiedKernelRegressor, CertifiedRidgeRegressor
 
 CAPTION = """
 Test rows are drawn at random, a quarter of all or 300; all others are training rows, whose targets may be changed to
