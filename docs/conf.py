@@ -8,6 +8,7 @@ import importlib
 import inspect
 import re
 import shutil
+import types
 import warnings
 from pathlib import Path
 
@@ -179,13 +180,16 @@ def _mathematics():
     lines = ["flipproof.core", "==============", "", inspect.getdoc(core), ""]
     for module in sorted(one.stem for one in Path(core.__file__).parent.glob("[a-z]*.py")):
         full = f"flipproof.core.{module}"
+        # names of types, such as arrays of integers, have no signature that autodoc could format
+        names = vars(importlib.import_module(full)).items()
+        aliases = sorted(name for name, thing in names if isinstance(thing, types.GenericAlias))
         lines += [
             full,
             "-" * len(full),
             "",
             f".. automodule:: {full}",
             "   :members:",
-            "   :exclude-members: BigIntegers",
+            f"   :exclude-members: {', '.join(aliases)}",
             "",
         ]
     _write(DOCS / "api" / "flipproof.core.rst", "\n".join(lines))

@@ -120,7 +120,7 @@ def _counts_by_group(helps: NDArray[np.bool_], groups: Integers) -> Integers:
 def median_moves(
     reach: MedianReach, members: Integers, n_changes: int, upward: bool
 ) -> tuple[Integers, NDArray[np.bool_]]:
-    """Return the training rows whose targets to change, as :func:`largest_moves` does, for a median."""
+    """Return the training rows whose targets to change, as :func:`flipproof.core.targets.largest_moves` does."""
     lower, upper = reach.ends([n_changes])
     v = (upper if upward else lower)[0, 0]
     if v == reach.value[0]:
