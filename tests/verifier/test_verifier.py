@@ -74,24 +74,25 @@ def test_random_problems_are_verified_and_larger_radii_refuted(first, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name",
-    ["a tie always overturns", "a bound is rounded down instead of up", "a tie never overturns"],
+    "name", ["a tie always overturns", "a bound is rounded down instead of up", "a tie never overturns"]
 )
-def test_a_mistake_of_the_prover_is_noticed(name):
+def test_a_mistake_of_the_prover_is_noticed_where_it_is_recorded(name):
     (mutant,) = (one for one in mutants_noticed.mutants() if one["name"] == name)
-    assert mutants_noticed.is_noticed(mutant, 80, 0)
+    seed = mutants_noticed.recorded()[name]["noticed_at"]
+    assert mutants_noticed.tried(mutant, seed, 1)["noticed_at"] == seed
 
 
 @pytest.mark.slow
 def test_without_a_mistake_nothing_is_noticed():
-    assert mutants_noticed.all_as_it_should(mutants_noticed.ROOT / "src", 80, 0)
+    found = mutants_noticed.checked(mutants_noticed.ROOT / "src", 0, 80)
+    assert (found["noticed_at"], found["n_stopped"]) == (None, 0)
 
 
 def test_the_results_are_about_known_mutants():
-    known = {one["name"] for one in mutants_noticed.mutants()}
-    recorded = json.loads(mutants_noticed.RESULTS.read_text())
-    assert set(recorded["mutants"]) <= known
-    assert set(recorded["mutants"].values()) <= {"noticed", *mutants_noticed.REASONS}
+    edits = {one["name"]: mutants_noticed.edit_of(one) for one in mutants_noticed.mutants()}
+    recorded = mutants_noticed.recorded()
+    assert {name: result["edit"] for name, result in recorded.items()}.items() <= edits.items()
+    assert None not in {mutants_noticed.verdict_of(name, result) for name, result in recorded.items()}
 
 
 @pytest.mark.slow
