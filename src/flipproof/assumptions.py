@@ -279,19 +279,23 @@ def _changes_allowed(changes: tuple[tuple[object, object], ...], n_changes: int)
 
 
 def _target_rows_changed(changes: str, by_sources: bool) -> str:
-    return _rows_changed(changes, by_sources).replace("any of the classes", "any target in the target range")
+    return _whole_rows(changes, by_sources, "any target in the target range")
 
 
 def _rows_changed(changes: str, by_sources: bool) -> str:
+    return _whole_rows(changes, by_sources, "any of the classes")
+
+
+def _whole_rows(changes: str, by_sources: bool, new_labels: str) -> str:
     if by_sources:
         others = "all other rows and the test row are as given."
         if changes == "removals":
             return f"Only rows of malicious sources may be removed: {others}"
         return (
             f"Only rows of malicious sources may be replaced or removed: {others} New contents may be any finite "
-            "features and any of the classes."
+            f"features and {new_labels}."
         )
-    added = "Added rows may have any finite features and any of the classes."
+    added = f"Added rows may have any finite features and {new_labels}."
     if changes == "removals":
         return "Only whole training rows may be removed: all other rows and the test row are as given."
     if changes == "insertions":

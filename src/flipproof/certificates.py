@@ -555,7 +555,7 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
             missing = np.isnan(self.margin)
             columns |= {name: pa.array(getattr(self, name), mask=missing) for name in ("rival", "margin")}
         if details:
-            columns |= self._details()
+            columns |= self.proof_columns()
         about = {
             "method": self.method,
             "n_train": str(self.n_train),
@@ -567,15 +567,17 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         }
         return pa.table(columns, metadata=about)
 
-    def _details(self) -> dict[str, Any]:
+    def proof_columns(self) -> dict[str, Any]:
         """Return the columns that prove the radius; the other methods prove it by the votes."""
         if self.method not in NOISY_METHODS:
             return {}
         witness = {f"witness_{name}": self.witness[:, k] for k, name in enumerate(self.classes)}
-        return {"log_failure": self.log_failure, **self._noise_column(), **witness}
+        return {"log_failure": self.log_failure, "noise": self.noise_of_rows, **witness}
 
-    def _noise_column(self) -> dict[str, Any]:
-        return {"noise": np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self))}
+    @property
+    def noise_of_rows(self) -> Floats:
+        """The noise of each certificate."""
+        return np.broadcast_to(np.asarray(self.noise, dtype=np.float64), len(self))
 
 
 def check_limit(owner: str, at_least: int | None, method: str) -> None:

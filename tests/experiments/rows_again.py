@@ -16,8 +16,8 @@ def rows_again(name, data_dir, folder, seed, wanted):
     import numpy as np
 
     from flipproof.experiments import read_experiment
+    from flipproof.experiments.feature_store import FeatureStore, load, slice_of
     from flipproof.experiments.runner import fitted, measure
-    from flipproof.experiments.sources import FeatureStore, load, slice_of
 
     experiment = read_experiment(name)
     data = load(experiment, data_dir)

@@ -9,8 +9,8 @@ from toy import IMAGES, SPEC, put_images, toy_experiment
 from flipproof.cli.group import run as command
 from flipproof.experiments import read_experiment, reproduce
 from flipproof.experiments import spec as specs
+from flipproof.experiments.feature_store import FeatureStore, load, slice_of
 from flipproof.experiments.row_files import FINISHED, RowFile
-from flipproof.experiments.sources import FeatureStore, load, slice_of
 from flipproof.experiments.spec import parse_experiment
 
 COMMITTED = Path(__file__).parents[2] / "reproduction" / "cifar10" / "features"

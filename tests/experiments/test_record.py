@@ -12,11 +12,10 @@ from toy import IMAGES, N_TEST, SPEC, put_images, toy_experiment
 from flipproof import Adversary, CertifiedNeighborsClassifier
 from flipproof.cli import reproduce as reproduce_command
 from flipproof.cli.group import run as command
+from flipproof.experiments import feature_store, read_experiment, reproduce
 from flipproof.experiments import manifest as manifests
-from flipproof.experiments import read_experiment, reproduce, sources
 from flipproof.experiments import spec as specs
-from flipproof.experiments.row_files import FINISHED, GROWING, NOTHING, RowFile
-from flipproof.experiments.sources import (
+from flipproof.experiments.feature_store import (
     FeatureFile,
     FeatureStore,
     load,
@@ -24,6 +23,7 @@ from flipproof.experiments.sources import (
     slice_of,
     write_features,
 )
+from flipproof.experiments.row_files import FINISHED, GROWING, NOTHING, RowFile
 from flipproof.experiments.spec import parse_experiment
 from flipproof.runtime.files import digest_of_file
 
@@ -412,7 +412,7 @@ def test_without_a_name_experiments_are_listed(tmp_path, capfd):
 def test_all_that_is_missing_is_named_at_once(tmp_path, capfd, monkeypatch):
     monkeypatch.setattr(reproduce_command, "DATA_SETS", ("cifar10", "dogfish"))
     monkeypatch.setattr(reproduce_command, "STUDIES", ())
-    monkeypatch.setattr(sources, "find_spec", lambda name: None)
+    monkeypatch.setattr(feature_store, "find_spec", lambda name: None)
     said = refused(["reproduce", "all", "--data-dir", str(tmp_path), "--out", str(tmp_path / "out")], capfd)
     for file in ("cifar10_lite0_pca128.npz", "dogfish_imagenette", "matplotlib", "umap-learn"):
         assert file in said

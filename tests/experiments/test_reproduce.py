@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer
 from threadpoolctl import threadpool_info, threadpool_limits
 
 from flipproof.cli.group import run as command
-from flipproof.experiments import experiment_names, read_experiment, reproduce, runner, sources, study_names
+from flipproof.experiments import experiment_names, feature_store, read_experiment, reproduce, runner, study_names
 from flipproof.experiments.row_files import FINISHED, GROWING, RowFile
 
 NEEDED = {"mnist17": ("torch", "umap")}
@@ -62,11 +62,11 @@ class CountingThreads(FunctionTransformer):
 
 def test_features_do_not_depend_on_the_number_of_cores(data_dir, tmp_path, monkeypatch):
     made = CountingThreads()
-    monkeypatch.setitem(sources.BUILDERS, "pca", lambda store, parameters: made)
+    monkeypatch.setitem(feature_store.BUILDERS, "pca", lambda store, parameters: made)
     experiment = read_experiment("dogfish")
-    data = sources.load(experiment, data_dir)
-    part = sources.slice_of(experiment, data, quick=True, seed=0)
-    store = sources.FeatureStore(experiment, data, part, tmp_path, data_dir, 0, say=lambda text: None)
+    data = feature_store.load(experiment, data_dir)
+    part = feature_store.slice_of(experiment, data, quick=True, seed=0)
+    store = feature_store.FeatureStore(experiment, data, part, tmp_path, data_dir, 0, say=lambda text: None)
     with threadpool_limits(limits=2):
         assert store["fifty"][0].shape == data.X_train[part.train].shape
     assert made.threads == {1}

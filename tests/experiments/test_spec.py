@@ -3,8 +3,8 @@
 import pytest
 
 from flipproof.experiments import experiment_names, read_experiment
+from flipproof.experiments.feature_store import BUILDERS
 from flipproof.experiments.runner import LEARNERS
-from flipproof.experiments.sources import BUILDERS
 from flipproof.experiments.spec import parse_experiment
 
 #: Experiments on data that the paper does not have.

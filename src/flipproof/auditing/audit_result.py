@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
-from flipproof.auditing.provenance import Provenance
+from flipproof.auditing.provenance import Provenance, in_parts
 from flipproof.certificate_words import ROW_UNITS
 from flipproof.certificates import Certificates
 from flipproof.errors import InputError
@@ -383,9 +383,8 @@ class Audit:
         for role, name in named.items():
             if name is None:
                 continue
-            # of files that are too large to read once more, a digest of parts is known
-            parts = [(key, digest) for key, digest in source.digests.items() if key.startswith(f"{name} (")]
-            note = f"SHA-256 of {parts[0][0]}: {parts[0][1]}" if parts else ""
+            parts = in_parts(name)
+            note = f"SHA-256 of {parts}: {source.digests[parts]}" if parts in source.digests else ""
             found.append(Artifact(role, name, source.digests.get(name), note))
         return tuple(found)
 

@@ -276,19 +276,19 @@ class Comparison:
             "n_units": [one.certificates.n_units for one in self.models],
             "accuracy": [one.accuracy for one in self.models],
         }
-        for place, flips in enumerate(self.flips):
-            found[f"certified_accuracy_{flips:g}"] = [one.certified[place] for one in self.models]
-        for place, flips in enumerate(self.flips):
-            found[f"worst_recall_{flips:g}"] = [one.worst_recall[place] for one in self.models]
+        accuracies = [f"certified_accuracy_{flips:g}" for flips in self.flips]
+        recalls = [f"worst_recall_{flips:g}" for flips in self.flips]
+        for place, name in enumerate(accuracies):
+            found[name] = [one.certified[place] for one in self.models]
+        for place, name in enumerate(recalls):
+            found[name] = [one.worst_recall[place] for one in self.models]
         found["median_radius"] = [one.median_radius for one in self.models]
         if any(one.fit_seconds is not None for one in self.models):
             found["fit_seconds"] = [one.fit_seconds for one in self.models]
         found["certify_seconds"] = [one.seconds for one in self.models]
         for one in self.trusted_only:
             own: dict[str, Any] = {"model": one.name, "method": TRUSTED_ONLY, "unit": self.unit}
-            own |= {"accuracy": one.accuracy}
-            own |= {name: one.accuracy for name in found if name.startswith("certified_accuracy_")}
-            own |= {name: one.worst_recall for name in found if name.startswith("worst_recall_")}
+            own |= dict.fromkeys(["accuracy", *accuracies], one.accuracy) | dict.fromkeys(recalls, one.worst_recall)
             for name, values in found.items():
                 values.append(own.get(name))
         return found

@@ -112,6 +112,11 @@ class Provenance:
         }
 
 
+def in_parts(name: str) -> str:
+    """Return the key of the digest of files that are too large to be read once more: of parts of them."""
+    return f"{name} (names, sizes and footers of its Parquet files)"
+
+
 def provenance_of(
     data: DataChoice, choice: ModelChoice, fitted: Fitted, main: Certificates, began: float
 ) -> Provenance:
@@ -125,7 +130,7 @@ def provenance_of(
         from flipproof.streaming.sample import fingerprint
 
         n_files, n_bytes = len(fitted.files), sum(file.stat().st_size for file in fitted.files)
-        digests[f"{training} (names, sizes and footers of its Parquet files)"] = fingerprint(fitted.files)
+        digests[in_parts(training)] = fingerprint(fitted.files)
     elif is_path(data.train):
         digests[training] = digest_of_source(data.train)
     if data.crowd is not None and is_path(data.crowd.labels):

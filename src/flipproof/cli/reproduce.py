@@ -182,8 +182,8 @@ def _compute(
     from flipproof.cli.output import prepare_folder
     from flipproof.experiments import Study
     from flipproof.experiments import reproduce as run_experiment
+    from flipproof.experiments.feature_store import MissingDataError, MissingPackagesError
     from flipproof.experiments.runner import prepare
-    from flipproof.experiments.sources import MissingDataError, MissingPackagesError
     from flipproof.experiments.studies.study_runner import prepare_study, reproduce_study
 
     if len(todo) > 1:

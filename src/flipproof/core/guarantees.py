@@ -80,10 +80,10 @@ def tight_radius(log_failure: ArrayLike, noise: LabelFlip, n_train: int) -> Inte
     if searched.any():
         lowest = float(L[searched].min())
         size = SMALLEST_TABLE
-        table = _tight_table(noise.q, noise._known_classes(), size)
+        table = _tight_table(noise.q, noise.known_classes(), size)
         while table[-1] > lowest and size < n_train:
             size *= 2
-            table = _tight_table(noise.q, noise._known_classes(), size)
+            table = _tight_table(noise.q, noise.known_classes(), size)
         # the table decreases with r; count the entries strictly above L, where entry 0 is r = 0
         radius[searched] = np.searchsorted(-table, -L[searched], side="left") - 1
     return np.clip(radius, 0, n_train)
@@ -108,7 +108,7 @@ def tight_log_failure(radius: ArrayLike, noise: LabelFlip) -> Floats:
     size = SMALLEST_TABLE
     while size < r.max(initial=0):
         size *= 2
-    return np.asarray(_tight_table(noise.q, noise._known_classes(), size)[r])
+    return np.asarray(_tight_table(noise.q, noise.known_classes(), size)[r])
 
 
 def gaussian_radius(log_failure: ArrayLike, sigma: float) -> Floats:

@@ -129,14 +129,15 @@ class LabelFlip:
         """Return the same noise over `n_classes` classes."""
         return replace(self, n_classes=n_classes)
 
-    def _known_classes(self) -> int:
+    def known_classes(self) -> int:
+        """Return the number of classes, which must be known."""
         if self.n_classes is None:
             raise ValueError(f"{self!r} has no divergence without a number of classes. Use LabelFlip(q, n_classes=K).")
         return self.n_classes
 
     def _codes(self, labels: ArrayLike) -> NDArray[np.int64]:
         """Check that labels are coded as 0, ..., K - 1, and return them as integers."""
-        given, K = np.asarray(labels), self._known_classes()
+        given, K = np.asarray(labels), self.known_classes()
         codes = given.astype(np.int64)
         if not np.array_equal(codes, given) or (codes.size and (codes.min() < 0 or codes.max() >= K)):
             ends = f"{given.min()} to {given.max()}" if given.size else "something else"
@@ -144,7 +145,7 @@ class LabelFlip:
         return codes
 
     def _exact_signal(self) -> Fraction:
-        K = self._known_classes()
+        K = self.known_classes()
         return 1 - Fraction(K, K - 1) * Fraction(self.q)
 
     @property
@@ -155,7 +156,7 @@ class LabelFlip:
     @property
     def probabilities(self) -> FlipProbabilities:
         """The probabilities of a noisy label relative to a pair of classes."""
-        K = self._known_classes()
+        K = self.known_classes()
         q = Fraction(self.q)
         other = q / (K - 1)
         return FlipProbabilities(
@@ -165,7 +166,7 @@ class LabelFlip:
     @property
     def log_odds(self) -> float:
         """log((1 - q)(K - 1) / q), the log odds of the label against any one other class."""
-        K = self._known_classes()
+        K = self.known_classes()
         return math.log1p(float(self._exact_signal() * (K - 1) / Fraction(self.q)))
 
     @property
@@ -175,7 +176,7 @@ class LabelFlip:
 
     def sample(self, labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
         """Draw noisy copies of labels that are coded as 0, ..., K - 1."""
-        K, codes = self._known_classes(), self._codes(labels)
+        K, codes = self.known_classes(), self._codes(labels)
         # a shift by 1 ... K - 1 reaches every other class with the same probability
         shift = np.where(rng.random(codes.shape) < self.q, rng.integers(1, K, size=codes.shape), 0)
         return np.asarray((codes + shift) % K, dtype=np.int64)
@@ -190,7 +191,7 @@ class LabelFlip:
 
         Probabilities are correctly rounded, or rounded up to the smallest normal number, so they are never 0.
         """
-        K, codes = self._known_classes(), self._codes(labels)
+        K, codes = self.known_classes(), self._codes(labels)
         if K ** len(codes) > LARGEST_SUPPORT:
             raise ValueError(
                 f"{len(codes)} labels of {K} classes have {K}^{len(codes)} noisy copies; at most {LARGEST_SUPPORT} "

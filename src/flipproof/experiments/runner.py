@@ -20,9 +20,7 @@ from flipproof.attacks import smoothed_attack, undefended_attack
 from flipproof.core.rounding import Integers, Values
 from flipproof.datasets import Dataset
 from flipproof.experiments.claims import claims_table
-from flipproof.experiments.manifest import Manifest, settings_of
-from flipproof.experiments.row_files import COLUMNS, NOTHING, REMEDY, RowFile, RunRows
-from flipproof.experiments.sources import (
+from flipproof.experiments.feature_store import (
     FeatureStore,
     MissingDataError,
     Say,
@@ -33,6 +31,8 @@ from flipproof.experiments.sources import (
     packages_not_installed,
     slice_of,
 )
+from flipproof.experiments.manifest import Manifest, settings_of
+from flipproof.experiments.row_files import COLUMNS, NOTHING, REMEDY, RowFile, RunRows
 from flipproof.experiments.spec import Experiment, Run
 from flipproof.experiments.tables_and_figures import draw, duality_gap, tables
 from flipproof.learners.cluster import CertifiedClusterClassifier

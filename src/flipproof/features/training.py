@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from torch.nn import Module
     from torch.optim import Optimizer
 
-    #: The loss of a batch of row numbers.
-    LossOf = Callable[[Tensor], Tensor]
-
 #: Version of the training procedure; it changes whenever the same data and settings would give another network.
 TRAINER = 2
 

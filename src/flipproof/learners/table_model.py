@@ -78,11 +78,6 @@ class TableModel:
         """The classes."""
         return np.asarray(self.learner.classes_)
 
-    @property
-    def training_labels(self) -> NDArray[Any]:
-        """The labels of the training rows."""
-        return np.asarray(self.classes_[getattr(self.learner, "given_codes_", self.learner.label_codes_)])
-
     def __repr__(self) -> str:
         learner = self.learner
         return f"<TableModel: {type(learner).__name__}, {len(self.columns)} columns, {learner.n_rows_:,} training rows>"

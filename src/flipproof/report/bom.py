@@ -123,7 +123,7 @@ def _recalls(evidence: Evidence) -> list[dict[str, str]]:
 
     return [
         {
-            "type": figure.says.replace("accuracy", "recall", 1),
+            "type": f"certified recall at {figure.at}",
             "value": four_decimals(count / row["n"]),
             "slice": f"class {row['class']}",
         }

@@ -69,7 +69,13 @@ class Figure:
     changes: float
     count: int
     share: str
-    says: str
+    measure: str
+    at: str
+
+    @property
+    def says(self) -> str:
+        """The measure and the number of changes, such as "certified accuracy at 20 changed labels"."""
+        return f"{self.measure} at {self.at}"
 
 
 @dataclass(frozen=True)
@@ -149,7 +155,8 @@ class Evidence:
                 changes,
                 count,
                 four_decimals(count / total) if total else "0.0000",
-                f"{self.measure} at {flips_words(changes, problem)}",
+                self.measure,
+                flips_words(changes, problem),
             )
             for changes, count in zip(of[flips], counts, strict=True)
         ]

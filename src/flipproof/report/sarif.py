@@ -22,6 +22,7 @@ DATA_FOLDER = "DATA"
 FINGERPRINT = "flipproofFinding/v1"
 
 NOT_AN_ERROR = "It is useful to an attacker; this does not say that it is wrong."
+NOT_MALICE = "They are useful to an attacker; this does not say that they are wrong."
 
 RULES: Mapping[str, Mapping[str, str]] = {
     LABEL: {
@@ -43,7 +44,7 @@ RULES: Mapping[str, Mapping[str, str]] = {
         "name": "AnnotatorToCheck",
         "short": "An annotator to check first",
         "full": "This annotator takes part in the smallest attacks on the most fragile predictions. The location is "
-        f"the first of their labels. {NOT_AN_ERROR.replace('It is', 'They are', 1).replace('it is', 'they are')}",
+        f"the first of their labels. {NOT_MALICE}",
     },
 }
 

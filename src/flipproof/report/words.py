@@ -186,10 +186,11 @@ def _poisoned(certificates: Certificates, flips: Any) -> str:
         return _poisoned_sources(touchable, flips)
     if unit == "windows":
         return _poisoned_windows(certificates, flips)
-    who, verb = (_labels(certificates), "are poisoned") if unit == "labels" else ("annotators", "are malicious")
-    can_be_changed = "that can be changed" if unit == "labels" else "whose labels can be changed"
-    if flips == 1 < touchable:
-        verb = verb.replace("are", "is")
+    are = "is" if flips == 1 < touchable else "are"
+    if unit == "labels":
+        who, can_be_changed, verb = _labels(certificates), "that can be changed", f"{are} poisoned"
+    else:
+        who, can_be_changed, verb = "annotators", "whose labels can be changed", f"{are} malicious"
     if flips >= touchable:
         return f"all {touchable:,} {who} {can_be_changed} {verb}"
     if touchable < certificates.n_units:

@@ -193,6 +193,7 @@ class SmoothedCertificates(Certificates):
         }
         return table.replace_schema_metadata({**(table.schema.metadata or {}), **about})
 
-    def _details(self) -> dict[str, Any]:
+    def proof_columns(self) -> dict[str, Any]:
+        """Return the columns that prove the radius, and why predictions are abstained."""
         bounds = {"log_failure": self.log_failure, "log_rival": self.log_rival}
-        return {**bounds, **self._noise_column(), "abstention_reason": self.abstention_reason.tolist()}
+        return {**bounds, "noise": self.noise_of_rows, "abstention_reason": self.abstention_reason.tolist()}

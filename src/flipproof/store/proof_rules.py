@@ -129,7 +129,7 @@ def _write_grid(
         tensors.add("test.limit", source.limit, np.int64)
     if certificates.method != "exact":
         own = slice(start, start + len(offsets))
-        q = np.broadcast_to(np.asarray(certificates.noise, dtype=np.float64), len(certificates))
+        q = certificates.noise_of_rows
         tensors.add("proof.q", q[own], np.float64)
         tensors.add("proof.witness", scale(certificates.witness[own], -source.exponent[:, None]), np.float64)
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from flipproof.experiments.feature_store import MissingDataError, Say
 from flipproof.experiments.manifest import Manifest
 from flipproof.experiments.row_files import REMEDY, RowFile, RunRows
-from flipproof.experiments.sources import MissingDataError, Say
 from flipproof.experiments.studies.study import Case, Problem, Study, StudyRun, settings_of
 from flipproof.runtime.files import digest_of, write_whole
 
