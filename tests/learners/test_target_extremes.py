@@ -71,3 +71,26 @@ def test_hard_problems_have_exact_intervals_and_radii(seed):
     crosses = np.where((crossed.prediction >= threshold)[:, None], crossed.low < threshold, crossed.high >= threshold)
     expected = np.where(crosses.any(axis=1), crosses.argmax(axis=1) - 1, crossed.n_touchable)
     np.testing.assert_array_equal(crossed.radius, expected)
+
+
+@pytest.mark.parametrize("target_range", [(0, 1e300), (-6e299, 6e299), (0, 1e-300)], ids=str)
+@pytest.mark.parametrize("regressor", [CertifiedNeighborsRegressor(2), CertifiedForestRegressor(precision=2)], ids=str)
+def test_ranges_that_no_grid_of_20_bits_can_step_through_are_refused(regressor, target_range):
+    with pytest.raises(ValueError, match="into steps: rescale"):
+        regressor.set_params(target_range=target_range).fit(np.arange(4.0)[:, None], np.zeros(4))
+
+
+@pytest.mark.parametrize("unit", [1e-270, 1e270])
+def test_huge_and_tiny_ranges_have_intervals_that_no_change_leaves(unit):
+    rng = np.random.default_rng(0)
+    X, y, low, high = rng.normal(size=(5, 1)), unit * rng.random(5), -0.9 * unit, 1.1 * unit
+    model = CertifiedNeighborsRegressor(2, target_range=(low, high)).fit(X, y)
+    found = model.certify(X, 1)
+    after = []
+    for row in range(5):
+        for end in (low, high):
+            changed = y.copy()
+            changed[row] = end
+            after.append(CertifiedNeighborsRegressor(2, target_range=(low, high)).fit(X, changed).predict(X))
+    np.testing.assert_array_equal(np.min(after, axis=0), found.low)
+    np.testing.assert_array_equal(np.max(after, axis=0), found.high)

@@ -22,7 +22,7 @@ from flipproof.fitting import Fitted, as_step, require_pyarrow
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
 from flipproof.fitting.sources import Estimator, Source
 from flipproof.intervals import CertifiedIntervals
-from flipproof.learners.targets_in_memory import is_range
+from flipproof.learners.numeric_targets import is_range
 from flipproof.origins import Origin, frame_library
 from flipproof.requirements import Judgement, Requirement, ShiftRequirement
 

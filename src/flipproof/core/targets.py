@@ -321,7 +321,7 @@ class LargestMoves:
     def _at_a_time(self) -> int:
         return max(MOVES_AT_A_TIME // max(self.moves.width, 1), 1)
 
-    def _totals(self, rows: Integers, upward: bool) -> Integers:
+    def totals(self, rows: Integers, upward: bool) -> Integers:
         """Return the sums of all moves of some test rows."""
         totals = np.zeros(len(rows), dtype=np.int64)
         for start, stop in tiles(len(rows), self._at_a_time):
@@ -335,7 +335,7 @@ class LargestMoves:
         if listed.shape[1] > self.moves.width:
             return found
         rows, depth = np.flatnonzero(found == NEVER), listed.shape[1] - 1
-        rows = rows[self._totals(rows, upward) >= needed[rows]]
+        rows = rows[self.totals(rows, upward) >= needed[rows]]
         while len(rows):
             depth = 2 * depth
             found[rows] = first_at_least(self._listed(rows, depth)[int(upward)], needed[rows])
@@ -377,11 +377,16 @@ def sum_reach(listed: ListedVotes, reachable: Reachable, origin: int) -> SumReac
     likewise. So r changes move it by at most the sum of the r largest u_j, and changing these r targets attains it. The
     moves of a group add up in the same way. Integers: exact, both ways (M16).
     """
+    moves = LargestMoves(moves_of_sums(listed, reachable))
+    return SumReach(sum_of_votes(listed, reachable.targets - origin), moves)
+
+
+def moves_of_sums(listed: ListedVotes, reachable: Reachable) -> Moves:
+    """Return how far each target, or group, can move a sum of votes times targets."""
     t, members = reachable.targets, listed.members
     up, down = ((end - t)[members].astype(np.float64) for end in (reachable.highest, reachable.lowest))
     groups = None if reachable.groups is None else reachable.groups[members]
-    moves = Moves(listed.votes, up, down, groups, reachable.n_groups)
-    return SumReach(sum_of_votes(listed, t - origin), LargestMoves(moves))
+    return Moves(listed.votes, up, down, groups, reachable.n_groups)
 
 
 def sum_of_votes(listed: ListedVotes, targets: Integers) -> Integers:

@@ -26,8 +26,9 @@ from flipproof.learners.label_linear import MEMORY_BUDGET
 from flipproof.learners.nearest_rows import in_order
 from flipproof.learners.neighbor_search import ExactSearch
 from flipproof.learners.neighbors import CertifiedNeighborsClassifier
+from flipproof.learners.number_questions import Question
 from flipproof.learners.prior import features_in
-from flipproof.learners.regression import CertifiedRegressor, Question
+from flipproof.learners.regression import CertifiedRegressor
 from flipproof.learners.regression_rows import (
     BYTES_IN_ORDER,
     OrderedRows,
@@ -199,7 +200,7 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
     @property
     def rule(self) -> NumberRule:
         """How votes and targets make a prediction."""
-        return super().rule if self._average == "mean" else NumberRule("median", self._grid, 0, 1.0)
+        return super().rule if self._average == "mean" else NumberRule("median", self._scale.grid, 0, 1.0)
 
     def nearest(self, X: Any) -> Iterator[tuple[OrderedRows, Floats]]:
         """Yield all training rows in order, for blocks of test rows, with the predictions."""
@@ -214,7 +215,7 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         if self._average == "mean":
             return super()._units(listed, source)
         shape = len(listed.votes)
-        return Units(self._grid.low, np.ones(shape, dtype=np.int64), np.full(shape, self._grid.exponent))
+        return Units(self._scale.grid.low, np.ones(shape, dtype=np.int64), np.full(shape, self._scale.grid.exponent))
 
     def _value(self, listed: ListedVotes, as_it_is: Reachable) -> Integers:
         return super()._value(listed, as_it_is) if self._average == "mean" else median_reach(listed, as_it_is).value
@@ -237,8 +238,8 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         tiles = OrderedTiles(
             lambda rows: order(Z[rows]), max(1, MEMORY_BUDGET // (BYTES_IN_ORDER * (self.n_rows_ + 1)))
         )
-        targets = self._integers - self._origin if is_mean else self._integers
-        ways = self._ways if is_mean else (self._grid.steps, 0)
+        targets = self._integers - self._scale.origin if is_mean else self._integers
+        ways = self._scale.ways if is_mean else (self._scale.grid.steps, 0)
 
         def reach_of(row: int, upward: bool) -> RowReach:
             median = None if is_mean else int(value[row])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
@@ -18,7 +18,7 @@ from flipproof.adversary import Adversary, check_adversary
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.target_mean_rows import LineReach, fewest_changes_side_by_side, line_of_ends, line_of_sums
-from flipproof.core.target_means import CombinationReach, SumsOfVotes
+from flipproof.core.target_means import SumsOfVotes
 from flipproof.core.target_rows import MeanOfAll, RowPower, RowReach
 from flipproof.core.targets import (
     ListedVotes,
@@ -26,17 +26,23 @@ from flipproof.core.targets import (
     Reach,
     Reachable,
     Units,
-    crossing,
     largest_moves,
     listed_votes,
     rows_at_a_time,
     sum_of_votes,
     sum_reach,
-    tolerated,
 )
 from flipproof.core.votes import VoteSource
 from flipproof.intervals import CertifiedIntervals, WorstChanges
 from flipproof.learners.label_linear import MEMORY_BUDGET
+from flipproof.learners.number_questions import (
+    Answer,
+    Question,
+    as_question,
+    certified_parts,
+    limits_of_targets,
+    refuse_limits_of_labels,
+)
 from flipproof.learners.regression_rows import (
     Breaks,
     EndsOfGroups,
@@ -48,37 +54,11 @@ from flipproof.learners.regression_rows import (
 from flipproof.learners.targets_in_memory import TargetsInMemory
 from flipproof.origins import Origin
 from flipproof.parameters import (
-    NONE,
     check_parameter,
     integer,
-    is_integer,
-    number,
     one_of,
-    parameter_error,
 )
 from flipproof.values import distinct, groups_of_rows
-
-
-@dataclass(frozen=True)
-class Question:
-    """What `certify` was asked: numbers of changes, and a tolerance or a threshold for the radius."""
-
-    flips: tuple[int, ...]
-    is_one: bool
-    tolerance: float | None
-    threshold: float | None
-
-    def fewest(self, reach: Reach, units: Units) -> Integers | None:
-        """Return the fewest changes that break what the radius is about; None if there is no radius."""
-        if self.tolerance is not None:
-            return tolerated(reach, units, self.tolerance)
-        return None if self.threshold is None else crossing(reach, units, self.threshold)
-
-    def fewest_of(self, reach: CombinationReach) -> int | None:
-        """Return the same for a mean or a gap."""
-        if self.tolerance is not None:
-            return reach.tolerated(self.tolerance)
-        return None if self.threshold is None else reach.crossing(self.threshold)
 
 
 class CertifiedRegressor(TargetsInMemory):
@@ -102,7 +82,7 @@ class CertifiedRegressor(TargetsInMemory):
     def rule(self) -> NumberRule:
         """How votes and targets make a prediction."""
         average = "mean-of-votes" if self._is_mean else "sum" if self.n_reference_ is None else "mean-of-rows"
-        return NumberRule(average, self._grid, self._origin, self._factor)
+        return NumberRule(average, self._scale.grid, self._scale.origin, self._factor)
 
     def _as_it_is(self) -> Reachable:
         """Return the targets that nobody changes."""
@@ -140,7 +120,7 @@ class CertifiedRegressor(TargetsInMemory):
         CertifiedIntervals
         """
         check_is_fitted(self)
-        question = self._question(flips, tolerance, threshold)
+        question = as_question(type(self).__name__, flips, tolerance, threshold)
         if isinstance(adversary, Adversary) and adversary.changes_rows:
             return self._certify_rows(X, question, adversary)
         reachable = self._reachable(adversary)
@@ -218,7 +198,7 @@ class CertifiedRegressor(TargetsInMemory):
     ) -> CertifiedIntervals:
         check_is_fitted(self)
         self._check_means_are_linear()
-        question = self._question(flips, tolerance, threshold)
+        question = as_question(type(self).__name__, flips, tolerance, threshold)
         Z = self._geometry.test_rows(X)
         names, codes = (["all"], np.zeros(len(Z), dtype=np.int64)) if groups is None else groups_of_rows(groups, len(Z))
         wanted, lines = _means_or_gaps(names, of_gaps)
@@ -235,11 +215,11 @@ class CertifiedRegressor(TargetsInMemory):
         for rows, source in self._blocks(Z):
             listed = listed_votes(source)
             sums.add(listed, self._units(listed, source), codes[rows])
-        y0, parts = self._grid.value(self._origin), []
+        y0, parts = self._scale.origin_value, []
         for factors in wanted:
             mean = sums.combined(factors)
             mean = replace(mean, denominator=mean.denominator / Fraction(self._factor))
-            reach = mean.reach(reachable, self._origin, y0)
+            reach = mean.reach(reachable, self._scale.origin, y0)
             low, high = reach.ends(question.flips)
             fewest = question.fewest_of(reach)
             numbers = np.array([reach.number(reach.value)]), np.array([low]), np.array([high])
@@ -256,10 +236,10 @@ class CertifiedRegressor(TargetsInMemory):
         n_rows: Sequence[int],
     ) -> list[tuple[Any, ...]]:
         """Return numbers, ends and fewest changes of means or gaps against changed rows."""
-        y0 = Fraction(self._grid.value(self._origin))
+        y0 = Fraction(self._scale.origin_value)
         if self._is_mean:
             ends = EndsOfGroups(lambda: self._row_reaches_in_blocks(Z, power), codes)
-            step, sizes, prepare = Fraction(2) ** -self._grid.exponent, ends.sizes, ends.prepare
+            step, sizes, prepare = Fraction(2) ** -self._scale.grid.exponent, ends.sizes, ends.prepare
             lines = [line_of_ends(y0 * sum(one.values()), step, one, sizes, ends.after) for one in wanted]
         else:
             lines, prepare = self._lines_of_sums(Z, codes, wanted, power), lambda asked: None
@@ -278,7 +258,7 @@ class CertifiedRegressor(TargetsInMemory):
         self, Z: Any, codes: Integers, wanted: Sequence[dict[int, int]], power: RowPower
     ) -> list[LineReach]:
         """Return the reaches of means or gaps whose predictions are means over all training rows."""
-        sums, targets, y0 = SumsOfVotes(self.n_rows_), self._integers - self._origin, self._grid.value(self._origin)
+        sums, targets, y0 = SumsOfVotes(self.n_rows_), self._integers - self._scale.origin, self._scale.origin_value
         for rows, source in self._blocks(Z):
             listed = listed_votes(source)
             units = self._units(listed, source)
@@ -286,7 +266,7 @@ class CertifiedRegressor(TargetsInMemory):
         lines = []
         for factors in wanted:
             one = sums.combined(factors)
-            largest = one.largest * max(self._ways)
+            largest = one.largest * max(self._scale.ways)
             terms = one.weights * targets.astype(object)
             rising, falling = (MeanOfAll.of(signed, largest, power) for signed in (terms, -terms))
             unit = Fraction(self._factor) / one.denominator
@@ -333,7 +313,8 @@ class CertifiedRegressor(TargetsInMemory):
         check_parameter("worst_changes", "end", end, one_of("high", "low"))
         check_parameter("worst_changes", "flips", flips, integer(0))
         reachable, upward, found = self._reachable(adversary), end == "high", []
-        highest, lowest = self._ends_in_numbers(adversary)
+        max_change = None if adversary is None else adversary.max_change
+        lowest, highest = self._scale.ends_of(self.targets_, self._is_fixed(adversary), max_change)
         for _, source in self._in_blocks(X):
             listed = listed_votes(source)
             units, reach = self._units(listed, source), self._reach(listed, reachable)
@@ -365,13 +346,13 @@ class CertifiedRegressor(TargetsInMemory):
 
     def _units(self, listed: ListedVotes, source: VoteSource) -> Units:
         """Return how the integers of a block become numbers."""
-        origin, shape = self._grid.value(self._origin), len(listed.votes)
+        origin, shape = self._scale.origin_value, len(listed.votes)
         if self._is_mean:
             divisor = np.maximum(listed.votes.sum(axis=1).astype(np.int64), 1)
-            return Units(origin, divisor, np.full(shape, self._grid.exponent, dtype=np.int64))
+            return Units(origin, divisor, np.full(shape, self._scale.grid.exponent, dtype=np.int64))
         n_rows = 1 if self.n_reference_ is None else max(self.n_rows_, 1)
         divisor = np.full(shape, n_rows, dtype=np.int64)
-        return Units(origin, divisor, source.exponent + self._grid.exponent, self._factor)
+        return Units(origin, divisor, source.exponent + self._scale.grid.exponent, self._factor)
 
     @property
     def _factor(self) -> float:
@@ -389,24 +370,11 @@ class CertifiedRegressor(TargetsInMemory):
 
     def _value(self, listed: ListedVotes, as_it_is: Reachable) -> Integers:
         """Return the integers of the predictions."""
-        return sum_of_votes(listed, as_it_is.targets - self._origin)
+        return sum_of_votes(listed, as_it_is.targets - self._scale.origin)
 
     def _reach(self, listed: ListedVotes, reachable: Reachable) -> Reach:
         """Return how far changes move the integers of a block."""
-        return sum_reach(listed, reachable, self._origin)
-
-    def _question(self, flips: Any, tolerance: Any, threshold: Any) -> Question:
-        owner = f"{type(self).__name__}.certify"
-        numbers = [1] if flips is None else [flips] if np.ndim(flips) == 0 else list(flips)
-        if not numbers or not all(is_integer(one) and one >= 0 for one in numbers):
-            raise parameter_error(owner, "flips", "an integer of at least 0, or several", flips)
-        check_parameter(owner, "tolerance", tolerance, NONE | number(0, closed="low"))
-        check_parameter(owner, "threshold", threshold, NONE | number())
-        if tolerance is not None and threshold is not None:
-            raise ValueError(f"{owner} takes a tolerance or a threshold, not both: a radius is about one of them.")
-        is_one = np.ndim(flips) == 0
-        as_floats = (None if one is None else float(one) for one in (tolerance, threshold))
-        return Question(tuple(int(one) for one in numbers), is_one, *as_floats)
+        return sum_reach(listed, reachable, self._scale.origin)
 
     def _is_fixed(self, adversary: Adversary | None) -> NDArray[np.bool_]:
         """Return which training rows an adversary cannot change: those trusted by it, and those trusted in the fit."""
@@ -476,12 +444,12 @@ class CertifiedRegressor(TargetsInMemory):
         self, Z: object, source: VoteSource, listed: ListedVotes, value: Integers, power: RowPower
     ) -> Callable[[int, bool], RowReach]:
         """Return a function that tells how far changed rows move the prediction on a test row of a block, upwards."""
-        targets, limit = self._integers - self._origin, source.limit
+        targets, limit = self._integers - self._scale.origin, source.limit
         assert limit is not None
         reach = reach_of_weights if self._is_mean else reach_of_sums
 
         def reach_of(row: int, upward: bool) -> RowReach:
-            return reach(listed, row, targets, int(limit[row]), self._ways, power, upward)
+            return reach(listed, row, targets, int(limit[row]), self._scale.ways, power, upward)
 
         return reach_of
 
@@ -490,7 +458,9 @@ class CertifiedRegressor(TargetsInMemory):
         if not adversary_adds(adversary):
             return True
         assert source.limit is not None
-        is_even = self._is_mean or abs(self._ways[0]) == abs(self._ways[1])  # else the sign of the vote matters
+        is_even = self._is_mean or abs(self._scale.ways[0]) == abs(
+            self._scale.ways[1]
+        )  # else the sign of the vote matters
         return is_even and self._geometry.attains_largest_votes(Z, source.limit)
 
     def _reachable(self, adversary: Adversary | None) -> Reachable:
@@ -498,7 +468,7 @@ class CertifiedRegressor(TargetsInMemory):
         check_adversary(adversary, self.n_rows_)
         t, fixed = self._integers, self._is_fixed(adversary)
         if adversary is None:
-            lowest, highest = (np.where(fixed, t, end) for end in (0, self._grid.steps))
+            lowest, highest = self._scale.integers_of_ends(self.targets_, fixed, None)
             return Reachable(t, lowest, highest, None, int(np.count_nonzero(~fixed)))
         owner = type(self).__name__
         if adversary.changes_rows:
@@ -507,25 +477,12 @@ class CertifiedRegressor(TargetsInMemory):
                 f"{owner} only, after a fit with reference=...: coefficients and worst_changes are about changed "
                 "targets. Omit changes."
             )
-        for name, what in (("allowed", "classes"), ("window", "labels in windows of time")):
-            if getattr(adversary, name) is not None:
-                raise ValueError(f"{owner} does not cover Adversary({name}=...), which is about {what}: omit it.")
-        highest, lowest = self._ends_in_numbers(adversary)
+        refuse_limits_of_labels(owner, adversary)
+        lowest, highest = self._scale.integers_of_ends(self.targets_, fixed, adversary.max_change)
         groups = None if adversary.groups is None else distinct(adversary.groups)[1].astype(np.int64)
         free = ~fixed
         n_touchable = int(free.sum()) if groups is None else len(np.unique(groups[free]))
-        return Reachable(t, self._grid.integers(lowest), self._grid.integers(highest), groups, n_touchable)
-
-    def _ends_in_numbers(self, adversary: Adversary | None) -> tuple[Floats, Floats]:
-        """Return the highest and lowest number that each target can be changed to, as they are given to `fit`."""
-        y, (low, high) = self.targets_, self.target_range_
-        highest, lowest = np.full(len(y), high), np.full(len(y), low)
-        if adversary is not None and adversary.max_change is not None:
-            lowest, highest = self._grid.ends_within(y, float(adversary.max_change))
-        fixed = self._is_fixed(adversary)
-        if fixed.any():
-            highest, lowest = (np.where(fixed, y, end) for end in (highest, lowest))
-        return highest, lowest
+        return Reachable(t, lowest, highest, groups, n_touchable)
 
     def _intervals(
         self,
@@ -537,7 +494,7 @@ class CertifiedRegressor(TargetsInMemory):
         about: str,
     ) -> CertifiedIntervals:
         """Join the results of blocks, about changed targets."""
-        assumptions = (*self.assumptions_, *_limits(adversary, reachable))
+        assumptions = (*self.assumptions_, *limits_of_targets(adversary, reachable.n_touchable))
         return self._joined(parts, question, reachable, assumptions, adversary, origin, about)
 
     def _joined(
@@ -551,36 +508,8 @@ class CertifiedRegressor(TargetsInMemory):
         about: str,
     ) -> CertifiedIntervals:
         """Join the results of blocks."""
-        value, low, high, fewest = (None if one[0] is None else np.concatenate(one) for one in zip(*parts, strict=True))
-        assert value is not None
-        assert low is not None
-        assert high is not None
-        shape = (len(value),) if question.is_one else low.shape
-        radius, unlimited = (None, None) if fewest is None else limits.radius(fewest)
-        return CertifiedIntervals(
-            prediction=value,
-            flips=question.flips[0] if question.is_one else question.flips,
-            low=low.reshape(shape),
-            high=high.reshape(shape),
-            radius=radius,
-            tolerance=question.tolerance,
-            threshold=question.threshold,
-            target_range=self.target_range_,
-            n_train=self.n_rows_,
-            n_touchable=limits.n_touchable,
-            unit=limits.unit,
-            assumptions=assumptions,
-            about=about,
-            adversary=adversary,
-            origin=origin,
-            unlimited=unlimited,
-        )
-
-
-def certified_parts(reach: Reach, units: Units, question: Question) -> tuple[Floats, Floats, Floats, Integers | None]:
-    """Return numbers, both ends after each number of changes, and the fewest changes that break the radius."""
-    low, high = reach.ends(question.flips)
-    return units.numbers(reach.value), units.numbers(low), units.numbers(high), question.fewest(reach, units)
+        answer = Answer(question, limits, self.target_range_, self.n_rows_, assumptions, adversary, about)
+        return answer.intervals(parts, origin)
 
 
 def _means_or_gaps(names: list[Any], of_gaps: bool) -> tuple[list[dict[int, int]], list[Any]]:
@@ -591,18 +520,3 @@ def _means_or_gaps(names: list[Any], of_gaps: bool) -> tuple[list[dict[int, int]
         raise ValueError(f"A gap needs two groups of test rows. Got {len(names)} instead.")
     pairs = list(combinations(range(len(names)), 2))
     return [{one: 1, other: -1} for one, other in pairs], [f"{names[one]} - {names[other]}" for one, other in pairs]
-
-
-def _limits(adversary: Adversary | None, reachable: Reachable) -> list[Assumption]:
-    """Return the limits that the adversary is assumed to have."""
-    found: list[Assumption] = []
-    if adversary is None:
-        return found
-    if adversary.trusted is not None:
-        values = {"n_trusted": int(np.count_nonzero(adversary.trusted)), "n_targets": len(adversary.trusted)}
-        found.append(Assumption("trusted-targets", values))
-    if adversary.groups is not None:
-        found.append(Assumption("target-annotators", {"n_annotators": reachable.n_touchable}))
-    if adversary.max_change is not None:
-        found.append(Assumption("targets-moved", {"max_change": float(adversary.max_change)}))
-    return found

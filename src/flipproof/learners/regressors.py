@@ -24,7 +24,8 @@ from flipproof.learners.forest import CertifiedForestClassifier
 from flipproof.learners.kernel import CertifiedKernelClassifier
 from flipproof.learners.kernel_values import Kernel
 from flipproof.learners.label_linear import MEMORY_BUDGET
-from flipproof.learners.regression import CertifiedRegressor, certified_parts
+from flipproof.learners.number_questions import as_question, certified_parts
+from flipproof.learners.regression import CertifiedRegressor
 from flipproof.learners.ridge import CertifiedRidgeClassifier, coefficient_products
 from flipproof.learners.targets_in_memory import CLIP, PLACEHOLDER_CLASSES, named_after
 from flipproof.origins import Origin
@@ -183,7 +184,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
                 "Coefficients need a fit without reference=...: votes of rows beyond the reference end at a limit, and "
                 "are not linear in the columns."
             )
-        question, reachable = self._question(flips, None, 0.0), self._reachable(adversary)
+        question, reachable = as_question(type(self).__name__, flips, None, 0.0), self._reachable(adversary)
         source, parts = self._geometry_of(RidgeGeometry).slope_votes(), []
         size = self.block_size or rows_at_a_time(self.n_rows_, MEMORY_BUDGET)
         steps = self._steps_per_unit(len(source.exponent))

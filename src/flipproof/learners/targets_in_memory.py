@@ -9,28 +9,22 @@ from typing import Any, ClassVar, Self, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
-from sklearn.utils import assert_all_finite
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_consistent_length, check_is_fitted
 
 from flipproof.assumptions import Assumption, as_assumption
 from flipproof.core.rounding import Floats
 from flipproof.core.target_rows import LARGEST_SUM
-from flipproof.core.targets import (
-    TargetGrid,
-    sums_fit,
-)
 from flipproof.core.votes import LARGEST_PRECISION
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.certified import LABEL_FREE_TRANSFORMER
 from flipproof.learners.in_memory import TRUSTED_MASK, NeedsReference, all_or_nothing, mask_of_trusted, rows_to_forget
 from flipproof.learners.label_linear import SMALLEST_PRECISION
+from flipproof.learners.numeric_targets import TARGET_RANGE, TargetScale, checked_targets, refuse_outside
 from flipproof.parameters import (
     NONE,
-    Constraint,
     Constraints,
     check_parameters,
     integer,
-    number,
     one_of,
     share,
     with_methods,
@@ -40,9 +34,6 @@ from flipproof.values import check_nothing_masked
 #: Classes that a geometry is told: it gets no target, so they matter only in that there are more than two, since the
 #: paper's rule for two classes without an intercept has an offset that regression does not have.
 PLACEHOLDER_CLASSES = (0, 1, 2)
-
-#: Assumptions of a geometry that are about classes, or that a regressor states in its own words.
-NOT_ABOUT_TARGETS = ("labels-only", "classes-read", "sample-weights")
 
 Learner = TypeVar("Learner", bound=type)
 Geometry = TypeVar("Geometry", bound=LabelLinearClassifier)
@@ -58,21 +49,8 @@ def named_after(regressor: str) -> Any:
     return named
 
 
-def is_range(value: object) -> bool:
-    """Tell whether a value is a pair of finite numbers, the lower one first, with a finite difference."""
-    if not isinstance(value, (tuple, list, np.ndarray)) or len(value) != 2:
-        return False
-    if not all(number().allows(one) for one in value):
-        return False
-    low, high = map(float, value)
-    with np.errstate(over="ignore"):
-        return bool(low < high and np.isfinite(np.float64(high) - np.float64(low)))
-
-
 #: Valid limits of votes, as for classifiers.
 CLIP = NONE | one_of("sign") | share(includes_all=True)
-
-TARGET_RANGE = Constraint(is_range, ("a pair of finite numbers (low, high) with low < high",))
 
 
 class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
@@ -152,16 +130,18 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
                     f"{type(self).__name__} needs all training rows in memory. Got {type(X).__name__} instead: give an "
                     "array or a data frame."
                 )
-            targets = self._checked_targets(y)
+            targets = checked_targets(type(self).__name__, y)
             check_consistent_length(X, targets)
             placeholders = np.zeros(len(targets), dtype=np.int64)
             self._geometry = self._new_geometry().fit(X, placeholders, sample_weight=sample_weight, reference=reference)
             self._also_assumed: tuple[Assumption, ...] = ()
             self._state_of_geometry()
-            self.target_range_ = self._resolved_range(targets)
-            self._range_is_read = self.target_range is None
-            self._grid = self._resolved_grid()
-            self._origin = self._resolved_origin()
+            owner, has_intercept = type(self).__name__, bool(getattr(self, "fit_intercept", True))
+            self._scale = TargetScale.of(
+                owner, self.target_range, float(targets.min()), float(targets.max()), has_intercept
+            )
+            self.target_range_ = self._scale.range
+            refuse_outside(targets, *self.target_range_)
             self._keep_targets(targets, self._trusted_mask(trusted, len(targets)))
         return self
 
@@ -178,7 +158,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self.targets_, self.is_trusted_, self.n_rows_ = targets, is_trusted, len(targets)
         for fixed in (self.targets_, self.is_trusted_):
             fixed.setflags(write=False)
-        self._integers = self._grid.integers(targets)
+        self._integers = self._scale.grid.integers(targets)
         self.n_reference_ = self._geometry.n_reference_
         self._check_sums()
         self.assumptions_ = self._fit_assumptions()
@@ -204,8 +184,8 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         self
         """
         check_nothing_masked(y, "y")
-        more = self._checked_targets(y)
-        self._refuse_outside(more, *self.target_range_)
+        more = checked_targets(type(self).__name__, y)
+        refuse_outside(more, *self.target_range_)
         with all_or_nothing(self):
             geometry = copy(self._geometry)
             self._geometry = geometry.partial_fit(X, np.zeros(len(more), dtype=np.int64))
@@ -250,97 +230,18 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if hasattr(self._geometry, name):
                 setattr(self, name, getattr(self._geometry, name))
 
-    def _checked_targets(self, y: object) -> Floats:
-        """Return targets as floats; refuse what is no number."""
-        owner = type(self).__name__
-        if y is None:
-            raise ValueError(f"{owner} requires y to be passed, but the target y is None: give the training targets.")
-        if np.iscomplexobj(np.asarray(y)):
-            raise ValueError(f"Complex data not supported: {owner} needs real numbers as targets.")
-        given = column_or_1d(y, warn=True)
-        if given.dtype.kind == "O":
-            kinds = {type(one) for one in given.tolist()}
-            if any(issubclass(kind, (str, bytes, bool, np.bool_)) for kind in kinds):
-                raise ValueError(f"{owner} needs numbers as targets. Got {next(iter(kinds)).__name__} in y instead.")
-        elif given.dtype.kind not in "iuf":
-            raise ValueError(
-                f"{owner} needs numbers as targets. Got y of type {given.dtype} instead: convert it, or use a "
-                "classifier for classes."
-            )
-        targets = given.astype(np.float64)
-        assert_all_finite(targets, input_name="y", estimator_name=owner)
-        return np.array(targets)
-
-    def _resolved_range(self, targets: Floats) -> tuple[float, float]:
-        """Return the target range: as given, or read from the targets."""
-        owner = type(self).__name__
-        if self.target_range is None:
-            low, high = float(targets.min()), float(targets.max())
-            if low == high:
-                low, high = low - 1, high + 1
-            if not is_range((low, high)):
-                raise ValueError(f"{owner} cannot read a target range from targets {low:g} to {high:g}: rescale them.")
-            return low, high
-        low, high = map(float, self.target_range)
-        self._refuse_outside(targets, low, high)
-        return low, high
-
-    def _resolved_grid(self) -> TargetGrid:
-        """Return the grid of the target range; refuse a range that is too narrow for a single step."""
-        grid = TargetGrid.of(*self.target_range_)
-        if grid.steps < 1:
-            low, high = self.target_range_
-            raise ValueError(
-                f"{type(self).__name__} cannot divide the target range {low:g} to {high:g} into steps: rescale the "
-                "targets."
-            )
-        return grid
-
-    def _refuse_outside(self, targets: Floats, low: float, high: float) -> None:
-        outside = np.flatnonzero((targets < low) | (targets > high))
-        if len(outside):
-            raise ValueError(
-                f"Targets must be within target_range, {low:g} to {high:g}. Got {targets[outside[0]]:g} in row "
-                f"{outside[0]} and {len(outside) - 1} others outside: widen the range, or correct the targets."
-            )
-
-    def _resolved_origin(self) -> int:
-        """Return y0 on the grid: the middle of the range or, without an intercept, the step nearest to 0."""
-        if not getattr(self, "fit_intercept", True):
-            exact = -self._grid.low * 2.0**self._grid.exponent
-            if abs(exact) > 2.0**40:
-                raise ValueError(
-                    "fit_intercept=False needs a target_range that is not very far from 0: set fit_intercept=True, or "
-                    "subtract a constant from the targets."
-                )
-            return int(np.rint(exact))
-        return self._grid.steps // 2
-
     def _check_sums(self) -> None:
+        owner, precision = type(self).__name__, self._geometry.precision_
         if self.n_reference_ is not None and self._most_row_changes() < max(self.n_rows_, 1):
             raise ValueError(
-                f"{type(self).__name__}.fit(reference=...) with precision={self.precision} and {self.n_rows_:,} "
-                "training rows has sums beyond 53 bits: lower the precision."
+                f"{owner}.fit(reference=...) with precision={self.precision} and {self.n_rows_:,} training rows has "
+                "sums beyond 53 bits: lower the precision."
             )
-        if not sums_fit(self.n_rows_, self._geometry.precision_, self._grid, self._origin):
-            raise ValueError(
-                f"{type(self).__name__} with precision={self.precision} and {self.n_rows_:,} training rows has sums "
-                "beyond 64 bits: lower the precision, or subtract a constant from targets that are far from 0."
-            )
+        self._scale.check_sums(owner, self.n_rows_, precision, self.precision)
 
     def _fit_assumptions(self) -> tuple[Assumption, ...]:
-        low, high = self.target_range_
-        step = 2.0**-self._grid.exponent
-        found = [Assumption("targets-only"), Assumption("target-range", {"low": low, "high": high, "step": step})]
         n_trusted = int(np.count_nonzero(self.is_trusted_))
-        if n_trusted:
-            found.append(Assumption("trusted-targets", {"n_trusted": n_trusted, "n_targets": self.n_rows_}))
-        if self._range_is_read:
-            found.append(Assumption("target-range-read"))
-        if any(one.code == "sample-weights" for one in self._geometry.assumptions_):
-            found.append(Assumption("target-weights"))
-        of_geometry = (one for one in self._geometry.assumptions_ if one.code not in NOT_ABOUT_TARGETS)
-        return (*found, *of_geometry, *self._also_assumed)
+        return self._scale.assumptions(n_trusted, self.n_rows_, self._geometry.assumptions_, self._also_assumed)
 
     def also_assume(self, assumption: Assumption | str) -> None:
         """Add an assumption to the certificates of this fit, and of rows that join or leave it."""
@@ -349,10 +250,5 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
 
     def _most_row_changes(self) -> int:
         """Return how many rows an adversary can add before sums might not be exact in floats."""
-        farthest = max(abs(way) for way in self._ways)
+        farthest = max(abs(way) for way in self._scale.ways)
         return int(LARGEST_SUM // max(2**self._geometry.precision_ * farthest, 1)) - self.n_rows_
-
-    @property
-    def _ways(self) -> tuple[int, int]:
-        """How far the high end of the range is above the origin, and the low end below it, on the grid."""
-        return self._grid.steps - self._origin, self._origin
