@@ -131,9 +131,8 @@ def audit(
     test : path, data frame, array, or pair (X, y), optional
         Test rows. Labels are optional.
     model : path, TableModel, learner or Pipeline, optional
-        Instead of `train` and all that concerns the fit: a model that was fitted before, or the file that
-        ``flipproof fit`` or :func:`flipproof.save` wrote. The report then names its digest. Models that were fitted to
-        arrays take arrays as `test`.
+        A fitted model, or the file that ``flipproof fit`` or :func:`flipproof.save` wrote. It replaces `train` and all
+        arguments of the fit, and the report names its digest. Models that were fitted to arrays take arrays as `test`.
     label : str
         Label column. Not for pairs of arrays and RowBlocks.
     learner : str or estimator, default="ridge"
@@ -229,9 +228,9 @@ def audit(
     flips : sequence of int, optional
         Numbers of flips in the tables of a report, and for which `by` bounds are computed.
     by : str, or array of shape (m,), optional
-        Column of the test rows, or an array, that divides them into groups: at most how many predictions of each group
-        one set of changed labels changes is then bounded, too, by :func:`flipproof.collective_certify`, by default for
-        1, 5 and 10 flips. Not for rows in blocks, nor against changed rows.
+        Column of the test rows, or an array, that divides them into groups. :func:`flipproof.collective_certify` then
+        bounds how many predictions of each group one set of changed labels can change, by default for 1, 5 and 10
+        flips. Not for rows in blocks or against changed rows.
     title : str, optional
         Title of a report. Default: "Label-flip report" or "Row-poisoning report".
     show : sequence of str, optional

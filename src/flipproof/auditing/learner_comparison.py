@@ -77,7 +77,7 @@ def compare_learners(
         Numbers of changed labels in the table. Default: a few up to the largest radius.
     select : int, optional
         Choose learner and parameters by certified accuracy at this number of flips, within the rows of `trusted` only,
-        so that certificates remain valid. The comparison then has the chosen one.
+        so that certificates remain valid. The comparison then shows only the chosen learner.
     progress : callable, optional
         Called with the name of each step before it begins.
     **options

@@ -90,10 +90,11 @@ def audit_numbers(
         Numbers of changed targets, or of malicious annotators, of which intervals are computed. Default: 1, 5, 10, 50
         and 100, up to all that can be changed.
     tolerance, threshold : float, optional
-        What the radius is about, one of them: how far a prediction may move, or which side of a number it stays on.
+        What the radius is about; give one of them. `tolerance`: how far a prediction may move. `threshold`: the number
+        that it may not cross.
     by : str, or array of shape (m,), optional
-        Column of the test rows, or an array, that divides them into groups: the mean prediction of each group and the
-        gaps between groups are then certified, too.
+        Column of the test rows, or an array, that divides them into groups. The mean prediction of each group and the
+        gaps between groups are then also certified.
     coefficients : bool, default=False
         Whether the coefficients of ridge regression are certified, too: the interval of each, and how many changes turn
         its sign. They are in units of the columns of the table, where these are numbers that are standardised.

@@ -59,7 +59,7 @@ Examples:
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the labels or rows, one per line: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+    help="Write the labels or rows, one per line (.parquet, .csv, .tsv, .json, .arrow or .feather).",
 )
 @common_options
 def attack(
@@ -75,8 +75,8 @@ def attack(
 
     With --row: the smallest set of label changes that overturns each of these predictions, in the order of the attack.
 
-    Without --row: the labels that are part of the most attacks on the 1,000 most fragile predictions; or, with
-    --annotator or --annotators and unless --count annotations is given, the annotators. A report has the same lists;
+    Without --row: the labels that are part of the most attacks on the 1,000 most fragile predictions. With --annotator
+    or --annotators, these are annotators, unless --count annotations is given. A report has the same lists, and
     `flipproof plan` measures what checking labels buys.
 
     With --reference and --changes rows: the fewest rows to add, remove or replace, for the predictions of --row or the

@@ -115,8 +115,7 @@ def read_rates(_context: click.Context, _parameter: click.Parameter, text: objec
     group=MODEL,
     callback=read_rates,
     metavar="P[,P...]",
-    help="Bound the effect of random errors: each label is changed with probability P, one or several. 0: no bound. "
-    "Default: 0.05",
+    help="Bound the effect of random errors that change each label with probability P. 0: no bound. Default: 0.05",
 )
 @requirement_options
 @option(
@@ -124,8 +123,8 @@ def read_rates(_context: click.Context, _parameter: click.Parameter, text: objec
     group=REQUIREMENT,
     type=click.IntRange(min=0),
     metavar="R",
-    help="Compute radii only up to R, which takes less time: a radius of R means R or more. Not with --proof, --sarif, "
-    "and the methods tight and kl.",
+    help="Compute radii only up to R, which takes less time: a radius of R means R or more. Cannot be combined "
+    "with --proof, --sarif or the methods tight and kl.",
 )
 @cluster_options
 @option(
@@ -133,19 +132,19 @@ def read_rates(_context: click.Context, _parameter: click.Parameter, text: objec
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write certificates, one line per test row: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+    help="Write certificates, one line per test row (.parquet, .csv, .tsv, .json, .arrow or .feather).",
 )
 @option(
     "--report",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write a report: .html, .md or .json (which `flipproof report` converts).",
+    help="Write a report (.html, .md or .json). `flipproof report` converts .json to the others.",
 )
 @option(
     "--proof",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the proof of the certificates, which `flipproof verify` checks: .flipproof.",
+    help="Write the proof of the certificates (.flipproof). `flipproof verify` checks it.",
 )
 @option("--title", metavar="TEXT", help="Title of the report.")
 @option(
@@ -186,8 +185,8 @@ def certify(
     Parquet files in a folder are read block by block and need not fit in memory. With --workers or --scheduler, Dask
     processes read them in parallel.
 
-    With --target instead of --label, predictions are numbers. Each gets an exact interval: where any r changed training
-    targets can move it.
+    With --target instead of --label, predictions are numbers. Each gets an exact interval, the range in
+    which it stays under any r changed training targets.
 
     With --model, the model is the one that `flipproof fit` wrote, and the certificates are the same.
 

@@ -129,27 +129,28 @@ target_options: Callable[[Any], Any] = together(
         type=float,
         callback=_not_negative,
         metavar="T",
-        help="With --target: radii are about the side of T that a prediction is on.",
+        help="With --target: radii are the largest number of changes that cannot move a prediction across T.",
     ),
     option(
         "--by",
         group=DATA,
         metavar="COL",
-        help="Column of the test rows that divides them into groups: at most how many predictions of a group one "
-        "attack changes; with --target, the mean prediction of each group, and the gaps.",
+        help="Column that divides the test rows into groups. Bounds how many predictions of each group one attack can "
+        "change; with --target, how far it can move the mean prediction of each group and the gaps between groups.",
     ),
     option(
         "--coefficients",
         group=MODEL,
         is_flag=True,
-        help="With --target and ridge: certify the coefficient of each column, and how many changes turn its sign.",
+        help="With --target and ridge: certify the coefficient of each column, and how many changes can reverse its "
+        "sign.",
     ),
     option(
         "--coefficients-out",
         group=OUTPUT,
         type=click.Path(path_type=Path),
         metavar="FILE",
-        help="Write the coefficients with their intervals, one line per column: endings as for --out.",
+        help="Write the coefficients with their intervals, one line per column. Same endings as --out.",
     ),
     option(
         "--max-change",

@@ -60,20 +60,20 @@ def read_flips(_context: click.Context, _parameter: click.Parameter, text: str |
     type=click.IntRange(min=0),
     metavar="FLIPS",
     help="Choose learner and parameters by certified accuracy at FLIPS, within the rows of --trusted only, so that "
-    "certificates remain valid. The table then has the chosen one.",
+    "certificates remain valid. The table then shows only the chosen learner.",
 )
 @option(
     "--out",
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the table, one line per learner: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+    help="Write the table, one line per learner (.parquet, .csv, .tsv, .json, .arrow or .feather).",
 )
 @option(
     "--plot",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Draw certified accuracy, one curve per learner: .png, .svg or .pdf.",
+    help="Draw certified accuracy, one curve per learner (.png, .svg or .pdf).",
 )
 @common_options
 def compare(

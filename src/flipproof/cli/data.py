@@ -134,7 +134,7 @@ _column_options = together(
         group=DATA,
         type=click.Choice([".", ","]),
         default=".",
-        help="Sign before the decimals of numbers in text files. Default: .",
+        help="Decimal separator of numbers in text files. Default: .",
     ),
     option(
         "--na",
@@ -199,7 +199,7 @@ data_or_model_options = together(
         group=DATA,
         type=FILE,
         metavar="FILE",
-        help="Instead of --train and all that concerns the fit: a model that `flipproof fit` wrote.",
+        help="Model that `flipproof fit` wrote. Replaces --train and all options of the fit.",
     ),
     *(_train_option(False), _test_options, _reference_options, _label_option(False), _crowd_options),
     *(_column_options, _seed_option),

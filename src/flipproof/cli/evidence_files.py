@@ -29,13 +29,13 @@ def _file_option(name: str, says: str) -> Callable[[Command], Command]:
 
 
 evidence_options = together(
-    _file_option("--junit", "Write JUnit XML, one test case per requirement: .xml."),
+    _file_option("--junit", "Write JUnit XML, one test case per requirement (.xml)."),
     _file_option(
-        "--sarif", "Write labels, rows or annotators to check, with their lines in the training file: .sarif."
+        "--sarif", "Write labels, rows or annotators to check, with their lines in the training file (.sarif)."
     ),
-    _file_option("--attestation", "Write an unsigned in-toto Statement about the requirements: .json."),
-    _file_option("--bom", "Write a CycloneDX 1.6 bill of materials with a model card: .json, by custom .cdx.json."),
-    _file_option("--model-card", "Write a model card for the Hugging Face Hub: .md, there README.md."),
+    _file_option("--attestation", "Write an unsigned in-toto Statement about the requirements (.json)."),
+    _file_option("--bom", "Write a CycloneDX 1.6 bill of materials with a model card (.json; usually .cdx.json)."),
+    _file_option("--model-card", "Write a model card for the Hugging Face Hub (.md; the Hub expects README.md)."),
 )
 
 

@@ -75,7 +75,7 @@ def learner_options(names: Sequence[str], several: bool = False) -> Callable[[Co
             group=MODEL,
             type=click.FloatRange(min=0),
             metavar="W",
-            help="Weight of the prior; 1: as much as all votes together. Default: 1",
+            help="Weight of the prior. 1 counts as much as all votes together. Default: 1",
         ),
         option(
             "--classes",

@@ -83,20 +83,21 @@ def read_reach(_context: click.Context, _parameter: click.Parameter, text: str |
     group=REQUIREMENT,
     callback=read_reach,
     metavar="ACCURACY@FLIPS",
-    help="Name the way with the fewest checks to this certified accuracy at FLIPS; exit with 1 if there is none.",
+    help="Find the way that needs the fewest checks to reach this certified accuracy at FLIPS. Exit with 1 if there is "
+    "none.",
 )
 @option(
     "--out",
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the table, one line per way: .parquet, .csv, .tsv, .json, .arrow or .feather.",
+    help="Write the table, one line per way (.parquet, .csv, .tsv, .json, .arrow or .feather).",
 )
 @option(
     "--plot",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Draw certified accuracy by the number of checked labels: .png, .svg or .pdf.",
+    help="Draw certified accuracy by the number of checked labels (.png, .svg or .pdf).",
 )
 @common_options
 def plan(

@@ -23,7 +23,7 @@ Examples:
     "-o",
     type=click.Path(path_type=Path),
     metavar="FILE",
-    help="Write the report: .html, .md or .json. Default: Markdown on stdout",
+    help="Write the report (.html, .md or .json). Default: Markdown on stdout",
 )
 @common_options
 def report(saved: Path, out: Path | None, as_json: bool, quiet: bool) -> None:

@@ -48,8 +48,8 @@ CHOICES = (*DATA_SETS, *STUDIES, "figures", "all")
 @option(
     "--quick",
     is_flag=True,
-    help="Test run on a few rows: under a minute for each data set or study on an idle machine. The numbers, in the "
-    "folder WHAT-quick, are not results.",
+    help="Test run on a few rows, under a minute for each data set or study on an idle machine. It writes to the "
+    "folder WHAT-quick, and its numbers are not results.",
 )
 @common_options
 def reproduce(
@@ -57,16 +57,24 @@ def reproduce(
 ) -> None:
     """Repeat an experiment of the paper, with further certificates and features.
 
-    WHAT is one of the paper's data sets: mnist17, mnist, cifar10, dogfish or imdb; or sms or enron, spam by sentence
-    embeddings, also against changed rows; or a study of several data sets: trust (what trusted labels buy), crowds
-    (several labels per image), regression or graphs; "all" for all of these; or "figures" to make tables and figures
-    again from existing results. Without WHAT, lists the experiments and their results in --out.
+    \b
+    WHAT is one of:
+      mnist17, mnist, cifar10, dogfish, imdb  data sets of the paper
+      sms, enron                              spam, by sentence embeddings
+      trust                                   what trusted labels buy
+      crowds                                  several labels per image
+      regression, graphs                      numeric targets, nodes of graphs
+      all                                     all of these
+      figures                                 only tables and figures, from
+                                              existing results
 
-    Writes one row per test row, and from these tables, with the paper's values for comparison, and curves. An
-    interrupted run continues where it stopped.
+    Without WHAT, lists the experiments and their results in --out.
+
+    Writes one row per test row. Tables, with the paper's values for comparison, and curves are made from these rows.
+    An interrupted run continues where it stopped.
 
     Requires: pip install 'flipproof[reproduce]'
-    """
+    """  # noqa: D301 - click reads the backspace
     from flipproof.runtime.processor import use_same_kernels
 
     use_same_kernels()  # before anything numerical is loaded

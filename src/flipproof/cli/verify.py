@@ -64,7 +64,7 @@ def verify(
     """Check certificate files with a second program, which shares no code with the one that wrote them.
 
     VERIFIED: every claim holds, given the assumptions that are taken as stated; they are listed below the verdict.
-    REFUTED: a radius is larger than what holds, or another claim is false. INCONCLUSIVE: numbers are too close to
+    REFUTED: a radius is too large, or another claim is false. INCONCLUSIVE: numbers are too close to
     decide. With --rows, the verdict is about a sample of the rows. With --data and --model, certificates about other
     files are refuted.
 
