@@ -8,9 +8,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.cluster import KMeans
 from tiers import mostly_slow
 
 from flipproof.cli.group import run as command
+from flipproof.datasets import load_imdb
 from flipproof.experiments import read_experiment
 from flipproof.experiments.claims import CLAIMS, claims_table
 from flipproof.experiments.row_files import COLUMNS, RowFile, certified, only_class
@@ -63,6 +65,16 @@ def test_spam_by_sentence_embeddings_is_certified_against_changed_rows():
     rows = RowFile(FOLDER / "sms").runs()["neighbours, 5 %, rows"]
     assert certified(rows, "exact", 20)[0] >= 0.92
     assert certified(only_class(rows, 1), "exact", 20)[0] >= 0.78
+
+
+@pytest.mark.data
+def test_the_halves_of_the_ratings_agree_with_more_of_1000_trusted_labels(data_dir):
+    """What docs/reproduction.md says of the row that was preferred: committed scores, and labels of the data."""
+    scores = np.load(FOLDER / "imdb" / "features" / "ratings.npz")["train"][:, 0].astype(float)
+    labels = load_imdb(data_home=data_dir).y_train[::25]
+    lower, upper = sorted(KMeans(2, n_init=10, random_state=0).fit(scores[:, None]).cluster_centers_[:, 0])
+    for threshold, agree in ((np.median(scores), 0.888), ((lower + upper) / 2, 0.885)):
+        assert np.mean((scores[::25] > threshold) == labels) == agree
 
 
 @pytest.mark.slow
