@@ -25,6 +25,7 @@ from flipproof.certificates import Certificates
 from flipproof.core.provider import provides_votes
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import (
+    FitArgumentsWithPrior,
     Fitted,
     as_choices,
     as_step,
@@ -60,6 +61,9 @@ NOISY_METHODS = ("tight", "kl")
 
 #: Allowed probabilities of a random error.
 PROBABILITY = number(0, 1, closed="both")
+
+#: Arguments of a fit that a model does not replace.
+BESIDE_MODEL = ("layout", "n_jobs", "verbose")
 
 #: Allowed limits of radii.
 LIMIT = integer(0)
@@ -276,29 +280,53 @@ def audit(
     step = as_step(progress)
     wanted = as_requirements(requirements)
     _check_limit(radius_up_to, wanted)
-    rates = [] if error_rate is None else np.atleast_1d(np.asarray(error_rate)).tolist()
-    if not all(PROBABILITY.allows(one) for one in rates) or (error_rate is not None and not rates):
-        described = f"{PROBABILITY.description}, or several"
-        raise InputError(Parameter("error_rate"), f" must be {described}. Got {error_rate!r} instead.")
-    rate = 0.05 if error_rate is None else rates[0] if len(rates) == 1 else rates
+    rates = _rates(error_rate)
     chosen = (methods,) if isinstance(methods, str) else tuple(dict.fromkeys(methods or ()))
+    of_fit = FitArgumentsWithPrior(
+        label=label,
+        classes=classes,
+        adversary=adversary,
+        changes=changes,
+        reference=reference,
+        reference_labels=reference_labels,
+        clip=clip,
+        prior=prior,
+        prior_weight=prior_weight,
+        trusted=trusted,
+        annotator=annotator,
+        window=window,
+        length=length,
+        allowed=allowed,
+        labels=labels,
+        item=item,
+        annotators=annotators,
+        aggregate=aggregate,
+        count=count,
+        features=features,
+        drop=drop,
+        text=text,
+        categories=categories,
+        id=id,
+        scale=scale,
+        text_dimensions=text_dimensions,
+        text_encoder=text_encoder,
+        layout=layout,
+        holdout=holdout,
+        seed=seed,
+        n_jobs=n_jobs,
+        verbose=verbose,
+    )
+    column_of_groups = by if isinstance(by, str) else None
     in_blocks = False
     found: Callable[[Certificates], tuple[Provenance, TableModel | None]]
     if model is not None:
-        refuse_beside_model(
-            {"train": train, "label": label, "learner": learner, "parameters": parameters, "classes": classes}
-            | {"adversary": adversary, "changes": changes, "reference": reference, "clip": clip, "trusted": trusted}
-            | {"reference_labels": reference_labels, "prior": prior, "prior_weight": prior_weight}
-            | {"annotator": annotator, "window": window, "length": length, "allowed": allowed, "noise": noise}
-            | {"features": features, "drop": drop, "text": text, "categories": categories, "id": id, "scale": scale}
-            | {"labels": labels, "item": item, "annotators": annotators, "aggregate": aggregate, "count": count}
-            | {"text_encoder": text_encoder}
-            | {"text_dimensions": text_dimensions, "holdout": holdout, "seed": seed, "client": client},
-            {name: one.default for name, one in signature(audit).parameters.items()},
-        )
+        others = {"train": train, "learner": learner, "parameters": parameters, "noise": noise, "client": client}
+        beside = {name: value for name, value in of_fit.items() if name not in BESIDE_MODEL}
+        defaults = {name: one.default for name, one in signature(audit).parameters.items()}
+        refuse_beside_model({**others, **beside}, defaults)
         step("Reading the model and the test rows")
         before = ModelBefore.of(model, n_jobs, verbose)
-        fitted = with_test_rows(before.model, test, layout, show, by if isinstance(by, str) else None)
+        fitted = with_test_rows(before.model, test, layout, show, column_of_groups)
         found = partial(before.described, test, fitted, began)
     elif train is None:
         raise InputError("give training rows, ", Parameter("train"), ", or a ", Parameter("model"), ".")
@@ -306,64 +334,18 @@ def audit(
         data, choice = as_choices(
             train,
             test,
-            label=label,
             learner=learner,
             parameters=parameters,
-            classes=classes,
             noise=noise,
-            n_jobs=n_jobs,
-            adversary=adversary,
-            allowed=allowed,
-            changes=changes,
-            verbose=verbose,
-            clip=clip,
-            prior=prior,
-            prior_weight=prior_weight,
-            reference=reference,
-            reference_labels=reference_labels,
-            holdout=holdout,
-            seed=seed,
-            layout=layout,
-            scale=scale,
-            text_dimensions=text_dimensions,
-            text_encoder=text_encoder,
-            features=features,
-            drop=drop,
-            text=text,
-            categories=categories,
-            id=id,
-            trusted=trusted,
-            annotator=annotator,
-            window=window,
-            length=length,
-            labels=labels,
-            item=item,
-            annotators=annotators,
-            aggregate=aggregate,
-            count=count,
             show=show,
-            by=by if isinstance(by, str) else None,
+            by=column_of_groups,
+            **of_fit,
         )
-        if by is not None and choice.changes_rows:
-            raise InputError(
-                Parameter("by"),
-                " is about changed labels: an added row votes on all test rows, so that no bound on ",
-                "the predictions of a group is below that of the radii. Omit ",
-                Parameter("changes"),
-                ".",
-            )
-        if choice.changes_rows and any(one in NOISY_METHODS for one in chosen):
-            raise InputError(
-                Parameter("methods"),
-                ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
-            )
         in_blocks = comes_in_blocks(train, client is not None)
-        if in_blocks and data.crowd is not None:
-            raise InputError(Parameter("labels"), " needs items in memory, but they are read in blocks: give a file.")
-        if in_blocks and any(rates):
-            raise InputError(Parameter("error_rate"), " needs training rows in memory, but they are read in blocks.")
-        if in_blocks and by is not None:
-            raise InputError(Parameter("by"), " needs training rows in memory, but they are read in blocks.")
+        if choice.changes_rows:
+            _check_against_rows(by, chosen)
+        if in_blocks:
+            _check_in_blocks(by, error_rate is not None and any(rates), data.crowd is not None)
         fitted = fit_in_blocks(data, choice, step, client) if in_blocks else fit(data, choice, step)
         found = partial(described_fit, data, choice, fitted, began)
     attack = attack and radius_up_to is None
@@ -397,7 +379,7 @@ def audit(
         provenance=provenance,
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main, radius_up_to),
-        random_errors=None if in_blocks else _random_errors(fitted, rate),
+        random_errors=None if in_blocks else _random_errors(fitted, rates[0] if len(rates) == 1 else rates),
         deployed=deployed,
         trusted_only=_trusted_only(fitted, main, judged),
         groups=groups,
@@ -406,6 +388,43 @@ def audit(
         _row_origins=row_origins,
         _frames=type(test if train is None else train).__module__.partition(".")[0],
     )
+
+
+def _rates(error_rate: float | Sequence[float] | None) -> list[float]:
+    """Return the probabilities of random errors."""
+    if error_rate is None:
+        return [0.05]
+    rates: list[float] = np.atleast_1d(np.asarray(error_rate)).tolist()
+    if not rates or not all(PROBABILITY.allows(one) for one in rates):
+        described = f"{PROBABILITY.description}, or several"
+        raise InputError(Parameter("error_rate"), f" must be {described}. Got {error_rate!r} instead.")
+    return rates
+
+
+def _check_against_rows(by: object, methods: Sequence[str]) -> None:
+    """Raise InputError for what certificates against changed rows do not have."""
+    if by is not None:
+        raise InputError(
+            Parameter("by"),
+            " is about changed labels: an added row votes on all test rows, so that no bound on ",
+            "the predictions of a group is below that of the radii. Omit ",
+            Parameter("changes"),
+            ".",
+        )
+    if any(one in NOISY_METHODS for one in methods):
+        raise InputError(
+            Parameter("methods"),
+            ": only exact covers changed rows. The others put noise on labels, which says nothing about rows.",
+        )
+
+
+def _check_in_blocks(by: object, random_errors: bool, items: bool) -> None:
+    """Raise InputError for what needs training rows in memory."""
+    if items:
+        raise InputError(Parameter("labels"), " needs items in memory, but they are read in blocks: give a file.")
+    for name, given in (("error_rate", random_errors), ("by", by is not None)):
+        if given:
+            raise InputError(Parameter(name), " needs training rows in memory, but they are read in blocks.")
 
 
 def _bounds_of_groups(fitted: Fitted, groups: NDArray[Any], flips: Sequence[int]) -> tuple[CollectiveCertificate, ...]:

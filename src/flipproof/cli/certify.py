@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -185,8 +185,8 @@ def certify(
     Parquet files in a folder are read block by block and need not fit in memory. With --workers or --scheduler, Dask
     processes read them in parallel.
 
-    With --target instead of --label, predictions are numbers. Each gets an exact interval, the range in
-    which it stays under any r changed training targets.
+    With --target instead of --label, predictions are numbers. Each gets an exact interval, the range in which it
+    stays under any r changed training targets.
 
     With --model, the model is the one that `flipproof fit` wrote, and the certificates are the same.
 
@@ -196,7 +196,7 @@ def certify(
     from flipproof.auditing.classes import audit
     from flipproof.cli.output import TABLE_ENDINGS, check_file
     from flipproof.cli.talk import print_data, progress, say, warnings_in_a_line
-    from flipproof.fitting import FIT_STEPS, comes_in_blocks, training_files
+    from flipproof.fitting import FIT_STEPS, training_files
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
     from flipproof.runtime.files import digest_of, portable_path, write_all
 
@@ -204,13 +204,11 @@ def certify(
     data, model = DataOptions.taken_from(options), ModelOptions.taken_from(options)
     cluster, required = ClusterChoice.taken_from(options), taken_requirements(options)
     evidence = EvidenceFiles.taken_from(options)
-    for name, value in (("--title", title), ("--show", show)):
-        if value and report is None and not as_json:
-            raise click.UsageError(f"{name} requires --report or --json.")
+    if report is None and not as_json:
+        _refuse({"--title": title, "--show": show}, "requires --report or --json.")
     if radius_up_to is not None:
-        given_too = {"--proof": proof, "--target": targets.target, "--sarif": evidence.sarif}
-        for option_name in (one for one, value in given_too.items() if value is not None):
-            raise click.UsageError(f"--radius-up-to cannot be combined with {option_name}, which needs exact radii.")
+        need_exact = {"--proof": proof, "--target": targets.target, "--sarif": evidence.sarif}
+        _refuse(need_exact, "needs exact radii, so it cannot be combined with --radius-up-to.")
     if targets.target is not None:
         return certify_targets(
             *(targets, data, model, required),
@@ -222,18 +220,7 @@ def certify(
             quiet=quiet,
             command=_command(sys.argv[1:]),
         )
-    if model_file is not None:
-        _check_beside_model(click.get_current_context())
-    else:
-        data.check_training_rows()
-    in_blocks = model_file is None and comes_in_blocks(data.train, cluster.is_given)
-    if model_file is not None:
-        if data.test is None:
-            raise click.UsageError("--model requires --test FILE.")
-    elif in_blocks:
-        _check_blocks(data, model, cluster)
-    else:
-        data.check_test_rows()
+    in_blocks = _check_rows(data, model, cluster, model_file)
     inputs = (*training_files(data.train, data.test), *data.files[1:]) if in_blocks else (*data.files, model_file)
     check_file(out, TABLE_ENDINGS, inputs)
     check_file(report, REPORT_ENDINGS, inputs, (out,))
@@ -287,6 +274,31 @@ def certify(
         if not judged.passed:
             print(f"flipproof: not met: {found_words(judged.facts)}.", file=sys.stderr)
     return 0 if result.passed else EXIT_REQUIREMENT
+
+
+def _refuse(given: Mapping[str, object], reason: str) -> None:
+    """Raise UsageError for the first of these options that is given."""
+    for name, value in given.items():
+        if value:
+            raise click.UsageError(f"{name} {reason}")
+
+
+def _check_rows(data: DataOptions, model: ModelOptions, cluster: ClusterChoice, model_file: Path | None) -> bool:
+    """Raise UsageError for rows that are missing or that options do not fit; return whether rows come in blocks."""
+    from flipproof.fitting import comes_in_blocks
+
+    if model_file is not None:
+        _check_beside_model(click.get_current_context())
+        if data.test is None:
+            raise click.UsageError("--model requires --test FILE.")
+        return False
+    data.check_training_rows()
+    in_blocks = comes_in_blocks(data.train, cluster.is_given)
+    if in_blocks:
+        _check_blocks(data, model, cluster)
+    else:
+        data.check_test_rows()
+    return in_blocks
 
 
 def _check_beside_model(context: click.Context) -> None:
