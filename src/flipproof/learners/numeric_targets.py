@@ -93,13 +93,13 @@ class TargetScale:
     is_read: bool
 
     @classmethod
-    def of(cls, owner: str, given: object, least: float, largest: float, has_intercept: bool) -> TargetScale:
-        """Return the scale of a target range that is given or, if it is None, read from the ends of the targets.
+    def of(cls, owner: str, ends: tuple[float, float], is_read: bool, has_intercept: bool) -> TargetScale:
+        """Return the scale of a target range that is given, or read: then its ends are those of the targets.
 
         The origin is the middle of the range or, without an intercept, the step nearest to 0.
         """
-        low, high = (least, largest) if given is None else (float(one) for one in given)  # type: ignore[attr-defined]
-        if given is None:
+        low, high = map(float, ends)
+        if is_read:
             if low == high:
                 low, high = low - 1, high + 1
             if not is_range((low, high)):
@@ -109,7 +109,7 @@ class TargetScale:
             raise ValueError(
                 f"{owner} cannot divide the target range {low:g} to {high:g} into steps: rescale the targets."
             )
-        return cls(grid, grid.steps // 2 if has_intercept else cls._nearest_to_zero(grid), given is None)
+        return cls(grid, grid.steps // 2 if has_intercept else cls._nearest_to_zero(grid), is_read)
 
     @staticmethod
     def _nearest_to_zero(grid: TargetGrid) -> int:

@@ -136,10 +136,9 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             self._geometry = self._new_geometry().fit(X, placeholders, sample_weight=sample_weight, reference=reference)
             self._also_assumed: tuple[Assumption, ...] = ()
             self._state_of_geometry()
-            owner, has_intercept = type(self).__name__, bool(getattr(self, "fit_intercept", True))
-            self._scale = TargetScale.of(
-                owner, self.target_range, float(targets.min()), float(targets.max()), has_intercept
-            )
+            is_read, has_intercept = self.target_range is None, bool(getattr(self, "fit_intercept", True))
+            ends = (targets.min(), targets.max()) if is_read else self.target_range
+            self._scale = TargetScale.of(type(self).__name__, ends, is_read, has_intercept)
             self.target_range_ = self._scale.range
             refuse_outside(targets, *self.target_range_)
             self._keep_targets(targets, self._trusted_mask(trusted, len(targets)))
