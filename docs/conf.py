@@ -110,7 +110,11 @@ SECTIONS["flipproof_verify"] = [name for name in flipproof_verify.__all__ if not
 
 #: Headings of the first section, by the kind of thing; the first predicate that holds decides.
 KINDS = {
-    "Learners": lambda name, thing: name.endswith(("Classifier", "Regressor")),
+    "Classifiers": lambda name, thing: name.startswith("Certified") and name.endswith("Classifier"),
+    "Regressors": lambda name, thing: name.endswith("Regressor"),
+    "Any other classifier": lambda name, thing: name == "SmoothedClassifier",
+    "Rows that do not fit in memory": lambda name, thing: name.startswith("Streaming"),
+    "Your own learner": lambda name, thing: name == "LabelLinearClassifier",
     "Displays": lambda name, thing: name.endswith("Display"),
     "Noise": lambda name, thing: name in {"FeatureNoise", "JointNoise", "LabelFlip"},
     "Functions": lambda name, thing: not inspect.isclass(thing),
@@ -118,12 +122,25 @@ KINDS = {
 }
 
 
-def _methods(thing):
-    """Return the public methods and properties that flipproof defines, and `score`.
+#: What users call, of the methods of learners. How a learner defines itself is described at LabelLinearClassifier.
+USER_METHODS = {
+    *("fit", "partial_fit", "forget", "predict", "predict_proba", "decision_function", "score", "vote_weights"),
+    *("certify", "certify_means", "certify_gaps", "certify_coefficients", "worst_changes", "random_error_bound"),
+    *("report", "coef_", "n_neighbors_", "regularization_"),
+}
+HOOKS = {"fit_without_labels", "label_free_weights", "label_free_votes", "weight_of_row"}
 
-    The methods by which a learner defines itself are described once, at LabelLinearClassifier.
-    """
-    base = flipproof.LabelLinearClassifier
+#: Methods that other parts of flipproof call, such as reports; users have `to_frame`, `summary` and `str`.
+FOR_OTHER_PARTS = {
+    *("facts", "columns", "table", "lines", "headline", "notes", "what", "answer", "sentences", "labels_name"),
+    *("evidence", "id_at", "fragile_order", "strategy", "chain", "other_form", "page", "rests_on", "known_classes"),
+}
+
+
+def _methods(thing):
+    """Return the public methods and properties that flipproof defines and users call, and `score`."""
+    is_learner = hasattr(thing, "fit") and hasattr(thing, "certify")
+    users = USER_METHODS | (HOOKS if thing is flipproof.LabelLinearClassifier else set())
     shown = []
     for name in dir(thing):
         home = next((one for one in thing.__mro__ if name in one.__dict__), None)
@@ -135,16 +152,10 @@ def _methods(thing):
         member = getattr(thing, name, None)  # None: inherited, but refused by this class
         if not (callable(member) or isinstance(inspect.getattr_static(thing, name), property)):
             continue
-        is_hook = issubclass(thing, base) and thing is not base and name not in _USER_METHODS
-        if not is_hook and inspect.getdoc(member):
+        for_users = name in users if is_learner else name not in FOR_OTHER_PARTS
+        if for_users and inspect.getdoc(member):
             shown.append(name)
     return shown
-
-
-_USER_METHODS = {
-    *("fit", "partial_fit", "forget", "predict", "decision_function", "score", "certify", "vote_weights"),
-    *("random_error_bound", "report"),
-}
 
 
 def _page(module, name, lowered):

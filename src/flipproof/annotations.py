@@ -126,6 +126,12 @@ class Annotations:
         Returns
         -------
         Annotations
+
+        Examples
+        --------
+        >>> from flipproof import Annotations
+        >>> Annotations.from_long(["a", "a", "b"], ["ann", "bob", "ann"], [0, 1, 1], items=["a", "b"])
+        <Annotations: 3 labels of 2 items by 2 annotators>
         """
         check_arguments("Annotations.from_long", CONSTRAINTS, weights=weights, repeated=repeated, aggregate=aggregate)
         given = as_names(item, "item", "name the item of each annotation.")
@@ -162,6 +168,12 @@ class Annotations:
         Returns
         -------
         Annotations
+
+        Examples
+        --------
+        >>> from flipproof import Annotations
+        >>> Annotations.from_wide([["cat", "cat", None], ["dog", "cat", "dog"]])
+        <Annotations: 5 labels of 2 items by 3 annotators>
         """
         names = list(table.columns) if hasattr(table, "columns") else None
         if hasattr(table, "column_names"):  # pyarrow
@@ -176,7 +188,15 @@ class Annotations:
         return cls.from_long(row, who, labels, items=len(cells), weights=weights, aggregate=aggregate)
 
     def of_items(self, items: Any) -> Annotations:
-        """Return the annotations of some items, given by row numbers or a mask, which become rows 0, 1, ..."""
+        """Return the annotations of some items, given by row numbers or a mask, which become rows 0, 1, ...
+
+        Examples
+        --------
+        >>> from flipproof import Annotations
+        >>> votes = Annotations.from_wide([["cat", "cat", None], ["dog", "cat", "dog"]])
+        >>> votes.of_items([1])
+        <Annotations: 3 labels of 1 items by 3 annotators>
+        """
         chosen = np.arange(self.n_items)[items]
         place = np.full(self.n_items, -1)
         place[chosen] = np.arange(len(chosen))
@@ -188,6 +208,14 @@ class Annotations:
         """Return the most frequent label of each item, and True for items without one: tied, or without annotations.
 
         The label of such an item is a placeholder.
+
+        Examples
+        --------
+        >>> from flipproof import Annotations
+        >>> votes = Annotations.from_wide([["cat", "cat", None], ["dog", "cat", "dog"], ["cat", None, "dog"]])
+        >>> label, is_undecided = votes.majority()
+        >>> label[~is_undecided].tolist(), is_undecided.tolist()
+        (['cat', 'dog'], [False, False, True])
         """
         classes, codes = distinct(as_values(self.label, "label"))
         counts = np.zeros((self.n_items, len(classes)), dtype=np.int64)

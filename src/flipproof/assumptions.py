@@ -97,13 +97,27 @@ class Assumption:
             raise ValueError(f"Assumption({self.code!r}, ...) cannot have these values: {error}.") from error
 
     def to_dict(self) -> dict[str, Any]:
-        """Return code, values and sentence as JSON types."""
+        """Return code, values and sentence as JSON types.
+
+        Examples
+        --------
+        >>> from flipproof import Assumption
+        >>> Assumption("trusted-labels", {"n_trusted": 20, "n_labels": 100}).to_dict()["values"]
+        {'n_trusted': 20, 'n_labels': 100}
+        """
         values = {name: _listed(value) for name, value in self.values.items()}
         return {"code": self.code, "values": values, "sentence": str(self)}
 
     @classmethod
     def from_dict(cls, entry: Mapping[str, Any]) -> Assumption:
-        """Return the assumption that `to_dict` wrote; the sentence is ignored."""
+        """Return the assumption that `to_dict` wrote; the sentence is ignored.
+
+        Examples
+        --------
+        >>> from flipproof import Assumption
+        >>> print(Assumption.from_dict({"code": "stated", "values": {"text": "The sensor was calibrated."}}))
+        The sensor was calibrated.
+        """
         if not isinstance(entry, Mapping) or "code" not in entry:
             raise ValueError(f"An assumption must be an object with a 'code' and its 'values'. Got {entry!r} instead.")
         return cls(entry["code"], entry.get("values", {}))

@@ -326,6 +326,15 @@ changes any 24 of the 400 training labels (6.0%) to any class. The rival class i
         ------
         ValueError
             If there is not one class for each test row, or if classes are strings and labels numbers, or vice versa.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> certificates.true_classes(["ham", "ham", "spam"]).tolist()
+        ['ham', 'ham', 'spam']
         """
         check_nothing_masked(y_true, "y_true")
         truth = np.asarray(y_true) if self.origin is None else self.origin.labels_in_order(y_true, "y_true")

@@ -132,6 +132,14 @@ targets>
         """Tell which numbers hold after any `flips` changes, by their radius; shape (m,).
 
         A number that no change can break holds at any number of changes, also at more than there are targets.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> model.certify([[5.0], [17.4]], tolerance=10).certified_at(1).tolist()
+        [True, True]
         """
         if self.radius is None or self.unlimited is None:
             raise ValueError(
@@ -207,6 +215,19 @@ targets>
         """Return the intervals in a file that :meth:`save` wrote.
 
         The digests of the file are checked, but not the proof: ``flipproof verify`` does that.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> from flipproof import CertifiedIntervals
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "proof.flipproof")
+        ...     model.certify([[5.0], [17.4]], flips=1).save(path)
+        ...     print(CertifiedIntervals.load(path))
+        <CertifiedIntervals: 2 predictions, median widths 8.8 at 1 changed targets>
         """
         from flipproof import load_certificates  # defined in a higher layer: imported by its public name
 
@@ -228,6 +249,14 @@ targets>
         ------
         ValueError
             If there is not one number for each test row, or if the intervals are not about predictions.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> model.certify([[5.0], [17.4]], flips=1).true_targets([5, 17]).tolist()
+        [5.0, 17.0]
         """
         if self.about != "prediction":
             raise ValueError(f"y_true requires intervals of predictions, but these are about {self.about}s: omit it.")
@@ -298,6 +327,14 @@ targets>
         Returns
         -------
         pyarrow.Table
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> model.certify([[5.0], [17.4]], flips=1).to_arrow().column_names
+        ['id', 'prediction', 'low', 'high', 'method', 'unit']
         """
         try:
             import pyarrow as pa
@@ -354,7 +391,17 @@ class WorstChanges:
     after: float
 
     def applied_to(self, y: object) -> Floats:
-        """Return a copy of the training targets with these changes."""
+        """Return a copy of the training targets with these changes.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> (changes,) = model.worst_changes([[5.0]], flips=1)
+        >>> changes.rows.tolist(), changes.applied_to(y)[changes.rows].tolist()
+        ([3], [40.0])
+        """
         changed = np.array(y, dtype=np.float64)
         changed[self.rows] = self.targets
         return changed

@@ -2,6 +2,8 @@
 
 import importlib
 import importlib.util
+import inspect
+import re
 
 import pytest
 from documentation.pages import ROOT
@@ -22,6 +24,10 @@ METHODS = {
     "Audit": "to_frame explain save",
     "CertifiedAccuracyDisplay": "from_certificates",
 }
+
+
+#: Their examples need PyTorch, UMAP or pretrained weights, and are not run.
+NEED_EXTRAS = {"CNNFeatures", "ImageEncoder", "SentenceEncoder", "SimCLRFeatures", "UMAPFeatures"}
 
 
 @pytest.fixture(scope="module")
@@ -50,3 +56,27 @@ def test_every_public_class_has_a_list_of_methods(conf):
             thing = getattr(importlib.import_module(room), name)
             if isinstance(thing, type):
                 conf._methods(thing)
+
+
+def _examples(*things):
+    """Return the code of the examples in docstrings, without those that are not run."""
+    lines = [line for thing in things for line in (inspect.getdoc(thing) or "").splitlines()]
+    return "\n".join(line[4:] for line in lines if line.startswith((">>> ", "... ")) and "+SKIP" not in line)
+
+
+def test_every_method_of_a_page_is_used_in_an_example_there(conf):
+    classes = {
+        name: thing
+        for room, names in conf.SECTIONS.items()
+        for name in names
+        if isinstance(thing := getattr(importlib.import_module(room), name), type) and name not in NEED_EXTRAS
+    }
+    assert len(classes) > 60
+    missing = []
+    for name, thing in classes.items():
+        if issubclass(thing, BaseException):
+            continue
+        methods = [one for one in conf._methods(thing) if one != "score" and callable(getattr(thing, one))]
+        code = _examples(thing, *(getattr(thing, one) for one in methods))
+        missing += [f"{name}.{one}" for one in methods if not re.search(rf"(\.|def ){one}\(", code)]
+    assert missing == []

@@ -103,6 +103,14 @@ class Explanation:
             Of the library of the test rows, with the columns ``row``, ``change``, ``label`` and ``new label``, which
             for the test row are its name, "test row" and the prediction before and after the attack; then the columns
             of `contents`.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> model.certify([[5.0], [17.4]]).explain(1).to_frame().columns.tolist()
+        ['row', 'change', 'label', 'new label']
         """
         about = {
             "row": [self.certificate.id, *(one.row for one in self.changes)],

@@ -136,6 +136,14 @@ class AuditPlan:
 
         Labels that are trusted already may reach it without a check: `n_checked` is then 0.
         Among ways with as many checks, it is the one with the highest share.
+
+        Examples
+        --------
+        >>> from flipproof.attacks import AuditPlan, PlannedCheck
+        >>> ways = PlannedCheck(20, "attacks", "votes", (0.9, 0.7)), PlannedCheck(40, "random", "prior", (0.9, 0.8))
+        >>> plan = AuditPlan(before=(0.9, 0.5), checks=ways, flips=(0, 50), is_accuracy=True)
+        >>> plan.cheapest(share=0.75, flips=50)
+        PlannedCheck(n_checked=40, chosen='random', used='prior', certified=(0.9, 0.8))
         """
         at = self._place_of("cheapest", flips)
         enough = [one for one in self.checks if one.certified[at] >= share]
@@ -249,6 +257,17 @@ class AuditPlan:
         -------
         data frame
             Of the same library as the test rows; for arrays, pandas, or another that is installed.
+
+        Examples
+        --------
+        >>> from flipproof.attacks import AuditPlan, PlannedCheck
+        >>> ways = PlannedCheck(20, "attacks", "votes", (0.9, 0.7)), PlannedCheck(40, "random", "prior", (0.9, 0.8))
+        >>> plan = AuditPlan(before=(0.9, 0.5), checks=ways, flips=(0, 50), is_accuracy=True)
+        >>> plan.to_frame()
+           n_checked   chosen      used  certified_accuracy_0  certified_accuracy_50
+        0          0           as it is                   0.9                    0.5
+        1         20  attacks     votes                   0.9                    0.7
+        2         40   random     prior                   0.9                    0.8
         """
         return make_frame(self.columns(), self._frames)
 
@@ -273,6 +292,14 @@ class AuditPlan:
         -------
         matplotlib axes
             A colour for each use, and a marker and a line style for each choice.
+
+        Examples
+        --------
+        >>> from flipproof.attacks import AuditPlan, PlannedCheck
+        >>> ways = PlannedCheck(20, "attacks", "votes", (0.9, 0.7)), PlannedCheck(40, "random", "prior", (0.9, 0.8))
+        >>> plan = AuditPlan(before=(0.9, 0.5), checks=ways, flips=(0, 50), is_accuracy=True)
+        >>> plan.plot().get_xlabel()
+        'checked labels'
         """
         from flipproof.displays.plotting import require_matplotlib
 

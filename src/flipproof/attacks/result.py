@@ -89,7 +89,19 @@ class AttackResult:
         return f"<AttackResult: {self.attack}, {found.size} of {len(self)} predictions overturned{middle}>"
 
     def who(self, row: int) -> dict[Any, int]:
-        """Return who takes part in the attack on one test row, in its order, and how many labels each changes."""
+        """Return who takes part in the attack on one test row, in its order, and how many labels each changes.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import Adversary
+        >>> from flipproof.attacks import worst_flips
+        >>> who = ["ann", "bob", "eve", "dan"] * 10
+        >>> worst_flips(model, [[17.4]], Adversary(groups=who)).who(0)
+        {'dan': 3}
+        """
         if self.annotators is None:
             raise ValueError("This attack does not count annotators: give Adversary(groups=...) to the attack.")
         found: dict[Any, int] = {}
@@ -98,7 +110,19 @@ class AttackResult:
         return found
 
     def poisoned(self, y: ArrayLike, row: int) -> Values:
-        """Return the training labels after the attack on one test row."""
+        """Return the training labels after the attack on one test row.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof.attacks import worst_flips
+        >>> attack = worst_flips(model, [[5.0], [17.4]])
+        >>> changed = attack.poisoned(y, 1)
+        >>> model.fit(X, changed).predict([[17.4]])
+        array(['spam'], dtype='<U4')
+        """
         labels = np.array(y)
         wide = np.result_type(labels, self.new_labels[row]) if self.new_labels[row].size else labels.dtype
         labels = labels.astype(wide)
@@ -109,6 +133,16 @@ class AttackResult:
         """Share of test rows that are predicted correctly and whose attack needs more than `flips` changes.
 
         An upper bound on :func:`flipproof.certified_accuracy`; with the exact attack the two are equal.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof.attacks import worst_flips
+        >>> attack = worst_flips(model, [[5.0], [17.4]])
+        >>> attack.accuracy(["ham", "ham"], flips=[0, 2, 5])
+        array([1. , 1. , 0.5])
         """
         needed = np.where(self.success, self.flips_needed, np.inf)
         return unbroken_share(y_true, self.prediction, needed, flips)
@@ -188,7 +222,20 @@ class RowAttackResult:
         return f"<RowAttackResult: {self.attack}, {found.size} of {len(self)} predictions overturned{middle}>"
 
     def changed(self, X: ArrayLike, y: ArrayLike, row: int) -> tuple[Values, Values]:
-        """Return the training rows and labels after the attack on one test row, given those before it, as arrays."""
+        """Return the training rows and labels after the attack on one test row, given those before it, as arrays.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedForestClassifier
+        >>> from flipproof.attacks import worst_rows
+        >>> X, y = [[0.0], [0.1], [3.0]], ["ham", "ham", "spam"]
+        >>> reference = [[0.0], [1.0], [2.0], [3.0]]
+        >>> model = CertifiedForestClassifier(5, min_samples_leaf=2, classes=["ham", "spam"])
+        >>> attack = worst_rows(model.fit(X, y, reference=reference), [[0.2]])
+        >>> X_bad, y_bad = attack.changed(X, y, 0)
+        >>> model.fit(X_bad, y_bad, reference=reference).predict([[0.2]])
+        array(['spam'], dtype='<U4')
+        """
         kept = np.delete(np.asarray(X), self.removed[row], axis=0)
         labels = np.delete(np.asarray(y), self.removed[row])
         if not len(self.added_labels[row]):
@@ -199,6 +246,17 @@ class RowAttackResult:
         """Share of test rows that are predicted correctly and whose attack needs more than `changes` changes.
 
         An upper bound on :func:`flipproof.certified_accuracy`; equal where all attacks are the smallest.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedForestClassifier
+        >>> from flipproof.attacks import worst_rows
+        >>> X, y = [[0.0], [0.1], [3.0]], ["ham", "ham", "spam"]
+        >>> reference = [[0.0], [1.0], [2.0], [3.0]]
+        >>> model = CertifiedForestClassifier(5, min_samples_leaf=2, classes=["ham", "spam"])
+        >>> attack = worst_rows(model.fit(X, y, reference=reference), [[0.2]])
+        >>> attack.accuracy(["ham"], changes=[0, 5])
+        array([1., 0.])
         """
         needed = np.where(self.success, self.changes_needed, np.inf)
         return unbroken_share(y_true, self.prediction, needed, changes)

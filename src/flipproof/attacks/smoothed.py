@@ -60,7 +60,18 @@ class SmoothedAttackResult(AttackResult):
     q: float = np.nan
 
     def accuracy_of_bound(self, y_true: ArrayLike, flips: ArrayLike) -> Floats:
-        """Share of test rows that are predicted correctly and whose bound stays below 1/2 for `flips` changes."""
+        """Share of test rows that are predicted correctly and whose bound stays below 1/2 for `flips` changes.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof.attacks import smoothed_attack
+        >>> attack = smoothed_attack(model, [[5.0], [17.4]])
+        >>> attack.accuracy_of_bound(["ham", "ham"], flips=[0, 1, 2])
+        array([1. , 0.5, 0.5])
+        """
         needed = np.where(self.flips_to_half == NO_ATTACK, np.inf, self.flips_to_half)
         return unbroken_share(y_true, self.prediction, needed, flips)
 

@@ -184,7 +184,16 @@ class Audit:
         return "\n".join(lines) + ">"
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with one line per test row and method."""
+        """Return a table with one line per test row and method.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25, requirements=["accuracy >= 0.8 @ 1"])
+        >>> result.to_arrow().column_names[:4]
+        ['id', 'prediction', 'radius', 'rival']
+        """
         import pyarrow as pa
 
         ids, labels = self.test.ids, self.test.labels
@@ -216,6 +225,14 @@ class Audit:
         ----------
         **facts
             Further facts, for example ``command="make audit"``.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25, requirements=["accuracy >= 0.8 @ 1"])
+        >>> sorted(result.summary(command="make audit"))[:3]
+        ['assumptions', 'attack', 'audit']
         """
         from flipproof.report import summary
 
@@ -299,6 +316,19 @@ class Audit:
             The file, usually named ``*.flipproof``.
         outputs : mapping of str to str, optional
             SHA-256 digests of files that were written with the certificates, by name, for the record.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25, requirements=["accuracy >= 0.8 @ 1"])
+        >>> import os, tempfile
+        >>> import flipproof_verify
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "proof.flipproof")
+        ...     result.save_proof(path)
+        ...     print(flipproof_verify.verify(path).verdict)
+        VERIFIED
         """
         from flipproof import save_certificates
 
@@ -313,23 +343,74 @@ class Audit:
         )
 
     def to_junit(self) -> str:
-        """Return the requirements as JUnit XML, one test case each."""
+        """Return the requirements as JUnit XML, one test case each.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25, requirements=["accuracy >= 0.8 @ 1"])
+        >>> "<testcase" in result.to_junit()
+        True
+        """
         return self._rendered("junit")
 
     def to_sarif(self) -> str:
-        """Return labels, rows or annotators to check as SARIF 2.1.0, with their places in the training file."""
+        """Return labels, rows or annotators to check as SARIF 2.1.0, with their places in the training file.
+
+        Examples
+        --------
+        >>> import json, os, tempfile
+        >>> import flipproof
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"x": [i % 20 for i in range(80)], "y": [i % 20 >= 10 for i in range(80)]})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table.to_csv(os.path.join(folder, "train.csv"), index=False)
+        ...     result = flipproof.audit(os.path.join(folder, "train.csv"), label="y", holdout=0.25)
+        ...     print(json.loads(result.to_sarif())["version"])
+        2.1.0
+        """
         return self._rendered("sarif")
 
     def to_attestation(self) -> str:
-        """Return an unsigned in-toto Statement about the requirements, as JSON."""
+        """Return an unsigned in-toto Statement about the requirements, as JSON.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25, requirements=["accuracy >= 0.8 @ 1"])
+        >>> import json
+        >>> json.loads(result.to_attestation())["_type"]
+        'https://in-toto.io/Statement/v1'
+        """
         return self._rendered("attestation")
 
     def to_bom(self) -> str:
-        """Return a CycloneDX 1.6 bill of materials with a model card, as JSON."""
+        """Return a CycloneDX 1.6 bill of materials with a model card, as JSON.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25, requirements=["accuracy >= 0.8 @ 1"])
+        >>> import json
+        >>> json.loads(result.to_bom())["bomFormat"]
+        'CycloneDX'
+        """
         return self._rendered("bom")
 
     def to_model_card(self) -> str:
-        """Return a model card for the Hugging Face Hub: metadata in YAML, and Markdown."""
+        """Return a model card for the Hugging Face Hub: metadata in YAML, and Markdown.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> result = flipproof.audit((X, y), holdout=0.25, requirements=["accuracy >= 0.8 @ 1"])
+        >>> result.to_model_card().splitlines()[0]
+        '---'
+        """
         return self._rendered("model_card")
 
     def _rendered(self, form: str) -> str:

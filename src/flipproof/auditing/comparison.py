@@ -303,6 +303,17 @@ class Comparison:
             ``model``, ``method``, ``unit``, ``n_units``, ``accuracy``; ``certified_accuracy_F`` and ``worst_recall_F``
             for each number of flips F; ``median_radius``; ``fit_seconds`` if a model was fitted here, and
             ``certify_seconds``. Lines of trusted labels alone have the method "trusted only".
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i)] for i in range(40)], [0] * 20 + [1] * 20
+        >>> models = {"3": flipproof.CertifiedNeighborsClassifier(3), "15": flipproof.CertifiedNeighborsClassifier(15)}
+        >>> result = flipproof.compare(models, [[5.0], [30.0]], [0, 1], flips=[0, 2], train=(X, y))
+        >>> result.to_frame()[["model", "certified_accuracy_0", "certified_accuracy_2"]]
+          model  certified_accuracy_0  certified_accuracy_2
+        0     3                   1.0                   0.0
+        1    15                   1.0                   1.0
         """
         return make_frame(self.columns(), self._frames)
 
@@ -320,6 +331,15 @@ class Comparison:
         -------
         dict of CertifiedAccuracyDisplay
             By model, with the attributes `ax_` and `figure_`.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i)] for i in range(40)], [0] * 20 + [1] * 20
+        >>> models = {"3": flipproof.CertifiedNeighborsClassifier(3), "15": flipproof.CertifiedNeighborsClassifier(15)}
+        >>> result = flipproof.compare(models, [[5.0], [30.0]], [0, 1], flips=[0, 2], train=(X, y))
+        >>> sorted(result.plot())
+        ['15', '3']
         """
         shown = CertifiedAccuracyDisplay.from_certificates(self.certificates, self.y_true, ax=ax, **kwargs)
         if self.trusted_only:

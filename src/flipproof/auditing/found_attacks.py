@@ -68,7 +68,16 @@ class FoundAttacks(ABC):
 
     @abstractmethod
     def to_arrow(self) -> pa.Table:
-        """Return a table with one line per changed label or row, or per ranked label or annotator."""
+        """Return a table with one line per changed label or row, or per ranked label or annotator.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> found = flipproof.find_attacks((X, y), holdout=0.25, rows=[4])
+        >>> found.to_arrow().num_rows
+        8
+        """
 
     @abstractmethod
     def facts(self) -> dict[str, object]:
@@ -81,6 +90,14 @@ class FoundAttacks(ABC):
         -------
         data frame
             Of the same library as the test rows; for files and arrays, pandas, or pyarrow if pandas is missing.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [i % 20 >= 10 for i in range(80)]
+        >>> found = flipproof.find_attacks((X, y), holdout=0.25, rows=[4])
+        >>> found.to_frame().shape
+        (8, 6)
         """
         return frame_of_table(self.to_arrow(), self._frames)
 

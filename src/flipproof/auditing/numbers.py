@@ -291,11 +291,29 @@ class NumberAudit:
         return "\n".join(lines) + ">"
 
     def to_arrow(self) -> pa.Table:
-        """Return a table with one line per test row; it has a column ``target`` if targets of test rows are known."""
+        """Return a table with one line per test row; it has a column ``target`` if targets of test rows are known.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [float(i % 20) for i in range(80)]
+        >>> result = flipproof.audit_numbers((X, y), holdout=0.25, target_range=(0, 20), flips=2)
+        >>> result.to_arrow().num_rows
+        20
+        """
         return self.intervals.to_arrow(ids=self.test.ids, y_true=self._targets())
 
     def to_frame(self) -> Any:
-        """Return a data frame with one line per test row, as :meth:`CertifiedIntervals.to_frame`."""
+        """Return a data frame with one line per test row, as :meth:`CertifiedIntervals.to_frame`.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [float(i % 20) for i in range(80)]
+        >>> result = flipproof.audit_numbers((X, y), holdout=0.25, target_range=(0, 20), flips=2)
+        >>> result.to_frame().shape[0]
+        20
+        """
         return self.intervals.to_frame(self._targets())
 
     def _targets(self) -> Floats | None:
@@ -309,6 +327,14 @@ class NumberAudit:
         ----------
         **facts
             Further facts, for example ``command="make audit"``.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [float(i % 20) for i in range(80)]
+        >>> result = flipproof.audit_numbers((X, y), holdout=0.25, target_range=(0, 20), flips=2)
+        >>> sorted(result.summary(command="make audit"))[:3]
+        ['assumptions', 'coefficients', 'created']
         """
         from flipproof.report.interval_report import summarize_numbers
 
@@ -324,7 +350,19 @@ class NumberAudit:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write a report: .html, .md, or .json (which `flipproof report` converts); or a proof, .flipproof."""
+        """Write a report: .html, .md, or .json (which `flipproof report` converts); or a proof, .flipproof.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [float(i % 20) for i in range(80)]
+        >>> result = flipproof.audit_numbers((X, y), holdout=0.25, target_range=(0, 20), flips=2)
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     result.save(os.path.join(folder, "report.html"))
+        ...     print(os.listdir(folder))
+        ['report.html']
+        """
         from flipproof.report.rendering import save_report
 
         if Path(path).suffix.lower() == PROOF_ENDING:
@@ -341,6 +379,19 @@ class NumberAudit:
             The file, usually named ``*.flipproof``, which ``flipproof verify`` checks.
         outputs : mapping of str to str, optional
             SHA-256 digests of files that were written with the intervals, by name, for the record.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> X, y = [[float(i % 20)] for i in range(80)], [float(i % 20) for i in range(80)]
+        >>> result = flipproof.audit_numbers((X, y), holdout=0.25, target_range=(0, 20), flips=2)
+        >>> import os, tempfile
+        >>> import flipproof_verify
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "proof.flipproof")
+        ...     result.save_proof(path)
+        ...     print(flipproof_verify.verify(path).verdict)
+        VERIFIED
         """
         from flipproof import save_certificates
 

@@ -126,7 +126,14 @@ class LabelFlip:
         check_flip_probability("LabelFlip", "q", self.q, self.n_classes)
 
     def with_classes(self, n_classes: int) -> LabelFlip:
-        """Return the same noise over `n_classes` classes."""
+        """Return the same noise over `n_classes` classes.
+
+        Examples
+        --------
+        >>> from flipproof import LabelFlip
+        >>> LabelFlip(0.1).with_classes(3)
+        LabelFlip(q=0.1, n_classes=3)
+        """
         return replace(self, n_classes=n_classes)
 
     def known_classes(self) -> int:
@@ -175,14 +182,30 @@ class LabelFlip:
         return self.signal * self.log_odds
 
     def sample(self, labels: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Draw noisy copies of labels that are coded as 0, ..., K - 1."""
+        """Draw noisy copies of labels that are coded as 0, ..., K - 1.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import LabelFlip
+        >>> LabelFlip(0.5, n_classes=3).sample([0, 0, 0, 0, 0, 0], np.random.default_rng(0))
+        array([0, 2, 2, 2, 0, 0])
+        """
         K, codes = self.known_classes(), self._codes(labels)
         # a shift by 1 ... K - 1 reaches every other class with the same probability
         shift = np.where(rng.random(codes.shape) < self.q, rng.integers(1, K, size=codes.shape), 0)
         return np.asarray((codes + shift) % K, dtype=np.int64)
 
     def divergence(self, labels: ArrayLike, others: ArrayLike) -> float:
-        """Return the Kullback-Leibler divergence between the noises around two labellings, rounded up."""
+        """Return the Kullback-Leibler divergence between the noises around two labellings, rounded up.
+
+        Examples
+        --------
+        >>> from flipproof import LabelFlip
+        >>> noise = LabelFlip(0.1, n_classes=2)
+        >>> round(noise.divergence([0, 0, 1], [1, 0, 0]), 3)
+        3.516
+        """
         first, second = _alike(np.asarray(labels), np.asarray(others))
         return float(rounding.above(np.count_nonzero(first != second) * divergence_upper(self)))
 
@@ -190,6 +213,13 @@ class LabelFlip:
         """Return all noisy labellings, one per line, and their probabilities.
 
         Probabilities are correctly rounded, or rounded up to the smallest normal number, so they are never 0.
+
+        Examples
+        --------
+        >>> from flipproof import LabelFlip
+        >>> noisy, probability = LabelFlip(0.25, n_classes=2).support([0, 1])
+        >>> noisy.tolist(), probability.tolist()
+        ([[0, 0], [0, 1], [1, 0], [1, 1]], [0.1875, 0.5625, 0.0625, 0.1875])
         """
         K, codes = self.known_classes(), self._codes(labels)
         if K ** len(codes) > LARGEST_SUPPORT:
@@ -236,12 +266,27 @@ class FeatureNoise:
         object.__setattr__(self, "sigma", float(self.sigma))
 
     def sample(self, features: ArrayLike, rng: np.random.Generator) -> NDArray[np.float64]:
-        """Draw a noisy copy of the features."""
+        """Draw a noisy copy of the features.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import FeatureNoise
+        >>> FeatureNoise(sigma=0.5).sample([[0.0, 1.0], [2.0, 3.0]], np.random.default_rng(0)).shape
+        (2, 2)
+        """
         X = np.asarray(features, dtype=np.float64)
         return X + self.sigma * rng.standard_normal(X.shape)
 
     def divergence(self, features: ArrayLike, others: ArrayLike) -> float:
-        """Return ``||X - X'||^2 / (2 sigma^2)`` over the whole matrices, rounded up."""
+        """Return ``||X - X'||^2 / (2 sigma^2)`` over the whole matrices, rounded up.
+
+        Examples
+        --------
+        >>> from flipproof import FeatureNoise
+        >>> round(FeatureNoise(sigma=0.5).divergence([[0.0, 1.0]], [[1.0, 1.0]]), 6)
+        2.0
+        """
         first, second = _alike(np.asarray(features, dtype=np.float64), np.asarray(others, dtype=np.float64))
         divergence = np.sum(np.square((first - second) / self.sigma)) / 2
         return float(rounding.above(divergence, (first.size + 8) * 2 * rounding.UNIT_ROUNDOFF))
@@ -287,16 +332,41 @@ class JointNoise:
             )
 
     def with_classes(self, n_classes: int) -> JointNoise:
-        """Return the same noise over `n_classes` classes."""
+        """Return the same noise over `n_classes` classes.
+
+        Examples
+        --------
+        >>> from flipproof import FeatureNoise, JointNoise, LabelFlip
+        >>> JointNoise(LabelFlip(0.1), FeatureNoise(0.5)).with_classes(3).labels
+        LabelFlip(q=0.1, n_classes=3)
+        """
         return replace(self, labels=self.labels.with_classes(n_classes))
 
     def sample(self, data: Any, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
-        """Draw a noisy copy of ``(X, codes)``."""
+        """Draw a noisy copy of ``(X, codes)``.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import FeatureNoise, JointNoise, LabelFlip
+        >>> noise = JointNoise(LabelFlip(0.1, n_classes=2), FeatureNoise(0.5))
+        >>> X, codes = noise.sample(([[0.0], [1.0]], [0, 1]), np.random.default_rng(0))
+        >>> X.shape, codes.shape
+        ((2, 1), (2,))
+        """
         X, codes = data
         return self.features.sample(X, rng), self.labels.sample(codes, rng)
 
     def divergence(self, data: Any, other: Any) -> float:
-        """Return the divergence between the noises around two pairs ``(X, codes)``, rounded up."""
+        """Return the divergence between the noises around two pairs ``(X, codes)``, rounded up.
+
+        Examples
+        --------
+        >>> from flipproof import FeatureNoise, JointNoise, LabelFlip
+        >>> noise = JointNoise(LabelFlip(0.1, n_classes=2), FeatureNoise(0.5))
+        >>> round(noise.divergence(([[0.0]], [0]), ([[1.0]], [1])), 3)
+        3.758
+        """
         (X, codes), (other_X, other_codes) = data, other
         return float(rounding.above(self.features.divergence(X, other_X) + self.labels.divergence(codes, other_codes)))
 

@@ -78,7 +78,7 @@ class CertifiedAccuracyDisplay:
     >>> from flipproof import CertifiedAccuracyDisplay, CertifiedRidgeClassifier
     >>> X, y = load_digits(return_X_y=True)
     >>> model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], y[:1000])
-    >>> display = CertifiedAccuracyDisplay.from_estimator(model, X[1000:], y[1000:])  # doctest: +SKIP
+    >>> display = CertifiedAccuracyDisplay.from_estimator(model, X[1000:], y[1000:])
     """
 
     line_: Line2D
@@ -160,6 +160,17 @@ class CertifiedAccuracyDisplay:
         -------
         CertifiedAccuracyDisplay
             For a mapping a dictionary of displays, with the attributes `ax_` and `figure_`.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import CertifiedAccuracyDisplay
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> display = CertifiedAccuracyDisplay.from_certificates(certificates, ["ham", "ham", "spam"])
+        >>> display.ax_.get_xlabel()
+        'changed training labels'
         """
         if isinstance(certificates, Certificates):
             return cls._of(y_true, certificates, name).plot(ax=ax, **kwargs)
@@ -203,6 +214,16 @@ class CertifiedAccuracyDisplay:
         Returns
         -------
         CertifiedAccuracyDisplay
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import CertifiedAccuracyDisplay
+        >>> display = CertifiedAccuracyDisplay.from_estimator(model, [[5.0], [17.4]], ["ham", "ham"])
+        >>> display.clean_accuracy
+        1.0
         """
         require_matplotlib()
         from flipproof import certify  # defined in a higher layer: imported by its public name
@@ -241,6 +262,18 @@ class CertifiedAccuracyDisplay:
         -------
         CertifiedAccuracyDisplay
             Itself, with `line_`, `ax_` and `figure_`.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> import matplotlib.pyplot as plt
+        >>> from flipproof import CertifiedAccuracyDisplay
+        >>> display = CertifiedAccuracyDisplay.from_estimator(model, [[5.0], [17.4]], ["ham", "ham"])
+        >>> ax = plt.subplots()[1]
+        >>> display.plot(ax=ax, color="black").ax_ is ax
+        True
         """
         ax = axes_for(ax)
         scale = RadiusScale.of(self.unit, self.n_units)
@@ -419,6 +452,18 @@ class AttackDisplay:
         Returns
         -------
         AttackDisplay
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import AttackDisplay
+        >>> from flipproof.attacks import worst_flips
+        >>> certificates, attack = model.certify([[5.0], [17.4]]), worst_flips(model, [[5.0], [17.4]])
+        >>> display = AttackDisplay.from_certificates(certificates, ["ham", "ham"], attack)
+        >>> display.attacked.tolist() == display.certified.tolist()
+        True
         """
         if len(attack) != len(certificates) or attack.unit != certificates.unit:
             raise ValueError(
@@ -460,6 +505,20 @@ class AttackDisplay:
         -------
         AttackDisplay
             Itself, with its lines, `ax_` and `figure_`.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import AttackDisplay
+        >>> from flipproof.attacks import worst_flips
+        >>> certificates, attack = model.certify([[5.0], [17.4]]), worst_flips(model, [[5.0], [17.4]])
+        >>> display = AttackDisplay.from_certificates(certificates, ["ham", "ham"], attack)
+        >>> import matplotlib.pyplot as plt
+        >>> ax = plt.subplots()[1]
+        >>> display.plot(ax=ax).ax_ is ax
+        True
         """
         ax = axes_for(ax)
         prefix = "" if name is None else f"{name}: "

@@ -52,7 +52,7 @@ class CertifiedIntervalDisplay:
     >>> from flipproof import CertifiedIntervalDisplay, CertifiedRidgeRegressor
     >>> X, y = load_diabetes(return_X_y=True)
     >>> model = CertifiedRidgeRegressor(target_range=(25, 350)).fit(X[:300], y[:300])
-    >>> display = CertifiedIntervalDisplay.from_estimator(model, X[300:], [1, 5, 20])  # doctest: +SKIP
+    >>> display = CertifiedIntervalDisplay.from_estimator(model, X[300:], [1, 5, 20])
     """
 
     ax_: Axes
@@ -80,6 +80,16 @@ class CertifiedIntervalDisplay:
         Returns
         -------
         CertifiedIntervalDisplay
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> from flipproof import CertifiedIntervalDisplay
+        >>> found = model.certify([[5.0], [17.4]], flips=[1, 2])
+        >>> CertifiedIntervalDisplay.from_certificates(found, [5.0, 17.0]).ax_.get_xlabel()
+        'prediction'
         """
         if not isinstance(certificates, CertifiedIntervals):
             raise ValueError(
@@ -124,6 +134,16 @@ class CertifiedIntervalDisplay:
         Returns
         -------
         CertifiedIntervalDisplay
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> from flipproof import CertifiedIntervalDisplay
+        >>> display = CertifiedIntervalDisplay.from_estimator(model, [[5.0], [17.4]], [1, 2])
+        >>> display.ax_.get_xlabel()
+        'prediction'
         """
         if not getattr(estimator, "predicts_numbers", False):
             raise ValueError(
@@ -143,6 +163,18 @@ class CertifiedIntervalDisplay:
         Returns
         -------
         CertifiedIntervalDisplay
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> from flipproof import CertifiedIntervalDisplay
+        >>> found = model.certify([[5.0], [17.4]], flips=[1, 2])
+        >>> import matplotlib.pyplot as plt
+        >>> ax = plt.subplots()[1]
+        >>> CertifiedIntervalDisplay.from_certificates(found).plot(ax=ax).ax_ is ax
+        True
         """
         ax, found = axes_for(ax), self.certificates
         numbers = np.atleast_1d(found.flips).tolist()

@@ -58,7 +58,7 @@ class RadiusHistogramDisplay:
     >>> from flipproof.displays import RadiusHistogramDisplay
     >>> X, y = load_digits(return_X_y=True)
     >>> certificates = CertifiedRidgeClassifier(classes=range(10)).fit(X[:1000], y[:1000]).certify(X[1000:])
-    >>> display = RadiusHistogramDisplay.from_certificates(certificates, y[1000:])  # doctest: +SKIP
+    >>> display = RadiusHistogramDisplay.from_certificates(certificates, y[1000:])
     """
 
     ax_: Axes
@@ -122,6 +122,16 @@ class RadiusHistogramDisplay:
         -------
         RadiusHistogramDisplay
             For a mapping a dictionary of displays, with the attributes `ax_` and `figure_`.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import RadiusHistogramDisplay
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> RadiusHistogramDisplay.from_certificates(certificates, ["ham", "ham", "spam"]).ax_.get_xlabel()
+        'radius (changed labels)'
         """
         if not isinstance(certificates, Certificates):
             check_named(certificates)
@@ -158,6 +168,18 @@ class RadiusHistogramDisplay:
         -------
         RadiusHistogramDisplay
             Itself, with `ax_` and `figure_`.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import RadiusHistogramDisplay
+        >>> certificates = model.certify([[5.0], [17.4], [30.0]])
+        >>> import matplotlib.pyplot as plt
+        >>> ax = plt.subplots()[1]
+        >>> RadiusHistogramDisplay.from_certificates(certificates).plot(ax=ax).ax_ is ax
+        True
         """
         ax = axes_for(ax)
         bottom = np.zeros(len(self.edges) - 1)

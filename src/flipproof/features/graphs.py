@@ -164,7 +164,16 @@ class GraphFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return graph_fixed(edge_weights(self.graph, type(self).__name__))
 
     def fit(self, X: object = None, y: object = None) -> GraphFeatures:
-        """Compute the features of all nodes; labels are ignored, and of X only whether these are nodes matters."""
+        """Compute the features of all nodes; labels are ignored, and of X only whether these are nodes matters.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.features import GraphFeatures
+        >>> graph = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+        >>> GraphFeatures(graph, np.eye(3), hops=1).fit([0, 2]).transform([1]).round(2)
+        array([[0.41, 0.33, 0.41]])
+        """
         check_parameters(self)
         weights = edge_weights(self.graph, type(self).__name__)
         n = weights.shape[0]
@@ -204,7 +213,16 @@ class GraphFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstim
         return found
 
     def transform(self, X: object) -> Floats:
-        """Return the features of nodes, given by their numbers, as a dense array of shape (n, k)."""
+        """Return the features of nodes, given by their numbers, as a dense array of shape (n, k).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.features import GraphFeatures
+        >>> graph = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
+        >>> GraphFeatures(graph, np.eye(3), hops=1).fit([0, 1]).transform([2]).round(2)
+        array([[0.  , 0.41, 0.5 ]])
+        """
         check_is_fitted(self)
         embedding: Any = self.embedding_
         found = embedding[node_numbers(X, embedding.shape[0], type(self).__name__)]

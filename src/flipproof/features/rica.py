@@ -117,7 +117,17 @@ class RICA(ImageTransformer):
         self.random_state = random_state
 
     def fit(self, X: object, y: object = None) -> RICA:
-        """Learn the filters from random patches; labels are ignored."""
+        """Learn the filters from random patches; labels are ignored.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from flipproof.features import RICA
+        >>> X, _ = load_digits(return_X_y=True)
+        >>> features = RICA(8, patch_size=4, n_whitened=8, n_patches=100, grid=2, stride=4, max_iter=2)
+        >>> features.fit(X[:50]).transform(X[:2]).shape
+        (2, 64)
+        """
         images = self._training_images(X)
         self._check_sizes()
         rng = np.random.default_rng(self.random_state)
@@ -132,7 +142,17 @@ class RICA(ImageTransformer):
         return self
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Return the pooled responses of all filters, shape (m, 2 * n_filters * grid^2)."""
+        """Return the pooled responses of all filters, shape (m, 2 * n_filters * grid^2).
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_digits
+        >>> from flipproof.features import RICA
+        >>> X, _ = load_digits(return_X_y=True)
+        >>> features = RICA(8, patch_size=4, n_whitened=8, n_patches=100, grid=2, stride=4, max_iter=2)
+        >>> features.fit(X[:50]).transform(X[50:53]).shape
+        (3, 64)
+        """
         images = self._test_images(X)
         per_image = self._positions(0).size * self._positions(1).size * max(self.mean_.size, 2 * self.n_filters) * 4
         block = max(1, PATCH_BYTES // per_image)

@@ -50,7 +50,16 @@ class StraightenedImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         self.image_shape = image_shape
 
     def fit(self, X: object, y: object = None) -> StraightenedImages:
-        """Remember the shape of the images; labels are ignored."""
+        """Remember the shape of the images; labels are ignored.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.features import StraightenedImages
+        >>> slanted = np.eye(3)[::-1].reshape(1, -1)
+        >>> StraightenedImages().fit(slanted).n_features_in_
+        9
+        """
         check_parameters(self)
         validate_data(self, X, dtype=np.float32)
         self.image_shape_ = image_shape_of(self.n_features_in_, self.image_shape, "StraightenedImages")
@@ -58,7 +67,16 @@ class StraightenedImages(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Base
         return self
 
     def transform(self, X: object) -> Images:
-        """Return straightened images as rows of pixels."""
+        """Return straightened images as rows of pixels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.features import StraightenedImages
+        >>> slanted = np.eye(3)[::-1].reshape(1, -1)
+        >>> StraightenedImages().fit(slanted).transform(slanted).reshape(3, 3).tolist()
+        [[0.0, 1.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]]
+        """
         check_is_fitted(self)
         rows = np.asarray(validate_data(self, X, dtype=np.float32, reset=False))
         images = rows.reshape(len(rows), *self.image_shape_)

@@ -136,6 +136,16 @@ class RuleCounts:
         data frame
             Of pandas, or another library that is installed. Columns: ``rule``; ``rows``, for which it named a class;
             ``coverage``, their share; ``conflicts``, the rows among them for which another rule named another class.
+
+        Examples
+        --------
+        >>> from flipproof.features import PatternRule, WeakSupervision
+        >>> texts = ["superb, 9/10", "superb cast", "dull, 2/10", "a dull film", "superb! 10/10", "dull plot. 1/10"]
+        >>> rule = PatternRule("([0-9]+)/10", lambda found: "good" if int(found[1]) > 6 else "bad")
+        >>> weak = WeakSupervision([rule]).fit(texts)
+        >>> weak.counts_.to_frame()
+                  rule  rows  coverage  conflicts
+        0  ([0-9]+)/10     4  0.666667          0
         """
         covered = [n / max(1, self.n_rows) for n in self.by_rule]
         columns = {"rule": self.names, "rows": self.by_rule, "coverage": covered, "conflicts": self.conflicts_by_rule}
@@ -229,7 +239,17 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self.squash = squash
 
     def fit(self, X: object, y: object = None) -> WeakSupervision:
-        """Ask the rules about rows and fit the classifier to their answers; labels are ignored."""
+        """Ask the rules about rows and fit the classifier to their answers; labels are ignored.
+
+        Examples
+        --------
+        >>> from flipproof.features import PatternRule, WeakSupervision
+        >>> texts = ["superb, 9/10", "superb cast", "dull, 2/10", "a dull film", "superb! 10/10", "dull plot. 1/10"]
+        >>> rule = PatternRule("([0-9]+)/10", lambda found: "good" if int(found[1]) > 6 else "bad")
+        >>> weak = WeakSupervision([rule]).fit(texts)
+        >>> weak.counts_.n_decided
+        4
+        """
         check_parameters(self)
         self._check_rules()
         rows = _rows_of(X)
@@ -266,14 +286,34 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return Assumption("rules-counted", values)
 
     def transform(self, X: object) -> Floats:
-        """Return the scores: of shape (m, K), or (m, 1) for the second of two classes."""
+        """Return the scores: of shape (m, K), or (m, 1) for the second of two classes.
+
+        Examples
+        --------
+        >>> from flipproof.features import PatternRule, WeakSupervision
+        >>> texts = ["superb, 9/10", "superb cast", "dull, 2/10", "a dull film", "superb! 10/10", "dull plot. 1/10"]
+        >>> rule = PatternRule("([0-9]+)/10", lambda found: "good" if int(found[1]) > 6 else "bad")
+        >>> weak = WeakSupervision([rule]).fit(texts)
+        >>> weak.transform(["superb cast", "a dull film"]).shape
+        (2, 1)
+        """
         scores = self._scores(X)
         if len(self.classes_) == 2:
             scores = scores[:, 1:]
         return np.tanh(scores) if self.squash else scores
 
     def predict_proba(self, X: object) -> Floats:
-        """Return a probability for each class, shape (m, K): the softmax of the scores."""
+        """Return a probability for each class, shape (m, K): the softmax of the scores.
+
+        Examples
+        --------
+        >>> from flipproof.features import PatternRule, WeakSupervision
+        >>> texts = ["superb, 9/10", "superb cast", "dull, 2/10", "a dull film", "superb! 10/10", "dull plot. 1/10"]
+        >>> rule = PatternRule("([0-9]+)/10", lambda found: "good" if int(found[1]) > 6 else "bad")
+        >>> weak = WeakSupervision([rule]).fit(texts)
+        >>> weak.predict_proba(["superb cast", "a dull film"]).shape
+        (2, 2)
+        """
         scores = self._scores(X)
         if len(self.classes_) == 2:
             scores = scores * [0.0, 1.0]
@@ -281,7 +321,17 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         return np.asarray(powers / powers.sum(axis=1, keepdims=True))
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the class with the highest score."""
+        """Return the class with the highest score.
+
+        Examples
+        --------
+        >>> from flipproof.features import PatternRule, WeakSupervision
+        >>> texts = ["superb, 9/10", "superb cast", "dull, 2/10", "a dull film", "superb! 10/10", "dull plot. 1/10"]
+        >>> rule = PatternRule("([0-9]+)/10", lambda found: "good" if int(found[1]) > 6 else "bad")
+        >>> weak = WeakSupervision([rule]).fit(texts)
+        >>> weak.predict(["superb cast", "a dull film"]).tolist()
+        ['good', 'bad']
+        """
         return np.asarray(self.classes_[self.predict_proba(X).argmax(axis=1)])
 
     def _scores(self, X: object) -> Floats:

@@ -191,7 +191,15 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.limit = limit
 
     def fit(self, X: object, y: object = None) -> WordVectors:
-        """Read the vectors and, for "idf", count the texts that contain each word; labels are ignored."""
+        """Read the vectors and, for "idf", count the texts that contain each word; labels are ignored.
+
+        Examples
+        --------
+        >>> from flipproof.features import WordVectors
+        >>> embed = WordVectors((["good", "bad"], [[1.0, 0.0], [0.0, 1.0]]))
+        >>> embed.fit(["good or bad"]).transform(["good, good"])
+        array([[1., 0.]], dtype=float32)
+        """
         check_parameters(self)
         self.words_, self.vectors_ = self._read()
         self._n_features_out = self.vectors_.shape[1]
@@ -203,7 +211,16 @@ class WordVectors(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return self
 
     def transform(self, X: object) -> NDArray[np.float32]:
-        """Return the average vectors; zeros for a text without known words."""
+        """Return the average vectors; zeros for a text without known words.
+
+        Examples
+        --------
+        >>> from flipproof.features import WordVectors
+        >>> embed = WordVectors((["good", "bad"], [[1.0, 0.0], [0.0, 1.0]]))
+        >>> embed.fit(["good or bad"]).transform(["good or bad", "unknown"])
+        array([[0.5, 0.5],
+               [0. , 0. ]], dtype=float32)
+        """
         check_is_fitted(self)
         counts = self._counts(X) @ sparse.diags_array(self.weights_)
         totals = np.maximum(counts.sum(axis=1), np.finfo(np.float32).tiny)

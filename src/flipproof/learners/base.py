@@ -179,6 +179,13 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedRidgeClassifier
+        >>> model = CertifiedRidgeClassifier(classes=["ham", "spam"])
+        >>> model.fit([[0.0], [0.2], [3.0], [3.1]], ["ham", "ham", "spam", "spam"]).predict([[0.1]])
+        array(['ham'], dtype='<U4')
         """
         return self._fit(
             X,
@@ -277,6 +284,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
 
         Rows whose estimated lead exceeds the proven error of the estimate are decided by the estimate, all others by
         counting votes. The result is always the same as by counting votes.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> model.predict([[5.0], [30.0]])
+        array(['ham', 'spam'], dtype='<U4')
         """
         Z = self.test_rows(X)
         codes = self._in_pieces(Z, lambda rows: predicted_codes(rows, self._estimate, self._scores))
@@ -308,7 +323,16 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         return estimate if offsets is None else estimate.with_offsets(offsets, self.noise_.signal)
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
+        """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,).
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> model.decision_function([[5.0], [19.6]])
+        array([-15.,   1.])
+        """
         parts = self._in_pieces(self.test_rows(X), self._scores)
         return class_values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 

@@ -129,6 +129,17 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         Report
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> report = model.report([[5.0], [30.0]], ["ham", "spam"])
+        >>> report.to_frame()[["label", "prediction", "radius"]]
+          label prediction  radius
+        0   ham        ham       7
+        1  spam       spam       7
         """
         from flipproof import Report  # defined in a higher layer: imported by its public name
 

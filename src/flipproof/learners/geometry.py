@@ -35,6 +35,18 @@ class LabelFreeVotes(WeightedLabels):
         """Learn what the weights need from features alone: of the training rows, or of the reference.
 
         It may return what :meth:`place` returns for these rows, if that is known already.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import LabelLinearClassifier
+        >>> class ParzenWindow(LabelLinearClassifier):
+        ...     def fit_without_labels(self, X):
+        ...         self.rows_ = X
+        ...     def label_free_weights(self, Z):
+        ...         return np.exp(-np.abs(Z[:, None, :] - self.rows_).sum(axis=2))
+        >>> ParzenWindow(classes=[0, 1]).fit([[0.0], [0.2], [3.0]], [0, 0, 1]).rows_.tolist()
+        [[0.0], [0.2], [3.0]]
         """
         raise NotImplementedError(f"{type(self).__name__} must define fit_without_labels(X).")
 
@@ -43,6 +55,19 @@ class LabelFreeVotes(WeightedLabels):
 
         It may also return a pair: the weights, and offsets of shape (m, K) that are added to the scores. It is called
         with one row at a time and on one thread, so that the weights for a row are bit-identical in any batch.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import LabelLinearClassifier
+        >>> class ParzenWindow(LabelLinearClassifier):
+        ...     def fit_without_labels(self, X):
+        ...         self.rows_ = X
+        ...     def label_free_weights(self, Z):
+        ...         return np.exp(-np.abs(Z[:, None, :] - self.rows_).sum(axis=2))
+        >>> model = ParzenWindow(classes=[0, 1]).fit([[0.0], [0.2], [3.0]], [0, 0, 1])
+        >>> model.label_free_weights(np.array([[0.1]])).round(2)
+        array([[0.9 , 0.9 , 0.06]])
         """
         raise NotImplementedError(
             f"{type(self).__name__} must define label_free_weights(Z), which returns weights of shape (m, n)."
@@ -53,6 +78,20 @@ class LabelFreeVotes(WeightedLabels):
 
         Only for fits with ``reference=...``. It is called for every pair of rows. It must not depend on other training
         rows, nor on labels.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import Adversary, LabelLinearClassifier
+        >>> class ParzenWindow(LabelLinearClassifier):
+        ...     def fit_without_labels(self, X):
+        ...         pass  # the width of the window is fixed, so nothing is learned from the reference
+        ...     def weight_of_row(self, x, z):
+        ...         return np.exp(-np.abs(z - x).sum())
+        >>> X, y, reference = [[0.0], [0.2], [0.4], [3.0]], [0, 0, 0, 1], [[0.0], [3.0]]
+        >>> model = ParzenWindow(classes=[0, 1]).fit(X, y, reference=reference)
+        >>> model.certify([[0.1]], adversary=Adversary(changes="removals")).radius
+        array([2])
         """
         raise NotImplementedError(f"{type(self).__name__} must define weight_of_row(x, z) to support reference=....")
 
@@ -86,6 +125,20 @@ class LabelFreeVotes(WeightedLabels):
         bits by :func:`~flipproof.core.votes.dense_votes` or :func:`~flipproof.core.votes.sparse_votes`. The votes on a
         row must be bit-identical in any block, and must not depend on any label. `held` is what :meth:`hold` returned
         for the rows that vote; None if the learner does not place rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof import LabelLinearClassifier
+        >>> from flipproof.core.votes import dense_votes
+        >>> class ParzenWindow(LabelLinearClassifier):
+        ...     def fit_without_labels(self, X):
+        ...         self.rows_ = X
+        ...     def label_free_votes(self, Z, held):
+        ...         weights = np.exp(-np.abs(Z[:, None, :] - self.rows_).sum(axis=2))
+        ...         return dense_votes(weights, precision=self.precision_)
+        >>> ParzenWindow(classes=[0, 1]).fit([[0.0], [0.2], [0.4], [3.0]], [0, 0, 0, 1]).certify([[0.1]]).radius
+        array([1])
         """
         if self.n_reference_ is not None:
             return votes_pair_by_pair(self.weight_of_row, Z, held, self._reference_held, self.precision_)

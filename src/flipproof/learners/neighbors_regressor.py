@@ -169,6 +169,13 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y).predict([[5.0]])
+        array([5.])
         """
         if sample_weight is not None and self.average == "median":
             raise ValueError("average='median' takes no sample_weight: a median counts targets.")

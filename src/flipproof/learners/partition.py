@@ -221,6 +221,15 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import CertifiedPartitionClassifier
+        >>> X, y = [[float(i)] for i in range(60)], ["ham"] * 30 + ["spam"] * 30
+        >>> model = CertifiedPartitionClassifier(DecisionTreeClassifier(), 5, classes=["ham", "spam"]).fit(X, y)
+        >>> model.predict([[5.0]])
+        array(['ham'], dtype='<U4')
         """
         with all_or_nothing(self):
             # on one core, since the last bits of features decide the partition of a row
@@ -322,12 +331,32 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         return on_one_core(lambda: super(CertifiedPartitionClassifier, self)._rows_in_geometry(X, least))
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the class that most base learners predict; ties go to the class that sorts lowest."""
+        """Return the class that most base learners predict; ties go to the class that sorts lowest.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import CertifiedPartitionClassifier
+        >>> X, y = [[float(i)] for i in range(60)], ["ham"] * 30 + ["spam"] * 30
+        >>> model = CertifiedPartitionClassifier(DecisionTreeClassifier(), 5, classes=["ham", "spam"]).fit(X, y)
+        >>> model.predict([[5.0], [50.0]])
+        array(['ham', 'spam'], dtype='<U4')
+        """
         votes = self._counted(self.partition_votes(self.test_features(X)))
         return np.asarray(self.classes_[winners(votes + self.prior_votes(X, len(votes)))])
 
     def decision_function(self, X: object) -> Floats:
-        """Return the share of base learners that predict each class, shape (m, K); with two classes the difference."""
+        """Return the share of base learners that predict each class, shape (m, K); with two classes the difference.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import CertifiedPartitionClassifier
+        >>> X, y = [[float(i)] for i in range(60)], ["ham"] * 30 + ["spam"] * 30
+        >>> model = CertifiedPartitionClassifier(DecisionTreeClassifier(), 5, classes=["ham", "spam"]).fit(X, y)
+        >>> model.decision_function([[5.0], [30.0]])
+        array([-1. ,  0.2])
+        """
         votes = self._counted(self.partition_votes(self.test_features(X)))
         shares = (votes + self.prior_votes(X, len(votes))) / len(self.estimators_)
         return shares[:, 1] - shares[:, 0] if len(self.classes_) == 2 else shares
@@ -359,6 +388,15 @@ class CertifiedPartitionClassifier(LabelsInMemory):
         -------
         Certificates
             `margin` is the lead in votes. There is no noise, hence no `log_failure` and no `witness`.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import CertifiedPartitionClassifier
+        >>> X, y = [[float(i)] for i in range(60)], ["ham"] * 30 + ["spam"] * 30
+        >>> model = CertifiedPartitionClassifier(DecisionTreeClassifier(), 5, classes=["ham", "spam"]).fit(X, y)
+        >>> model.certify([[5.0], [30.0]]).radius
+        array([2, 0])
         """
         check_parameter(type(self).__name__, "method", method, ONLY_METHOD)
         check_limit(type(self).__name__, at_least, METHOD)

@@ -68,7 +68,16 @@ class CertifiedRegressor(TargetsInMemory):
     _is_mean = False
 
     def predict(self, X: object) -> Floats:
-        """Return the predictions, as floats of shape (m,)."""
+        """Return the predictions, as floats of shape (m,).
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> model.predict([[5.0], [17.4]])
+        array([ 5., 17.])
+        """
         check_is_fitted(self)
         return np.concatenate([predicted for _, predicted in self.voted(X)])
 
@@ -118,6 +127,15 @@ class CertifiedRegressor(TargetsInMemory):
         Returns
         -------
         CertifiedIntervals
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> found = model.certify([[5.0], [17.4]], flips=1, tolerance=20)
+        >>> found.low.round(1), found.high.round(1), found.radius
+        (array([ 3.6, 13.2]), array([12.4, 22. ]), array([2, 4]))
         """
         check_is_fitted(self)
         question = as_question(type(self).__name__, flips, tolerance, threshold)
@@ -161,6 +179,16 @@ class CertifiedRegressor(TargetsInMemory):
         -------
         CertifiedIntervals
             One line per group, in the order of their names. Numbers are rounded once, from exact fractions.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> model.certify_means([[5.0], [17.4], [30.0]], ["a", "b", "b"], flips=1).to_frame()
+           mean   low  high     unit
+        a   5.0   3.6  12.4  targets
+        b  23.5  20.3  26.0  targets
         """
         return self._certify_groups(X, groups, flips, tolerance, threshold, adversary, of_gaps=False)
 
@@ -190,6 +218,15 @@ class CertifiedRegressor(TargetsInMemory):
         -------
         CertifiedIntervals
             One line per pair of groups: the mean of the first minus the mean of the second.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> model.certify_gaps([[5.0], [17.4], [30.0]], ["a", "b", "b"], flips=1, threshold=0).to_frame()
+                gap   low  high  radius     unit
+        a - b -18.5 -21.0 -11.1       2  targets
         """
         return self._certify_groups(X, groups, flips, tolerance, threshold, adversary, of_gaps=True)
 
@@ -308,6 +345,15 @@ class CertifiedRegressor(TargetsInMemory):
         list of WorstChanges
             ``model.fit(X_train, changes.applied_to(y_train)).predict(...)`` is the end of the interval, to the last
             bit, if `target_range` is given.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y)
+        >>> (changes,) = model.worst_changes([[5.0]], flips=1)
+        >>> changes.rows.tolist(), changes.targets.tolist(), changes.before, changes.after
+        ([3], [40.0], 5.0, 12.4)
         """
         check_is_fitted(self)
         check_parameter("worst_changes", "end", end, one_of("high", "low"))

@@ -175,6 +175,17 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
             StandardScaler, MinMaxScaler, MaxAbsScaler or RobustScaler, columns are those of its input, in their own
             units; so are columns of numbers that a :class:`~flipproof.tables.TableEncoder` standardises. With any other
             step, columns are those of its output.
+
+        Examples
+        --------
+        >>> from sklearn.datasets import load_diabetes
+        >>> from flipproof import CertifiedRidgeRegressor
+        >>> X, y = load_diabetes(return_X_y=True, as_frame=True)
+        >>> model = CertifiedRidgeRegressor(target_range=(25, 350)).fit(X[:300], y[:300])
+        >>> model.certify_coefficients(flips=5).to_frame().loc[["bmi", "age"]].round(0)
+             coefficient    low   high  radius     unit
+        bmi        309.0  159.0  391.0      15  targets
+        age         19.0  -74.0  111.0       0  targets
         """
         check_is_fitted(self)
         if self._geometry._clip is not None:

@@ -83,7 +83,18 @@ class TableModel:
         return f"<TableModel: {type(learner).__name__}, {len(self.columns)} columns, {learner.n_rows_:,} training rows>"
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the predicted classes of the rows of a data frame."""
+        """Return the predicted classes of the rows of a data frame.
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"x": range(40), "y": ["ham"] * 20 + ["spam"] * 20})
+        >>> model = flipproof.audit(table, label="y", holdout=0.25).deployed
+        >>> new = pd.DataFrame({"x": [5, 30]})
+        >>> model.predict(new)
+        array(['ham', 'spam'], dtype='<U4')
+        """
         return np.asarray(self.model.predict(self.encoder.transform(X)))
 
     def certify(
@@ -105,6 +116,16 @@ class TableModel:
         Returns
         -------
         Certificates
+
+        Examples
+        --------
+        >>> import flipproof
+        >>> import pandas as pd
+        >>> table = pd.DataFrame({"x": range(40), "y": ["ham"] * 20 + ["spam"] * 20})
+        >>> model = flipproof.audit(table, label="y", holdout=0.25).deployed
+        >>> new = pd.DataFrame({"x": [5, 30]})
+        >>> model.certify(new).prediction
+        array(['ham', 'spam'], dtype='<U4')
         """
         given = self.adversary if adversary is None else adversary
         return certify(self.model, self.encoder.transform(X), method, given, at_least)

@@ -116,6 +116,13 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40)).fit(X, y).predict([[5.0]])
+        array([5.])
         """
         with all_or_nothing(self):
             check_parameters(self)
@@ -181,6 +188,14 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40))
+        >>> model.fit(X, y, reference=[[-1.0], [41.0]]).partial_fit([[5.1], [5.2]], [20.0, 20.0]).predict([[5.0]])
+        array([11.])
         """
         check_nothing_masked(y, "y")
         more = checked_targets(type(self).__name__, y)
@@ -206,6 +221,14 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsRegressor
+        >>> X, y = [[float(i)] for i in range(40)], [float(i) for i in range(40)]
+        >>> model = CertifiedNeighborsRegressor(n_neighbors=5, target_range=(0, 40))
+        >>> model.fit(X, y, reference=[[-1.0], [41.0]]).forget([4, 5]).predict([[5.0]])
+        array([5.2])
         """
         gone = rows_to_forget(rows, self.n_rows_)
         kept = np.delete(np.arange(self.n_rows_), gone)

@@ -109,6 +109,16 @@ class Report:
         Returns
         -------
         Report
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> from flipproof import Report
+        >>> report = Report.from_estimator(model, [[5.0], [30.0]], ["ham", "spam"], flips=[0, 2])
+        >>> report.to_frame().shape[0]
+        2
         """
         certificates = certify(estimator, X, method, adversary)
         truth = None if y is None else certificates.true_classes(y)
@@ -126,7 +136,18 @@ class Report:
         return notebook_view(self.certificates, self.y_true)
 
     def to_frame(self) -> Any:
-        """Return the certificates as a data frame, as :meth:`flipproof.Certificates.to_frame` does."""
+        """Return the certificates as a data frame, as :meth:`flipproof.Certificates.to_frame` does.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> model.report([[5.0], [30.0]], ["ham", "spam"]).to_frame()[["prediction", "radius"]]
+          prediction  radius
+        0        ham       7
+        1       spam       7
+        """
         return self.certificates.to_frame(self.y_true)
 
     def summary(self, **facts: Any) -> dict[str, Any]:
@@ -136,6 +157,14 @@ class Report:
         ----------
         **facts
             Further facts, for example ``data="emails of May"``.
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> sorted(model.report([[5.0], [30.0]], ["ham", "spam"]).summary())[:3]
+        ['assumptions', 'attack', 'audit']
         """
         learner, n_train = self._learner, self.certificates.n_train
         names, codes = getattr(learner, "row_names_", None), getattr(learner, "label_codes_", None)
@@ -152,7 +181,19 @@ class Report:
         )
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the report: .html, .md, or .json (which `flipproof report` converts)."""
+        """Write the report: .html, .md, or .json (which `flipproof report` converts).
+
+        Examples
+        --------
+        >>> from flipproof import CertifiedNeighborsClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> model = CertifiedNeighborsClassifier(n_neighbors=15, classes=["ham", "spam"]).fit(X, y)
+        >>> import os, tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     model.report([[5.0], [30.0]], ["ham", "spam"]).save(os.path.join(folder, "report.html"))
+        ...     print(os.listdir(folder))
+        ['report.html']
+        """
         save_report(self.summary, path)
 
 

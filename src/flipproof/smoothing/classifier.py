@@ -235,6 +235,16 @@ class SmoothedClassifier(LabelsInMemory):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import SmoothedClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> tree = DecisionTreeClassifier(max_leaf_nodes=2)
+        >>> model = SmoothedClassifier(tree, 0.3, n_select=10, n_samples=20, classes=["ham", "spam"], random_state=0)
+        >>> model.fit(X, y).predict([[5.0]])
+        array(['ham'], dtype='<U4')
         """
         self.validate_parameters()
         check_nothing_masked(X, "X")
@@ -259,12 +269,35 @@ class SmoothedClassifier(LabelsInMemory):
         return self
 
     def predict(self, X: object) -> NDArray[Any]:
-        """Return the classes with the most votes in the selection sample; ties go to the class that sorts first."""
+        """Return the classes with the most votes in the selection sample; ties go to the class that sorts first.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import SmoothedClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> tree = DecisionTreeClassifier(max_leaf_nodes=2)
+        >>> model = SmoothedClassifier(tree, 0.3, n_select=10, n_samples=20, classes=["ham", "spam"], random_state=0)
+        >>> model.fit(X, y).predict([[5.0], [30.0]])
+        array(['ham', 'spam'], dtype='<U4')
+        """
         selected = selected_classes(self._selection(X))
         return np.asarray(self.classes_[selected])
 
     def predict_proba(self, X: object) -> Floats:
-        """Return the share of each class in the votes of the selection sample, shape (m, K)."""
+        """Return the share of each class in the votes of the selection sample, shape (m, K).
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import SmoothedClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> tree = DecisionTreeClassifier(max_leaf_nodes=2)
+        >>> model = SmoothedClassifier(tree, 0.3, n_select=10, n_samples=20, classes=["ham", "spam"], random_state=0)
+        >>> model.fit(X, y).predict_proba([[5.0], [30.0]])
+        array([[1. , 0. ],
+               [0.1, 0.9]])
+        """
         votes = self._selection(X)
         return np.asarray(votes / votes.sum(axis=1, keepdims=True), dtype=np.float64)
 
@@ -284,6 +317,16 @@ class SmoothedClassifier(LabelsInMemory):
         Returns
         -------
         SmoothedCertificates
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import SmoothedClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> tree = DecisionTreeClassifier(max_leaf_nodes=2)
+        >>> model = SmoothedClassifier(tree, 0.3, n_select=10, n_samples=200, classes=["ham", "spam"], random_state=0)
+        >>> model.fit(X, y).certify([[5.0], [30.0]]).radius
+        array([2, 1])
         """
         check_is_fitted(self)
         self.validate_parameters()

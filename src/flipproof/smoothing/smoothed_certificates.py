@@ -162,6 +162,19 @@ class SmoothedCertificates(Certificates):
         Notes
         -----
         ``flips * KL1 + ||delta||^2 / (2 sigma^2)`` must stay within the divergence budget.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import FeatureNoise, JointNoise, LabelFlip, SmoothedClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> tree = DecisionTreeClassifier(max_leaf_nodes=2)
+        >>> noise = JointNoise(LabelFlip(0.2), FeatureNoise(1.0))
+        >>> model = SmoothedClassifier(tree, noise, n_select=10, n_samples=50, classes=["ham", "spam"], random_state=0)
+        >>> certificates = model.fit(X, y).certify([[5.0], [30.0]])
+        >>> certificates.feature_radius([0, 1]).round(2)
+        array([[0.89, 0.89],
+               [ nan,  nan]])
         """
         if not isinstance(self.measure, JointNoise):
             raise ValueError(f"feature_radius needs noise on labels and features, JointNoise. Got {self.measure!r}.")
@@ -182,6 +195,16 @@ class SmoothedCertificates(Certificates):
         """Return a pyarrow table as :meth:`flipproof.Certificates.to_arrow` does, with the confidence in its metadata.
 
         The details also include ``log_rival`` and ``abstention_reason``.
+
+        Examples
+        --------
+        >>> from sklearn.tree import DecisionTreeClassifier
+        >>> from flipproof import SmoothedClassifier
+        >>> X, y = [[float(i)] for i in range(40)], ["ham"] * 20 + ["spam"] * 20
+        >>> tree = DecisionTreeClassifier(max_leaf_nodes=2)
+        >>> model = SmoothedClassifier(tree, 0.3, n_select=10, n_samples=20, classes=["ham", "spam"], random_state=0)
+        >>> model.fit(X, y).certify([[5.0], [30.0]]).to_arrow().column_names[-3:]
+        ['log_rival', 'noise', 'abstention_reason']
         """
         table = super().to_arrow(ids=ids, y_true=y_true, details=details)
         about = {

@@ -62,13 +62,31 @@ class Block:
         return len(self.labels)
 
     def only(self, which: Integers) -> Block:
-        """Return the rows at some places; they are to be numbered."""
+        """Return the rows at some places; they are to be numbered.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import Block
+        >>> block = Block("block 1", np.zeros((3, 2)), np.array([0, 1, 1]))
+        >>> len(block.only(np.array([2, 0])))
+        2
+        """
         trusted = None if self.trusted is None else self.trusted[which]
         groups = None if self.groups is None else self.groups[which]
         return replace(self, X=self.X[which], labels=self.labels[which], trusted=trusted, groups=groups)
 
     def rows(self, which: slice) -> Block:
-        """Return a run of the rows."""
+        """Return a run of the rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import Block
+        >>> block = Block("block 1", np.zeros((3, 2)), np.array([0, 1, 1]))
+        >>> len(block.rows(slice(1, 3)))
+        2
+        """
         trusted = None if self.trusted is None else self.trusted[which]
         groups = None if self.groups is None else self.groups[which]
         first_row = self.first_row + which.indices(len(self))[0]

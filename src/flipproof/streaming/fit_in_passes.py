@@ -154,6 +154,14 @@ class FittedInPasses(LabelLinearParameters):
         Returns
         -------
         self
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import StreamingRidgeClassifier
+        >>> X, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
+        >>> StreamingRidgeClassifier(classes=[0, 1]).fit(X, y).predict([[5.0], [30.0]])
+        array([0, 1])
         """
         for name in unsupported:
             in_memory = " Use the learner in memory, which takes it." if name in IN_MEMORY_ONLY else ""

@@ -247,6 +247,13 @@ class RowBlocks:
             Whether the label of each row is trusted.
         groups : array of shape (n,), optional
             The annotator of each row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import RowBlocks
+        >>> RowBlocks.from_arrays(np.zeros((100, 3)), np.zeros(100))
+        <RowBlocks: 1 part>
         """
         return cls(array_parts(X, y, trusted, groups), trusted is not None, groups is not None)
 
@@ -261,6 +268,17 @@ class RowBlocks:
             files.
         y, trusted, groups : array of n entries, path, or list of paths
             As for `from_arrays`; or files, given as for X, one for each file of X with the same number of entries.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import numpy as np
+        >>> from flipproof.streaming import RowBlocks
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     np.save(os.path.join(folder, "X.npy"), np.zeros((100, 3)))
+        ...     np.save(os.path.join(folder, "y.npy"), np.zeros(100))
+        ...     print(RowBlocks.from_npy(os.path.join(folder, "X.npy"), os.path.join(folder, "y.npy")))
+        <RowBlocks: 1 part>
         """
         return cls(npy_parts(X, y, trusted, groups), trusted is not None, groups is not None)
 
@@ -293,6 +311,18 @@ class RowBlocks:
         encode : callable, optional
             Converts a pyarrow table of the features of some rows to numbers, for example the `transform` of a fitted
             `flipproof.tables.TableEncoder`. Features may then be of any kind.
+
+        Examples
+        --------
+        >>> import os, tempfile
+        >>> import pyarrow as pa
+        >>> import pyarrow.parquet as pq
+        >>> from flipproof.streaming import RowBlocks
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = os.path.join(folder, "rows.parquet")
+        ...     pq.write_table(pa.table({"x": [0.0, 1.0, 2.0], "y": [0, 1, 1]}), path)
+        ...     print(RowBlocks.from_parquet(path, label="y"))
+        <RowBlocks: 1 part>
         """
         try:
             import pyarrow.parquet  # noqa: F401
@@ -315,6 +345,13 @@ class RowBlocks:
             these tuples at every call. It is called once per pass, and also here to check the first block (twice if it
             returns an iterator, to check that it is a new one). Blocks of a list can be visited by several workers,
             those of a function only by one.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import RowBlocks
+        >>> RowBlocks.from_blocks([(np.eye(2), [0, 1]), (np.ones((3, 2)), [1, 1, 0])])
+        <RowBlocks: 2 parts>
         """
         parts, example = given_parts(blocks)
         return cls(parts, example.has_trusted, example.has_groups, example.feature_names)
@@ -327,6 +364,14 @@ class RowBlocks:
         function : callable
             Takes the features of a block and returns the same number of rows, for example the `transform` of a fitted
             scaler. It must be picklable if several workers visit the rows.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import RowBlocks
+        >>> rows = RowBlocks.from_blocks([(np.eye(2), [0, 1])]).map(lambda X: 2 * X)
+        >>> [block.X.tolist() for part in rows.parts for block in part.blocks()]
+        [[[2.0, 0.0], [0.0, 2.0]]]
         """
         return replace(self, parts=tuple(MappedPart(part, function) for part in self.parts), feature_names=None)
 
@@ -351,6 +396,14 @@ class RowBlocks:
             Whether rows that are trusted already stay so.
         first_row : int, default=0
             Number of the first row.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import RowBlocks
+        >>> rows = RowBlocks.from_arrays(np.zeros((3, 2)), [0, 1, 1]).with_columns([3], trusted=[True, False, False])
+        >>> [block.trusted.tolist() for part in rows.parts for block in part.blocks()]
+        [[True, False, False]]
         """
         n_rows, ends = sum(rows_per_part), np.cumsum(rows_per_part)[:-1]
         columns: list[list[Any]] = []
@@ -380,6 +433,14 @@ class RowBlocks:
         more : RowBlocks
             The others: with the same columns, and with annotators if these rows have them. If only some of the rows
             say which are trusted, no other is trusted.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import RowBlocks
+        >>> first, more = (RowBlocks.from_blocks([(np.eye(2), [0, 1])]) for _ in range(2))
+        >>> first.followed_by(more)
+        <RowBlocks: 2 parts>
         """
         if more.is_in_dask and not self.is_in_dask:  # only Dask can visit all of them
             return replace(more, parts=(*self.parts, *more.parts), **self._together(more))

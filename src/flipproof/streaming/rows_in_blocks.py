@@ -94,12 +94,31 @@ class RowsInBlocks(FittedInPasses):
 
         An estimate decides every row whose lead exceeds the proven error of the estimate; the training rows are
         visited only for the others.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import StreamingRidgeClassifier
+        >>> X, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
+        >>> model = StreamingRidgeClassifier(classes=[0, 1]).fit([(X[:20], y[:20]), (X[20:], y[20:])])
+        >>> model.predict([[5.0], [30.0]])
+        array([0, 1])
         """
         codes = predicted_codes(self.test_rows(X), self._estimate, self._scores)
         return np.asarray(self.classes_[codes])
 
     def decision_function(self, X: Any) -> Floats:
-        """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,)."""
+        """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,).
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import StreamingRidgeClassifier
+        >>> X, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
+        >>> model = StreamingRidgeClassifier(classes=[0, 1]).fit([(X[:20], y[:20]), (X[20:], y[20:])])
+        >>> model.decision_function([[5.0], [30.0]]).round(2)
+        array([-0.54,  0.39])
+        """
         return class_values(*self._scores(self.test_rows(X)))
 
     def test_rows(self, X: Any) -> Any:
@@ -245,6 +264,15 @@ class RowsInBlocks(FittedInPasses):
         Returns
         -------
         Certificates
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import StreamingRidgeClassifier
+        >>> X, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
+        >>> model = StreamingRidgeClassifier(classes=[0, 1]).fit([(X[:20], y[:20]), (X[20:], y[20:])])
+        >>> model.certify([[5.0], [30.0]]).radius
+        array([5, 4])
         """
         method = check_method(self.method if method is None else method, type(self).__name__)
         check_limit(type(self).__name__, at_least, method)
@@ -350,6 +378,15 @@ class RowsInBlocks(FittedInPasses):
 
         As for the learner in memory: :meth:`flipproof.LabelLinearClassifier.random_error_bound`. Trusted labels are
         those of `fit`, unless given.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from flipproof.streaming import StreamingRidgeClassifier
+        >>> X, y = np.arange(40.0)[:, None], np.repeat([0, 1], 20)
+        >>> model = StreamingRidgeClassifier(classes=[0, 1]).fit([(X[:20], y[:20]), (X[20:], y[20:])])
+        >>> model.random_error_bound([[5.0], [18.0]], rate=0.1).round(3)
+        array([0.012, 1.   ])
         """
         rates = checked_rates(type(self).__name__, rate, direction)
         Z = self.test_rows(X)

@@ -217,12 +217,31 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         self.text_encoder = text_encoder
 
     def fit(self, X: object, y: object = None) -> TableEncoder:
-        """Learn scales, medians, words and texts from training rows; labels are ignored."""
+        """Learn scales, medians, words and texts from training rows; labels are ignored.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from flipproof.tables import TableEncoder
+        >>> table = pd.DataFrame({"age": [20.0, 40.0], "job": ["cook", "nurse"]})
+        >>> encoder = TableEncoder().fit(table)
+        >>> encoder.get_feature_names_out()
+        array(['age', 'job = cook', 'job = nurse'], dtype=object)
+        """
         self.fit_transform(X)
         return self
 
     def fit_transform(self, X: object, y: object = None) -> NDArray[np.float64]:
-        """Learn from training rows, and return them as numbers; labels are ignored."""
+        """Learn from training rows, and return them as numbers; labels are ignored.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from flipproof.tables import TableEncoder
+        >>> table = pd.DataFrame({"age": [20.0, 40.0], "job": ["cook", "nurse"]})
+        >>> TableEncoder().fit_transform(table).shape
+        (2, 3)
+        """
         check_parameters(self)
         table = _without_index(X)
         self.kinds_ = {name: self._kind(name, table[name]) for name in table.column_names}
@@ -240,7 +259,17 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return encoded
 
     def transform(self, X: object) -> NDArray[np.float64]:
-        """Encode rows as numbers, as learned from the training rows."""
+        """Encode rows as numbers, as learned from the training rows.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from flipproof.tables import TableEncoder
+        >>> table = pd.DataFrame({"age": [20.0, 40.0], "job": ["cook", "nurse"]})
+        >>> encoder = TableEncoder().fit(table)
+        >>> encoder.transform(table).shape
+        (2, 3)
+        """
         table = _without_index(X)
         self.check_columns(table)
         blocks = [self._transform_block(kind, table) for kind in BLOCKS]
@@ -265,6 +294,18 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         strictly : bool
             Whether numbers in place of words are refused, too. How a number is spelled may depend on other rows of its
             column.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from flipproof.tables import TableEncoder
+        >>> table = pd.DataFrame({"age": [20.0, 40.0], "job": ["cook", "nurse"]})
+        >>> encoder = TableEncoder().fit(table)
+        >>> try:
+        ...     encoder.check_columns(table[["age"]])
+        ... except ValueError as error:
+        ...     print("refused")
+        refused
         """
         check_is_fitted(self)
         table = as_arrow(X)
@@ -277,7 +318,17 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
                 raise InputError(*there, *_first_word(table[name], kind, found), ".")
 
     def describe(self) -> list[str]:
-        """Describe how the columns were encoded, one line for each kind."""
+        """Describe how the columns were encoded, one line for each kind.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from flipproof.tables import TableEncoder
+        >>> table = pd.DataFrame({"age": [20.0, 40.0], "job": ["cook", "nurse"]})
+        >>> encoder = TableEncoder().fit(table)
+        >>> print(encoder.describe()[1])
+        1 column of words (job): a column for each word; 2 features
+        """
         check_is_fitted(self)
         by_rank = "by rank, as if normally distributed"
         scaled = {"auto": "standardised", "standard": "standardised", "rank": by_rank, "none": "as they are"}
@@ -301,7 +352,17 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         return lines
 
     def encoded_features(self) -> list[EncodedFeature]:
-        """Return what each feature is, in the order in which `transform` returns them."""
+        """Return what each feature is, in the order in which `transform` returns them.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from flipproof.tables import TableEncoder
+        >>> table = pd.DataFrame({"age": [20.0, 40.0], "job": ["cook", "nurse"]})
+        >>> encoder = TableEncoder().fit(table)
+        >>> [one.name for one in encoder.encoded_features()]
+        ['age', 'job = cook', 'job = nurse']
+        """
         check_is_fitted(self)
         return [feature for kind in BLOCKS for feature in self._features_of(kind, self._names(kind))]
 
@@ -312,6 +373,15 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         ----------
         input_features : ignored
             Columns have the names that they had in `fit`.
+
+        Examples
+        --------
+        >>> import pandas as pd
+        >>> from flipproof.tables import TableEncoder
+        >>> table = pd.DataFrame({"age": [20.0, 40.0], "job": ["cook", "nurse"]})
+        >>> encoder = TableEncoder().fit(table)
+        >>> encoder.get_feature_names_out().tolist()
+        ['age', 'job = cook', 'job = nurse']
         """
         return np.array([one.name for one in self.encoded_features()], dtype=object)
 
