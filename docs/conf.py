@@ -133,7 +133,18 @@ HOOKS = {"fit_without_labels", "label_free_weights", "label_free_votes", "weight
 #: Methods that other parts of flipproof call, such as reports; users have `to_frame`, `summary` and `str`.
 FOR_OTHER_PARTS = {
     *("facts", "columns", "table", "lines", "headline", "notes", "what", "answer", "sentences", "labels_name"),
-    *("evidence", "id_at", "fragile_order", "strategy", "chain", "other_form", "page", "rests_on", "known_classes"),
+    *(
+        "evidence",
+        "id_at",
+        "fragile_order",
+        "strategy",
+        "chain",
+        "other_form",
+        "page",
+        "rests_on",
+        "known_classes",
+        "proof_columns",
+    ),
 }
 
 
