@@ -17,8 +17,11 @@ Integers = NDArray[np.int64]
 #: More than the exponent of any weight in float64.
 LARGEST_EXPONENT = 4096
 
-#: Offsets of this size or more are refused: sums of votes and offsets would not fit into 64 bits.
-LARGEST_OFFSET = 2**60
+#: Larger offsets are refused: sums of votes and offsets would not fit into 64 bits.
+LARGEST_OFFSET = 2**60 - 1
+
+#: The largest radius of 64 bits.
+LARGEST_RADIUS = 2**63 - 1
 
 
 class Attack(Protocol):
@@ -49,11 +52,10 @@ class Claims:
         """Read and check the tensors of the claims."""
         m, n_classes = file.document["n_test"], len(file.document["classes"])
         is_measured = file.document["unit"] in ("l2", "divergence")
-        radius = file.tensor("claim.radius", "f" if is_measured else "i", (m,))
         claims = cls(
             prediction=file.codes("claim.prediction", (m,), n_classes),
             rival=file.codes("claim.rival", (m,), n_classes),
-            radius=np.asarray(radius),
+            radius=np.asarray(file.tensor("claim.radius", "f", (m,))) if is_measured else read_radii(file),
             unlimited=file.flags("claim.unlimited", (m,)),
             abstained=file.flags("claim.abstained", (m,)),
             margin=np.asarray(file.tensor("claim.margin", "f", (m,))),
@@ -88,9 +90,7 @@ class Claims:
         found.refute(rows[np.argmax(scores, axis=1) != winner], "prediction")
         margin = (scores[at, winner] - scores[at, rival]).astype(np.float64)
         if exponents is not None:
-            if int(exponents.min()) < -LARGEST_EXPONENT or int(exponents.max()) > LARGEST_EXPONENT:
-                raise UnreadableFileError("exponent", "An exponent is beyond the range of float64.")
-            margin = scaled(margin, -np.asarray(exponents))
+            margin = scaled(margin, -exponents)
         found.refute(rows[margin != self.margin[rows]], "margin")
         sorts_after = np.arange(self.n_classes) > winner[:, None]
         return np.asarray(scores[at, winner][:, None] - scores + sorts_after)
@@ -146,10 +146,17 @@ def read_offsets(file: ProofFile, n_classes: int, optional: bool = False) -> Int
     m = file.document["n_test"]
     if optional and "test.offset" not in file.tensors:
         return np.zeros((m, n_classes), dtype=np.int64)
-    offsets = np.asarray(file.tensor("test.offset", "i", (m, n_classes)), dtype=np.int64)
-    if int(offsets.min()) <= -LARGEST_OFFSET or int(offsets.max()) >= LARGEST_OFFSET:
-        raise UnreadableFileError("offset", "An offset has 2**60 units or more.")
-    return offsets
+    return file.integers("test.offset", (m, n_classes), -LARGEST_OFFSET, LARGEST_OFFSET, "offset")
+
+
+def read_exponents(file: ProofFile) -> Integers:
+    """Return the exponents of all test rows."""
+    return file.integers("test.exponent", (file.document["n_test"],), -LARGEST_EXPONENT, LARGEST_EXPONENT, "exponent")
+
+
+def read_radii(file: ProofFile) -> Integers:
+    """Return the radii of all test rows, which are numbers of changes."""
+    return file.integers("claim.radius", (file.document["n_test"],), 0, LARGEST_RADIUS)
 
 
 def scaled(x: NDArray[np.float64] | float, exponent: Integers | int) -> NDArray[np.float64]:

@@ -27,9 +27,6 @@ TYPES: dict[str, np.dtype[Any]] = {
     "F64": np.dtype("<f8"),
 }
 
-#: No dimension of a tensor may be as large.
-LARGEST_SIZE = 2**48
-
 #: Bytes that are read at a time to compute a digest.
 AT_A_TIME = 2**24
 
@@ -75,12 +72,18 @@ class ProofFile:
             raise UnreadableFileError("tensor-values", f"The tensor {name!r} must contain 0 and 1 only.")
         return np.asarray(stored, dtype=bool)
 
+    def integers(
+        self, name: str, shape: tuple[int | None, ...], low: int, high: int, reason: str = "tensor-values"
+    ) -> NDArray[np.int64]:
+        """Return a tensor of integers from low to high, of 64 bits; refuse others for a reason."""
+        stored = self.tensor(name, "i", shape)
+        if stored.size and (int(stored.min()) < low or int(stored.max()) > high):
+            raise UnreadableFileError(reason, f"The tensor {name!r} must contain integers from {low} to {high}.")
+        return np.asarray(stored, dtype=np.int64)
+
     def codes(self, name: str, shape: tuple[int | None, ...], n: int) -> NDArray[np.int64]:
         """Return a tensor of integers from 0 to n - 1."""
-        stored = self.tensor(name, "i", shape)
-        if stored.size and (int(stored.min()) < 0 or int(stored.max()) >= n):
-            raise UnreadableFileError("tensor-values", f"The tensor {name!r} must contain integers from 0 to {n - 1}.")
-        return np.asarray(stored, dtype=np.int64)
+        return self.integers(name, shape, 0, n - 1)
 
     def refuse_unused(self) -> None:
         """Refuse tensors that no check reads: they would be claims that nobody checks."""
@@ -217,11 +220,14 @@ def _places(header: dict[str, Any], n_bytes: int) -> dict[str, tuple[np.dtype[An
             f"The file is incomplete or damaged: its tensors have {end} bytes, but the file has {n_bytes}. Get the "
             "file again.",
         )
+    for name, (_, shape, _, _) in found.items():
+        if max(shape, default=0) > n_bytes:  # of tensors without entries
+            raise UnreadableFileError("tensor-size", f"The tensor {name!r} is larger than the file.")
     return found
 
 
 def _are_sizes(given: Any) -> TypeGuard[list[int]]:
-    return isinstance(given, list) and all(type(one) is int and 0 <= one < LARGEST_SIZE for one in given)
+    return isinstance(given, list) and all(type(one) is int and one >= 0 for one in given)
 
 
 def _digest(path: str | os.PathLike[str], start: int, length: int) -> str:

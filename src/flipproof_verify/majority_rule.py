@@ -9,13 +9,16 @@ from math import comb
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof_verify.claimed import Claims, read_offsets
+from flipproof_verify.claimed import Claims, read_exponents, read_offsets
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 from flipproof_verify.votes_rule import Integers, Training, class_sums, vote_blocks
 
 #: Items are fewer: a document must not claim more than memory holds.
 MOST_ITEMS = 2**24
+
+#: Items times classes are fewer, for the same reason.
+MOST_COUNTS = 2**27
 
 #: More changes than any item has annotations.
 NEVER = 2**40
@@ -36,14 +39,14 @@ def check_majority(file: ProofFile, claims: Claims, found: Findings) -> Iterator
     """Check certificates of majorities; yield the number of rows done."""
     document, training, n_classes = file.document, Training.of(file), claims.n_classes
     n_items, n = document.get("n_items"), document["n_rows"]
-    if type(n_items) is not int or not 0 <= n_items < MOST_ITEMS:
-        raise UnreadableFileError("items", "The number of items must be an integer from 0 to 2**24 - 1.")
+    if type(n_items) is not int or not 0 <= n_items < MOST_ITEMS or n_items * n_classes >= MOST_COUNTS:
+        raise UnreadableFileError("items", "There must be fewer than 2**24 items, and 2**27 counts of their classes.")
     items = _Items(file.codes("train.item", (n,), max(n_items, 1)), training, n_items, n_classes)
     stated = {"n_labels": n, "n_labelled": len(np.unique(items.item)), "n_tied": items.n_tied}
     if [one.get("values") for one in document["assumptions"] if one["code"] == "majority-first"] != [stated]:
         raise UnreadableFileError("assumptions", "The assumptions do not state the annotations of the proof.")
     offsets = read_offsets(file, n_classes)
-    exponents = file.tensor("test.exponent", "i", (document["n_test"],))
+    exponents = read_exponents(file)
     for rows, votes in vote_blocks(file, found.rows):
         scores = class_sums(votes, items.state, n_classes) + offsets[rows]
         leads = claims.check_scores(rows, scores, found, exponents[rows])

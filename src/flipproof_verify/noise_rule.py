@@ -9,7 +9,7 @@ import numpy as np
 from flint import arb
 
 from flipproof_verify.balls import Noise, ball, divergence_budget, holds, is_infinite, log_half, precise
-from flipproof_verify.claimed import Claims, read_offsets
+from flipproof_verify.claimed import Claims, read_exponents, read_offsets
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 from flipproof_verify.votes_rule import Floats, Integers, Training, VotingRows, class_sums, vote_blocks
@@ -24,7 +24,7 @@ def check_noise(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
     if training.changes != "labels":
         raise UnreadableFileError("changes", "Certificates by noise cover changed labels only.")
     offsets = read_offsets(file, n_classes)
-    exponents = file.tensor("test.exponent", "i", (m,))
+    exponents = read_exponents(file)
     q, witness = file.tensor("proof.q", "f", (m,)), file.tensor("proof.witness", "f", (m, n_classes))
     log_failure = file.tensor("claim.log_failure", "f", (m,))
     if not ((q > 0) & (q < (n_classes - 1) / n_classes)).all():

@@ -29,8 +29,8 @@ from flipproof_verify.votes_rule import Integers, Training
 
 Flags = NDArray[np.bool_]
 
-#: Counts of votes are smaller.
-LARGEST_COUNT = 2**24
+#: The largest number of votes.
+LARGEST_COUNT = 2**24 - 1
 
 
 def check_neighbors(file: ProofFile, claims: Claims, found: Findings) -> Iterator[int]:
@@ -198,11 +198,9 @@ def check_samples(file: ProofFile, claims: Claims, found: Findings) -> Iterator[
     document, n_classes = file.document, claims.n_classes
     m, training = document["n_test"], None if claims.is_measured else Training.of(file)
     sampling = _sampling(document, n_classes)
-    selection = file.tensor("votes.selection", "i", (m, n_classes))
-    estimation = file.tensor("votes.estimation", "i", (m, n_classes))
-    for counts in (selection, estimation):
-        if int(counts.min()) < 0 or int(counts.max()) >= LARGEST_COUNT:
-            raise UnreadableFileError("tensor-values", "A number of votes is negative, or 2**24 or more.")
+    selection, estimation = (
+        file.integers(f"votes.{sample}", (m, n_classes), 0, LARGEST_COUNT) for sample in ("selection", "estimation")
+    )
     log_failure = file.tensor("claim.log_failure", "f", (m,))
     log_rival = file.tensor("claim.log_rival", "f", (m,))
     if np.isnan(log_failure).any() or np.isnan(log_rival).any():
@@ -210,7 +208,7 @@ def check_samples(file: ProofFile, claims: Claims, found: Findings) -> Iterator[
     split = file.flags("proof.split", (m,))
     for row in found.rows:
         row = int(row)
-        c, votes = int(claims.prediction[row]), np.asarray(estimation[row], dtype=np.int64)
+        c, votes = int(claims.prediction[row]), estimation[row]
         found.expect(row, int(np.argmax(selection[row])) == c, "prediction")
         others = np.delete(votes, c)
         margin = (votes[c] - votes[int(claims.rival[row])]) / max(int(votes.sum()), 1)

@@ -46,7 +46,7 @@ class RowChanges:
         n_rows = len(self.removable) if n_changes is None else n_changes
         if self.sizes is not None:
             n_rows = int(self.sizes[:n_changes].sum())
-        return 0 if self.changes == "removals" else n_rows, 0 if self.changes == "insertions" else n_rows
+        return 0 if self.changes == "removals" else _exact(n_rows), 0 if self.changes == "insertions" else n_rows
 
 
 class _Highest:
@@ -75,11 +75,18 @@ class _Highest:
 
 def _largest_of(tops: Integers, bottoms: Integers) -> Fraction:
     """Return the largest of some fractions, of integers that are exact in float64; 0 for one of no rows."""
-    if int(np.abs(tops).max()) >= EXACT_SUM or int(bottoms.max()) >= EXACT_SUM:
-        raise UnreadableFileError("sums", "Sums of votes times targets are not exact in float64.")
+    _exact(int(np.abs(tops).max()))
+    _exact(int(bottoms.max()))
     rounded = np.where(bottoms > 0, tops / np.maximum(bottoms, 1), 0.0)  # rounding is monotone
     at = np.flatnonzero(rounded == rounded.max())
     return max(Fraction(int(tops[i]), int(bottoms[i])) if bottoms[i] else Fraction(0) for i in at.tolist())
+
+
+def _exact(total: int) -> int:
+    """Return an integer that is exact in float64; refuse any other."""
+    if abs(total) >= EXACT_SUM:
+        raise UnreadableFileError("sums", "Sums of votes times targets are not exact in float64.")
+    return total
 
 
 def _added_up(values: Integers) -> Integers:
@@ -103,9 +110,7 @@ class MeanOfRows(_Highest):
     def _best(self, upward: bool, n_added: int, n_removed: int) -> Fraction:
         terms = self._terms if upward else -self._terms
         smallest = _added_up(np.sort(terms[self._changes.removable])[:n_removed])
-        total = int(terms.sum()) + n_added * self._largest
-        if abs(total) >= EXACT_SUM:
-            raise UnreadableFileError("sums", "Sums of votes times targets are not exact in float64.")
+        total = _exact(int(terms.sum()) + n_added * self._largest)
         return _largest_of(total - smallest, len(terms) + n_added - np.arange(len(smallest)))
 
 
@@ -209,7 +214,7 @@ class NearestRows(_Highest):
         """
         n, k = len(values), self._k
         if not n or (n_added >= k and not self._is_hit):  # added rows at the test row vote alone
-            yield np.array([n_added * of_added]), np.array([n_added])
+            yield np.array([_exact(n_added * of_added)]), np.array([n_added])
             return
         begin = 0
         for end in self._ends.tolist():
@@ -219,8 +224,8 @@ class NearestRows(_Highest):
             if forced <= min(allowed, len(before)):
                 inside = values[begin:end][self._removable[begin:end]]
                 more = np.sort(np.concatenate([before[forced:], inside]))[: allowed - forced]
-                sums = int(values[:end].sum()) + n_added * of_added - int(before[:forced].sum()) - _added_up(more)
-                yield sums, end + n_added - forced - np.arange(len(sums))
+                total = _exact(int(values[:end].sum()) + n_added * of_added - int(before[:forced].sum()))
+                yield total - _added_up(more), end + n_added - forced - np.arange(len(more) + 1)
             if forced > n_removed:
                 return
             begin = end

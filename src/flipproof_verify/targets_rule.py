@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof_verify.assumed import check_target_assumptions
-from flipproof_verify.claimed import LARGEST_EXPONENT, scaled
+from flipproof_verify.claimed import read_exponents, read_radii, scaled
 from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.target_rows_rule import MeanOfRows, MeanOfVotes, NearestRows, RowChanges
 from flipproof_verify.verdicts import Findings
-from flipproof_verify.votes_rule import Integers, vote_blocks
+from flipproof_verify.votes_rule import Integers, read_limits, vote_blocks
 
 AVERAGES = ("sum", "mean-of-rows", "mean-of-votes", "median")
 
@@ -186,10 +186,7 @@ class _Claims:
             raise UnreadableFileError("tensor-values", "A prediction or the end of an interval is not a finite number.")
         self._can_add = file.document["changes"] in ("rows", "insertions") and file.document["unit"] == "rows"
         if rule.has_radius:
-            self._radius = file.tensor("claim.radius", "i", (m,))
-            self._unlimited = file.flags("claim.unlimited", (m,))
-            if int(self._radius.min()) < 0:
-                raise UnreadableFileError("tensor-values", "A radius is negative.")
+            self._radius, self._unlimited = read_radii(file), file.flags("claim.unlimited", (m,))
 
     def check_flags(self, n_touchable: int, found: Findings) -> None:
         """Check that no radius exceeds what can be changed, where nothing can be added."""
@@ -254,13 +251,11 @@ def _on_votes(file: ProofFile, rule: Rule, targets: Targets, wanted: Integers) -
     """Yield test rows, their exponents, and what can be done to their numbers, by votes."""
     document, t = file.document, targets.target
     m, n, is_sum = document["n_test"], document["n_rows"], rule.average in ("sum", "mean-of-rows")
-    exponents = file.tensor("test.exponent", "i", (m,)) if is_sum else np.zeros(m, dtype=np.int64)
-    if np.abs(exponents).max() > LARGEST_EXPONENT:
-        raise UnreadableFileError("exponent", "An exponent is beyond the range of float64.")
+    exponents = read_exponents(file) if is_sum else np.zeros(m, dtype=np.int64)
     farthest = max(rule.steps, abs(rule.origin), abs(rule.steps - rule.origin))
     changes = None
     if document["changes"] != "targets":
-        limits = file.tensor("test.limit", "i", (m,))
+        limits = read_limits(file)
         changes = RowChanges.of(document["changes"], targets.changeable, targets.group)
     for rows, block in vote_blocks(file, wanted):
         if n * int(np.abs(block).max(initial=0)) * farthest >= SUM_BOUND:

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof_verify.claimed import Claims, read_offsets
-from flipproof_verify.container import LARGEST_SIZE, ProofFile, UnreadableFileError
+from flipproof_verify.claimed import Claims, read_exponents, read_offsets
+from flipproof_verify.container import ProofFile, UnreadableFileError
 from flipproof_verify.verdicts import Findings
 
-#: No vote may be as large.
-VOTE_BOUND = 2**24
+#: The largest vote.
+LARGEST_VOTE = 2**24 - 1
 
 #: Sums of absolute products below this are exact in float64, in any order.
 EXACT_BOUND = 2.0**53
@@ -129,10 +129,15 @@ def n_voters(file: ProofFile) -> int:
     return int(file.document["n_items" if file.document["rule"] == "majority" else "n_rows"])
 
 
+def read_limits(file: ProofFile) -> Integers:
+    """Return the largest possible vote for each test row."""
+    return file.integers("test.limit", (file.document["n_test"],), 0, LARGEST_VOTE, "limit")
+
+
 def vote_blocks(file: ProofFile, wanted: Integers) -> Iterator[tuple[Integers, Floats]]:
     """Yield runs of the wanted test rows with the votes on them, integers in float64."""
-    n, m = n_voters(file), file.document["n_test"]
-    limit = file.tensor("test.limit", "i", (m,)) if "test.limit" in file.tensors else None
+    n = n_voters(file)
+    limit = read_limits(file) if "test.limit" in file.tensors else None
     at_a_time = max(1, VOTES_AT_A_TIME // max(n, 1))
     read = {"product": _Product, "dense": _Dense, "sparse": _Sparse}.get(str(file.document.get("votes")))
     if read is None:
@@ -141,9 +146,7 @@ def vote_blocks(file: ProofFile, wanted: Integers) -> Iterator[tuple[Integers, F
     for start in range(0, len(wanted), at_a_time):
         rows = wanted[start : start + at_a_time]
         votes = source.on(rows)
-        largest = np.full(len(rows), VOTE_BOUND - 1) if limit is None else np.asarray(limit[rows])
-        if (largest < 0).any() or (largest >= VOTE_BOUND).any():
-            raise UnreadableFileError("limit", "The largest vote must be from 0 to 2**24 - 1.")
+        largest = np.full(len(rows), LARGEST_VOTE) if limit is None else limit[rows]
         if read is _Product and limit is not None:
             np.clip(votes, -largest[:, None], largest[:, None], out=votes)
         sizes = np.abs(votes).max(axis=1, initial=0.0)
@@ -213,13 +216,10 @@ class _InBlocks:
 class _Product(_InBlocks):
     def __init__(self, file: ProofFile):
         super().__init__(file)
-        row = file.codes("train.row", (self._n,), LARGEST_SIZE) if "train.row" in file.tensors else None
-        self._basis = file.tensor("votes.basis", "i", (self._n if row is None else None, None))
-        if row is not None and len(row) and int(row.max()) >= len(self._basis):
-            raise UnreadableFileError(
-                "tensor-values", "The tensor 'train.row' names rows that the basis does not have."
-            )
-        self._row, self._weight = row, None
+        has_rows = "train.row" in file.tensors
+        self._basis = file.tensor("votes.basis", "i", (None if has_rows else self._n, None))
+        self._row = file.codes("train.row", (self._n,), len(self._basis)) if has_rows else None
+        self._weight = None
         if "train.weight" in file.tensors:
             self._weight = np.asarray(file.tensor("train.weight", "f", (self._n,)))
             if not ((self._weight >= 0) & (self._weight <= 1)).all():
@@ -265,8 +265,8 @@ def check_exact(file: ProofFile, claims: Claims, found: Findings) -> Iterator[in
     """Check exact certificates; yield the number of rows done."""
     training, m, n_classes = Training.of(file), file.document["n_test"], len(file.document["classes"])
     offsets = read_offsets(file, n_classes)
-    exponents = file.tensor("test.exponent", "i", (m,))
-    limits = file.tensor("test.limit", "i", (m,)) if training.changes != "labels" else np.zeros(m, dtype=np.int64)
+    exponents = read_exponents(file)
+    limits = read_limits(file) if training.changes != "labels" else np.zeros(m, dtype=np.int64)
     voting = VotingRows(file)
     for rows, votes in vote_blocks(file, found.rows):
         voting.note(votes)

@@ -208,6 +208,27 @@ def _offsets_that_overflow(box):
     box.tensors["claim.unlimited"][0], box.tensors["claim.radius"][0] = True, box.document["n_touchable"]
 
 
+def _exponents_of_8_bits(box):
+    """The smallest integer of 8 bits is its own opposite: a program that computes with it finds these margins."""
+    exponents = np.full(len(box.tensors["test.exponent"]), -128, dtype=np.int8)
+    score = np.ldexp(box.tensors["claim.margin"], box.tensors["test.exponent"].astype(np.int32))
+    box.tensors["test.exponent"], box.tensors["claim.margin"] = exponents, np.ldexp(score, -128)
+
+
+def _huge_width(box):
+    """A basis of no rows takes no space in the file, however wide it is."""
+    box.document.update(n_rows=0, n_train=0, n_touchable=0)
+    box.tensors |= {name: array[:0] for name, array in box.tensors.items() if name.startswith("train.")}
+    box.tensors["votes.basis"] = box.tensors["votes.basis"][:0]
+    box.places["votes.basis"] = {"shape": [0, 2**47]}
+
+
+def _changes_that_overflow(box):
+    """More added rows than an integer of 64 bits counts, all of them at the test row, or behind its equals."""
+    box.document["targets"]["flips"] = [1, 10**19]
+    box.tensors["test.is_hit"][:] = True
+
+
 def _unlimited(box):
     box.tensors["claim.unlimited"][:] = True
 
@@ -527,6 +548,9 @@ BROKEN = {
     "k-plus-one": ("neighbors", _document(k=10), "margin"),
     "vote-for-no-class": ("partitions", _changed("votes.partition", _at((0, 0), 7)), "tensor-values"),
     "offsets-that-overflow": ("exact", _offsets_that_overflow, "offset"),
+    "exponent-that-wraps-around-8-bits": ("exact", _exponents_of_8_bits, "margin"),
+    "empty-tensor-of-huge-width": ("exact", _huge_width, "tensor-size"),
+    "changes-that-overflow": ("numbers-nearest", _changes_that_overflow, "sums"),
     "exponent-that-wraps": ("exact", _changed("test.exponent", lambda old: old + 2**32), "exponent"),
     "unlimited-by-noise": ("tight", _unlimited, "unlimited"),
     "huge-radius-by-noise": ("tight", _changed("claim.radius", _at(0, 2**62)), "radius"),
