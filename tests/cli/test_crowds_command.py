@@ -96,6 +96,20 @@ def test_long_wide_frames_and_models_agree(folder, tables, run, aggregate, count
     assert audit.explain().note
 
 
+def test_test_rows_need_no_names_of_items(folder, tables, run):
+    """The column of items joins the labels to the training rows; test rows without it are numbered."""
+    _, _, _, test = tables
+    test.drop(columns="item").to_csv("unnamed.csv", index=False)
+    for given in ([], ["--id", "item"]):
+        run("certify", "--train", "items.csv", *LONG, *given, "--test", "unnamed.csv", "-o", "out.csv")
+        found = pd.read_csv("out.csv")
+        assert found["id"].tolist() == list(range(len(test)))
+        np.testing.assert_array_equal(found["radius"], expected(tables, "votes", "annotators").radius)
+    run("fit", "--train", "items.csv", *LONG, "--model", "long.flipproof")
+    run("certify", "--model", "long.flipproof", "--test", "unnamed.csv", "-o", "again.csv")
+    np.testing.assert_array_equal(pd.read_csv("again.csv")["radius"], found["radius"])
+
+
 def test_without_names_radii_count_annotations(folder, tables, run):
     run("certify", "--train", "items.csv", *LONG[:-2], "--test", "test.csv", "-o", "out.csv")
     np.testing.assert_array_equal(pd.read_csv("out.csv")["radius"], expected(tables, "votes", "annotations").radius)

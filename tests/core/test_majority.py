@@ -127,6 +127,30 @@ def test_without_a_search_the_annotators_are_a_bound(monkeypatch):
     assert not all(solved)
 
 
+@pytest.mark.parametrize("n_classes", [2, 3, 4])
+def test_outcomes_that_were_computed_before_are_those_of_now(n_classes):
+    """What sets of annotators can make of items: kept from other sets, and computed afresh."""
+    rng = np.random.default_rng(n_classes)
+    box, person = problem(rng, n_classes, rng.integers(1, 6, size=40), 8)
+    transitions = ANYTHING[n_classes] & (rng.random((n_classes, n_classes)) < 0.8)
+    for table in (ANYTHING[n_classes], transitions):
+        powers = majority_powers(Powers(table.any(axis=1)[box.codes], table, person), box)
+        kept, fresh = (majority_radii._Outcomes(powers) for _ in range(2))
+        assert kept.is_kept
+        fresh.is_kept = False
+        for _ in range(30):
+            chosen = np.flatnonzero(np.isin(person, rng.integers(8, size=3)) & powers.changeable)
+            items = np.unique(box.item[chosen])
+            free = np.zeros((40, n_classes), dtype=np.int64)
+            np.add.at(free, (box.item[chosen], box.codes[chosen]), 1)
+            one, other = (outcomes.kinds(items, free[items]) for outcomes in (kept, fresh))
+            assert one.is_exact
+            assert other.is_exact
+            np.testing.assert_array_equal(one.state[one.kind], box.states[items])
+            np.testing.assert_array_equal(one.state[one.kind], other.state[other.kind])
+            np.testing.assert_array_equal(one.costs[one.kind], other.costs[other.kind])
+
+
 def test_beyond_the_largest_cost_there_is_a_bound(monkeypatch):
     """The bound of a relaxation: never above the exact number, and below it by less than the largest cost."""
     rng = np.random.default_rng(0)

@@ -36,7 +36,7 @@ Soundness: integers throughout. Shares g / k are multiplied by a common multiple
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import lcm
 
 import numpy as np
@@ -247,7 +247,7 @@ class _Annotators:
         self.first = np.searchsorted(self.group, np.arange(len(names)))
         self.sizes = np.bincount(self.group, minlength=len(names))
         self.most_annotations = np.cumsum(-np.sort(-self.sizes))
-        self.counts = powers.votes.counts()
+        self.outcomes = _Outcomes(powers)
 
     def shares(self, votes: Integers, best: int, rival: int) -> Integers:
         """Return h_a of each annotator times `COMMON_MULTIPLE`, rounded up, shape (rows, annotators)."""
@@ -278,27 +278,67 @@ class _Annotators:
             for chosen in _sets(shares[order], int(needed[rival]), wanted, budget):
                 members = order[list(chosen)]
                 budget.annotations -= int(self.sizes[members].sum())
-                if self.gain(members, votes, winner, rival) >= lead[rival]:
-                    return self.kinds.is_exact
+                gain, is_exact = self.gain(members, votes, winner, rival)
+                if gain >= lead[rival]:
+                    return self.kinds.is_exact and is_exact
             if budget.is_spent:
                 return False
             needed[rival] += 1  # all sets of this size were tried
 
-    def gain(self, chosen: Integers, votes: Integers, winner: int, rival: int) -> int:
-        """Return the largest gain of a set of annotators against one rival."""
-        theirs = np.isin(self.group, chosen)
+    def gain(self, chosen: Integers, votes: Integers, winner: int, rival: int) -> tuple[int, bool]:
+        """Return the largest gain of a set of annotators against one rival, and whether it is exact, else a bound."""
+        theirs = np.concatenate([np.arange(self.first[one], self.first[one] + self.sizes[one]) for one in chosen])
         items, place = np.unique(self.item[theirs], return_inverse=True)
         n_classes = self.powers.votes.n_classes
         cell = place.reshape(-1) * n_classes + self.label[theirs]
         free = np.bincount(cell, minlength=len(items) * n_classes).reshape(-1, n_classes).astype(np.int64)
-        counts = self.counts[items]
-        both, kind = np.unique(np.concatenate([free, counts - free], axis=1), axis=0, return_inverse=True)
-        free, fixed = np.split(both, 2, axis=1)
-        costs, _ = changes_needed(free, fixed, self.powers.transitions)
-        kinds = ItemKinds(kind.reshape(-1), states_of(free + fixed), costs, True)
+        kinds = self.outcomes.kinds(items, free)
         up, down = (_most_votes(kinds.options(*pair))[kinds.kind] for pair in ((winner, rival), (rival, winner)))
         size = votes[items]
-        return int((np.where(size < 0, down, up) * np.abs(size)).sum())
+        return int((np.where(size < 0, down, up) * np.abs(size)).sum()), kinds.is_exact
+
+
+class _Outcomes:
+    """What sets of annotators can make of items: computed once for each way to own annotations of a kind of item.
+
+    A way is numbered by the kind of item, whose counts of annotations are the same, and by how many annotations of each
+    class the set has; these are digits of an integer. Where this does not fit into an int64, nothing is kept.
+    """
+
+    def __init__(self, powers: MajorityPowers):
+        self.transitions = powers.transitions
+        self.counts = powers.votes.counts()
+        kinds, kind = np.unique(self.counts, axis=0, return_inverse=True)
+        self.kind, self.base = kind.reshape(-1), int(self.counts.max(initial=0)) + 1
+        self.is_kept = len(kinds) * self.base ** self.counts.shape[1] < 2**63
+        self.ways = np.zeros(0, dtype=np.int64)
+        self.known = ItemKinds(self.ways, self.ways, np.zeros((0, self.counts.shape[1] + 1), dtype=np.int64), True)
+
+    def kinds(self, items: Integers, free: Integers) -> ItemKinds:
+        """Return items of which some annotations can be changed, `free` of each class, as items of known kinds."""
+        if not self.is_kept:
+            both, kind = np.unique(np.concatenate([free, self.counts[items]], axis=1), axis=0, return_inverse=True)
+            return self._kinds_of(kind.reshape(-1), *np.split(both, 2, axis=1))
+        way = self.kind[items]
+        for of_class in free.T:
+            way = way * self.base + of_class
+        more, first = np.unique(way[~np.isin(way, self.ways)], return_index=True)
+        if len(more):
+            at = np.flatnonzero(~np.isin(way, self.ways))[first]
+            found = self._kinds_of(np.zeros(0, dtype=np.int64), free[at], self.counts[items[at]])
+            order = np.argsort(np.concatenate([self.ways, more]), kind="stable")
+            self.ways = np.concatenate([self.ways, more])[order]
+            self.known = ItemKinds(
+                found.kind,
+                np.concatenate([self.known.state, found.state])[order],
+                np.concatenate([self.known.costs, found.costs])[order],
+                self.known.is_exact and found.is_exact,
+            )
+        return replace(self.known, kind=np.searchsorted(self.ways, way))
+
+    def _kinds_of(self, kind: Integers, free: Integers, counts: Integers) -> ItemKinds:
+        costs, is_exact = changes_needed(free, counts - free, self.transitions)
+        return ItemKinds(kind, states_of(counts), costs, is_exact)
 
 
 def _most_votes(options: Options) -> Integers:

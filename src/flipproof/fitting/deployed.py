@@ -83,7 +83,7 @@ def with_test_rows(
     learner, shown = model.learner, (show,) if isinstance(show, str) else tuple(show)
     roles = replace(model.roles, show=shown, by=by)
     data = DataChoice(None, test, roles, layout=layout)
-    rows = read_test_rows(data, roles, model.columns, model.word_columns, model.classes_)
+    rows = read_test_rows(data, roles, model.columns, model.word_columns, model.classes_, needs_ids=False)
     with rows.located():
         encoded = model.encoder.transform(rows.features)
     check_test_labels(rows.labels, learner.classes_, roles.label)

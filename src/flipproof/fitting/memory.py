@@ -468,17 +468,27 @@ def _training_table(
     return found.table, repr(str(path)), found.rows
 
 
-def read_test_rows(data: DataChoice, roles: Roles, names: Sequence[str], words: Sequence[str], like: object) -> Rows:
-    """Read test rows with the features `names`; `words` are read as words, and labels in the type of `like`."""
+def read_test_rows(
+    data: DataChoice, roles: Roles, names: Sequence[str], words: Sequence[str], like: object, needs_ids: bool = True
+) -> Rows:
+    """Read test rows with the features `names`; `words` are read as words, and labels in the type of `like`.
+
+    Test rows need not have the column of ids if `needs_ids` is False, or if that column joins annotations to items.
+    """
     from flipproof.tables.reading import read_file
     from flipproof.tables.roles import rows_to_predict
 
     if not is_path(data.test):
-        return rows_to_predict(_frame_table(data.test, roles, "test"), roles, names, "the test table", like)
-    path = Path(data.test)
-    purposes = {name: purpose for name, purpose in roles.test_purposes.items() if name not in words}
-    found = read_file(path, data.layout, part="test", as_words=list(words), purposes=purposes)
-    return rows_to_predict(found.table, roles, names, repr(str(path)), like, found.rows)
+        table, source, file = _frame_table(data.test, roles, "test"), "the test table", None
+    else:
+        path = Path(data.test)
+        purposes = {name: purpose for name, purpose in roles.test_purposes.items() if name not in words}
+        found = read_file(path, data.layout, part="test", as_words=list(words), purposes=purposes)
+        table, source, file = found.table, repr(str(path)), found.rows
+    joins_items = data.crowd is not None and data.crowd.item is not None
+    if (joins_items or not needs_ids) and roles.id not in table.column_names:
+        roles = replace(roles, id=None)
+    return rows_to_predict(table, roles, names, source, like, file)
 
 
 def _frame_table(given: object, roles: Roles, parameter: str) -> pa.Table:
