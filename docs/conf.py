@@ -69,7 +69,8 @@ html_theme_options = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
-html_sidebars = {"index": [], "gallery/*": ["sidebar-nav-bs"]}
+html_sidebars = {page: [] for page in ("index", "install", "getting-started", "theory")}  # these have no pages below
+html_sidebars["gallery/*"] = ["sidebar-nav-bs"]
 
 
 def _reset_matplotlib(_conf, _name):
@@ -90,6 +91,7 @@ sphinx_gallery_conf = {
     "reference_url": {"flipproof": None, "flipproof_verify": None},
     "reset_modules": ("matplotlib", _reset_matplotlib),
     "abort_on_example_error": True,
+    "capture_repr": (),  # scripts print what they show
     "download_all_examples": False,
     "show_signature": False,
     "remove_config_comments": True,

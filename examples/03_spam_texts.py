@@ -16,28 +16,15 @@ import flipproof
 
 rng = np.random.default_rng(0)
 words = {
-    "ham": [
-        "lunch",
-        "meeting",
-        "report",
-        "friday",
-        "team",
-        "notes",
-        "agenda",
-        "train",
-        "dinner",
-        "call",
-        "home",
-        "tomorrow",
-    ],
-    "spam": ["prize", "win", "cash", "offer", "free", "now", "urgent", "claim", "winner", "click", "bonus", "loan"],
+    "ham": ["lunch", "meeting", "report", "team", "notes", "agenda", "train", "dinner", "call", "home"],
+    "spam": ["prize", "win", "cash", "offer", "free", "urgent", "claim", "click", "bonus", "loan"],
 }
 common = ["the", "a", "to", "of", "and", "you", "this", "we", "it", "for", "on", "in"]
 folder = Path(tempfile.mkdtemp())
 with open(folder / "messages.tsv", "w") as file:
     print("kind\ttext", file=file)
     for kind in rng.choice(["ham", "spam"], size=600, p=[0.7, 0.3]):
-        message = [*rng.choice(words[kind], 3), *rng.choice(words["ham"], 2), *rng.choice(common, 6)]
+        message = [*rng.choice(words[kind], 2), *rng.choice(words["ham"], 2), *rng.choice(common, 6)]
         print(f"{kind}\t{' '.join(rng.permutation(message))}", file=file)
 
 # %%
@@ -49,7 +36,7 @@ result = flipproof.audit(
     text_dimensions=50,
     holdout=0.25,
     classes=["ham", "spam"],
-    requirements=["accuracy >= 0.8 @ 10", "recall spam >= 0.5 @ 5"],
+    requirements=["accuracy >= 0.9 @ 5", "recall spam >= 0.5 @ 5"],
 )
 print(result)
 print("passed:", result.passed)

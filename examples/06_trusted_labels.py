@@ -25,9 +25,11 @@ forest = CertifiedForestClassifier(50, classes=[0, 1])
 with_prior = CertifiedForestClassifier(
     50, classes=[0, 1], prior=RandomForestClassifier(random_state=0), prior_weight=1.0
 )
-for name, model in [("no trusted labels", forest.fit(X_train, y_train)), ("prior", with_prior)]:
-    if name == "prior":
-        model.fit(X_train, y_train, trusted=trusted)
+models = {
+    "no trusted labels": forest.fit(X_train, y_train),
+    "prior": with_prior.fit(X_train, y_train, trusted=trusted),
+}
+for name, model in models.items():
     plt.step(flips, certified_accuracy(y_test, model.certify(X_test), flips), where="post", label=name)
 
 # %%

@@ -27,12 +27,8 @@ attack = worst_flips(model, X_test)
 row = int(np.argmin(certificates.radius))
 changed = y_train.to_numpy().copy()
 changed[attack.rows[row]] = attack.new_labels[row]
-before, after = (
-    model.predict(X_test[row : row + 1]),
-    CertifiedRidgeClassifier(features=StandardScaler(), classes=[0, 1])
-    .fit(X_train, changed)
-    .predict(X_test[row : row + 1]),
-)
+refitted = CertifiedRidgeClassifier(features=StandardScaler(), classes=[0, 1]).fit(X_train, changed)
+before, after = (one.predict(X_test[row : row + 1]) for one in (model, refitted))
 print(f"{len(attack.rows[row])} changed labels: {before} becomes {after}")
 
 # %%

@@ -23,18 +23,8 @@ table.to_csv(folder / "train.csv", index=False)
 
 # %%
 # On the command line: exit code 0 if the requirement is met, 1 if not, 2 on bad input.
-command = [
-    sys.executable,
-    "-m",
-    "flipproof",
-    "certify",
-    "--train",
-    "train.csv",
-    "--label",
-    "target",
-    "--holdout",
-    "0.25",
-]
+command = [sys.executable, "-m", "flipproof", "certify", "--train", "train.csv"]
+command += ["--label", "target", "--holdout", "0.25"]
 for requirement in ("0.85@5", "0.99@50"):
     done = subprocess.run(
         [*command, "--min-certified-accuracy", requirement], cwd=folder, capture_output=True, text=True, check=False
