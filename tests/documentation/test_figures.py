@@ -1,6 +1,7 @@
 """Figures in README and docs are those of committed results, and each has an account of where it comes from."""
 
 import pytest
+from documentation.evidence import results, shares
 from documentation.figures import (
     EXCEPTED,
     FIGURE,
@@ -62,6 +63,17 @@ def test_a_wrong_figure_is_noticed():
     assert quoted(quote.text, text.replace("certifies\n  0.623 at 300", "certifies 0.632 at 300")) == [("0.632",)]
     wrong = f"{text}\n\nA new result: 0.987 of the rows, or 12.3 %.\n"
     assert [figure for _, figure in figures_left(page, wrong)] == ["0.987", "12.3 %"]
+
+
+def test_two_measurements_of_the_same_learner_agree():
+    """Both benchmarks/features.py and `flipproof reproduce` certify ridge on principal components and RICA's filters."""
+    found = results("features.json")
+    for title, name, data, run in (
+        ("MNIST 1/7", "PCA, 50", "mnist17", "ridge, PCA of the pixels"),
+        ("Dogfish stand-in, 64 x 64 pixels", "RICA, then PCA, 20", "dogfish", "ridge, RICA"),
+    ):
+        table = found[title]
+        assert [f"{one:.3f}" for one in table["accuracy"][name]] == shares(data, run, *table["flips"])
 
 
 def test_what_counts_as_a_figure():

@@ -81,6 +81,24 @@ def test_the_cache_depends_on_the_network_and_its_input(tmp_path, monkeypatch):
     assert again.transform(IMAGES).tobytes() == first.tobytes()
 
 
+def test_the_cache_notices_another_network_with_the_same_weights(tmp_path):
+    """Attributes and code of a network are not among its layers and weights."""
+    import torch
+
+    class Scaled(torch.nn.Module):
+        def __init__(self, power):
+            super().__init__()
+            self.layers, self.power = convolutional(), power
+
+        def forward(self, images):
+            return self.layers(images).abs() ** self.power
+
+    for power in (1, 2):
+        expected = ImageEncoder(Scaled(power)).fit(IMAGES).transform(IMAGES)
+        found = ImageEncoder(Scaled(power), cache=tmp_path).fit(IMAGES).transform(IMAGES)
+        assert found.tobytes() == expected.tobytes()
+
+
 def test_rows_are_certified_and_the_network_is_named(tmp_path):
     encoder = ImageEncoder(convolutional(), image_shape=(8, 8, 3))
     rows = IMAGES.reshape(12, -1)

@@ -5,6 +5,7 @@ from itertools import product
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.feature_extraction.text import TfidfVectorizer
@@ -231,6 +232,81 @@ def test_a_rule_that_fails_is_named_with_its_row():
         WeakSupervision([lambda row: 0, shares]).fit([[1.0], [0.5], [0], [0.1]])
 
 
+def answering(answer):
+    """Return a rule that gives texts with a rating another answer than RATINGS does."""
+
+    def rule(text):
+        return None if RATINGS(text) is None else answer(text, *RATINGS(text))
+
+    return rule
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda text, named, spans: (named, [(-3, len(text))]),
+        lambda text, named, spans: (named, [(0, len(text) + 1)]),
+        lambda text, named, spans: (named, [(5, 2)]),
+        lambda text, named, spans: (named, [(0.0, 2.0)]),
+        lambda text, named, spans: (named, [(1, 2, 3)]),
+        lambda text, named, spans: (named, (1, 2)),
+        lambda text, named, spans: (named, "ab"),
+        lambda text, named, spans: (named, None),
+    ],
+)
+def test_spans_that_are_not_in_the_text_are_a_line(answer):
+    with pytest.raises(ValueError, match=r"The rule 'rule' returned the spans .* for row 1: expected a list of pairs"):
+        WeakSupervision([answering(answer)]).fit(reviews(20)[0])
+
+
+@pytest.mark.parametrize(
+    "strange",
+    [float("nan"), np.float64("nan"), pd.NA, pd.NaT, ["good"], ("good",), ("good", [], 1), np.array(["good"])],
+)
+def test_an_answer_that_is_no_class_is_a_line(strange):
+    with pytest.raises(ValueError, match=r"The rule 'rule' returned .* for row 1: expected a class, None \(not NaN\)"):
+        WeakSupervision([answering(lambda *_: strange)]).fit(reviews(20)[0])
+
+
+def test_a_class_that_is_not_known_is_named_with_rule_and_row():
+    weak = WeakSupervision([lambda row: "no" if row[0] > 5 else str(row[0] > 0)]).fit([[1.0], [0.5], [-1], [0.1]])
+    with pytest.raises(ValueError, match=r"The rule '<lambda>' named the class 'no' for row 1, .* as classes="):
+        weak.transform([[0.0], [6.0]])
+
+
+def test_rules_that_do_not_depend_on_the_row_alone_are_refused():
+    asked = []
+
+    def counting(row):
+        asked.append(row)
+        return len(asked) % 3
+
+    with pytest.raises(ValueError, match=r"The rule 'counting' said .* and then .* about row .* on the row alone"):
+        WeakSupervision([counting]).fit(np.zeros((4, 1)))
+
+
+def test_rules_cannot_change_the_given_rows():
+    def overwriting(row):
+        row[0] = 7
+        return 1
+
+    X = np.zeros((4, 1))
+    with pytest.raises(ValueError, match=r"The rule 'overwriting' failed on row 0: .*read-only"):
+        WeakSupervision([overwriting]).fit(X)
+    assert not X.any()
+
+
+@pytest.mark.parametrize(
+    "column", [list, np.array, pd.Series, pl.Series, pa.array, lambda texts: pa.chunked_array([texts])]
+)
+def test_texts_may_come_in_any_column(column):
+    texts = reviews(40)[0]
+    expected = WeakSupervision([RATINGS]).fit(texts)
+    found = WeakSupervision([RATINGS]).fit(column(texts))
+    assert found.transform(column(texts[:5])).tobytes() == expected.transform(texts[:5]).tobytes()
+    assert found.transform([]).shape == (0, 1)
+
+
 def test_certificates_state_coverage_and_conflicts():
     texts, labels = reviews(40)
     model = CertifiedRidgeClassifier(features=WeakSupervision([RATINGS]), classes=["bad", "good"]).fit(texts, labels)
@@ -252,6 +328,8 @@ def test_a_model_with_rules_is_refused_by_save(tmp_path):
         ({"rules": []}, "rules"),
         ({"rules": "no"}, "rules"),
         ({"rules": [3]}, "rules"),
+        ({"rules": {"name": RATINGS}}, "rules"),
+        ({"rules": (one for one in [RATINGS])}, "rules"),
         ({"rules": [lambda row: None]}, "at least two classes"),
         ({"rules": [lambda row: "a"]}, "at least two classes"),
         ({"rules": [lambda row: row[0] > 1], "classes": ["a", "b"]}, "names the class|named the class"),

@@ -91,7 +91,8 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         Whether to divide each vector by its length.
     cache : path, optional
         Folder in which vectors are kept, by digests of the network and its input. Nobody may change it. It contains no
-        images. The digest covers the weights and the layers of the network, not the code of its classes.
+        images. Vectors are found again if weights, layers and the vector of a random image are the same; if you change
+        the network's code without changing these, use another folder.
 
     Attributes
     ----------
@@ -155,13 +156,10 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         check_parameters(self)
         self._network = deepcopy(self.network).eval().requires_grad_(False).to("cpu")
         self.digest_ = network_digest(self._network)
-        settings = {"recipe": RECIPE, "network": self.digest_, "normalize": bool(self.normalize)}
-        self._vectors = VectorCache(
-            self.cache, json.dumps({**settings, **kernels_and_versions("torch")}, sort_keys=True)
-        )
         images = self._images(X)
         if len(images) == 0:
             raise ValueError("ImageEncoder needs at least one image to be fitted. Got none.")
+        self._vectors = VectorCache(self.cache, self._settings(torch, images.shape[1:]))
         for image in images[:ROWS_TWICE]:
             first, again = (self._encoded(torch, self._input(torch, image)) for _ in range(2))
             refuse_unless_repeatable(first, again, "ImageEncoder", "the network")
@@ -174,6 +172,21 @@ class ImageEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstima
         torch = torch_for("ImageEncoder")
         vectors = [self._vector(torch, image) for image in self._images(X)]
         return np.stack(vectors) if vectors else np.empty((0, self._n_features_out), dtype=np.float32)
+
+    def _settings(self, torch: ModuleType, shape: tuple[int, ...]) -> str:
+        """Return what decides on the bits of vectors.
+
+        Layers and weights do not show a network's code and other attributes, so what it makes of a random image of the
+        given shape is part of it.
+        """
+        settings = {"recipe": RECIPE, "network": self.digest_, "normalize": bool(self.normalize)}
+        if self.cache is not None:
+            rng = np.random.default_rng(0)
+            probe = rng.integers(0, WHITE + 1, shape) if self.pixels == "bytes" else rng.random(shape)
+            dtype = np.uint8 if self.pixels == "bytes" else np.float32
+            vector = self._encoded(torch, self._input(torch, probe.astype(dtype)))
+            settings["vector of a random image"] = digest_of_pieces([vector.tobytes()])
+        return json.dumps({**settings, **kernels_and_versions("torch")}, sort_keys=True)
 
     def _images(self, X: object) -> NDArray[Any]:
         """Return rows as images, shape (n, height, width, channels), of bytes or of 32-bit floats."""

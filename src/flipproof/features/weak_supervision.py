@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import namedtuple
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -26,6 +26,15 @@ from flipproof.values import as_values, distinct, positions
 
 #: Code of a row about which the rules say nothing, or contradict each other equally often.
 UNDECIDED = -1
+
+#: Rows that a fit asks the rules about twice, to refuse rules that draw random numbers or count.
+ROWS_TWICE = 100
+
+#: A class and spans; the start and the end of a span.
+PAIR = 2
+
+#: Types that are no class.
+SEVERAL = (tuple, list, set, frozenset, dict, np.ndarray)
 
 #: A classifier whose scores can be used.
 SCORER = with_methods("fit", "decision_function", described="a classifier with a decision_function")
@@ -254,6 +263,7 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self._check_rules()
         rows = _rows_of(X)
         answers, remaining = self._asked(rows)
+        self._check_repeatable(rows, answers)
         self.classes_ = self._find_classes(answers)
         named = self._codes(answers)
         codes = _majority(named, len(self.classes_))
@@ -340,7 +350,10 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         For two classes, the first column is minus the second.
         """
         check_is_fitted(self)
-        answers, remaining = self._asked(_rows_of(X))
+        rows = _rows_of(X)
+        if len(rows) == 0:
+            return np.empty((0, len(self.classes_)))
+        answers, remaining = self._asked(rows)
         encoded = self._encoded(_as_given(X, remaining), len(self.estimators_))
         parts = zip(self.estimators_, encoded, self._centers, self._scales, strict=True)
         total = np.sum([(self._raw(one, kept) - center) / scale for one, kept, center, scale in parts], axis=0)
@@ -351,8 +364,20 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             total = np.column_stack([-total[:, 0], total[:, 0]])
         return np.asarray(total + self.rule_weight * direction)
 
+    def _check_repeatable(self, rows: Sequence[object], answers: list[list[Any]]) -> None:
+        """Ask the rules about some rows again: their answers must depend on the row alone."""
+        places = range(0, len(rows), max(1, len(rows) // ROWS_TWICE))
+        again, _ = self._asked([rows[place] for place in places])
+        for rule, given, repeated in zip(self.rules, answers, again, strict=True):
+            for place, second in zip(places, repeated, strict=True):
+                if given[place] != second:
+                    raise ValueError(
+                        f"The rule {_name_of(rule)!r} said {given[place]!r} and then {second!r} about row {place}: "
+                        "rules must depend on the row alone, without random numbers, counters or other rows."
+                    )
+
     def _check_rules(self) -> None:
-        is_sequence = isinstance(self.rules, Iterable) and not isinstance(self.rules, (str, bytes))
+        is_sequence = isinstance(self.rules, Collection) and not isinstance(self.rules, (str, bytes, Mapping))
         rules = list(self.rules) if is_sequence else []
         if not rules or not all(function().allows(one) for one in rules):
             wanted = "a sequence of functions, each from a row to a class or None"
@@ -403,11 +428,10 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 except Exception as error:
                     what = f"{type(error).__name__}: {error}"
                     raise ValueError(f"The rule {_name_of(rule)!r} failed on row {place}: {what}.") from error
-                if isinstance(answer, tuple):
-                    answer, matched = answer
-                    spans += matched
-                given.append(answer)
-            remaining.append(_without(row, spans) if spans else row)
+                named, matched = _answer(answer, row, rule, place)
+                given.append(named)
+                spans += matched
+            remaining.append(_without(str(row), spans) if spans else row)
         return answers, remaining
 
     def _find_classes(self, answers: list[list[Any]]) -> NDArray[Any]:
@@ -419,14 +443,18 @@ class WeakSupervision(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _codes(self, answers: list[list[Any]]) -> Integers:
         """Return the answers as positions in `classes_`, shape (rules, rows); UNDECIDED for None."""
         codes = np.full((len(answers), len(answers[0])), UNDECIDED, dtype=np.int64)
-        for own, given in zip(codes, answers, strict=True):
+        for rule, own, given in zip(self.rules, codes, answers, strict=True):
             said = np.array([one is not None for one in given], dtype=bool)
             if said.any():
                 values = as_values([one for one in given if one is not None], "The classes that rules name")
                 found, is_known = positions(self.classes_, values)
                 if not is_known.all():
                     strange = values[~is_known][:1].tolist()[0]
-                    raise ValueError(f"A rule named the class {strange!r}, which is not in {self.classes_.tolist()}.")
+                    place = int(np.flatnonzero(said)[~is_known][0])
+                    raise ValueError(
+                        f"The rule {_name_of(rule)!r} named the class {strange!r} for row {place}, which is not in "
+                        f"{self.classes_.tolist()}: give all classes that rules name as classes=."
+                    )
                 own[said] = found
         return codes
 
@@ -478,10 +506,43 @@ def _spread(scores: Floats) -> tuple[Floats, Floats]:
     return scores.mean(axis=0), np.where(scale > 0, scale, 1.0)
 
 
-def _without(text: object, spans: list[tuple[int, int]]) -> str:
+def _answer(answer: Any, row: object, rule: object, place: int) -> tuple[Any, list[tuple[int, int]]]:
+    """Return the class that a rule named, or None, and the spans that it matched."""
+    named, spans = answer if isinstance(answer, tuple) and len(answer) == PAIR else (answer, [])
+    if isinstance(named, SEVERAL) or _is_missing(named):
+        raise ValueError(
+            f"The rule {_name_of(rule)!r} returned {answer!r} for row {place}: expected a class, None (not NaN), or "
+            "for texts a pair of a class or None and a list of spans."
+        )
+    if not isinstance(row, str) and spans:
+        raise ValueError(f"The rule {_name_of(rule)!r} returned spans for row {place}, which is not a text.")
+    if not _are_spans(spans, str(row)):
+        raise ValueError(
+            f"The rule {_name_of(rule)!r} returned the spans {spans!r} for row {place}: expected a list of pairs of "
+            "integers (start, end) within the text."
+        )
+    return named, list(spans)
+
+
+def _is_missing(value: Any) -> bool:
+    """Tell whether a rule gave NaN, or another sign for nothing, instead of None."""
+    is_number = isinstance(value, (float, np.floating))
+    return bool(value != value) if is_number else type(value).__name__ in ("NAType", "NaTType")
+
+
+def _are_spans(spans: Any, text: str) -> bool:
+    """Tell whether these are spans of a text."""
+    return isinstance(spans, (list, tuple)) and all(
+        isinstance(span, (list, tuple))
+        and len(span) == PAIR
+        and all(isinstance(end, (int, np.integer)) for end in span)
+        and 0 <= span[0] <= span[1] <= len(text)
+        for span in spans
+    )
+
+
+def _without(text: str, spans: list[tuple[int, int]]) -> str:
     """Return a text with a space in place of each span."""
-    if not isinstance(text, str):
-        raise ValueError("Rules may return spans for texts only. Got spans for a row that is not a text.")
     removed = np.zeros(len(text) + 1, dtype=bool)
     for start, end in spans:
         removed[start:end] = True
@@ -495,7 +556,16 @@ def _rows_of(X: Any) -> Sequence[Any]:
     if hasattr(X, "iter_rows"):  # polars
         row = namedtuple("Row", X.columns, rename=True)  # type: ignore[misc]
         return [row(*cells) for cells in X.iter_rows()]
-    if not isinstance(X, (list, tuple, np.ndarray)) and not hasattr(X, "iloc"):
+    for as_list in ("to_pylist", "to_list"):  # columns of PyArrow and polars
+        if hasattr(X, as_list) and not hasattr(X, "iloc"):
+            column = getattr(X, as_list)()
+            if _are_texts(column):
+                return list(column)
+    if isinstance(X, np.ndarray):
+        rows = X.view()
+        rows.flags.writeable = False  # rules get rows of the given array, not copies
+        return list(rows)
+    if not isinstance(X, (list, tuple)) and not hasattr(X, "iloc"):
         wanted = "a list of texts, an array, or a data frame of pandas or polars"
         raise ValueError(f"The rows given to WeakSupervision must be {wanted}. Got {type(X).__name__} instead.")
     return list(X)
