@@ -220,6 +220,27 @@ def test_rows_that_are_scaled_into_the_range_of_the_reference_do_not_make_a_fit_
         learner(DecisionTreeClassifier(), 3).fit(X, y, reference=REFERENCE).partial_fit(far, [0, 1])
 
 
+def test_an_added_row_that_other_base_learners_refuse_does_not_make_a_fit_fail():
+    """Alone in its partition, it only decides the vote of that partition."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    y, n_alone = (X[:, 0] > 0).astype(int), 0
+    model = learner(DecisionTreeClassifier(), 60).fit(X, y, reference=REFERENCE)
+    for far in rng.normal(size=(12, 2)) * 1e200:
+        after = clone(model)
+        rows, labels = np.vstack([X, far]), np.append(y, 0)
+        try:
+            after.fit(rows, labels, reference=REFERENCE)
+        except ValueError as error:
+            assert "could not be fitted to partition" in str(error)
+            continue
+        n_alone += 1
+        np.testing.assert_array_equal(
+            clone(model).fit(X, y, reference=REFERENCE).partial_fit([far], [0]).predict(X), after.predict(X)
+        )
+    assert n_alone > 3
+
+
 @pytest.mark.few(1)
 @pytest.mark.parametrize("base", ["tree", "parity"])
 def test_no_changed_labels_within_the_radius_change_a_refitted_model_with_a_reference(base):
