@@ -163,7 +163,7 @@ targets>
         end += f"{of_all} {self.unit}" if end else ""
         return f"<CertifiedIntervals: {len(self)} {self.about}s{middle}{end}>"
 
-    def _columns(self, y_true: Any = None) -> dict[str, Any]:
+    def _columns(self, y_true: object = None) -> dict[str, Any]:
         columns: dict[str, Any] = {} if y_true is None else {"target": self.true_targets(y_true)}
         columns |= {self.about: self.prediction}
         if isinstance(self.flips, tuple):
@@ -177,8 +177,8 @@ targets>
         self,
         path: str | os.PathLike[str],
         *,
-        model: Any = None,
-        X_test: Any = None,
+        model: object = None,
+        X_test: object = None,
         files: Mapping[str, str] | None = None,
     ) -> None:
         """Write intervals of predictions and their proof to a file, which ``flipproof verify`` checks.
@@ -236,7 +236,7 @@ targets>
             raise ValueError(f"{os.fspath(path)!r} contains certificates of classes: use Certificates.load.")
         return found
 
-    def true_targets(self, y_true: Any) -> Floats:
+    def true_targets(self, y_true: object) -> Floats:
         """Return the true targets of the test rows as an array, one for each.
 
         Parameters
@@ -273,7 +273,7 @@ targets>
             )
         return np.asarray(truth, dtype=np.float64)
 
-    def to_frame(self, y_true: Any = None, *, index: Any = None) -> Any:
+    def to_frame(self, y_true: object = None, *, index: Any = None) -> Any:
         """Return a data frame with one line per row.
 
         Parameters
@@ -313,7 +313,7 @@ targets>
         frame.index = names
         return frame
 
-    def to_arrow(self, *, ids: Sequence[object] | None = None, y_true: Any = None) -> Any:
+    def to_arrow(self, *, ids: Sequence[object] | None = None, y_true: object = None) -> Any:
         """Return a pyarrow table with one row per row; facts about all rows are in the schema's metadata.
 
         Parameters

@@ -196,7 +196,7 @@ def check_parameter(owner: str, name: str, value: object, constraint: Constraint
         raise parameter_error(owner, name, constraint.description, value, constraint.remedy)
 
 
-def check_arguments(owner: str, constraints: Constraints, **values: Any) -> None:
+def check_arguments(owner: str, constraints: Constraints, **values: object) -> None:
     """Refuse arguments of a function that its constraints do not allow."""
     for name, value in values.items():
         check_parameter(owner, name, value, constraints[name])

@@ -77,7 +77,7 @@ def _is_fitted_learner(value: Any) -> bool:
 def plan_audit(
     model: Any,
     X_test: Any,
-    y_test: Any = None,
+    y_test: object = None,
     budget: Sequence[int] = BUDGET,
     *,
     X: Any,
@@ -225,7 +225,7 @@ class _Simulation:
 
     @classmethod
     def of(
-        cls, model: Any, prior: Any, weight: float, given: tuple[object, object], features: tuple[Floats, Floats]
+        cls, model: Any, prior: object, weight: float, given: tuple[object, object], features: tuple[Floats, Floats]
     ) -> _Simulation:
         """Prepare fits like that of a model."""
         learner = clone(model).set_params(classes=model.classes_, features=None)
@@ -344,7 +344,7 @@ def _whole_numbers(name: str, given: object) -> list[int]:
     return [int(one) for one in values.tolist()]
 
 
-def _chosen(model: Any, rows: Floats, X_test: Any, most: int, rng: np.random.Generator) -> dict[str, Integers]:
+def _chosen(model: Any, rows: Floats, X_test: object, most: int, rng: np.random.Generator) -> dict[str, Integers]:
     """Return the training rows in the order in which each way to choose checks them."""
     from sklearn.cluster import kmeans_plusplus
     from sklearn.preprocessing import StandardScaler

@@ -292,7 +292,7 @@ def _position(certificates: Certificates, row: object) -> int:
     )
 
 
-def _attack(one: Certificates, model: Any, learner: Any, X_row: Any, X_train: Any) -> _Found:
+def _attack(one: Certificates, model: object, learner: Any, X_row: object, X_train: object) -> _Found:
     """Find the smallest attack on one test row, or say why none is known."""
     if one.unlimited is not None and one.unlimited[0]:
         return _Found("No attack by this adversary can change the prediction.")
@@ -339,7 +339,7 @@ def _prediction_after(model: object, X_row: object, attack: AttackResult) -> Any
     return learner.classes_[np.argmax(scores[0])]
 
 
-def _row_attack(known: Certificates, model: Any, learner: Any, X_row: Any, X_train: Any) -> _Found:
+def _row_attack(known: Certificates, model: object, learner: Any, X_row: object, X_train: object) -> _Found:
     """Find an attack by added and removed rows."""
     if not learner.rows_vote_separately and known.unit == "sources":
         return _Found("The smallest attack is not known: radii in sources are lower bounds for nearest neighbours.")
@@ -367,7 +367,7 @@ def _row_attack(known: Certificates, model: Any, learner: Any, X_row: Any, X_tra
 def _with_contents(
     found: _Found,
     certificate: Certificate,
-    X_row: Any,
+    X_row: object,
     X_train: Any,
     columns: Sequence[str] | None,
     n_train: int,

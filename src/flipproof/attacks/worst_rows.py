@@ -328,7 +328,7 @@ class _Search:
         def unfinished() -> list[int]:
             return [row for row in range(m) if abs(found[row][1]) < limit[row]]
 
-        def try_each(proposed: Any) -> None:
+        def try_each(proposed: object) -> None:
             for row in unfinished():
                 one = rows_of(proposed, slice(row, row + 1))
                 try_rows(one, self._learner.votes_of(one, Z[row : row + 1])[0], row)

@@ -218,7 +218,7 @@ class Audit:
         """
         return frame_of_table(self.to_arrow(), self._frames)
 
-    def summary(self, **facts: Any) -> dict[str, Any]:
+    def summary(self, **facts: object) -> dict[str, Any]:
         """Return the content of a report, in JSON types only.
 
         Parameters

@@ -320,7 +320,7 @@ class NumberAudit:
         """Return the targets of the test rows; None if they are not known."""
         return None if self.test.labels is None else np.asarray(self.test.labels, dtype=np.float64)
 
-    def summary(self, **facts: Any) -> dict[str, Any]:
+    def summary(self, **facts: object) -> dict[str, Any]:
         """Return the content of a report, in JSON types only.
 
         Parameters

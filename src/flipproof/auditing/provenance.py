@@ -89,7 +89,7 @@ class Provenance:
     aggregate: str | None = None
     n_unclear: int = 0
 
-    def facts(self, **more: Any) -> dict[str, Any]:
+    def facts(self, **more: object) -> dict[str, Any]:
         """Return the facts for a report, together with `more`."""
         files = {} if self.n_files is None else {"training_files": self.n_files, "training_bytes": self.n_bytes}
         reference = {"reference_file": self.reference, "reference_rows": self.n_reference}
@@ -219,7 +219,7 @@ class ModelBefore:
     file_digest: str | None = None
 
     @classmethod
-    def of(cls, given: Any, n_jobs: int | None, verbose: int) -> ModelBefore:
+    def of(cls, given: object, n_jobs: int | None, verbose: int) -> ModelBefore:
         """Load a model from a file, or take a fitted one."""
         from flipproof.learners.pipeline import learner_in
         from flipproof.store import load, model_digest

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 MOST_GROUPS = 50
 
 
-def groups_of_test_rows(by: Any, test: Rows) -> NDArray[Any] | None:
+def groups_of_test_rows(by: object, test: Rows) -> NDArray[Any] | None:
     """Return the group of each test row, as names; None without `by`.
 
     Parameters

@@ -160,7 +160,7 @@ def random_problems(
         )
 
 
-def given_problem(X: Any, y: Any, X_test: Any, known_classes: Any) -> Problem:
+def given_problem(X: Any, y: Any, X_test: object, known_classes: object) -> Problem:
     """Return the problem of the rows that the user has given."""
     labels = np.asarray(y)
     classes = np.unique(labels if known_classes is None else np.asarray(known_classes))
@@ -199,9 +199,9 @@ CERTIFIED = 8
 
 def check_certifier(
     estimator: Any,
-    X: Any = None,
+    X: object = None,
     y: ArrayLike | None = None,
-    X_test: Any = None,
+    X_test: object = None,
     *,
     n_rows: int = 5,
     n_features: int = 2,

@@ -100,7 +100,7 @@ class GroupedCommand(click.Command):
                 formatter.write_dl(records)
 
 
-def option(*names: str, group: str = OUTPUT, **settings: Any) -> Callable[[Command], Command]:
+def option(*names: str, group: str = OUTPUT, **settings: object) -> Callable[[Command], Command]:
     """Return an option of a group."""
     return click.option(*names, cls=GroupedOption, group=group, **settings)
 

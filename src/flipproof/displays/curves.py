@@ -115,7 +115,7 @@ class CertifiedAccuracyDisplay:
         *,
         name: str | None = ...,
         ax: Axes | None = ...,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> CertifiedAccuracyDisplay: ...
 
     @overload
@@ -127,7 +127,7 @@ class CertifiedAccuracyDisplay:
         *,
         name: None = ...,
         ax: Axes | None = ...,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> DisplaysByName[CertifiedAccuracyDisplay]: ...
 
     @classmethod
@@ -192,7 +192,7 @@ class CertifiedAccuracyDisplay:
         adversary: Adversary | None = None,
         name: str | None = None,
         ax: Axes | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> CertifiedAccuracyDisplay:
         """Certify test rows and draw the curve.
 
@@ -430,7 +430,7 @@ class AttackDisplay:
         *,
         name: str | None = None,
         ax: Axes | None = None,
-        **kwargs: Any,
+        **kwargs: object,
     ) -> AttackDisplay:
         """Draw given certificates and an attack on the same test rows.
 

@@ -340,7 +340,7 @@ class Slice:
     is_quick: bool
 
 
-def load(experiment: Experiment, data_dir: Path | None, **other: Any) -> Dataset:
+def load(experiment: Experiment, data_dir: Path | None, **other: object) -> Dataset:
     """Load the data of an experiment; other parameters load another form of it."""
     parameters = {**experiment.data, **other}
     loader = getattr(datasets, f"load_{parameters.pop('loader')}")

@@ -127,7 +127,7 @@ class NaiveBayesWeights(OneToOneFeatureMixin, TransformerMixin, BaseEstimator): 
     def __init__(self, smoothing: float = 1.0) -> None:
         self.smoothing = smoothing
 
-    def fit(self, X: Any, y: Any) -> NaiveBayesWeights:
+    def fit(self, X: Any, y: object) -> NaiveBayesWeights:
         """Learn the ratios from rows of non-negative numbers and their classes."""
         check_parameters(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=np.float64, ensure_non_negative=True)

@@ -172,7 +172,7 @@ def as_choices(
     aggregate: str | None = None,
     count: str | None = None,
     title: str = "",
-    **columns: Any,
+    **columns: object,
 ) -> tuple[DataChoice, ModelChoice]:
     """Convert arguments of `flipproof.audit` to choices of data and model; `columns` are the other roles.
 

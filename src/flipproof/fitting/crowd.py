@@ -58,7 +58,7 @@ class CrowdChoice:
 
 
 def crowd_choice(
-    labels: Any, item: str | None, annotators: Any, aggregate: str | None, count: str | None, roles: Roles | None
+    labels: object, item: str | None, annotators: Any, aggregate: str | None, count: str | None, roles: Roles | None
 ) -> tuple[CrowdChoice | None, Roles | None]:
     """Return the choice of annotations, if there are any, and the roles of the columns of the table of items."""
     names = (annotators,) if isinstance(annotators, str) else tuple(annotators)

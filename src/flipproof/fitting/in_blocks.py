@@ -196,7 +196,7 @@ def _trusted_alone(
     encoder: TableEncoder | None,
     labels: NDArray[Any] | None,
     test: Rows,
-    X_test: Any,
+    X_test: object,
 ) -> dict[str, Any]:
     """Return what trusted labels alone predict, if the truth is known: those of the reference, or those of the prior.
 

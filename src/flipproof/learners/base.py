@@ -144,12 +144,12 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
 
     def fit(
         self,
-        X: Any,
-        y: Any,
-        sample_weight: Any = None,
-        reference: Any = None,
-        reference_labels: Any = None,
-        trusted: Any = None,
+        X: object,
+        y: object,
+        sample_weight: object = None,
+        reference: object = None,
+        reference_labels: object = None,
+        trusted: object = None,
     ) -> LabelLinearClassifier:
         """Fit to training features and labels; labels that are not trusted enter only as votes.
 
@@ -198,14 +198,14 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
 
     def _fit(
         self,
-        X: Any,
-        y: Any,
+        X: object,
+        y: object,
         *,
-        sample_weight: Any = None,
-        unlabeled: Any = None,
-        reference: Any = None,
-        reference_labels: Any = None,
-        trusted: Any = None,
+        sample_weight: object = None,
+        unlabeled: object = None,
+        reference: object = None,
+        reference_labels: object = None,
+        trusted: object = None,
     ) -> LabelLinearClassifier:
         with all_or_nothing(self):
             given, given_reference = X, reference
@@ -279,7 +279,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
             codes = np.arange(self.n_rows_) % len(self.classes_) if has_annotations else self.label_codes_
             self._fit_with_labels(codes)
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts lowest.
 
         Rows whose estimated lead exceeds the proven error of the estimate are decided by the estimate, all others by
@@ -322,7 +322,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         offsets = self._deployed_offsets(estimate.scores.sum(axis=1), estimate.exponent)
         return estimate if offsets is None else estimate.with_offsets(offsets, self.noise_.signal)
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,).
 
         Examples
@@ -336,7 +336,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         parts = self._in_pieces(self.test_rows(X), self._scores)
         return class_values(*(np.concatenate(part) for part in zip(*parts, strict=True)))
 
-    def vote_weights(self, X: Any) -> tuple[Floats, Floats]:
+    def vote_weights(self, X: object) -> tuple[Floats, Floats]:
         """Return the weights alpha (m, n) and offsets (m, K) of the prediction, in the paper's notation.
 
         ``argmax(alpha @ onehot(y) + offsets)`` is the prediction for any labels y. The result is a dense array of m
@@ -362,7 +362,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         return scale(votes, down), scale(offsets.astype(np.float64), down)
 
     def certify(
-        self, X: Any, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
+        self, X: object, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
     ) -> Certificates:
         """Predict, and certify every prediction.
 
@@ -476,7 +476,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         return [decided], place[like], Z[~is_decided]
 
     def random_error_bound(
-        self, X: Any, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
+        self, X: object, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
     ) -> Floats:
         """Bound the probability that random errors in the training labels change each prediction.
 
@@ -537,7 +537,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         """Return the assumptions of certificates against these changes; those of the fit are about labels."""
         return assumptions_against(scope, self.assumptions_, blocks)
 
-    def _certify_block(self, Z: Any, method: str, powers: Powers) -> CertifiedBlock:
+    def _certify_block(self, Z: object, method: str, powers: Powers) -> CertifiedBlock:
         if powers.changes != "labels":
             return self._certify_rows(Z, powers)
         source, n_classes = self.votes_on(Z), len(self.classes_)
@@ -568,7 +568,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         noises = noises_to_try(self.noise_, n_classes)
         return CertifiedBlock(certify_counted(free, offsets, method, noises, powers.scope), source.exponent)
 
-    def _certify_rows(self, Z: Any, powers: Powers) -> CertifiedBlock:
+    def _certify_rows(self, Z: object, powers: Powers) -> CertifiedBlock:
         """Certify a block against changed rows: votes of training rows, and the largest vote of any row (M12)."""
         source, n_classes, codes = self.votes_on(Z), len(self.classes_), self.label_codes_
         assert source.limit is not None

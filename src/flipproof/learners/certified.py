@@ -163,7 +163,7 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_consistent_length(X, y)
         return np.asarray(X), y
 
-    def _numbers(self, X: object, **options: Any) -> Any:
+    def _numbers(self, X: object, **options: object) -> Any:
         """Return rows as numbers, checked by scikit-learn; data frames of anything else are told how to be encoded."""
         try:
             return validate_data(self, X, **options)

@@ -110,7 +110,7 @@ def fit_label_free(step: object, X: object) -> Any:
     return with_seeds(fit)
 
 
-def fit_to_trusted(step: Any, X: Any, labels: Any) -> Any:
+def fit_to_trusted(step: object, X: Any, labels: Any) -> Any:
     """Fit a clone of a step to trusted rows and their labels, with the same random numbers in every fit (M15)."""
 
     def fit() -> Any:

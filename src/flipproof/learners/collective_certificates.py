@@ -106,7 +106,7 @@ def collective_certify(
     X: Any,
     flips: int,
     *,
-    groups: Any = None,
+    groups: object = None,
     adversary: Adversary | None = None,
     method: str = "bound",
     time_limit: float = 60.0,
@@ -190,7 +190,7 @@ def collective_certify(
 
 def _bounded(
     model: VoteProvider,
-    X: Any,
+    X: object,
     rows: Integers,
     flips: int,
     certificates: Certificates,
@@ -222,7 +222,7 @@ def _bounded(
 
 
 def _problems(
-    model: VoteProvider, X: Any, in_danger: Integers, adversary: Adversary | None, budget: int
+    model: VoteProvider, X: object, in_danger: Integers, adversary: Adversary | None, budget: int
 ) -> Iterator[CollectiveAttack]:
     """Split the attack on all attackable predictions into parts, as large as memory and the solver allow."""
     Z, powers = model.test_rows(X)[in_danger], model.powers(adversary)
@@ -236,7 +236,7 @@ def _problems(
             yield CollectiveAttack.on(table.rows(np.flatnonzero(part == one)), budget)
 
 
-def vote_table(model: VoteProvider, Z: Any, powers: Powers) -> VoteTable:
+def vote_table(model: VoteProvider, Z: object, powers: Powers) -> VoteTable:
     """Return all votes on a few test rows."""
     source = model.votes_on(Z)
     votes = all_votes(source)
@@ -244,7 +244,7 @@ def vote_table(model: VoteProvider, Z: Any, powers: Powers) -> VoteTable:
     return VoteTable(votes, offsets, model.label_codes_, powers)
 
 
-def _check_parameters(model: Any, flips: Any, method: Any, time_limit: Any) -> None:
+def _check_parameters(model: object, flips: object, method: object, time_limit: object) -> None:
     check_rows_in_memory(model, "collective_certify")
     if not provides_votes(model):
         remedy = "give its last step, and rows transformed by the steps before." if hasattr(model, "steps") else ""

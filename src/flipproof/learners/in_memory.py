@@ -29,7 +29,7 @@ from flipproof.values import as_mask, check_nothing_masked, encode_labels, label
 
 
 @contextmanager
-def all_or_nothing(learner: Any) -> Iterator[None]:
+def all_or_nothing(learner: object) -> Iterator[None]:
     """Restore the attributes of a learner if a fit or an update fails: votes, labels and geometry belong together."""
     before = dict(vars(learner))
     try:
@@ -78,12 +78,12 @@ class LabelsInMemory(LearnsFromTrusted):
 
     def _read_training_rows(
         self,
-        X: Any,
+        X: object,
         y: Any,
         unlabeled: Any = None,
-        reference: Any = None,
-        reference_labels: Any = None,
-        trusted: Any = None,
+        reference: object = None,
+        reference_labels: object = None,
+        trusted: object = None,
     ) -> tuple[Floats, Floats | None]:
         """Return the features that the learner sees, of the training rows and of the reference, if any.
 
@@ -130,7 +130,9 @@ class LabelsInMemory(LearnsFromTrusted):
         self._keep_labels(all_codes, self.is_labeled_, self._trusted_mask(trusted))
         return np.asarray(X), reference_rows
 
-    def _trusted_part(self, X: Any, y: Any, reference: Any, reference_labels: Any, trusted: Any) -> TrustedPart | None:
+    def _trusted_part(
+        self, X: object, y: object, reference: object, reference_labels: object, trusted: object
+    ) -> TrustedPart | None:
         """Return the rows and labels that nobody can change: those of the reference or, without labels, of the mask."""
         if reference_labels is not None:
             return self._labelled_reference(reference, reference_labels)
@@ -143,7 +145,7 @@ class LabelsInMemory(LearnsFromTrusted):
         numbers, labels = np.flatnonzero(mask), np.asarray(column_or_1d(label_values(_given_labels(y, mask))))
         return TrustedPart(rows_at(X, numbers), self._as_classes(labels), numbers)
 
-    def _trusted_mask(self, trusted: Any) -> NDArray[np.bool_]:
+    def _trusted_mask(self, trusted: object) -> NDArray[np.bool_]:
         """Return which training labels are trusted; refuse to trust labels that are missing."""
         n_rows = len(self.is_labeled_)
         if trusted is None:
@@ -158,7 +160,7 @@ class LabelsInMemory(LearnsFromTrusted):
     def _n_trusted_at_fit(self) -> int:
         return int(np.count_nonzero(self.is_trusted_))
 
-    def _labels_of(self, X: Any, y: Any) -> NDArray[Any]:
+    def _labels_of(self, X: object, y: object) -> NDArray[Any]:
         """Return the labels of rows as values; refuse other numbers of labels than rows."""
         if y is None:
             raise ValueError(f"{type(self).__name__} needs labels: give y.")
@@ -189,7 +191,7 @@ class LabelsInMemory(LearnsFromTrusted):
         return len(rows_found(self._row_hashes, self._reference_hashes))
 
     @NeedsReference
-    def partial_fit(self, X: Any, y: Any) -> LabelsInMemory:
+    def partial_fit(self, X: object, y: object) -> LabelsInMemory:
         """Let more rows vote, as if they had been given to `fit`, after the others; to the last bit.
 
         Needs a fit with ``reference=...``. The classes of the labels must be among `classes_`.
@@ -231,7 +233,7 @@ class LabelsInMemory(LearnsFromTrusted):
         return self
 
     @NeedsReference
-    def forget(self, rows: Any) -> LabelsInMemory:
+    def forget(self, rows: object) -> LabelsInMemory:
         """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
 
         Needs a fit with ``reference=...``. What was learned from the reference is kept: if a withdrawn row is also in
@@ -294,12 +296,12 @@ def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tupl
 TRUSTED_MASK = "a mask of booleans, one per training row: np.isin(np.arange(n), rows) makes one from row numbers."
 
 
-def mask_of_trusted(trusted: Any) -> NDArray[np.bool_]:
+def mask_of_trusted(trusted: object) -> NDArray[np.bool_]:
     """Return a mask of trusted rows, which the caller's array shares no memory with; refuse anything else."""
     return as_mask(trusted, "trusted", TRUSTED_MASK).copy()
 
 
-def rows_to_forget(rows: Any, n: int) -> Integers:
+def rows_to_forget(rows: object, n: int) -> Integers:
     """Return row numbers, in ascending order and each once."""
     given = np.asarray(rows)
     if given.dtype == bool:
@@ -315,7 +317,7 @@ def rows_to_forget(rows: Any, n: int) -> Integers:
     return np.unique(given).astype(np.int64)
 
 
-def _labeled_rows(unlabeled: Any, n: int) -> NDArray[np.bool_]:
+def _labeled_rows(unlabeled: object, n: int) -> NDArray[np.bool_]:
     """Return the mask of rows that have a label."""
     wanted = f"a mask of {n} booleans, one per training row, True where there is no label."
     mask = as_mask(unlabeled, "unlabeled", wanted)

@@ -52,7 +52,7 @@ class NeighborsGeometry(CertifiedNeighborsClassifier):
         assert isinstance(self._held, ExactSearch)
         return self._held
 
-    def ordered(self, Z: Any) -> OrderedRows:
+    def ordered(self, Z: object) -> OrderedRows:
         """Return all training rows in order, for each test row of a block."""
         search, features = self._search(), features_in(Z)
         if not self.n_rows_:
@@ -63,7 +63,7 @@ class NeighborsGeometry(CertifiedNeighborsClassifier):
         first = np.take_along_axis(relative, listed.rows[:, :1], axis=1)[:, 0] + own_squares
         return OrderedRows(listed.rows, listed.ends_pile, first == 0)
 
-    def has_nearest(self, Z: Any) -> bool:
+    def has_nearest(self, Z: object) -> bool:
         """Tell whether a copy of each test row would be nearer than any other row could be."""
         return self._search().has_nearest(features_in(Z))
 
@@ -149,7 +149,12 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         self.block_size = block_size
 
     def fit(
-        self, X: Any, y: Any = None, sample_weight: Any = None, reference: Any = None, trusted: Any = None
+        self,
+        X: object,
+        y: object = None,
+        sample_weight: object = None,
+        reference: object = None,
+        trusted: object = None,
     ) -> CertifiedNeighborsRegressor:
         """Fit to training features and targets; targets enter only as what the votes weigh.
 
@@ -209,7 +214,7 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
         """How votes and targets make a prediction."""
         return super().rule if self._average == "mean" else NumberRule("median", self._scale.grid, 0, 1.0)
 
-    def nearest(self, X: Any) -> Iterator[tuple[OrderedRows, Floats]]:
+    def nearest(self, X: object) -> Iterator[tuple[OrderedRows, Floats]]:
         """Yield all training rows in order, for blocks of test rows, with the predictions."""
         geometry = self._geometry_of(NeighborsGeometry)
         Z = self._geometry.test_rows(X)
@@ -230,7 +235,7 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
     def _reach(self, listed: ListedVotes, reachable: Reachable) -> Reach:
         return super()._reach(listed, reachable) if self._average == "mean" else median_reach(listed, reachable)
 
-    def _certify_rows(self, X: Any, question: Question, adversary: Adversary) -> CertifiedIntervals:
+    def _certify_rows(self, X: object, question: Question, adversary: Adversary) -> CertifiedIntervals:
         self._geometry.refuse_unless_frozen(adversary)
         self._check_votes_against_rows()
         return super()._certify_rows(X, question, adversary)
@@ -255,7 +260,7 @@ class CertifiedNeighborsRegressor(CertifiedRegressor):
 
         return reach_of
 
-    def _attains_row_ends(self, Z: Any, source: VoteSource, adversary: Adversary) -> bool:
+    def _attains_row_ends(self, Z: object, source: VoteSource, adversary: Adversary) -> bool:
         return not adversary_adds(adversary) or self._geometry_of(NeighborsGeometry).has_nearest(Z)
 
     def _best_changes(

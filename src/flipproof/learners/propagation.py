@@ -268,7 +268,9 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
 
     _gets_a_copy = False
 
-    def _read_training_rows(self, X: Any, y: Any, *others: Any, **named: Any) -> tuple[Floats, Floats | None]:
+    def _read_training_rows(
+        self, X: object, y: object, *others: object, **named: object
+    ) -> tuple[Floats, Floats | None]:
         self.validate_parameters()
         self.n_nodes_ = None if self.graph is None else int(self.graph.shape[0])
         return super()._read_training_rows(X, y, *others, **named)

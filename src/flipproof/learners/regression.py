@@ -81,7 +81,7 @@ class CertifiedRegressor(TargetsInMemory):
         check_is_fitted(self)
         return np.concatenate([predicted for _, predicted in self.voted(X)])
 
-    def voted(self, X: Any) -> Iterator[tuple[VoteSource, Floats]]:
+    def voted(self, X: object) -> Iterator[tuple[VoteSource, Floats]]:
         """Yield the votes of all training rows on blocks of test rows, with the predictions that they make."""
         for _, source in self._in_blocks(X):
             listed = listed_votes(source)
@@ -231,7 +231,14 @@ class CertifiedRegressor(TargetsInMemory):
         return self._certify_groups(X, groups, flips, tolerance, threshold, adversary, of_gaps=True)
 
     def _certify_groups(
-        self, X: Any, groups: Any, flips: Any, tolerance: Any, threshold: Any, adversary: Any, of_gaps: bool
+        self,
+        X: object,
+        groups: object,
+        flips: object,
+        tolerance: object,
+        threshold: object,
+        adversary: Any,
+        of_gaps: bool,
     ) -> CertifiedIntervals:
         check_is_fitted(self)
         self._check_means_are_linear()
@@ -265,7 +272,7 @@ class CertifiedRegressor(TargetsInMemory):
 
     def _row_lines(
         self,
-        Z: Any,
+        Z: object,
         codes: Integers,
         wanted: Sequence[dict[int, int]],
         power: RowPower,
@@ -292,7 +299,7 @@ class CertifiedRegressor(TargetsInMemory):
         return parts
 
     def _lines_of_sums(
-        self, Z: Any, codes: Integers, wanted: Sequence[dict[int, int]], power: RowPower
+        self, Z: object, codes: Integers, wanted: Sequence[dict[int, int]], power: RowPower
     ) -> list[LineReach]:
         """Return the reaches of means or gaps whose predictions are means over all training rows."""
         sums, targets, y0 = SumsOfVotes(self.n_rows_), self._integers - self._scale.origin, self._scale.origin_value

@@ -40,7 +40,7 @@ class LearnsFromTrusted(CertifiedClassifier):
     _prior: Prior | None
     _reads_trusted_rows: bool
 
-    def _labelled_reference(self, reference: Any, reference_labels: Any) -> TrustedPart:
+    def _labelled_reference(self, reference: object, reference_labels: object) -> TrustedPart:
         """Return the rows of the reference with their labels, which nobody can change."""
         if reference is None:
             raise ValueError(
@@ -72,7 +72,7 @@ class LearnsFromTrusted(CertifiedClassifier):
             return None
         return self._trusted, positions(self.classes_, self._trusted.labels)[0]
 
-    def _prepare_prior(self, X: Any, reference: Any) -> Prior | None:
+    def _prepare_prior(self, X: object, reference: object) -> Prior | None:
         """Return the fitted prior, if there is one: as it was given, or fitted to trusted rows and labels (M15).
 
         One that reads no labels is fitted to the reference or, without a reference, to the training rows. The prior is

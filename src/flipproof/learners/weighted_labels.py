@@ -27,7 +27,7 @@ class WeightedLabels(LabelsInMemory):
     _majority: ItemVotes | None = None  # annotations whose majorities vote
 
     def _one_label_per_item(
-        self, X: Any, annotations: Annotations, sample_weight: Any, unlabeled: Any, trusted: Any
+        self, X: Any, annotations: Annotations, sample_weight: object, unlabeled: object, trusted: object
     ) -> NDArray[Any]:
         """Return placeholders with the class set of all annotations, one per item; refuse what does not fit them."""
         n_rows = X.shape[0] if hasattr(X, "shape") else len(X)

@@ -47,7 +47,10 @@ def summarize_groups(
 
 
 def _line(
-    name: Any, is_member: NDArray[np.bool_], bounds: Sequence[CollectiveCertificate], correct: NDArray[np.bool_] | None
+    name: object,
+    is_member: NDArray[np.bool_],
+    bounds: Sequence[CollectiveCertificate],
+    correct: NDArray[np.bool_] | None,
 ) -> dict[str, Any]:
     return {
         "id": name if isinstance(name, (bool, int, float)) else str(name),

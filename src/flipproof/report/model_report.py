@@ -150,7 +150,7 @@ class Report:
         """
         return self.certificates.to_frame(self.y_true)
 
-    def summary(self, **facts: Any) -> dict[str, Any]:
+    def summary(self, **facts: object) -> dict[str, Any]:
         """Return the content of the report, in JSON types only.
 
         Parameters

@@ -213,7 +213,7 @@ def _refused(constant: str) -> None:
     raise ModelFileError(f"its description contains {constant}, which is not JSON")
 
 
-def _tensor(file: Any, name: str, described: Any) -> NDArray[Any]:
+def _tensor(file: Any, name: str, described: object) -> NDArray[Any]:
     """Return a tensor, a copy of its part of the file; safetensors has checked that it lies within the file."""
     here = file.get_slice(name)
     kind, shape = TYPES.get(here.get_dtype()), [int(length) for length in here.get_shape()]

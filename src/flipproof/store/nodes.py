@@ -280,7 +280,7 @@ class Unpacker:
             raise ModelFileError(f"{where} has an unknown order")
         return _fixed(np.flip(tensor.T if order == "F" else tensor, tuple(flipped)), fixed)
 
-    def _words(self, where: str, depth: int, given: Any, **settings: Any) -> Any:
+    def _words(self, where: str, depth: int, given: Any, **settings: object) -> Any:
         letters, lengths = (self._taken(name, kinds, 1) for name, kinds in zip(given, ("u", "i"), strict=True))
         if (
             letters.dtype != np.uint8
@@ -325,7 +325,7 @@ class Unpacker:
             array[place] = one
         return _fixed(array.reshape(_shape(shape, len(items), where)), fixed)
 
-    def _numbers(self, where: str, depth: int, given: object, **settings: Any) -> Any:
+    def _numbers(self, where: str, depth: int, given: object, **settings: object) -> Any:
         return self._as_collection(self._taken(given, "fi", 1).tolist(), where, **settings)
 
     def _as_collection(self, items: list[Any], where: str, **settings: Any) -> Any:
@@ -334,7 +334,7 @@ class Unpacker:
             raise ModelFileError(f"{where} has unknown entries")
         return kind(items)
 
-    def _number(self, where: str, depth: int, given: Any, value: Any) -> Any:
+    def _number(self, where: str, depth: int, given: Any, value: object) -> Any:
         plain = self.value(value, where, depth)
         if not isinstance(plain, (bool, int, float)):
             raise ModelFileError(f"{where} is not a number")

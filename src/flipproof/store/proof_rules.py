@@ -28,7 +28,7 @@ SMALL_VOTE = 2**15 - 1
 VOTES_AT_A_TIME = 2**22
 
 
-def write_proof(tensors: Tensors, certificates: Certificates, learner: Any, X: Any) -> dict[str, Any]:
+def write_proof(tensors: Tensors, certificates: Certificates, learner: Any, X: object) -> dict[str, Any]:
     """Write the tensors of the proof, and return what the document says of the rule."""
     if isinstance(learner, RowsInBlocks):
         return _rows_in_blocks(tensors, certificates, learner, X)

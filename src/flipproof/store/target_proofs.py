@@ -37,7 +37,7 @@ class Stored(Protocol):
 
     def __getitem__(self, name: str) -> NDArray[Any]: ...
 
-    def get(self, name: str, otherwise: Any = None) -> Any:
+    def get(self, name: str, otherwise: object = None) -> Any:
         """Return a tensor, or something else if there is none of this name."""
         ...
 
@@ -51,7 +51,7 @@ def refuse_without_proof(intervals: CertifiedIntervals) -> None:
         )
 
 
-def write_intervals(tensors: Tensors, intervals: CertifiedIntervals, model: Any, X: Any) -> dict[str, Any]:
+def write_intervals(tensors: Tensors, intervals: CertifiedIntervals, model: Any, X: object) -> dict[str, Any]:
     """Write the targets, the votes and the claims; return what the document says of them."""
     refuse_without_proof(intervals)
     adversary, rule = intervals.adversary, model.rule

@@ -183,7 +183,7 @@ class ArrayPart:
         return tuple(self.rows(start, start + size) for start in range(0, max(len(self.X), 1), size))
 
 
-def array_parts(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> tuple[ArrayPart, ...]:
+def array_parts(X: object, y: object, trusted: object = None, groups: object = None) -> tuple[ArrayPart, ...]:
     """Return the parts of arrays, each of the size of a block."""
     if not isinstance(X, np.ndarray):
         raise ValueError(f"X must be a numpy array with rows and columns. Got {type(X).__name__} instead.")
@@ -198,7 +198,7 @@ def array_parts(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> tupl
     return whole.cut(rows_at_a_time(X.shape[1]))
 
 
-def npy_parts(X: Paths, y: Any, trusted: Any = None, groups: Any = None) -> tuple[ArrayPart, ...]:
+def npy_parts(X: Paths, y: object, trusted: object = None, groups: object = None) -> tuple[ArrayPart, ...]:
     """Return the parts of NPY files; only the headers are read."""
     _check_given(y)
     files = [(str(path), _stored_npy(path)) for path in found_files(X, NPY)]
@@ -240,12 +240,12 @@ def _opened(array: Source) -> NDArray[Any]:
     return array.opened() if isinstance(array, StoredArray) else array
 
 
-def _check_given(y: Any) -> None:
+def _check_given(y: object) -> None:
     if y is None:
         raise ValueError("y must have a label for each row of X. Got None instead.")
 
 
-def _entries(name: str, given: Any, n_rows: int) -> Source:
+def _entries(name: str, given: object, n_rows: int) -> Source:
     """Return labels, trust or annotators as an array with one entry per row."""
     if isinstance(given, (str, os.PathLike)):
         raise ValueError(f"{name} must be an array, like X. Got the path {str(given)!r} instead.")

@@ -138,7 +138,7 @@ def as_features(X: Any, name: str) -> NDArray[Any]:
     return numbers
 
 
-def made_features(X: Any, n_rows: int, name: str) -> NDArray[Any]:
+def made_features(X: object, n_rows: int, name: str) -> NDArray[Any]:
     """Return the result of a function of rows as an array; refuse it if it is not a matrix of `n_rows` rows."""
     made = as_features(X, name)
     if len(made) != n_rows:
@@ -172,7 +172,7 @@ def numbers_of_frame(frame: Any, name: str) -> NDArray[Any]:
     return np.asarray(frame.to_numpy(dtype=np.float32 if is_narrow else np.float64, na_value=np.nan))
 
 
-def column_names(X: Any) -> tuple[Any, ...] | None:
+def column_names(X: object) -> tuple[Any, ...] | None:
     """Return the column names of a data frame or table; None if they are only numbers, or if it is neither."""
     names = getattr(X, "column_names", getattr(X, "columns", None))
     if names is None or tuple(names) == tuple(range(len(names))):
@@ -187,7 +187,7 @@ def check_entries(entries: Any, name: str, n_rows: int, of: str = "") -> None:
         raise ValueError(f"{name} must have one entry for each of the {n_rows} rows{of}. Got {got} instead.")
 
 
-def as_entries(purpose: str, given: Any, block: str = "") -> NDArray[Any]:
+def as_entries(purpose: str, given: object, block: str = "") -> NDArray[Any]:
     """Return labels ("y"), "trusted" or "groups" by value, as an array; `block` is their block, for error messages.
 
     An array that may be mapped from a file stays mapped, and its values are not read.
@@ -204,7 +204,7 @@ def as_entries(purpose: str, given: Any, block: str = "") -> NDArray[Any]:
     return as_values(given, f"The labels of {block}" if block else name)
 
 
-def checked_block(name: str, X: Any, labels: Any, trusted: Any = None, groups: Any = None) -> Block:
+def checked_block(name: str, X: object, labels: object, trusted: object = None, groups: object = None) -> Block:
     """Check a block given by the user, and return it.
 
     Raises

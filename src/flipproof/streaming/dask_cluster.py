@@ -27,7 +27,7 @@ from flipproof.streaming.passes import Keep, KeptPart, Visit, Visited
 from flipproof.streaming.row_blocks import RowBlocks
 
 
-def size(value: Any) -> int:
+def size(value: object) -> int:
     """Return the size of a value in bytes, including all its fields."""
     if is_dataclass(value):
         return sum(size(getattr(value, field.name)) for field in fields(value))
@@ -241,7 +241,7 @@ def _memory(client: Client) -> int:
     return sum(limits) if all(limits) else 0
 
 
-def _persisted(client: Client, tasks: Any) -> Any:
+def _persisted(client: Client, tasks: object) -> Any:
     """Run tasks and leave their results on the workers."""
     with _large_graphs():
         made = client.persist(tasks)
@@ -253,7 +253,7 @@ def _persisted(client: Client, tasks: Any) -> Any:
     return made
 
 
-def _result(client: Client, task: Any) -> Any:
+def _result(client: Client, task: object) -> Any:
     with _large_graphs():
         future = client.compute(task)
     with _cancelled_on_error(client, [future]):
@@ -275,7 +275,7 @@ def _cancel(client: Client, futures: list[Future]) -> None:
         client.cancel(futures)
 
 
-def _computed_here(task: Any) -> Any:
+def _computed_here(task: object) -> Any:
     try:
         return dask.compute(task)[0]
     except ValueError as error:
@@ -286,7 +286,7 @@ def _computed_here(task: Any) -> Any:
         raise
 
 
-def _named(function: Callable[..., Any], says: str, *arguments: Any) -> Any:
+def _named(function: Callable[..., Any], says: str, *arguments: object) -> Any:
     """Return a task that the dashboard shows under a descriptive name."""
     name = says.lower().replace(" ", "-")
     return dask.delayed(function, pure=False)(*arguments, dask_key_name=f"{name}-{uuid.uuid4().hex}")
@@ -305,12 +305,12 @@ def _findings(visit: Callable[[Part], Any], rows: RowBlocks, says: str, held: He
     return [_named(_visit, says, visitor, part, run, number) for number, part in enumerate(parts)]
 
 
-def _hold(shared: Any) -> Any:
+def _hold(shared: object) -> Any:
     """Return an object that many tasks share; as a separate task, it is sent to each worker only once."""
     return shared
 
 
-def _check_copies(shared: Any) -> None:
+def _check_copies(shared: object) -> None:
     """Refuse objects whose copies cannot be pickled again: the scheduler would wait forever."""
     try:
         pickle.dumps(pickle.loads(pickle.dumps(shared)))
@@ -339,7 +339,7 @@ class Held:
         if error is not None and self._client is not None:
             _cancel(self._client, futures_of(tasks))
 
-    def part(self, part: Any) -> Any:
+    def part(self, part: object) -> Any:
         """Return a part whose shared fields are tasks; Dask resolves them on the worker."""
         if not is_dataclass(part):
             return part
@@ -348,13 +348,13 @@ class Held:
             changed["part"] = self.part(part.part)
         return replace(part, **changed) if changed else part  # type: ignore[type-var]
 
-    def by_all(self, shared: Any) -> Any:
+    def by_all(self, shared: object) -> Any:
         """Return the task that holds an object for all workers."""
         if id(shared) not in self._tasks:
             self._tasks[id(shared)] = self._task(shared)
         return self._tasks[id(shared)]
 
-    def _task(self, shared: Any) -> Any:
+    def _task(self, shared: object) -> Any:
         task = _named(_hold, "sharing", shared)
         if self._client is None:
             return task
@@ -362,7 +362,7 @@ class Held:
         return _on_all_workers(self._client, task)
 
 
-def _on_all_workers(client: Client, task: Any) -> Any:
+def _on_all_workers(client: Client, task: object) -> Any:
     task = _persisted(client, task)
     futures = futures_of(task)
     # losing a worker or the scheduler here fails in many ways; the next step is then slower, or raises a clear error

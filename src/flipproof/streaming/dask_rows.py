@@ -86,7 +86,7 @@ class DaskRows(RowBlocks):
         return {**known, "collections": (self.collections, more.collections)} if isinstance(more, DaskRows) else known
 
 
-def dask_rows(X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
+def dask_rows(X: Any, y: object, trusted: object = None, groups: object = None) -> RowBlocks:
     """Return the rows of a Dask array or data frame, one part for each of its partitions.
 
     `y`, `trusted` and `groups` are Dask arrays or series with the same partitions, arrays in memory if the number of

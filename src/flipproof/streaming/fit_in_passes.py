@@ -113,15 +113,15 @@ class FittedInPasses(LabelLinearParameters):
 
     def fit(
         self,
-        X: Any,
-        y: Any = None,
+        X: object,
+        y: object = None,
         *,
-        reference: Any = None,
-        reference_labels: Any = None,
-        trusted: Any = None,
-        groups: Any = None,
-        client: Any = None,
-        **unsupported: Any,
+        reference: object = None,
+        reference_labels: object = None,
+        trusted: object = None,
+        groups: object = None,
+        client: object = None,
+        **unsupported: object,
     ) -> FittedInPasses:
         """Fit to training rows in blocks, in a few passes over them; labels that are not trusted are only counted.
 
@@ -203,7 +203,7 @@ class FittedInPasses(LabelLinearParameters):
         self._forget_trusted_part()
         return self
 
-    def _learn_prior(self, reference: Any) -> Prior | None:
+    def _learn_prior(self, reference: object) -> Prior | None:
         """Return the fitted prior, if there is one; trusted training rows are gathered only if it reads their labels.
 
         Soundness: labels that a prior has read are trusted in every certificate, see `_rows_against`.
@@ -274,7 +274,7 @@ class FittedInPasses(LabelLinearParameters):
     def _rows_in_reference(self) -> int:
         return self._n_in_reference
 
-    def _as_rows(self, X: Any, y: Any, trusted: Any, groups: Any) -> RowBlocks:
+    def _as_rows(self, X: object, y: object, trusted: object, groups: object) -> RowBlocks:
         if hasattr(X, "__dask_graph__"):
             from flipproof.streaming.dask_rows import dask_rows
 
@@ -339,7 +339,7 @@ class FittedInPasses(LabelLinearParameters):
         """Return a function that makes one pass over the features of the training rows."""
         return lambda summary: self._total(OfFeatures(summary), says)
 
-    def _total(self, summary: Any, says: str, rows: RowBlocks | None = None, known: KnownRows | None = None) -> Any:
+    def _total(self, summary: object, says: str, rows: RowBlocks | None = None, known: KnownRows | None = None) -> Any:
         return self._found(Visit(summary, self._mapping), says, rows, known)
 
     def _found(
@@ -363,7 +363,7 @@ class FittedInPasses(LabelLinearParameters):
         """The rows to visit for votes: those whose basis the workers keep, otherwise the original rows."""
         return self._known.rows if self._kept is None else self._kept
 
-    def _count_votes(self, summary: Any, says: str, rows: RowBlocks, counted: Census) -> Any:
+    def _count_votes(self, summary: object, says: str, rows: RowBlocks, counted: Census) -> Any:
         """Visit the rows for their votes, and check that they are still the rows of the fit, as `counted`."""
         voted: Voted = self._total(summary, says, rows)
         self._check_unchanged(voted.sums, counted)
@@ -391,11 +391,11 @@ class FittedInPasses(LabelLinearParameters):
         """Tell whether a fit has been completed."""
         return hasattr(self, "assumptions_")
 
-    def step_features(self, X: Any) -> Floats:
+    def step_features(self, X: object) -> Floats:
         """Return the features of rows, which may be in Dask."""
         return super().step_features(self._in_this_process(X))
 
-    def _in_this_process(self, X: Any) -> Any:
+    def _in_this_process(self, X: object) -> Any:
         """Return rows that may be in Dask."""
         if not hasattr(X, "__dask_graph__"):
             return X

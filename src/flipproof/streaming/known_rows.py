@@ -115,7 +115,7 @@ class WithoutRows:
         return np.asarray(self.gone[first:last] - start)
 
 
-def _thinned(part: Any, gone: Integers, n_rows: int) -> NumberedPart:
+def _thinned(part: object, gone: Integers, n_rows: int) -> NumberedPart:
     """Return a numbered part of `n_rows` rows without some of them; rows that left before are left out in one step."""
     assert isinstance(part, NumberedPart)
     inner = part.part

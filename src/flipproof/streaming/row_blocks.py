@@ -175,7 +175,7 @@ def _first_of(function: Callable[[], Iterable[tuple[Any, ...]]]) -> Example:
     raise ValueError("a function of blocks must return at least one. Got none.")
 
 
-def _checked(number: int, given: Any) -> Block:
+def _checked(number: int, given: object) -> Block:
     name = f"block {number}"
     if not isinstance(given, (tuple, list)) or len(given) not in (2, 4):
         got = f"{len(given)} entries" if isinstance(given, (tuple, list)) else type(given).__name__
@@ -234,7 +234,7 @@ class RowBlocks:
         return f"<RowBlocks: {', with '.join([counted, ' and '.join(known)] if known else [counted])}>"
 
     @classmethod
-    def from_arrays(cls, X: Any, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
+    def from_arrays(cls, X: object, y: object, trusted: object = None, groups: object = None) -> RowBlocks:
         """Return the rows of arrays, which may be mapped from files (`numpy.memmap`) and are never copied.
 
         Parameters
@@ -258,7 +258,7 @@ class RowBlocks:
         return cls(array_parts(X, y, trusted, groups), trusted is not None, groups is not None)
 
     @classmethod
-    def from_npy(cls, X: Paths, y: Any, trusted: Any = None, groups: Any = None) -> RowBlocks:
+    def from_npy(cls, X: Paths, y: object, trusted: object = None, groups: object = None) -> RowBlocks:
         """Return the rows of NPY files; only the headers are read here.
 
         Parameters
@@ -378,8 +378,8 @@ class RowBlocks:
     def with_columns(
         self,
         rows_per_part: Sequence[int],
-        trusted: Any = None,
-        groups: Any = None,
+        trusted: object = None,
+        groups: object = None,
         *,
         keep_trusted: bool = False,
         first_row: int = 0,
@@ -547,13 +547,13 @@ def _from_files(X: Paths, y: Any, trusted: Any, groups: Any) -> RowBlocks:
     raise ValueError(f"files of rows must all end in .npy, or all in .parquet or .pq. Got {_shown(X)} instead.")
 
 
-def _check_within(y: Any, trusted: Any, groups: Any, what: str) -> None:
+def _check_within(y: object, trusted: object, groups: object, what: str) -> None:
     for name, given in (("y", y), ("trusted", trusted), ("groups", groups)):
         if given is not None:
             raise ValueError(f"{name} must be None if X is {what}, which contain it. Got {_kind(given)} instead.")
 
 
-def _kind(given: Any) -> str:
+def _kind(given: object) -> str:
     return "None" if given is None else type(given).__name__
 
 

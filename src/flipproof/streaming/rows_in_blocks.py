@@ -89,7 +89,7 @@ class RowsInBlocks(FittedInPasses):
     `votes_on` for attacks and no `vote_weights`.
     """
 
-    def predict(self, X: Any) -> NDArray[Any]:
+    def predict(self, X: object) -> NDArray[Any]:
         """Return the predicted classes; ties go to the class that sorts first.
 
         An estimate decides every row whose lead exceeds the proven error of the estimate; the training rows are
@@ -107,7 +107,7 @@ class RowsInBlocks(FittedInPasses):
         codes = predicted_codes(self.test_rows(X), self._estimate, self._scores)
         return np.asarray(self.classes_[codes])
 
-    def decision_function(self, X: Any) -> Floats:
+    def decision_function(self, X: object) -> Floats:
         """Return the class scores of the deployed rule, shape (m, K); with two classes their difference, shape (m,).
 
         Examples
@@ -121,7 +121,7 @@ class RowsInBlocks(FittedInPasses):
         """
         return class_values(*self._scores(self.test_rows(X)))
 
-    def test_rows(self, X: Any) -> Any:
+    def test_rows(self, X: object) -> Any:
         """Return all that the prediction of test rows depends on: their features, and what the prior says, if any."""
         X = self._in_this_process(X)
         Z = self.test_features(X)
@@ -206,7 +206,7 @@ class RowsInBlocks(FittedInPasses):
         """Return how many test rows have their histograms in memory at the same time."""
         return block_rows(n_train, n_classes, self.precision_, MEMORY_BUDGET)
 
-    def _scores(self, Z: Any) -> tuple[Integers, Integers]:
+    def _scores(self, Z: object) -> tuple[Integers, Integers]:
         found = list(self.scored_factors(Z))
         scores = [votes + offsets for _, votes, offsets in found]
         return np.concatenate(scores), np.concatenate([factors.exponent for factors, _, _ in found])
@@ -245,7 +245,7 @@ class RowsInBlocks(FittedInPasses):
         return rights_of(adversary, self.classes_).transitions
 
     def certify(
-        self, X: Any, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
+        self, X: object, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None
     ) -> Certificates:
         """Predict, and certify every prediction; one pass over the training rows serves a few thousand test rows.
 
@@ -372,7 +372,7 @@ class RowsInBlocks(FittedInPasses):
             yield slice(start, stop), part, free, fixed + self._offsets(part, (free.scores + fixed).sum(axis=1))
 
     def random_error_bound(
-        self, X: Any, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
+        self, X: object, rate: Any = 0.05, direction: str = "worst", trusted: ArrayLike | None = None
     ) -> Floats:
         """Bound the probability that random errors in the training labels change each prediction.
 
@@ -398,7 +398,7 @@ class RowsInBlocks(FittedInPasses):
                 parts.append(random_error_bounds(free, offsets, rates, direction))
         return np.concatenate(parts).reshape(-1, *np.shape(rate))
 
-    def _certify_groups(self, Z: Any, known: BlockAdversary, rows: RowBlocks) -> CertifiedBlock:
+    def _certify_groups(self, Z: object, known: BlockAdversary, rows: RowBlocks) -> CertifiedBlock:
         cells, products = known.rights.cells, self._products(Z)
         assert cells is not None
         work = GroupTally(self._voters(products), known.rights, self._needs_totals)
@@ -412,7 +412,7 @@ class RowsInBlocks(FittedInPasses):
         found = certify_sources(by_group, cells.n_rows, scores, products.limit, known.scope)
         return CertifiedBlock(found, products.exponent, self._is_attained(Z, products, known))
 
-    def _is_attained(self, Z: Any, products: ProductVotes, known: BlockAdversary) -> bool:
+    def _is_attained(self, Z: object, products: ProductVotes, known: BlockAdversary) -> bool:
         """Tell whether on every test row, the largest vote is known to be that of some row that could be added."""
         assert products.limit is not None
         if known.scope.changes == "removals":

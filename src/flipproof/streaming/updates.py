@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -25,7 +24,7 @@ class UpdatedRows(RowsInBlocks):
     """
 
     @NeedsReference
-    def partial_fit(self, X: Any, y: Any = None, *, trusted: Any = None, groups: Any = None) -> UpdatedRows:
+    def partial_fit(self, X: object, y: object = None, *, trusted: object = None, groups: object = None) -> UpdatedRows:
         """Let more rows vote, as if they had been given to `fit`, after the others; to the last bit.
 
         Needs a fit with ``reference=...``. Only the new rows are visited, twice. The classes of the labels must be
@@ -71,7 +70,7 @@ class UpdatedRows(RowsInBlocks):
         return self
 
     @NeedsReference
-    def forget(self, rows: Any) -> UpdatedRows:
+    def forget(self, rows: object) -> UpdatedRows:
         """Remove rows from the vote, as if they had never been given to `fit`; to the last bit.
 
         Needs a fit with ``reference=...``. Only the parts that contain these rows are visited: files, blocks or

@@ -164,7 +164,7 @@ class Victim:
         )
 
 
-def victim_of(model: Any, X: Any, y: Any, X_test: Any, adversary: Adversary | None) -> Victim:
+def victim_of(model: Any, X: Any, y: object, X_test: Any, adversary: Adversary | None) -> Victim:
     """Check that the model is a classifier fitted to these rows and labels."""
     if isinstance(model, type) or not (is_classifier(model) and hasattr(model, "predict")):
         raise ValueError(f"model must be a fitted scikit-learn classifier. Got {name_of(model)} instead.")
@@ -218,7 +218,7 @@ def _draws_random_numbers(model: object) -> bool:
     return False
 
 
-def _labels_of(model: Any, y: Any) -> NDArray[Any]:
+def _labels_of(model: Any, y: object) -> NDArray[Any]:
     labels = np.asarray(label_values(y))
     if labels.ndim != 1:
         raise ValueError(f"y must be one label per training row. Got an array of shape {labels.shape} instead.")
