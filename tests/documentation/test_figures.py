@@ -66,7 +66,7 @@ def test_a_wrong_figure_is_noticed():
 
 
 def test_two_measurements_of_the_same_learner_agree():
-    """Both benchmarks/features.py and `flipproof reproduce` certify ridge on principal components and RICA's filters."""
+    """Both benchmarks/features.py and `flipproof reproduce` certify ridge on these features."""
     found = results("features.json")
     for title, name, data, run in (
         ("MNIST 1/7", "PCA, 50", "mnist17", "ridge, PCA of the pixels"),

@@ -397,16 +397,29 @@ def test_word_vectors_count_as_data(data_dir, tmp_path, capfd):
     assert len(set(recipes)) == 3
 
 
-def test_without_a_name_experiments_are_listed(tmp_path, capfd):
+def test_without_a_name_experiments_are_listed(tmp_path, monkeypatch, capfd):
     (tmp_path / "imdb").mkdir()
     (tmp_path / "imdb" / "tables.md").touch()
     assert command(["reproduce", "--out", str(tmp_path), "--json"]) == 0
-    listed = {one["what"]: one["results"] for one in json.loads(capfd.readouterr().out)}
+    listed_as_json = json.loads(capfd.readouterr().out)
+    listed = {one["what"]: one["results"] for one in listed_as_json}
     assert list(listed) == [*reproduce_command.DATA_SETS, *reproduce_command.STUDIES]
     assert listed["imdb"] == str(tmp_path / "imdb" / "tables.md")
     assert listed["mnist"] is None
-    assert command(["reproduce", "--out", str(tmp_path)]) == 0
-    assert "Full MNIST" in capfd.readouterr().out
+    monkeypatch.chdir(tmp_path.parent)
+    assert command(["reproduce", "--out", tmp_path.name]) == 0
+    said = capfd.readouterr().out
+    assert "Full MNIST" in said
+    assert max(map(len, said.splitlines())) <= 80
+    assert {one["what"] for one in listed_as_json if one["changed rows"]} == {"mnist", "cifar10", "sms", "enron"}
+
+
+def test_a_run_whose_data_is_missing_leaves_no_folder(tmp_path, capfd):
+    out = tmp_path / "new" / "results"
+    for name in ("sms", "graphs"):
+        assert command(["reproduce", name, "--data-dir", str(tmp_path), "--out", str(out), "--quiet"]) == 2
+        assert "is missing" in capfd.readouterr().err
+        assert not (tmp_path / "new").exists()
 
 
 def test_all_that_is_missing_is_named_at_once(tmp_path, capfd, monkeypatch):

@@ -127,9 +127,9 @@ def _list(experiments: dict[str, Experiment | Study], out: Path, as_json: bool) 
     listed = [
         {
             "what": name,
-            "data": experiment.title,
+            "title": experiment.title,
             "runs": len(experiment.runs),
-            "about rows": sum(getattr(run, "group", None) == "rows" for run in experiment.runs),
+            "changed rows": sum(getattr(run, "changes", None) == "rows" for run in experiment.runs),
             "results": str(found[name]) if found[name].is_file() else None,
         }
         for name, experiment in experiments.items()
@@ -137,8 +137,16 @@ def _list(experiments: dict[str, Experiment | Study], out: Path, as_json: bool) 
     if as_json:
         click.echo(json.dumps(listed, indent=1))
         return
-    lines = [["none" if value is None else str(value) for value in one.values()] for one in listed]
-    click.echo(text_table(tuple(listed[0]), lines))
+    width = max(len(experiment.title) for experiment in experiments.values())
+    lines = [
+        [one["what"], str(one["title"]).ljust(width), one["runs"], one["changed rows"] or "", one["results"] and "yes"]
+        for one in listed
+    ]
+    header = ("what", "title".ljust(width), "runs", "changed rows", "results")
+    click.echo(text_table(header, [[str(cell or "") for cell in line] for line in lines]))
+    click.echo(
+        f"\nchanged rows: runs whose radii count changed rows instead of labels\nresults: in {out / 'WHAT' / TABLES}"
+    )
 
 
 def _with_results(folders: dict[str, Path], out: Path) -> dict[str, Path]:
@@ -214,7 +222,14 @@ def _compute(
         if packages:
             raise MissingPackagesError(packages)
     for one, folder in todo:
-        if isinstance(one, Study):
-            reproduce_study(one, prepare_folder(folder), data_dir, seed, quick, say)
-        else:
-            run_experiment(one, prepare_folder(folder), data_dir, seed, quick, say, verbose)
+        new = [path for path in (folder, *folder.parents) if not path.exists()]
+        prepare_folder(folder)  # whether results can be written there is known before anything takes long
+        try:
+            if isinstance(one, Study):
+                reproduce_study(one, folder, data_dir, seed, quick, say)
+            else:
+                run_experiment(one, folder, data_dir, seed, quick, say, verbose)
+        except (MissingDataError, MissingPackagesError):
+            for path in new:
+                path.rmdir()  # nothing was written
+            raise
