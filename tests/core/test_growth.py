@@ -99,3 +99,10 @@ def test_copies_that_grow_in_several_threads_share_nothing():
         with ThreadPoolExecutor(8) as pool:
             for number, one in enumerate(pool.map(grown, range(1, 9)), 1):
                 assert set(one[len(first) :]) == {number}
+
+
+def test_arrays_of_objects_are_concatenated():
+    first, more = np.array(["a", None], dtype=object), np.array(["b"], dtype=object)
+    found = appended(first, more)
+    assert found.tolist() == ["a", None, "b"]
+    assert not np.shares_memory(found, first)

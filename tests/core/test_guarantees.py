@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from flipproof.core import guarantees
 from flipproof.core.engine import deployed_radius
 from flipproof.core.guarantees import (
     divergence_budget,
@@ -187,3 +188,11 @@ def test_bad_input():
         tight_log_failure(-1, LabelFlip(0.1, 2))
     with pytest.raises(ValueError, match="parameter of tight_log_failure must be integers"):
         tight_log_failure(1.5, LabelFlip(0.1, 2))
+
+
+@pytest.mark.parametrize("guess", [-3, -1, 0, 2])
+def test_the_median_is_found_from_any_guess(guess):
+    """Sums of r changes have medians that move by at most one; rounding may move the search further."""
+    masses = np.array([0.1, 0.2, 0.3, 0.25, 0.1, 0.05])
+    found = guarantees._median_near(guess, masses, -2)
+    assert found == 0  # P(D >= 0) = 0.7, P(D >= 1) = 0.4

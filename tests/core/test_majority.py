@@ -5,7 +5,7 @@ import itertools
 import numpy as np
 import pytest
 
-from flipproof.core import majority_radii
+from flipproof.core import majority, majority_radii
 from flipproof.core.exact import UNREACHABLE, leads
 from flipproof.core.majority import NEVER, ItemVotes, changes_needed, majority_powers, states_of
 from flipproof.core.majority_radii import annotations_to_overturn, annotators_to_overturn
@@ -34,6 +34,21 @@ def test_costs_of_an_item(n_classes):
                 found, is_exact = changes_needed(free, fixed, table)
                 assert is_exact
                 np.testing.assert_array_equal(found[0], truth)
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_costs_that_are_not_enumerated_are_a_bound(n_classes, monkeypatch):
+    """Of too many kinds of items, all changes count as allowed: an item then never costs more than it does."""
+    rng = np.random.default_rng(n_classes)
+    free, fixed = (rng.integers(0, high, size=(8, n_classes)) for high in (4, 2))
+    transitions = ANYTHING[n_classes] & (rng.random((n_classes, n_classes)) < 0.6)
+    exact, is_exact = changes_needed(free, fixed, transitions)
+    assert is_exact
+    monkeypatch.setattr(majority, "MOST_KINDS", 0)
+    bound, is_exact = changes_needed(free, fixed, transitions)
+    assert not is_exact
+    assert (bound <= exact).all()
+    assert (bound < exact).any()
 
 
 def problem(rng, n_classes, sizes, n_people):

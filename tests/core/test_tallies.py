@@ -13,6 +13,7 @@ from flipproof.core.histograms import (
     CellTally,
     LevelTally,
     VoteCount,
+    VoteHistogram,
     clip_levels,
     histogram,
     level_of_share,
@@ -108,6 +109,11 @@ def test_the_level_of_a_share_is_that_of_all_classes(precision, n, kind, share):
         in_order = np.sort(sizes[sizes > 0])
         wanted = in_order[max(int(np.ceil(round(share * len(in_order), 6))), 1) - 1] if len(in_order) else 1
         assert level == wanted
+
+
+def test_without_votes_the_level_of_a_share_is_1():
+    nothing = VoteHistogram(np.zeros((1, 0), dtype=np.int64), np.zeros((4, 3, 0), dtype=np.int64), 8)
+    np.testing.assert_array_equal(level_of_share(nothing, 0.5), [1, 1, 1, 1])
 
 
 @pytest.mark.parametrize(("precision", "n"), [(6, 80), (10, 80)])

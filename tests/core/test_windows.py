@@ -234,3 +234,21 @@ def test_what_does_not_cover_windows_refuses_them():
     with pytest.raises(ValueError, match="one entry per training row"):
         model.certify(X, adversary=Adversary(window=[1], length=3))
     assert len(labels_to_audit(model, X, adversary).rows)
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.float64])
+def test_without_timestamps_there_are_no_windows(dtype):
+    assert window_ends(np.array([], dtype=dtype), 1).tolist() == []
+
+
+def test_no_more_windows_are_named_than_gain_something():
+    ends = window_ends(np.array([0, 1, 10]), 2)
+    assert best_windows(np.array([3, 4, 0]), ends, 3).tolist() == [0]
+
+
+def test_where_no_label_can_be_changed_no_windows_overturn():
+    X, y, stamps = np.arange(6.0)[:, None], [0, 0, 0, 1, 1, 1], np.arange(6)
+    model = CertifiedRidgeClassifier(classes=[0, 1]).fit(X, y)
+    all_trusted = Adversary(window=stamps, length=2, trusted=np.ones(6, dtype=bool))
+    certificates = model.certify(X, adversary=all_trusted)
+    assert (certificates.radius == certificates.n_touchable).all()

@@ -14,6 +14,7 @@ from flipproof import (
     CertifiedNeighborsRegressor,
     CertifiedRidgeRegressor,
 )
+from flipproof.core import target_means
 
 RANGE = (-1.5, 2.0)
 
@@ -146,3 +147,11 @@ def test_weights_of_a_forest_are_certified():
     np.testing.assert_array_equal(found.low, np.minimum(np.min(every, axis=0), found.prediction))
     with pytest.raises(ValueError, match=r"non-zero|must not be 0"):
         clone(model).fit(X, y, sample_weight=np.zeros(6))
+
+
+def test_means_that_would_take_too_much_memory_are_refused(monkeypatch):
+    X, y, Z = problem(0)
+    model = clone(REGRESSORS["weighted neighbours"]).fit(X, y)
+    monkeypatch.setattr(target_means, "MOST_SUMS", 1)
+    with pytest.raises(ValueError, match="too much memory"):
+        model.certify_means(Z, GROUPS)
