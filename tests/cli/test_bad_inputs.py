@@ -256,7 +256,7 @@ BAD = {
         "".join(f"{line},{line.rsplit(',')[-1] if n else 'again'}\n" for n, line in enumerate(GOOD.split())),
     ),
     "distinct words": Bad(
-        "too many for categories. Read texts with --text",
+        "too many for categories. Give --text 'name'",
         "name,kind\n" + "".join(f"n{i}x,{'ab'[i % 2]}\n" for i in range(250)),
         usual=HOLDOUT,
     ),

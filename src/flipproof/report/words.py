@@ -416,8 +416,8 @@ def random_error_sentences(errors: RandomErrors) -> list[str]:
 
     def changed(mean: float, median: float) -> str:
         return (
-            f"{probability_at_most(mean)} of {_predictions(errors)} would change in expectation. Half of "
-            f"{_predictions(errors, 'all')} would change with a probability of {probability_at_most(median)} each"
+            f"{probability_at_most(mean)} of {_predictions(errors)} would change in expectation. For half of them, the "
+            f"probability of a change is {probability_at_most(median)}"
         )
 
     return [
@@ -432,11 +432,11 @@ def random_error_sentences(errors: RandomErrors) -> list[str]:
     ]
 
 
-def _predictions(errors: RandomErrors, all_of: str = "") -> str:
+def _predictions(errors: RandomErrors) -> str:
     """Name the predictions that bounds are about: those of all test rows, or of some."""
     if errors.is_sample:
-        return f"{all_of or 'the'} predictions of {errors.n_test:,} evenly spaced test rows"
-    return f"{all_of} predictions".lstrip()
+        return f"the predictions of {errors.n_test:,} evenly spaced test rows"
+    return "predictions"
 
 
 def _by_rate(errors: RandomErrors) -> list[str]:
