@@ -134,7 +134,7 @@ HOOKS = {"fit_without_labels", "label_free_weights", "label_free_votes", "weight
 
 #: Methods that other parts of flipproof call, such as reports; users have `to_frame`, `summary` and `str`.
 FOR_OTHER_PARTS = {
-    *("facts", "columns", "table", "lines", "headline", "notes", "what", "answer", "sentences", "labels_name"),
+    *("facts", "columns", "table", "lines", "headline", "notes", "what", "answer", "labels_name"),
     *(
         "evidence",
         "id_at",

@@ -34,7 +34,7 @@ class LabelFreeVotes(WeightedLabels):
     def fit_without_labels(self, X: Floats) -> Any:
         """Learn what the weights need from features alone: of the training rows, or of the reference.
 
-        It may return what :meth:`place` returns for these rows, if that is known already.
+        It may return what `place` returns for these rows, if that is known already.
 
         Examples
         --------
@@ -114,7 +114,7 @@ class LabelFreeVotes(WeightedLabels):
     def hold_more(self, held: Any, placed: Any, n_before: int) -> Any:
         """Return what `hold` returns for placed rows, given what it returned for the first `n_before` of them.
 
-        For `partial_fit`. By default this calls :meth:`hold`; override it if that takes long.
+        For `partial_fit`. By default this calls `hold`; override it if that takes long.
         """
         return self.hold(placed)
 
@@ -123,7 +123,7 @@ class LabelFreeVotes(WeightedLabels):
 
         This calls `label_free_weights` with one row at a time. Override it for speed: round the weights to `precision_`
         bits by :func:`~flipproof.core.votes.dense_votes` or :func:`~flipproof.core.votes.sparse_votes`. The votes on a
-        row must be bit-identical in any block, and must not depend on any label. `held` is what :meth:`hold` returned
+        row must be bit-identical in any block, and must not depend on any label. `held` is what `hold` returned
         for the rows that vote; None if the learner does not place rows.
 
         Examples
