@@ -64,6 +64,7 @@ from .store.proofs import load_certificates as load_certificates
 from .store.proofs import save_certificates as save_certificates
 from .streaming import StreamingKernelClassifier as StreamingKernelClassifier
 from .streaming import StreamingRidgeClassifier as StreamingRidgeClassifier
+from .streaming import StreamingRidgeRegressor as StreamingRidgeRegressor
 
 __version__: str
 

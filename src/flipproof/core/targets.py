@@ -111,6 +111,25 @@ class NumberRule:
 
 
 @dataclass(frozen=True)
+class Touchable:
+    """How many targets, or groups, can be changed, and which of these is counted."""
+
+    n_touchable: int
+    unit: str
+
+    def radius(self, fewest: Integers) -> tuple[Integers, NDArray[np.bool_]]:
+        """Return the largest numbers of changes that are not enough; all that can be changed where none is, and where.
+
+        Parameters
+        ----------
+        fewest : integers of shape (m,)
+            The fewest changes that are enough, or NEVER.
+        """
+        unlimited = fewest == NEVER
+        return np.where(unlimited, self.n_touchable, fewest - 1), unlimited
+
+
+@dataclass(frozen=True)
 class Reachable:
     """What an adversary can do to the training targets, on the grid.
 
@@ -138,15 +157,8 @@ class Reachable:
         return "targets" if self.groups is None else "annotators"
 
     def radius(self, fewest: Integers) -> tuple[Integers, NDArray[np.bool_]]:
-        """Return the largest numbers of changes that are not enough; all that can be changed where none is, and where.
-
-        Parameters
-        ----------
-        fewest : integers of shape (m,)
-            The fewest changes that are enough, or NEVER.
-        """
-        unlimited = fewest == NEVER
-        return np.where(unlimited, self.n_touchable, fewest - 1), unlimited
+        """Return what :meth:`Touchable.radius` does."""
+        return Touchable(self.n_touchable, self.unit).radius(fewest)
 
     @property
     def n_groups(self) -> int:

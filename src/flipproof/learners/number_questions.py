@@ -13,7 +13,7 @@ from flipproof.adversary import Adversary
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.target_means import CombinationReach
-from flipproof.core.targets import Reach, Units, crossing, tolerated
+from flipproof.core.targets import NEVER, Reach, Units, crossing, tolerated
 from flipproof.intervals import CertifiedIntervals
 from flipproof.origins import Origin
 from flipproof.parameters import NONE, check_parameter, is_integer, number, parameter_error
@@ -60,6 +60,13 @@ def certified_parts(reach: Reach, units: Units, question: Question) -> tuple[Flo
     """Return numbers, both ends after each number of changes, and the fewest changes that break the radius."""
     low, high = reach.ends(question.flips)
     return units.numbers(reach.value), units.numbers(low), units.numbers(high), question.fewest(reach, units)
+
+
+def turning(reach: Reach) -> Integers:
+    """Return the fewest changes after which each integer no longer has its sign; 1 for 0, so that its radius is 0."""
+    zero = np.zeros_like(reach.value)
+    fewest = np.where(reach.value > 0, reach.fewest(zero, upward=False), reach.fewest(zero, upward=True))
+    return np.where(reach.value == 0, 1, np.minimum(fewest, NEVER))
 
 
 class Limits(Protocol):

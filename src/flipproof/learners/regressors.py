@@ -12,10 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from flipproof.adversary import Adversary
 from flipproof.core.ballots import cast
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats
 from flipproof.core.targets import (
-    NEVER,
-    Reach,
     listed_votes,
     rows_at_a_time,
 )
@@ -24,7 +22,7 @@ from flipproof.learners.forest import CertifiedForestClassifier
 from flipproof.learners.kernel import CertifiedKernelClassifier
 from flipproof.learners.kernel_values import Kernel
 from flipproof.learners.label_linear import MEMORY_BUDGET
-from flipproof.learners.number_questions import as_question, certified_parts
+from flipproof.learners.number_questions import as_question, certified_parts, turning
 from flipproof.learners.regression import CertifiedRegressor
 from flipproof.learners.ridge import CertifiedRidgeClassifier, coefficient_products
 from flipproof.learners.targets_in_memory import CLIP, PLACEHOLDER_CLASSES, named_after
@@ -95,6 +93,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
     --------
     flipproof.CertifiedRidgeClassifier : Ridge regression, as in the paper.
     flipproof.CertifiedKernelRegressor : Kernel ridge regression for numbers.
+    flipproof.StreamingRidgeRegressor : Ridge regression for numbers, on more rows than memory.
     flipproof.CertifiedIntervals : Exact intervals of regressors.
 
     Examples
@@ -207,7 +206,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
             value, low, high, _ = certified_parts(reach, units, question)
             per_unit = steps[start : start + size]
             ends = (one * per_unit[:, None] for one in (low, high))
-            parts.append((value * per_unit, *ends, _turning(reach)))
+            parts.append((value * per_unit, *ends, turning(reach)))
         names = self._names_of_columns(len(source.exponent))
         origin = Origin(np.arange(len(source.exponent)), names=names)
         return self._intervals(parts, question, reachable, adversary, origin, "coefficient")
@@ -235,13 +234,6 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
         except (AttributeError, ValueError, TypeError):  # the step does not name its output
             return None
         return names if len(names) == n_columns else None
-
-
-def _turning(reach: Reach) -> Integers:
-    """Return the fewest changes after which each integer no longer has its sign; 1 for 0, so that its radius is 0."""
-    zero = np.zeros_like(reach.value)
-    fewest = np.where(reach.value > 0, reach.fewest(zero, upward=False), reach.fewest(zero, upward=True))
-    return np.where(reach.value == 0, 1, np.minimum(fewest, NEVER))
 
 
 class CertifiedKernelRegressor(CertifiedRegressor):

@@ -135,7 +135,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
             if getattr(X, "comes_in_blocks", False) is not False:
                 raise ValueError(
                     f"{type(self).__name__} needs all training rows in memory. Got {type(X).__name__} instead: give an "
-                    "array or a data frame."
+                    "array or a data frame, or use StreamingRidgeRegressor."
                 )
             targets = checked_targets(type(self).__name__, y)
             check_consistent_length(X, targets)

@@ -2,6 +2,7 @@
 
 from flipproof.streaming.blocks import Block
 from flipproof.streaming.classifiers import StreamingKernelClassifier, StreamingRidgeClassifier
+from flipproof.streaming.numbers_in_blocks import StreamingRidgeRegressor
 from flipproof.streaming.row_blocks import RowBlocks
 
-__all__ = ["Block", "RowBlocks", "StreamingKernelClassifier", "StreamingRidgeClassifier"]
+__all__ = ["Block", "RowBlocks", "StreamingKernelClassifier", "StreamingRidgeClassifier", "StreamingRidgeRegressor"]

@@ -103,6 +103,9 @@ class FittedInPasses(LabelLinearParameters):
 
     holds_training_rows = False
 
+    #: Whether rows come with numeric targets instead of labels.
+    _labels_are_numbers = False
+
     _whitening: Whitening
     _reference_basis: NDArray[np.float32]
     _reference_hashes: NDArray[np.uint64] | None
@@ -279,7 +282,7 @@ class FittedInPasses(LabelLinearParameters):
             from flipproof.streaming.dask_rows import dask_rows
 
             return dask_rows(X, y, trusted, groups)
-        return as_row_blocks(X, y, trusted, groups)
+        return as_row_blocks(X, y, trusted, groups, self._labels_are_numbers)
 
     def _survey(self, rows: RowBlocks) -> Visited:
         """Visit rows for the first time, and return what was seen, with SurveyedRows unless there are no rows."""

@@ -25,6 +25,7 @@ from flipproof.tables.columns import (
     type_kind,
     type_kind_of_values,
 )
+from flipproof.tables.labels import target_array
 
 #: Longest part of a pyarrow error that is repeated, in characters.
 LONGEST_REASON = 200
@@ -262,6 +263,8 @@ class Reading:
         Type of features that are not encoded.
     lengths : mapping of int
         Length of the vectors of a column, if known.
+    is_numeric : bool
+        Whether labels are numbers, the targets of a regressor.
     """
 
     features: tuple[str, ...]
@@ -272,6 +275,7 @@ class Reading:
     encode: Callable[[pa.Table], Any] | None = None
     dtype: type[np.float32] | type[np.float64] = np.float64
     lengths: Mapping[str, int] = field(default_factory=dict)
+    is_numeric: bool = False
 
     @property
     def columns(self) -> list[str]:
@@ -290,7 +294,7 @@ class Reading:
         return Block(
             name,
             self._numbers(table, name),
-            as_labels(self.label, table[self.label], source, first_row),
+            (_targets if self.is_numeric else as_labels)(self.label, table[self.label], source, first_row),
             None if self.trusted is None else as_mask(self.trusted, table[self.trusted], source, first_row),
             None if self.groups is None else as_names(self.groups, table[self.groups], source, first_row),
         )
@@ -377,12 +381,13 @@ def parquet_parts(
     trusted: str | None = None,
     groups: str | None = None,
     encode: Callable[[pa.Table], Any] | None = None,
+    numeric: bool = False,
 ) -> tuple[tuple[ParquetPart, ...], tuple[str, ...] | None]:
     """Return the row groups of Parquet files, and the names of features if all have one; only footers are read."""
     footers = [Footer.read(str(file)) for file in found_files(path, PARQUET)]
     if not footers:
         raise ValueError("there must be at least one Parquet file. Got none.")
-    reading = _reading(footers, label, features, trusted, groups, encode)
+    reading = replace(_reading(footers, label, features, trusted, groups, encode, numeric), is_numeric=numeric)
     parts: list[ParquetPart] = []
     for footer in footers:
         row, location = 0, os.path.abspath(footer.path)
@@ -401,6 +406,7 @@ def _reading(
     trusted: str | None,
     groups: str | None,
     encode: Callable[[pa.Table], Any] | None,
+    numeric: bool,
 ) -> Reading:
     """Choose the columns, and check that all files have them."""
     if isinstance(features, str):
@@ -423,7 +429,7 @@ def _reading(
             f"{footers[0].path!r} has no columns except {', '.join(map(repr, known))}: there are no features."
         )
     for footer in footers:
-        _check_others(footer, label, trusted, groups)
+        _check_others(footer, label, trusted, groups, numeric)
     reading = Reading(tuple(chosen), label, trusted, groups, width_at_most(footers, chosen), encode)
     if encode is not None:
         return reading
@@ -432,8 +438,16 @@ def _reading(
     return replace(reading, dtype=dtype, lengths=vector_lengths(footers, chosen))
 
 
-def _check_others(footer: Footer, label: str, trusted: str | None, groups: str | None) -> None:
-    """Refuse columns whose types cannot be labels, masks or names, by reading zero rows of them."""
-    for name, read in ((label, as_labels), (trusted, as_mask), (groups, as_names)):
+def _check_others(footer: Footer, label: str, trusted: str | None, groups: str | None, numeric: bool) -> None:
+    """Refuse columns whose types cannot be labels or targets, masks or names, by reading zero rows of them."""
+    read_labels = _targets if numeric else as_labels
+    for name, read in ((label, read_labels), (trusted, as_mask), (groups, as_names)):
         if name is not None and not pa.types.is_null(footer.type_of(name)):
             read(name, pa.chunked_array([], footer.type_of(name)), repr(footer.path))
+
+
+def _targets(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[Any]:
+    """Return numeric targets, with the arguments of `as_labels`."""
+    targets = target_array(column, name, source, first_row=first_row)
+    assert targets is not None
+    return targets

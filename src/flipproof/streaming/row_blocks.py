@@ -292,6 +292,7 @@ class RowBlocks:
         groups: str | None = None,
         *,
         encode: Callable[[pa.Table], Any] | None = None,
+        numeric: bool = False,
     ) -> RowBlocks:
         """Return the rows of Parquet files; only the footers are read here.
 
@@ -311,6 +312,8 @@ class RowBlocks:
         encode : callable, optional
             Converts a pyarrow table of the features of some rows to numbers, for example the `transform` of a fitted
             `flipproof.tables.TableEncoder`. Features may then be of any kind.
+        numeric : bool, default=False
+            Whether `label` is a column of numbers, the targets of a regressor.
 
         Examples
         --------
@@ -330,7 +333,7 @@ class RowBlocks:
             raise ImportError("reading Parquet files needs pyarrow: pip install 'flipproof[cli]'") from error
         from flipproof.streaming.parquet import parquet_parts
 
-        parts, names = parquet_parts(path, label, features, trusted, groups, encode)
+        parts, names = parquet_parts(path, label, features, trusted, groups, encode, numeric)
         return cls(parts, trusted is not None, groups is not None, names)
 
     @classmethod
@@ -509,7 +512,7 @@ class MappedPart:
             yield replace(block, X=made_features(made, len(block), f"{block.name}: the result of the function"))
 
 
-def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None) -> RowBlocks:
+def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None, numeric: bool = False) -> RowBlocks:
     """Return training rows of any source as row blocks.
 
     Parameters
@@ -518,12 +521,14 @@ def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None
         Rows; a path of NPY or Parquet files, recognised by their endings.
     y, trusted, groups
         Arrays or paths, names of columns for Parquet, or None if X contains them.
+    numeric : bool
+        Whether `y` are numeric targets.
     """
     if isinstance(X, RowBlocks):
         _check_within(y, trusted, groups, "RowBlocks")
         return X
     if are_paths(X):
-        return _from_files(X, y, trusted, groups)
+        return _from_files(X, y, trusted, groups, numeric)
     if isinstance(X, np.ndarray):
         return RowBlocks.from_arrays(X, y, trusted, groups)
     if callable(X) or isinstance(X, Iterator) or (isinstance(X, (list, tuple)) and y is None):
@@ -535,15 +540,16 @@ def as_row_blocks(X: Any, y: Any = None, trusted: Any = None, groups: Any = None
     )
 
 
-def _from_files(X: Paths, y: Any, trusted: Any, groups: Any) -> RowBlocks:
+def _from_files(X: Paths, y: Any, trusted: Any, groups: Any, numeric: bool) -> RowBlocks:
     files = found_files(X, NPY + PARQUET)
     endings = {file.suffix.lower() for file in files}
     if endings <= set(NPY):
         return RowBlocks.from_npy(X, y, trusted, groups)
     if endings <= set(PARQUET):
         if not isinstance(y, str):
-            raise ValueError(f"y must be the name of the column of labels in {_shown(X)}. Got {_kind(y)} instead.")
-        return RowBlocks.from_parquet(X, y, trusted=trusted, groups=groups)
+            what = "targets" if numeric else "labels"
+            raise ValueError(f"y must be the name of the column of {what} in {_shown(X)}. Got {_kind(y)} instead.")
+        return RowBlocks.from_parquet(X, y, trusted=trusted, groups=groups, numeric=numeric)
     raise ValueError(f"files of rows must all end in .npy, or all in .parquet or .pq. Got {_shown(X)} instead.")
 
 

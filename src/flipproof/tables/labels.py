@@ -47,7 +47,7 @@ def label_array(
 
 
 def target_array(
-    column: pa.ChunkedArray, name: str, source: str, *, optional: bool = False
+    column: pa.ChunkedArray, name: str, source: str, *, optional: bool = False, first_row: int = 0
 ) -> NDArray[np.float64] | None:
     """Return numeric targets as floats.
 
@@ -59,6 +59,8 @@ def target_array(
         Names of the column and of its table, for errors.
     optional : bool
         Whether all targets may be missing; the result is then None.
+    first_row : int
+        Number of the first row, for errors.
     """
     if optional and column.null_count == len(column):
         return None
@@ -69,7 +71,7 @@ def target_array(
     if len(missing):
         raise InputError(
             f"{source} has missing targets in column {name!r}, the first in ",
-            RowNumber(int(missing[0])),
+            RowNumber(first_row + int(missing[0])),
             ": leave those rows out, or complete them.",
         )
     return targets
