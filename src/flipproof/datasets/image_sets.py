@@ -77,16 +77,12 @@ def load_mnist(
     kept = [np.isin(part, digits) for part in labels]
     classes = tuple(sorted(digits))
     which = "" if len(classes) == 10 else f", digits {', '.join(map(str, classes))}"
-    return Dataset(
-        name=f"MNIST{which}",
-        X_train=images[0][kept[0]],
-        y_train=labels[0][kept[0]],
-        X_test=images[1][kept[1]],
-        y_test=labels[1][kept[1]],
+    return shelf.dataset(
+        f"MNIST{which}",
+        (images[0][kept[0]], labels[0][kept[0]], images[1][kept[1]], labels[1][kept[1]]),
         classes=classes,
         class_names=tuple(map(str, classes)),
-        provenance=f"MNIST (LeCun, Cortes, Burges). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="MNIST (LeCun, Cortes, Burges)",
         image_shape=(SIDE, SIDE),
     )
 
@@ -237,16 +233,12 @@ def load_cifar10(
         parts = [_joined(batches[:-1]), _joined(batches[-1:])]
         image_shape = (CIFAR_SIDE, CIFAR_SIDE, CHANNELS)
     (X_train, y_train), (X_test, y_test) = parts
-    return Dataset(
-        name=f"CIFAR10, {kind}",
-        X_train=X_train,
-        y_train=y_train.astype(np.int64),
-        X_test=X_test,
-        y_test=y_test.astype(np.int64),
+    return shelf.dataset(
+        f"CIFAR10, {kind}",
+        (X_train, y_train.astype(np.int64), X_test, y_test.astype(np.int64)),
         classes=tuple(range(10)),
         class_names=NAMES,
-        provenance=f"CIFAR10 (Krizhevsky). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="CIFAR10 (Krizhevsky)",
         image_shape=image_shape,
     )
 
@@ -408,16 +400,17 @@ def load_dogfish(
         X_train, y_train, X_test, y_test = _stand_in(shelf, kind)
         names, said = STAND_IN_CLASSES, "Not Dogfish itself"
     shape = X_train.shape[1:] if X_train.ndim > 2 else None
-    return Dataset(
-        name="Dogfish, original" if kind.startswith("original") else f"Dogfish stand-in, {kind}",
-        X_train=X_train.reshape(len(X_train), -1),
-        y_train=y_train.astype(np.int64).ravel(),
-        X_test=X_test.reshape(len(X_test), -1),
-        y_test=y_test.astype(np.int64).ravel(),
+    return shelf.dataset(
+        "Dogfish, original" if kind.startswith("original") else f"Dogfish stand-in, {kind}",
+        (
+            X_train.reshape(len(X_train), -1),
+            y_train.astype(np.int64).ravel(),
+            X_test.reshape(len(X_test), -1),
+            y_test.astype(np.int64).ravel(),
+        ),
         classes=(0, 1),
         class_names=names,
-        provenance=f"{said}. {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited=said,
         image_shape=shape,
     )
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from io import BytesIO
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
@@ -22,6 +22,9 @@ from numpy.typing import NDArray
 
 from flipproof.core.rounding import Values
 from flipproof.runtime.files import digest_of, write_whole
+
+#: Training rows and labels, test rows and labels.
+Parts: TypeAlias = tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]
 
 #: Timeout of a server, in seconds.
 TIMEOUT = 30.0
@@ -188,6 +191,20 @@ class Shelf:
         """Describe the origin of each file that was read."""
         return "; ".join(f"{name}: {what}" for name, what in self._origins.items())
 
+    def dataset(
+        self,
+        name: str,
+        parts: Parts,
+        *,
+        classes: tuple[int, ...],
+        class_names: tuple[str, ...],
+        cited: str,
+        **more: Any,
+    ) -> Dataset:
+        """Return a data set of files that were read; `parts` are X_train, y_train, X_test and y_test."""
+        origin = f"{cited}. {self.origins()}."
+        return Dataset(name, *parts, classes, class_names, origin, self.checksums, **more)
+
     def _download(self, file: PublicFile) -> Path:
         if not self.download_if_missing or file.source is None:
             raise self.missing(file.saved_name, file.source)
@@ -232,9 +249,7 @@ def arrays(shelf: Shelf, file: PublicFile, names: tuple[str, ...]) -> dict[str, 
         raise OSError(f"{where} is damaged or another file: it must contain {', '.join(names)} ({error}).") from error
 
 
-def split_rows(
-    X: Values, y: Values, test_size: float, random_state: int
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+def split_rows(X: Values, y: Values, test_size: float, random_state: int) -> Parts:
     """Return X_train, y_train, X_test, y_test; rows keep their order.
 
     The rows are drawn without using the labels: a stratified split would depend on labels that certificates protect.

@@ -104,17 +104,13 @@ def load_spambase(
     """
     shelf = Shelf("Spambase", "spambase", data_home, folder, download_if_missing, check)
     table = np.array(rows_of(shelf, SPAMBASE), dtype=np.float64)
-    X_train, y_train, X_test, y_test = split_rows(table[:, :-1], table[:, -1].astype(np.int64), test_size, random_state)
-    return Dataset(
-        name="Spambase",
-        X_train=X_train,
-        y_train=y_train,
-        X_test=X_test,
-        y_test=y_test,
+    parts = split_rows(table[:, :-1], table[:, -1].astype(np.int64), test_size, random_state)
+    return shelf.dataset(
+        "Spambase",
+        parts,
         classes=(0, 1),
         class_names=("ham", "spam"),
-        provenance=f"UCI Spambase (Hopkins, Reeber, Forman, Suermondt). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="UCI Spambase (Hopkins, Reeber, Forman, Suermondt)",
     )
 
 
@@ -168,17 +164,13 @@ def load_german_credit(
         rows, categorical = rows_of(shelf, GERMAN_WORDS, number_column=1), GERMAN_WORD_COLUMNS
         X, labels = mixed_columns(rows, categorical), [row[-1] for row in rows]
     y = np.where(np.array(labels) == "1", 1, 2)
-    X_train, y_train, X_test, y_test = split_rows(X, y, test_size, random_state)
-    return Dataset(
-        name=f"German credit, {kind}",
-        X_train=X_train,
-        y_train=y_train,
-        X_test=X_test,
-        y_test=y_test,
+    parts = split_rows(X, y, test_size, random_state)
+    return shelf.dataset(
+        f"German credit, {kind}",
+        parts,
         classes=(1, 2),
         class_names=("good", "bad"),
-        provenance=f"UCI Statlog German credit (Hofmann). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="UCI Statlog German credit (Hofmann)",
         feature_names=GERMAN_COLUMNS if kind == "words" else (),
         categorical=categorical,
     )
@@ -218,16 +210,12 @@ def load_adult(
     parts = [rows_of(shelf, file) for file in (ADULT_TRAIN, ADULT_TEST)]
     X_train, X_test = (mixed_columns(rows, ADULT_WORDS) for rows in parts)
     y_train, y_test = (np.array([row[-1].startswith(">50K") for row in rows], dtype=np.int64) for rows in parts)
-    return Dataset(
-        name="Adult",
-        X_train=X_train,
-        y_train=y_train,
-        X_test=X_test,
-        y_test=y_test,
+    return shelf.dataset(
+        "Adult",
+        (X_train, y_train, X_test, y_test),
         classes=(0, 1),
         class_names=("<=50K", ">50K"),
-        provenance=f"UCI Adult (Becker, Kohavi). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="UCI Adult (Becker, Kohavi)",
         feature_names=ADULT_COLUMNS,
         categorical=ADULT_WORDS,
     )
@@ -331,16 +319,12 @@ def load_phishing(
     names, *lines = shelf.read(PHISHING).decode("utf-8").splitlines()
     table = np.array([line.split(",") for line in lines], dtype=np.int64)
     X, y = table[:, :-1].astype(np.float64), table[:, -1]
-    X_train, y_train, X_test, y_test = split_rows(X, y, test_size, random_state)
-    return Dataset(
-        name="Phishing websites",
-        X_train=X_train,
-        y_train=y_train,
-        X_test=X_test,
-        y_test=y_test,
+    parts = split_rows(X, y, test_size, random_state)
+    return shelf.dataset(
+        "Phishing websites",
+        parts,
         classes=(-1, 1),
         class_names=("phishing", "legitimate"),
-        provenance=f"UCI Phishing Websites (Mohammad, Thabtah, McCluskey). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="UCI Phishing Websites (Mohammad, Thabtah, McCluskey)",
         feature_names=tuple(names.split(",")[:-1]),
     )

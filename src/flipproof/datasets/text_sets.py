@@ -129,16 +129,12 @@ def load_imdb(
         y_train, y_test = (data[name].astype(np.int64) for name in ("y_train", "y_test"))
     else:
         (X_train, y_train), (X_test, y_test) = map(_parsed_reviews, _review_lines(shelf))
-    return Dataset(
-        name=f"IMDB, {kind}",
-        X_train=X_train,
-        y_train=y_train,
-        X_test=X_test,
-        y_test=y_test,
+    return shelf.dataset(
+        f"IMDB, {kind}",
+        (X_train, y_train, X_test, y_test),
         classes=(0, 1),
         class_names=("negative", "positive"),
-        provenance=f"Large Movie Review Dataset 1.0 (Maas et al. 2011). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="Large Movie Review Dataset 1.0 (Maas et al. 2011)",
     )
 
 
@@ -190,17 +186,13 @@ def load_sms_spam(
         lines = [line.split("\t", 1) for line in _lines(shelf.read(MESSAGES))]
         rows = _object_array(text for _, text in lines)
         is_spam = np.array([label == "spam" for label, _ in lines], dtype=np.int64)
-    X_train, y_train, X_test, y_test = split_rows(rows, is_spam, test_size, random_state)
-    return Dataset(
-        name="SMS spam" if kind == "texts" else "SMS spam, sentence embeddings",
-        X_train=X_train,
-        y_train=y_train,
-        X_test=X_test,
-        y_test=y_test,
+    parts = split_rows(rows, is_spam, test_size, random_state)
+    return shelf.dataset(
+        "SMS spam" if kind == "texts" else "SMS spam, sentence embeddings",
+        parts,
         classes=(0, 1),
         class_names=("ham", "spam"),
-        provenance=f"SMS Spam Collection v.1 (Almeida, Hidalgo). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="SMS Spam Collection v.1 (Almeida, Hidalgo)",
     )
 
 
@@ -251,17 +243,13 @@ def load_enron_spam(
         emails = [json.loads(line) for line in _lines(shelf.read(EMAILS))]
         is_spam = np.array([mail["label"] for mail in emails], dtype=np.int64)
         rows = _object_array(mail["text"] for mail in emails)
-    X_train, y_train, X_test, y_test = split_rows(rows, is_spam, test_size, random_state)
-    return Dataset(
-        name="Enron spam" if kind == "texts" else "Enron spam, sentence embeddings",
-        X_train=X_train,
-        y_train=y_train,
-        X_test=X_test,
-        y_test=y_test,
+    parts = split_rows(rows, is_spam, test_size, random_state)
+    return shelf.dataset(
+        "Enron spam" if kind == "texts" else "Enron spam, sentence embeddings",
+        parts,
         classes=(0, 1),
         class_names=("ham", "spam"),
-        provenance=f"Enron-Spam (Metsis, Androutsopoulos, Paliouras 2006). {shelf.origins()}.",
-        checksums=shelf.checksums,
+        cited="Enron-Spam (Metsis, Androutsopoulos, Paliouras 2006)",
     )
 
 
