@@ -90,9 +90,12 @@ def check_attack(learner, attack, certificates, adversary, X, y, reference, Z):
         assert len(set(removed.tolist())) == len(removed)
         assert not trusted[removed].any()
         if adversary.groups is None:
+            assert attack.sources is None
             assert attack.changes_needed[i] == max(len(removed), n_added)
         else:
-            assert attack.changes_needed[i] == len(set(adversary.groups[removed]))
+            assert attack.changes_needed[i] == len(attack.who(i))
+            assert attack.who(i) == {one: np.count_nonzero(adversary.groups[removed] == one) for one in attack.who(i)}
+            assert sum(attack.who(i).values()) == len(removed)
             assert n_added in (0, len(removed))
         assert adversary.changes != "insertions" or not len(removed)
         assert adversary.changes != "removals" or not n_added

@@ -324,6 +324,18 @@ def test_reports_show_attacks_by_rows_on_the_most_fragile_predictions(options):
         assert "are in the section about rows" in text
 
 
+def test_reports_name_the_sources_of_an_attack():
+    table = TRAIN.append_column("who", [[f"w{i % 9}" for i in range(len(TRAIN))]])
+    found = audited(train=table, annotator="who", clip="sign")
+    entries = found.summary()["rows"]["attacks"]
+    assert entries
+    for entry in entries:
+        assert len(entry["sources"]) == entry["needed"]
+        changed = "1 changed source" if entry["needed"] == 1 else f"{entry['needed']} changed sources"
+        assert f"{changed} ({', '.join(entry['sources'])})" in render_markdown(found.summary())
+    assert {one["sources"] is None for one in audited().summary()["rows"]["attacks"]} == {True}
+
+
 def test_reports_say_where_no_attack_by_rows_is_known():
     assert audited(attack=False).attacks is None
     partitions = audited(learner="partition", clip=None)

@@ -204,7 +204,16 @@ def test_attacks_by_sources_and_trusted_rows(files, tmp_path, capfd):
     found = attacked(files, capfd, "--changes", "rows", *columns)
     assert found["unit"] == "sources"
     assert found["n_confirmed"]
-    assert not any(int(row["train_id"].rsplit("-", 1)[1]) % 9 == 0 for row in found["rows"] if row["train_id"])
+    removed = [row for row in found["rows"] if row["change"] == "remove"]
+    assert {row["source"] for row in removed} <= {f"w{i}" for i in range(1, 9)}
+    assert all(row["source"] == f"w{int(row['train_id'].rsplit('-', 1)[1]) % 9}" for row in removed)
+    for one in found["predictions"]:
+        theirs = {row["source"] for row in removed if row["id"] == one["id"]}
+        assert len(theirs) == (one["needed"] or 0)
+    one = next(one for one in found["predictions"] if one["needed"] == 1)
+    single = attacked(files, capfd, "--changes", "rows", *columns, "--row", one["id"])
+    name = single["rows"][0]["source"]
+    assert f"In the order of the attack, with their numbers of rows: {name} (" in single["sentences"][1]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, fields
 from typing import Any
 
@@ -104,10 +105,7 @@ class AttackResult:
         """
         if self.annotators is None:
             raise ValueError("This attack does not count annotators: give Adversary(groups=...) to the attack.")
-        found: dict[Any, int] = {}
-        for name in self.annotators[row].tolist():
-            found[name] = found.get(name, 0) + 1
-        return found
+        return dict(Counter(self.annotators[row].tolist()))
 
     def poisoned(self, y: ArrayLike, row: int) -> Values:
         """Return the training labels after the attack on one test row.
@@ -178,6 +176,8 @@ class RowAttackResult:
         Number of refits that confirmed attacks.
     attempted : booleans of shape (m,)
         False for test rows that the attack did not reach before it was interrupted.
+    sources : tuple of m arrays, or None
+        The source of each removed row, if sources are counted; :meth:`who` lists them.
 
     See Also
     --------
@@ -205,6 +205,7 @@ class RowAttackResult:
     attack: str
     n_refits: int
     attempted: NDArray[np.bool_]
+    sources: tuple[NDArray[Any], ...] | None = None
 
     def __post_init__(self) -> None:
         for field in fields(self):
@@ -220,6 +221,24 @@ class RowAttackResult:
         found = self.changes_needed[self.success]
         middle = f", median {int(np.median(found))} {self.unit}" if found.size else ""
         return f"<RowAttackResult: {self.attack}, {found.size} of {len(self)} predictions overturned{middle}>"
+
+    def who(self, row: int) -> dict[Any, int]:
+        """Return which sources take part in the attack on one test row, and how many rows of each are removed.
+
+        Where rows are replaced, each adds as many.
+
+        Examples
+        --------
+        >>> from flipproof import Adversary, CertifiedForestClassifier
+        >>> from flipproof.attacks import worst_rows
+        >>> model = CertifiedForestClassifier(5, min_samples_leaf=2, classes=["ham", "spam"])
+        >>> model = model.fit([[0.0], [0.1], [3.0]], ["ham", "ham", "spam"], reference=[[0.0], [1.0], [2.0], [3.0]])
+        >>> worst_rows(model, [[0.2]], Adversary(changes="rows", groups=["a.org", "b.org", "b.org"])).who(0)
+        {'a.org': 1}
+        """
+        if self.sources is None:
+            raise ValueError("This attack does not count sources: give Adversary(groups=...) to the attack.")
+        return dict(Counter(self.sources[row].tolist()))
 
     def changed(self, X: ArrayLike, y: ArrayLike, row: int) -> tuple[Values, Values]:
         """Return the training rows and labels after the attack on one test row, given those before it, as arrays.

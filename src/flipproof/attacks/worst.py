@@ -240,8 +240,8 @@ def _worst_flips(
 
 
 def owners_of(certificates: Certificates, rows: Sequence[Integers]) -> tuple[Values, ...] | None:
-    """Return the annotators of the changed labels of each attack; None if annotators are not counted."""
-    if certificates.unit != "annotators" or certificates.adversary is None:
+    """Return the annotators or sources of the changed rows of each attack; None if they are not counted."""
+    if certificates.unit not in ("annotators", "sources") or certificates.adversary is None:
         return None
     groups = certificates.adversary.groups
     return tuple(groups[one] for one in rows)

@@ -20,7 +20,7 @@ from sklearn.utils import _safe_indexing as rows_of
 
 from flipproof.adversary import Adversary
 from flipproof.attacks.result import NO_ATTACK, RowAttackResult
-from flipproof.attacks.worst import AttackedLearner, check_certificates, in_slices, label_linear_part
+from flipproof.attacks.worst import AttackedLearner, check_certificates, in_slices, label_linear_part, owners_of
 from flipproof.certificates import Certificates
 from flipproof.core.exact import leads
 from flipproof.core.neighbor_cuts import NearestRows, NeighborChanges, fewest_neighbor_changes
@@ -192,6 +192,7 @@ def attack_most_fragile_by_rows(
         attack=found.attack,
         n_refits=found.n_refits,
         attempted=spread(found.attempted, False),
+        sources=None if found.sources is None else spread_out(found.sources, found.sources[0][:0]),
     )
 
 
@@ -259,6 +260,7 @@ class _Search:
             attack="worst rows",
             n_refits=n_refits,
             attempted=np.ones(m, dtype=bool),
+            sources=owners_of(certificates, removed),
         )
 
     @property

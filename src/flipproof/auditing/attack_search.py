@@ -259,8 +259,11 @@ def _row_attack(found: RowAttackResult, known: Certificates, place: int, fitted:
     train = _training_rows(fitted)
     assert train.labels is not None
     assert known.unlimited is not None
+    removed = found.removed[place].tolist()
+    sources = [None] * len(removed) if found.sources is None else found.sources[place].tolist()
     changes = [
-        ChangedRow("remove", train.labels[one].item(), train_id=train.ids[one]) for one in found.removed[place].tolist()
+        ChangedRow("remove", train.labels[one].item(), train_id=train.ids[one], source=source)
+        for one, source in zip(removed, sources, strict=True)
     ]
     labels = found.added_labels[place]
     if len(labels):  # all added rows are equal

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -181,10 +182,7 @@ class LabelAttack(AttackedPrediction):
     @property
     def who(self) -> dict[Any, int]:
         """Who takes part in the attack, in its order, and how many labels each changes."""
-        found: dict[Any, int] = {}
-        for name in self.annotators or ():
-            found[name] = found.get(name, 0) + 1
-        return found
+        return dict(Counter(self.annotators or ()))
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -348,6 +346,8 @@ class ChangedRow:
         The existing row that a row to add is a copy of, if it is one.
     features : array of shape (k,), optional
         Features of the row to add, as input of the learner.
+    source
+        Source of the training row to remove, if sources are counted.
     """
 
     change: str
@@ -356,6 +356,7 @@ class ChangedRow:
     copies: int = 1
     copy_of: str | None = None
     features: Any = None
+    source: Any = None
 
     @property
     def is_new(self) -> bool:
@@ -389,6 +390,11 @@ class RowAttack(AttackedPrediction):
     added: int
     is_smallest: bool
     changes: tuple[ChangedRow, ...]
+
+    @property
+    def who(self) -> dict[Any, int]:
+        """Which sources take part in the attack, and how many rows of each are removed; empty if rows are counted."""
+        return dict(Counter(one.source for one in self.changes if one.source is not None))
 
     def facts(self) -> dict[str, object]:
         """Return the facts in JSON types, without the rows."""
@@ -454,6 +460,9 @@ class RowAttacks(FoundAttacks):
             f"Attacks{most} overturn {len(needed):,} of {n:,} predictions, each confirmed by a refit. It takes "
             f"{numbers} {self._changed(largest)}."
         ]
+        if n == 1 and self.attacks[0].who:
+            each = ", ".join(f"{name} ({n_rows:,})" for name, n_rows in self.attacks[0].who.items())
+            found.append(f"In the order of the attack, with their numbers of rows: {each}.")
         n_unclear = sum(one.needed is not None and not one.is_smallest for one in self.attacks)
         if n_unclear:
             found.append(f"For {n_unclear:,} of them, it is not known whether fewer changes are enough.")
@@ -476,7 +485,8 @@ class RowAttacks(FoundAttacks):
             "id": [one.id for one, _ in each],
             "prediction": [one.prediction for one, _ in each],
         }
-        for name in ("change", "train_id", "label", "copies", "copy_of"):
+        names = ("change", "train_id", "label", "copies", "copy_of")
+        for name in names if self.unit != "sources" else (*names[:2], "source", *names[2:]):
             columns[name] = [getattr(change, name) for _, change in each]
         table = {name: column_of(column) for name, column in columns.items()}
         features = [change.features for _, change in each]

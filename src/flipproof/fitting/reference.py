@@ -78,7 +78,7 @@ def read_reference(data: DataChoice) -> Reference | None:
         reference = _read_table(data, data.roles)
     if len(reference) < FEWEST_ROWS:
         raise InputError(
-            REFERENCE, f": {reference.source} has {len(reference)} row, but at least {FEWEST_ROWS} rows are required."
+            REFERENCE, f": {reference.source} has {len(reference)} row, but at least {FEWEST_ROWS} are required."
         )
     return reference
 

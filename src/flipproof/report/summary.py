@@ -41,6 +41,7 @@ MOST_PREDICTIONS = 1000
 MOST_CHANGES = 20  # labels of one attack
 MOST_CONTENTS = 5  # labels of one attack whose training rows are shown
 MOST_REMOVED = 10  # rows of one attack
+MOST_SOURCES = 10  # of one attack
 MOST_AUDITED = 100
 MOST_CLASSES = 100
 
@@ -341,6 +342,11 @@ def _trusted_only(baseline: metrics.TrustedOnly) -> dict[str, Any]:
     return {**facts, "sentences": words.trusted_only_sentences(baseline)}
 
 
+def _shown_sources(who: Mapping[Any, int]) -> list[str]:
+    """Return the names of the first sources of an attack."""
+    return [cut(str(plain_value(name)), LONGEST_NAME) for name in list(who)[:MOST_SOURCES]]
+
+
 def _row_attacks(
     attack: RowAttackResult | None,
     origins: Mapping[int, str],
@@ -364,6 +370,7 @@ def _row_attacks(
             "removed": [training.name(one) for one in removed[:MOST_REMOVED].tolist()],
             "n_added": len(labels),
             "added_label": plain_value(labels[0]) if len(labels) else None,
+            "sources": None if attack.sources is None else _shown_sources(attack.who(row)),
             "copy_of": None if origins.get(row) is None else cut(origins[row], LONGEST_NAME),
             "is_smallest": bool(attack.is_smallest[row]),
         }

@@ -381,6 +381,8 @@ def row_attack_sentence(entry: Mapping[str, Any], unit: str) -> str:
         copies = f"a copy of {what}" if entry["n_added"] == 1 else f"{entry['n_added']:,} copies of {what}"
         steps.append(f"add {copies}, labelled {entry['added_label']}")
     count = f"{entry['needed']:,} changed {unit[:-1] if entry['needed'] == 1 else unit}"
+    if entry["sources"]:
+        count += f" ({', '.join(entry['sources'])}{', ...' if entry['needed'] > len(entry['sources']) else ''})"
     smallest = "no smaller attack exists" if entry["is_smallest"] else "it is not known whether a smaller attack exists"
     verb = "overturns" if entry["needed"] == 1 else "overturn"
     return (
