@@ -234,7 +234,7 @@ class RowAttackResult:
         >>> model = CertifiedForestClassifier(5, min_samples_leaf=2, classes=["ham", "spam"])
         >>> model = model.fit([[0.0], [0.1], [3.0]], ["ham", "ham", "spam"], reference=[[0.0], [1.0], [2.0], [3.0]])
         >>> worst_rows(model, [[0.2]], Adversary(changes="rows", groups=["a.org", "b.org", "b.org"])).who(0)
-        {'a.org': 1}
+        {'b.org': 2}
         """
         if self.sources is None:
             raise ValueError("This attack does not count sources: give Adversary(groups=...) to the attack.")
