@@ -1,6 +1,7 @@
 """`flipproof certify --target` and `flipproof.audit_numbers`: the numbers of the library, requirements, bad input."""
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -8,9 +9,10 @@ import pytest
 from pyarrow import parquet
 
 import flipproof
-from flipproof import CertifiedRidgeRegressor
+from flipproof import CertifiedRidgeRegressor, StreamingRidgeRegressor, audit_numbers
 from flipproof.cli.group import run
 from flipproof.report.interval_report import shown, shown_above, shown_below
+from flipproof.streaming import RowBlocks
 from flipproof.tables import TableEncoder
 
 COLUMNS = ["size", "town"]
@@ -246,3 +248,75 @@ def test_more_changes_than_targets_break_nothing_more(files, capfd):
     assert "500" not in shown_text.replace("--max-shift 1e9@500", "")
     found = flipproof.audit_numbers(files / "train.csv", files / "test.csv", target="price", annotator="agent")
     assert found.intervals.flips == (1, 5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Return a folder with the same rows in one Parquet file, in several, and test rows."""
+    folder = tmp_path_factory.mktemp("blocks")
+    (folder / "rows").mkdir()
+    rows = houses(90, 0)
+    rows.to_parquet(folder / "all.parquet", index=False)
+    for number in range(3):
+        rows[30 * number : 30 * number + 30].to_parquet(folder / "rows" / f"{number}.parquet", index=False)
+    houses(20, 1).to_csv(folder / "test.csv", index=False)
+    return folder
+
+
+LIMITS = {
+    "any change": [],
+    "limits": ["--trusted", "checked", "--annotator", "agent", "--max-change", "20000"],
+}
+
+
+@pytest.mark.parametrize("limits", LIMITS)
+def test_files_in_blocks_have_the_results_of_one_file_in_memory(folder, tmp_path, capfd, limits):
+    summaries = []
+    for train in ("all.parquet", "rows"):
+        out = tmp_path / f"{Path(train).stem}.csv"
+        arguments = ["certify", "--train", str(folder / train), "--test", str(folder / "test.csv"), "-q", "--json"]
+        arguments += ["--target", "price", "--range", "0:1000000", "--tolerance", "5000", "--coefficients"]
+        assert run([*arguments, "--max-shift", "500000@1", "-o", str(out), *LIMITS[limits]]) == 0
+        summaries.append(json.loads(capfd.readouterr().out))
+    assert (tmp_path / "all.csv").read_bytes() == (tmp_path / "rows.csv").read_bytes()
+    memory, blocks = summaries
+    for part in ("headline", "flips", "coefficients", "requirement", "radius"):
+        assert blocks.get(part) == memory.get(part)
+    assert blocks["facts"]["training_files"] == 3
+
+
+@pytest.mark.parametrize(
+    ("more", "message"),
+    [
+        (["--by", "town"], "--by needs training rows in memory"),
+        (["--proof", "p.flipproof"], "--proof needs training rows in memory"),
+        (["--learner", "forest"], "forest needs all training rows in memory. For rows in blocks, use ridge"),
+        (["--set", "clip=7"], "clip"),
+        (["--set", "colour=7"], "must be NAME=VALUE with one of"),
+    ],
+)
+def test_what_needs_rows_in_memory_is_refused_for_files_in_blocks(folder, capfd, more, message):
+    arguments = ["certify", "--train", str(folder / "rows"), "--test", str(folder / "test.csv"), "-q"]
+    assert run([*arguments, "--target", "price", *more]) == 2
+    said = capfd.readouterr().err
+    assert message in said
+    assert len(said.splitlines()) == 1
+
+
+def test_files_in_blocks_need_test_rows_and_numbers(folder, capfd):
+    train = ["certify", "--train", str(folder / "rows"), "-q"]
+    assert run([*train, "--holdout", "0.2", "--target", "price"]) == 2
+    assert "--holdout needs training rows in memory" in capfd.readouterr().err
+    assert run([*train, "--test", str(folder / "test.csv"), "--target", "town"]) == 2
+    assert "targets must be numbers" in capfd.readouterr().err
+
+
+def test_the_library_takes_row_blocks_and_a_regressor_for_them():
+    train, test = (one["size"].to_numpy()[:, None] for one in (houses(60, 0), houses(20, 1)))
+    y = houses(60, 0)["price"].to_numpy()
+    blocks = RowBlocks.from_blocks([(train[:20], y[:20]), (train[20:], y[20:])])
+    settings = {"target_range": (0, 1e6), "flips": [1, 3]}
+    wanted = audit_numbers((train, y), test, **settings).intervals
+    found = audit_numbers(blocks, test, learner=StreamingRidgeRegressor(block_size=7), **settings)
+    np.testing.assert_array_equal(found.intervals.low, wanted.low)
+    assert found.provenance.n_train == 60

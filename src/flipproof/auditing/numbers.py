@@ -20,7 +20,7 @@ from flipproof.core.rounding import Floats
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import Fitted, as_step, require_pyarrow
 from flipproof.fitting.regressor import NumberChoice, fit_numbers, number_choices
-from flipproof.fitting.sources import Estimator, Source
+from flipproof.fitting.sources import Estimator, Source, comes_in_blocks
 from flipproof.intervals import CertifiedIntervals
 from flipproof.learners.numeric_targets import is_range
 from flipproof.origins import Origin, frame_library
@@ -74,8 +74,9 @@ def audit_numbers(
 
     Parameters
     ----------
-    train : path, data frame, or pair (X, y)
-        Training rows, as for :func:`flipproof.audit`; they must fit in memory.
+    train : path, data frame, pair (X, y), or RowBlocks
+        Training rows, as for :func:`flipproof.audit`. Folders and patterns of Parquet files, and RowBlocks, are read in
+        blocks, by ridge regression, with `test`; `by` and proofs need rows in memory.
     test : path, data frame, array, or pair (X, y), optional
         Test rows. Targets are optional.
     target : str
@@ -174,7 +175,13 @@ def audit_numbers(
         by=by if isinstance(by, str) else None,
     )
     numbers = NumberChoice(learner, parameters, target_range, max_change)
-    if coefficients and not hasattr(numbers.regressor(), "certify_coefficients"):
+    if comes_in_blocks(train) and by is not None:
+        raise InputError(
+            Parameter("by"),
+            ": means of groups need training rows in memory, but folders, patterns and RowBlocks are "
+            "read in blocks. Give a file, or leave it out.",
+        )
+    if coefficients and not comes_in_blocks(train) and not hasattr(numbers.regressor(), "certify_coefficients"):
         raise InputError(
             Parameter("coefficients"), f": {numbers.name} has none. Use ", Parameter("learner", "ridge"), "."
         )

@@ -124,15 +124,8 @@ def provenance_of(
     from flipproof.report.summary import software
     from flipproof.tables.file_content import digest_of_source
 
-    training, digests = source_in_report(data.train), {}
-    n_files, n_bytes = None, None
-    if fitted.files:
-        from flipproof.streaming.sample import fingerprint
-
-        n_files, n_bytes = len(fitted.files), sum(file.stat().st_size for file in fitted.files)
-        digests[in_parts(training)] = fingerprint(fitted.files)
-    elif is_path(data.train):
-        digests[training] = digest_of_source(data.train)
+    training = source_in_report(data.train)
+    digests, n_files, n_bytes = _training_files(data, fitted)
     if data.crowd is not None and is_path(data.crowd.labels):
         digests[source_in_report(data.crowd.labels)] = digest_of_source(data.crowd.labels)
     if is_path(data.reference):
@@ -169,8 +162,10 @@ def provenance_of_numbers(data: DataChoice, numbers: NumberChoice, fitted: Fitte
     from flipproof.report.summary import software
     from flipproof.tables.file_content import digest_of_source
 
-    digests = {source_in_report(one): digest_of_source(one) for one in (data.train, data.test) if is_path(one)}
     training = source_in_report(data.train)
+    digests, n_files, n_bytes = _training_files(data, fitted)
+    if is_path(data.test):
+        digests[source_in_report(data.test)] = digest_of_source(data.test)
     held_out = f"{data.holdout:g} of {training}, seed {data.seed}" if data.holdout is not None else ""
     settings = fitted.model.get_params(deep=False)
     plain = json.loads(json.dumps({name: one for name, one in settings.items() if name != "features"}, default=str))
@@ -186,7 +181,22 @@ def provenance_of_numbers(data: DataChoice, numbers: NumberChoice, fitted: Fitte
         digests=digests,
         versions=software(),
         seconds=time.perf_counter() - began,
+        n_files=n_files,
+        n_bytes=n_bytes,
     )
+
+
+def _training_files(data: DataChoice, fitted: Fitted) -> tuple[dict[str, str], int | None, int | None]:
+    """Return the digest of the training rows, if they are files, and number and size of files in blocks."""
+    from flipproof.tables.file_content import digest_of_source
+
+    training = source_in_report(data.train)
+    if fitted.files:
+        from flipproof.streaming.sample import fingerprint
+
+        n_bytes = sum(file.stat().st_size for file in fitted.files)
+        return {in_parts(training): fingerprint(fitted.files)}, len(fitted.files), n_bytes
+    return ({training: digest_of_source(data.train)} if is_path(data.train) else {}), None, None
 
 
 def _about_crowd(fitted: Fitted, crowd: CrowdChoice | None = None) -> dict[str, Any]:

@@ -35,6 +35,9 @@ WITH_TARGET = frozenset(
     )
 )
 
+#: Options that need training rows in memory.
+NEED_MEMORY = ("by", "proof", "holdout")
+
 #: Options that need --target.
 NEED_TARGET = (
     *("target_range", "tolerance", "threshold", "coefficients", "coefficients_out", "max_change", "max_shift"),
@@ -231,6 +234,7 @@ def certify_targets(
     from flipproof.auditing.numbers import audit_numbers
     from flipproof.cli.output import TABLE_ENDINGS, check_file, table_content
     from flipproof.cli.talk import print_data, progress, warnings_in_a_line
+    from flipproof.fitting import comes_in_blocks, training_files
     from flipproof.fitting.regressor import settable_numbers
     from flipproof.learners.names import REGRESSORS
     from flipproof.report.rendering import REPORT_ENDINGS, rendered
@@ -239,12 +243,16 @@ def certify_targets(
     if data.train is None:
         raise click.UsageError("Missing option '--train'.")
     data.check_test_rows()
+    in_blocks = comes_in_blocks(data.train)
+    if in_blocks:
+        _refuse(lambda name: name in NEED_MEMORY, "needs training rows in memory, but these are read in blocks.")
     if model.learner not in REGRESSORS:
         raise click.UsageError(f"--learner {model.learner} has no regressor: use {', '.join(REGRESSORS)}.")
-    check_file(out, TABLE_ENDINGS, data.files)
-    check_file(report, REPORT_ENDINGS, data.files, (out,))
-    check_file(targets.coefficients_out, TABLE_ENDINGS, data.files, (out, report))
-    check_file(proof, (PROOF_ENDING,), data.files, (out, report, targets.coefficients_out))
+    inputs = (*training_files(data.train, data.test), *data.files[1:]) if in_blocks else data.files
+    check_file(out, TABLE_ENDINGS, inputs)
+    check_file(report, REPORT_ENDINGS, inputs, (out,))
+    check_file(targets.coefficients_out, TABLE_ENDINGS, inputs, (out, report))
+    check_file(proof, (PROOF_ENDING,), inputs, (out, report, targets.coefficients_out))
     settings = given_settings(model.settings, settable_numbers(model.learner)) if model.settings else {}
     columns = ("train", "test", "holdout", "seed", "features", "drop", "text", "categories", "scale", "text_dimensions")
     with_coefficients = targets.coefficients or targets.coefficients_out is not None

@@ -134,9 +134,9 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: obj
     footers = [Footer.read(str(file)) for file in files]
     n_rows = sum(footer.metadata.num_rows for footer in footers)
     reference = read_reference(data)
-    names = _features_of_all(roles, footers, repr(str(train)), reference)
+    names = features_of_all(roles, footers, repr(str(train)), reference)
     rows_of = partial(RowBlocks.from_parquet, files, roles.label, names, roles.trusted, roles.annotator)
-    rows_of(encode=_nothing)  # checks the columns
+    rows_of(encode=no_features)  # checks the columns
     vector_lengths(footers, names)
     types = [footer.type_of(roles.label) for footer in footers]
     typed = next((one for one in types if not pa.types.is_null(one)), pa.null())
@@ -161,7 +161,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: obj
         check_classes(as_labels(roles.label, sample.labels, repr(str(train))), roles.label, choice.classes)
     step("Encoding the columns")
     if reference is None:
-        encoder = _fitted_to_sample(table_encoder(data, roles), sample)
+        encoder = fitted_to_sample(table_encoder(data, roles), sample)
         assumption = Assumption("columns-encoded", {"n_encoded": sample.features.num_rows, "n_rows": sample.n_rows})
     else:
         encoder, assumption = fitted_encoder(data, roles, reference, names), encoded_by_reference(reference)
@@ -218,7 +218,7 @@ def _trusted_alone(
     }
 
 
-def _features_of_all(
+def features_of_all(
     roles: Roles, footers: Sequence[Footer], source: str, reference: Reference | None = None
 ) -> list[str]:
     """Return the feature columns; raise if a file has more columns than the first, unless `features` are given."""
@@ -270,7 +270,8 @@ def _check_landmarks(model: object, n_rows: int) -> None:
         )
 
 
-def _fitted_to_sample(encoder: TableEncoder, sample: Sample) -> TableEncoder:
+def fitted_to_sample(encoder: TableEncoder, sample: Sample) -> TableEncoder:
+    """Fit an encoder to a sample of the training rows; errors say that rows are those of the sample."""
     try:
         return encoder.fit(sample.features)
     except ValueError as error:
@@ -282,5 +283,6 @@ def _fitted_to_sample(encoder: TableEncoder, sample: Sample) -> TableEncoder:
         raise ValueError(f"{start}{error}") from error
 
 
-def _nothing(table: object) -> Any:
+def no_features(table: object) -> Any:
+    """Encode nothing: for checks of columns without reading them."""
     return table

@@ -1,4 +1,4 @@
-"""Fit a regressor to training rows in memory: read files, data frames or arrays, and encode columns without targets."""
+"""Fit a regressor to training rows, usually in memory: files, data frames or arrays, encoded without targets."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import inspect
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,13 +14,17 @@ from flipproof.adversary import Adversary
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.fitting.choices import DataChoice, Fitted, ModelChoice, Step, as_choices, assumptions_about_texts
 from flipproof.fitting.memory import adversary_of, encode_rows, read_rows, warn_about_repeats
+from flipproof.fitting.regressor_in_blocks import fit_numbers_in_blocks
 from flipproof.fitting.sources import Estimator, Source, comes_in_blocks, is_path
 from flipproof.fitting.sources import source_name as name_of
-from flipproof.learners.names import REGRESSORS
+from flipproof.learners.names import REGRESSORS, REGRESSORS_IN_BLOCKS
 from flipproof.learners.regression import CertifiedRegressor
 
+if TYPE_CHECKING:
+    from flipproof.streaming import StreamingRidgeRegressor
+
 #: Parameters of regressors that are set in other ways, or that do not affect results.
-OWN = ("target_range", "features", "block_size", "n_jobs")
+OWN = ("target_range", "features", "block_size", "n_jobs", "verbose")
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,40 @@ class NumberChoice:
     def name(self) -> str:
         """Name of the regressor."""
         return self.learner if isinstance(self.learner, str) else type(self.learner).__name__
+
+    def limited(self, adversary: Adversary | None) -> Adversary | None:
+        """Return the adversary with the limit of moves, if there is one."""
+        if self.max_change is None:
+            return adversary
+        if adversary is not None and adversary.max_change is not None:
+            raise InputError(
+                "give ", Parameter("max_change"), " only once: it is also set in ", Parameter("adversary"), "."
+            )
+        return replace(adversary or Adversary(), max_change=self.max_change)
+
+    def regressor_in_blocks(self) -> StreamingRidgeRegressor:
+        """Return the regressor for training rows in blocks, unfitted."""
+        from sklearn.base import clone
+
+        from flipproof.streaming import StreamingRidgeRegressor
+
+        if isinstance(self.learner, StreamingRidgeRegressor):
+            model = clone(self.learner)
+        elif self.learner in REGRESSORS_IN_BLOCKS:
+            model = StreamingRidgeRegressor()
+        else:
+            known = " or ".join([*REGRESSORS_IN_BLOCKS, *REGRESSORS_IN_BLOCKS.values()])
+            raise InputError(
+                Parameter("learner"),
+                f": {self.name} needs all training rows in memory. For rows in blocks, use {known}.",
+            )
+        _check_settings(self.parameters, list(model.get_params(deep=False)))
+        given = dict(self.parameters or {})
+        if self.target_range is not None:
+            given["target_range"] = self.target_range
+        model.set_params(**given)
+        assert isinstance(model, StreamingRidgeRegressor)
+        return model
 
     def regressor(self) -> CertifiedRegressor:
         """Return the regressor, unfitted."""
@@ -98,14 +136,8 @@ def number_choices(
     train: Source, test: Source | None, target: str | None, adversary: Adversary | None, **others: Any
 ) -> tuple[DataChoice, ModelChoice]:
     """Convert arguments of `flipproof.audit_numbers` to choices of data and of the adversary."""
-    if comes_in_blocks(train):
-        raise InputError(
-            Parameter("train"),
-            ": numeric targets need training rows in memory, but folders, patterns and RowBlocks are read in blocks. "
-            "Give a file.",
-        )
     frame = train[0] if isinstance(train, tuple) and len(train) == 2 else train
-    is_table = is_path(train) or hasattr(frame, "columns")
+    is_table = is_path(train) or (hasattr(frame, "columns") and not getattr(frame, "comes_in_blocks", False))
     if is_table and not isinstance(train, tuple) and not isinstance(target, str):
         raise InputError(Parameter("target"), f": it must name the column of targets. Got {target!r} instead.")
     if target is not None and not is_table:
@@ -126,6 +158,9 @@ def fit_numbers(data: DataChoice, choice: ModelChoice, numbers: NumberChoice, st
     ValueError, OSError
         If any input is invalid. The message is one line.
     """
+    if comes_in_blocks(data.train):
+        adversary = numbers.limited(choice.adversary)
+        return fit_numbers_in_blocks(data, choice, numbers.regressor_in_blocks(), adversary, step)
     model = numbers.regressor()
     step(f"Reading {name_of(data.train)}")
     rows = read_rows(data, choice, None, True)
@@ -140,12 +175,7 @@ def fit_numbers(data: DataChoice, choice: ModelChoice, numbers: NumberChoice, st
         for one in (encoded.assumption, *assumptions_about_texts(encoded.encoder)):
             model.also_assume(one)
     adversary = adversary_of(data, choice, rows, np.zeros(0))
-    if numbers.max_change is not None:
-        if adversary is not None and adversary.max_change is not None:
-            raise InputError(
-                "give ", Parameter("max_change"), " only once: it is also set in ", Parameter("adversary"), "."
-            )
-        adversary = replace(adversary or Adversary(), max_change=numbers.max_change)
+    adversary = numbers.limited(adversary)
     return Fitted(
         model,
         rows.test,

@@ -28,3 +28,6 @@ REGRESSORS = {
     "kernel": "CertifiedKernelRegressor",
     "forest": "CertifiedForestRegressor",
 }
+
+#: The same for training rows in blocks.
+REGRESSORS_IN_BLOCKS = {"ridge": "StreamingRidgeRegressor"}

@@ -239,6 +239,7 @@ class StreamingRidgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
             self.n_rows_, self.target_range_ = geometry.n_rows_, self._scale.range
             self._scale.check_sums(owner, self.n_rows_, geometry.precision_, int(self.precision))
             self.n_features_in_, self.regularization_ = geometry.n_features_in_, geometry.regularization_
+            self.features_ = None
             self.__dict__.pop("feature_names_in_", None)
             if hasattr(geometry, "feature_names_in_"):
                 self.feature_names_in_ = geometry.feature_names_in_

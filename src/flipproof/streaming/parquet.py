@@ -25,7 +25,7 @@ from flipproof.tables.columns import (
     type_kind,
     type_kind_of_values,
 )
-from flipproof.tables.labels import target_array
+from flipproof.tables.labels import column_of_targets
 
 #: Longest part of a pyarrow error that is repeated, in characters.
 LONGEST_REASON = 200
@@ -294,7 +294,7 @@ class Reading:
         return Block(
             name,
             self._numbers(table, name),
-            (_targets if self.is_numeric else as_labels)(self.label, table[self.label], source, first_row),
+            (column_of_targets if self.is_numeric else as_labels)(self.label, table[self.label], source, first_row),
             None if self.trusted is None else as_mask(self.trusted, table[self.trusted], source, first_row),
             None if self.groups is None else as_names(self.groups, table[self.groups], source, first_row),
         )
@@ -440,14 +440,7 @@ def _reading(
 
 def _check_others(footer: Footer, label: str, trusted: str | None, groups: str | None, numeric: bool) -> None:
     """Refuse columns whose types cannot be labels or targets, masks or names, by reading zero rows of them."""
-    read_labels = _targets if numeric else as_labels
+    read_labels = column_of_targets if numeric else as_labels
     for name, read in ((label, read_labels), (trusted, as_mask), (groups, as_names)):
         if name is not None and not pa.types.is_null(footer.type_of(name)):
             read(name, pa.chunked_array([], footer.type_of(name)), repr(footer.path))
-
-
-def _targets(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[Any]:
-    """Return numeric targets, with the arguments of `as_labels`."""
-    targets = target_array(column, name, source, first_row=first_row)
-    assert targets is not None
-    return targets

@@ -23,6 +23,7 @@ from flipproof.tables.columns import (
     type_kind,
     without_dictionary,
 )
+from flipproof.tables.labels import column_of_targets
 from flipproof.values import joined
 
 #: Largest number of rows in a sample.
@@ -59,11 +60,15 @@ class Sample:
         return bool(self.features.num_rows == self.n_rows)
 
 
-def draw_sample(footers: Sequence[Footer], features: Sequence[str], label: str, verbose: int = 0) -> Sample:
+def draw_sample(
+    footers: Sequence[Footer], features: Sequence[str], label: str, verbose: int = 0, numeric: bool = False
+) -> Sample:
     """Return every s-th row in the order of the files, with the smallest s that gives at most 100,000 rows.
 
-    The sample does not depend on how the rows are split into files and row groups.
+    The sample does not depend on how the rows are split into files and row groups. Labels are numeric targets if
+    `numeric`.
     """
+    read = column_of_targets if numeric else as_labels
     n_rows = sum(footer.metadata.num_rows for footer in footers)
     step, names = max(1, -(-n_rows // ROWS_IN_SAMPLE)), [*features, label]
     n_groups = sum(footer.metadata.num_row_groups for footer in footers)
@@ -75,7 +80,8 @@ def draw_sample(footers: Sequence[Footer], features: Sequence[str], label: str, 
                 count = footer.metadata.row_group(group).num_rows
                 if -row % step < count:
                     for table in row_group_tables(footer.path, footer.path, group, names, ROWS_AT_A_TIME):
-                        _check_values(table, features, label, footer.path, row - first_row)
+                        read(label, table[label], repr(footer.path), row - first_row)
+                        _check_values(table, features, footer.path, row - first_row)
                         found.append(table if step == 1 else table.take(np.arange(-row % step, len(table), step)))
                         row += len(table)
                 else:
@@ -86,7 +92,7 @@ def draw_sample(footers: Sequence[Footer], features: Sequence[str], label: str, 
         line.close()
     columns = {name: _joined(name, [table[name] for table in found], footers) for name in features}
     # by value: as floats, different large integers could become equal
-    labels = joined([as_labels(label, table[label], "the files") for table in found])
+    labels = joined([read(label, table[label], "the files") for table in found])
     return Sample(pa.table(columns), pa.chunked_array([labels]), n_rows)
 
 
@@ -108,9 +114,8 @@ def _end_of(path: Path) -> bytes:
         return f"{path.name}\n{size}\n".encode() + file.read(length)
 
 
-def _check_values(table: pa.Table, features: Sequence[str], label: str, path: str, first_row: int) -> None:
+def _check_values(table: pa.Table, features: Sequence[str], path: str, first_row: int) -> None:
     """Raise ValueError, with the name of the file, if rows cannot be encoded."""
-    as_labels(label, table[label], repr(path), first_row)
     try:
         for name in features:
             column = table[name]

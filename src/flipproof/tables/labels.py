@@ -77,6 +77,13 @@ def target_array(
     return targets
 
 
+def column_of_targets(name: str, column: pa.ChunkedArray, source: str, first_row: int = 0) -> NDArray[np.float64]:
+    """Return numeric targets, none of them missing; with the arguments of `as_labels`."""
+    targets = target_array(column, name, source, first_row=first_row)
+    assert targets is not None
+    return targets
+
+
 def labels_like(labels: Values, like: Values, name: str, source: str) -> NDArray[Any]:
     """Return labels as words if those of the training rows are words; refuse words if those are numbers."""
     if (labels.dtype.kind == "U") != (like.dtype.kind == "U"):
