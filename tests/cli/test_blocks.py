@@ -218,6 +218,16 @@ def test_priors_give_the_same_results_as_for_one_file(certify, options, columns)
                 assert alone[0][name] == alone[1][name]
 
 
+@pytest.mark.few(1)
+@pytest.mark.parametrize("columns", [EVERYTHING, SOURCES])
+def test_random_errors_are_bounded_as_for_one_file_if_asked_for(certify, columns):
+    wanted = certify("train.parquet", "--error-rate", "0.02,0.1", columns=columns)[1]["random_errors"]
+    assert wanted["n_labels"] > 0
+    assert certify("parts", "--error-rate", "0.02,0.1", columns=columns)[1]["random_errors"] == wanted
+    for options in ([], ["--error-rate", "0"]):
+        assert certify("parts", *options, columns=columns)[1]["random_errors"] is None
+
+
 def test_a_prior_needs_trusted_labels(refused):
     for train in ("train.parquet", "parts"):
         said = refused(train, "--prior", "forest", columns=["--label", "kind", "--id", "key", "--drop", "body"])

@@ -227,8 +227,8 @@ def audit(
         a label-linear learner, training rows in memory and the method "exact".
     error_rate : float, or sequence of float, optional
         Probability of a random error per label, for `random_errors`; 0 to omit them. With several, most figures are of
-        the first, and averages are given for each. Default: 0.05. Not for rows in blocks: call `random_error_bound` of
-        the model.
+        the first, and averages are given for each. Default: 0.05; for rows in blocks 0, because
+        the bounds take more passes over them.
     flips : sequence of int, optional
         Numbers of flips in the tables of a report, and for which `by` bounds are computed.
     by : str, or array of shape (m,), optional
@@ -345,11 +345,12 @@ def audit(
         if choice.changes_rows:
             _check_against_rows(by, chosen)
         if in_blocks:
-            _check_in_blocks(by, error_rate is not None and any(rates), data.crowd is not None)
+            _check_in_blocks(by, data.crowd is not None)
         fitted = fit_in_blocks(data, choice, step, client) if in_blocks else fit(data, choice, step)
         found = partial(described_fit, data, choice, fitted, began)
     attack = attack and radius_up_to is None
     groups = groups_of_test_rows(by, fitted.test)
+    has_errors = error_rate is not None or not in_blocks  # in blocks, they take more passes over the rows
     certificates = _certified(fitted, chosen, step, frame_library(test if train is None else train), radius_up_to)
     main = next(iter(certificates.values()))
     judged = tuple(one.judge(main, fitted.test.labels) for one in wanted)
@@ -379,7 +380,7 @@ def audit(
         provenance=provenance,
         flips=None if flips is None else tuple(flips),
         against_rows=_against_rows(fitted, main, radius_up_to),
-        random_errors=None if in_blocks else _random_errors(fitted, rates[0] if len(rates) == 1 else rates),
+        random_errors=_random_errors(fitted, rates[0] if len(rates) == 1 else rates) if has_errors else None,
         deployed=deployed,
         trusted_only=_trusted_only(fitted, main, judged),
         groups=groups,
@@ -418,13 +419,12 @@ def _check_against_rows(by: object, methods: Sequence[str]) -> None:
         )
 
 
-def _check_in_blocks(by: object, random_errors: bool, items: bool) -> None:
+def _check_in_blocks(by: object, items: bool) -> None:
     """Raise InputError for what needs training rows in memory."""
     if items:
         raise InputError(Parameter("labels"), " needs items in memory, but they are read in blocks: give a file.")
-    for name, given in (("error_rate", random_errors), ("by", by is not None)):
-        if given:
-            raise InputError(Parameter(name), " needs training rows in memory, but they are read in blocks.")
+    if by is not None:
+        raise InputError(Parameter("by"), " needs training rows in memory, but they are read in blocks.")
 
 
 def _bounds_of_groups(fitted: Fitted, groups: NDArray[Any], flips: Sequence[int]) -> tuple[CollectiveCertificate, ...]:
@@ -533,7 +533,9 @@ def _random_errors(fitted: Fitted, rate: float | Sequence[float]) -> RandomError
     uniform, worst = (
         learner.random_error_bound(X, rate, direction=one, trusted=trusted) for one in ("uniform", "worst")
     )
-    n_labels = learner.powers(None if trusted is None else Adversary(trusted=trusted)).scope.n_changeable
+    trust = None if trusted is None else Adversary(trusted=trusted)
+    scope = learner.powers(trust).scope if hasattr(learner, "powers") else learner.scope(trust)
+    n_labels = scope.n_changeable
     return random_errors(rate, n_labels, n_labels < learner.n_labels_, uniform, worst, n_test)
 
 

@@ -33,6 +33,7 @@ from flipproof.core.histograms import (
     clip_levels,
     level_of_share,
 )
+from flipproof.core.powers import Scope
 from flipproof.core.rounding import Floats, Integers
 from flipproof.core.votes import EstimatedScores, ProductVotes, grouped, tiles, vote_totals
 from flipproof.learners.label_linear import MEMORY_BUDGET, MOST_ROWS
@@ -239,6 +240,11 @@ class RowsInBlocks(FittedInPasses):
             total = block.sums if total is None else total + block.sums
             yield block
         self._check_unchanged(total, known.census)
+
+    def scope(self, adversary: Adversary | None) -> Scope:
+        """Return how many labels an adversary can change, and to what; trusted rows are those of `fit` unless given."""
+        self._begin()
+        return self._rows_against(adversary)[1].scope
 
     def transitions(self, adversary: Adversary | None) -> NDArray[np.bool_]:
         """Return from which class (line) to which class (column) an adversary can change labels."""
