@@ -13,6 +13,9 @@ from flipproof.readable import (
     percent,
     probability_above,
     probability_at_most,
+    rounded,
+    rounded_down,
+    rounded_up,
     share_of,
     significant,
 )
@@ -82,3 +85,12 @@ def test_probabilities_are_rounded_up(probability, shown):
 )
 def test_no_bound_on_a_probability_is_shown_as_zero(probability, shown):
     assert probability_at_most(probability) == shown
+
+
+def test_ends_of_intervals_are_rounded_outwards():
+    assert rounded(1234567.8) == "1,234,568"
+    assert rounded_down(12.34567) == "12.345"
+    assert rounded_up(12.34501) == "12.346"
+    assert rounded_down(-12.34501) == "-12.346"
+    assert rounded_up(0.0) == "0"
+    assert rounded_up(2e-9) == "0.0000000020001"

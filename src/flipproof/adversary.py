@@ -139,7 +139,7 @@ class Adversary:
         if self.allowed is not None:
             parts.append(f"changes {changes_in_words(self.allowed[:MOST_CHANGES], len(self.allowed))} only")
         if self.max_change is not None:
-            parts.append(f"targets moved by at most {self.max_change:g}")
+            parts.append(f"targets moved by at most {self.max_change:.15g}")
         return f"<Adversary: {', '.join(parts) or 'may change any label to any class'}>"
 
 

@@ -421,7 +421,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "The targets have weights (sample_weight). They are assumed to have been chosen without targets: weights that "
         "depend on targets would change with them."
     ),
-    "targets-moved": "Each target can be moved by at most {max_change:g}, up or down, within the target range.",
+    "targets-moved": "Each target can be moved by at most {max_change:,.15g}, up or down, within the target range.",
     "windows": (
         "The radius counts windows of time of length {length}, both ends included. An attacker may change all labels "
         "whose timestamps are in them; {n_windows:,} windows cover all labels that can be changed. The timestamps are "
@@ -464,7 +464,7 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "classes to remove this assumption."
     ),
     "target-range": (
-        "Training targets, changed or not, are from {low:g} to {high:g}, and are rounded to a grid with steps of "
+        "Training targets, changed or not, are from {low:,.15g} to {high:,.15g}, and are rounded to a grid with steps of "
         "{step:g}, which only this range decides on."
     ),
     "target-range-read": (

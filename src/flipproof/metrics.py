@@ -189,7 +189,7 @@ def n_certified(certificates: Certificates, flips: Any, among: Booleans | None =
     if limit is not None and np.any(np.asarray(flips) > limit):
         raise ValueError(
             f"These radii were computed only up to {limit}: they do not tell how many predictions are certified at "
-            f"{np.max(flips):g} flips. Certify without at_least=..., or with a larger one."
+            f"{np.max(flips):.15g} flips. Certify without at_least=..., or with a larger one."
         )
     rows = ~certificates.abstained if among is None else among & ~certificates.abstained
     return [int(count) for count in n_reaching(reach(certificates)[rows], flips)]

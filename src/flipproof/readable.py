@@ -1,4 +1,4 @@
-"""Numbers for people, rounded down: no number shown is larger than what was proved. Probabilities are rounded up.
+"""Numbers for people, rounded to the safe side: what was proved is rounded down, probabilities and moves up.
 
 Soundness: numbers are rounded in rational arithmetic, from the exact value of a float. The one exception is shares of
 rows: 0.29 as a float is slightly below 29 of 100, but is shown as 29 %, since it is the float nearest to that share.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 import math
 from collections.abc import Iterable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
 
 
@@ -81,6 +82,24 @@ def probability_at_most(probability: float, digits: int = 2) -> str:
 
 #: Decimals of a tiny probability in percent: it is rounded up to the last one.
 MOST_PLACES = 6
+
+
+def rounded(value: float, rounding: str = ROUND_HALF_EVEN) -> str:
+    """Write a number that is no bound with five significant digits, and all digits before the decimal point."""
+    digits = max(5, Decimal(value).adjusted() + 1) if value else 5
+    short = Context(prec=digits, rounding=rounding).create_decimal_from_float(value)
+    text = f"{short:,f}"
+    return text.rstrip("0").rstrip(".") if "." in text else text
+
+
+def rounded_up(value: float) -> str:
+    """Write an upper end or a move in the same way, rounded up."""
+    return rounded(value, ROUND_CEILING)
+
+
+def rounded_down(value: float) -> str:
+    """Write a lower end in the same way, rounded down."""
+    return rounded(value, ROUND_FLOOR)
 
 
 def _parts_within(share: float, parts: int) -> int:

@@ -276,8 +276,8 @@ class Comparison:
             "n_units": [one.certificates.n_units for one in self.models],
             "accuracy": [one.accuracy for one in self.models],
         }
-        accuracies = [f"certified_accuracy_{flips:g}" for flips in self.flips]
-        recalls = [f"worst_recall_{flips:g}" for flips in self.flips]
+        accuracies = [f"certified_accuracy_{flips:.15g}" for flips in self.flips]
+        recalls = [f"worst_recall_{flips:.15g}" for flips in self.flips]
         for place, name in enumerate(accuracies):
             found[name] = [one.certified[place] for one in self.models]
         for place, name in enumerate(recalls):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Context, Decimal
 from importlib.resources import files
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.intervals import CertifiedIntervals
-from flipproof.readable import percent
+from flipproof.readable import percent, rounded, rounded_down, rounded_up
 from flipproof.report import facts as figures
 from flipproof.report.as_json import FORMAT, VERSION, checksum, plain_value
 from flipproof.report.html import report_environment
@@ -37,27 +36,6 @@ VOIDS = (
     "Targets beyond the target range, or moved farther than assumed.",
     "Parameters that were chosen by looking at the training targets.",
 )
-
-
-def shown(value: float, rounding: str = ROUND_HALF_EVEN) -> str:
-    """Write a number for people, with five significant digits, and all digits before the decimal point.
-
-    Soundness: lower ends are rounded down, upper ends and moves up, so that nothing is shown tighter than it is.
-    """
-    digits = max(5, Decimal(value).adjusted() + 1) if value else 5
-    short = Context(prec=digits, rounding=rounding).create_decimal_from_float(value)
-    text = f"{short:,f}"
-    return text.rstrip("0").rstrip(".") if "." in text else text
-
-
-def shown_above(value: float) -> str:
-    """Write an upper end or a move, rounded up."""
-    return shown(value, ROUND_CEILING)
-
-
-def shown_below(value: float) -> str:
-    """Write a lower end, rounded down."""
-    return shown(value, ROUND_FLOOR)
 
 
 def summarize_numbers(
@@ -142,12 +120,12 @@ def _headline(found: CertifiedIntervals, table: Sequence[Mapping[str, Any]]) -> 
     verb = "are changed" if found.unit == "targets" else "are malicious"
     if found.tolerance is not None:
         share = percent((one["certified"] or 0) / max(len(found), 1))
-        return f"Even if {changed} {verb}, {share} of predictions move by at most {shown(found.tolerance)}."
+        return f"Even if {changed} {verb}, {share} of predictions move by at most {found.tolerance:,.15g}."
     if found.threshold is not None:
         share = percent((one["certified"] or 0) / max(len(found), 1))
-        side = f"stay on their side of {shown(found.threshold)}"
+        side = f"stay on their side of {found.threshold:,.15g}"
         return f"Even if {changed} {verb}, {share} of predictions {side}."
-    return f"If {changed} {verb}, half of the predictions move by at most {shown_above(one['median_shift'])}."
+    return f"If {changed} {verb}, half of the predictions move by at most {rounded_up(one['median_shift'])}."
 
 
 def _line(found: CertifiedIntervals, low: Any, high: Any, row: int, y_true: Any) -> dict[str, Any]:
@@ -196,13 +174,13 @@ def interval_table(summary: Mapping[str, Any]) -> TextTable:
     heads += ["median width", "median move", "largest move"]
     certified = summary["table"][0]["certified"] is not None
     if problem["tolerance"] is not None:
-        heads.append(f"move at most {shown(problem['tolerance'])}")
+        heads.append(f"move at most {problem['tolerance']:,.15g}")
     elif certified:
-        heads.append(f"same side of {shown(problem['threshold'])}")
+        heads.append(f"same side of {problem['threshold']:,.15g}")
     rows = []
     for one in summary["table"]:
         moves = ("median_width", "median_shift", "largest_shift")
-        cells = [f"{one['flips']:,}", *(shown_above(one[name]) for name in moves)]
+        cells = [f"{one['flips']:,}", *(rounded_up(one[name]) for name in moves)]
         rows.append((*cells, *([percent(one["certified"] / problem["n_test"])] if certified else [])))
     return TextTable(tuple(heads), tuple(rows))
 
@@ -215,10 +193,10 @@ def line_table(lines: Sequence[Mapping[str, Any]], flips: Sequence[int], name: s
     heads += [f"high at {flips[place]:,}", *(["radius"] if "radius" in first else [])]
     rows = []
     for one in lines:
-        truth = [shown(one["true"])] if "true" in one else []
+        truth = [rounded(one["true"])] if "true" in one else []
         radius = [f"{one['radius']:,}"] if "radius" in one else []
-        ends = [shown_below(one["low"][place]), shown_above(one["high"][place])]
-        rows.append((str(one["id"]), shown(one["prediction"]), *truth, *ends, *radius))
+        ends = [rounded_down(one["low"][place]), rounded_up(one["high"][place])]
+        rows.append((str(one["id"]), rounded(one["prediction"]), *truth, *ends, *radius))
     return TextTable(tuple(heads), tuple(rows))
 
 
@@ -253,7 +231,7 @@ def numbers_markdown(summary: Mapping[str, Any]) -> str:
         f"**{'Met' if one['met'] else 'NOT MET'}:** {escaped(one['text'])}, found {percent(one['found'])}"
         for one in summary["requirement"]
     ]
-    low, high = map(shown, problem["target_range"])
+    low, high = map(rounded, problem["target_range"])
     sizes = f"{problem['n_train']:,} training rows, {problem['n_test']:,} test rows, targets from {low} to {high}."
     blocks += [f"**{escaped(summary['headline'])}**", sizes, escaped(accuracy_words(summary))]
     for title, text, table in sections(summary):
@@ -273,7 +251,7 @@ def accuracy_words(summary: Mapping[str, Any]) -> str:
     if not problem["truth_known"]:
         return ""
     r2 = "" if problem["r2"] is None else f", R² {problem['r2']:.3f}"
-    return f"Without changes: mean absolute error {shown(problem['mean_absolute_error'])}{r2}."
+    return f"Without changes: mean absolute error {rounded(problem['mean_absolute_error'])}{r2}."
 
 
 def numbers_html(summary: Mapping[str, Any]) -> str:
@@ -288,7 +266,7 @@ def numbers_html(summary: Mapping[str, Any]) -> str:
         sections=sections(summary),
         accuracy=accuracy_words(summary),
         bars=_bars(summary),
-        range_words=[shown(one) for one in summary["problem"]["target_range"]],
+        range_words=[rounded(one) for one in summary["problem"]["target_range"]],
         data_facts=figures.data_facts(summary),
         provenance=figures.provenance_facts(summary),
         checksum=checksum(summary),
@@ -307,8 +285,8 @@ def _bars(summary: Mapping[str, Any]) -> list[dict[str, float | str]]:
 
     return [
         {
-            "says": f"{one['id']}: {shown(one['prediction'])}, from {shown_below(one['low'][place])} to "
-            f"{shown_above(one['high'][place])}",
+            "says": f"{one['id']}: {rounded(one['prediction'])}, from {rounded_down(one['low'][place])} to "
+            f"{rounded_up(one['high'][place])}",
             "from": at(one["low"][place]),
             "to": at(one["high"][place]),
             "at": at(one["prediction"]),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any, ClassVar
 
 import numpy as np
@@ -16,6 +17,7 @@ from flipproof.core.guarantees import budget_over_rivals
 from flipproof.core.noise import JointNoise, LabelFlip, Measure, divergence_upper
 from flipproof.core.powers import Powers
 from flipproof.core.rounding import Floats, Integers, Values, above, below
+from flipproof.readable import percent, percent_above, significant
 from flipproof.smoothing.bounds import VoteBounds, feature_radius, largest_certifiable, radius_unit
 
 #: What may be changed, by the unit of the radius.
@@ -58,18 +60,19 @@ def reach(n_samples: int, confidence: float, measure: Measure, guarantee: str, n
             "agree, every row is abstained. Increase n_samples or lower confidence."
         )
     counted = REACHED[radius_unit(measure)]
-    return f"If all models agree, they certify {largest:.6g} {counted} (confidence {confidence} for {scope})."
+    return (
+        f"If all models agree, they certify {significant(largest, 6)} {counted} (confidence {confidence} for {scope})."
+    )
 
 
 def abstention_reasons(found: VoteBounds, decided: NDArray[np.bool_], classes: Values) -> NDArray[Any]:
     """Return the reason for each abstention; an empty text for other rows."""
     reasons = np.full(len(decided), "", dtype=object)
     for row in np.flatnonzero(~decided):
-        least = np.floor(-np.expm1(found.log_failure[row]) * 1000) / 1000
-        most = np.ceil(np.exp(found.log_rival[row]) * 1000) / 1000
+        least, most = float(-np.expm1(found.log_failure[row])), float(np.exp(found.log_rival[row]))
         reasons[row] = (
-            f"the vote for {classes[found.winner[row]]} is only known to be at least {least:.3f}, "
-            f"and the vote for another class to be at most {most:.3f}"
+            f"the vote for {classes[found.winner[row]]} is only known to be at least {percent(least)}, "
+            f"and the vote for another class to be at most {percent_above(Fraction(most))}"
         )
     return reasons.astype(str)
 
