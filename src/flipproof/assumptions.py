@@ -464,8 +464,8 @@ WORDINGS: dict[str, str | Callable[..., str]] = {
         "classes to remove this assumption."
     ),
     "target-range": (
-        "Training targets, changed or not, are from {low:,.15g} to {high:,.15g}, and are rounded to a grid with steps of "
-        "{step:g}, which only this range decides on."
+        "Training targets, changed or not, are from {low:,.15g} to {high:,.15g}, and are rounded to a grid with steps "
+        "of {step:g}, which only this range decides on."
     ),
     "target-range-read": (
         "The target range was read from the training targets and is assumed to be fixed; give the range to remove "
