@@ -336,7 +336,7 @@ def _link_public_names(app, doctree):
 def _wrap_sentences(app, doctree):
     """Let output that is a sentence wrap; tables keep their columns, and scroll."""
     for block in doctree.findall(nodes.literal_block):
-        lines = block.astext().splitlines()
+        lines = block.astext().splitlines() if block.get("language") in ("text", "none") else []
         if any(len(line) > 100 for line in lines) and not any("  " in line for line in lines):
             block["classes"].append("sentences")
 

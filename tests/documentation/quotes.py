@@ -134,7 +134,7 @@ quote(
 )
 quote(
     README,
-    "{} of SMS spam's test messages are certified against 20 arbitrary poisoned rows, and {} of the spam;",
+    "{} of the test messages of SMS spam are certified against 20 arbitrary poisoned rows, and {} of the spam:",
     lambda: [percent(certified("sms", PER_ROW, 20)), percent(certified("sms", PER_ROW, 20, of=SPAM))],
 )
 quote(
@@ -144,13 +144,12 @@ quote(
 )
 quote(
     README,
-    "500 flipped labels leave {} of full MNIST certified (paper: {}), and 300 leave {} of IMDB (paper: {}; {} by a row",
+    "at 500 changed labels of full MNIST {} (paper: {}), and at 300 of IMDB {} (paper: {}).",
     lambda: [
         *shares("mnist", "UMAP, neighbours, 10 %", 500),
         *paper_best("mnist", 500),
         *shares("imdb", FIRST_RATINGS, 300),
         *paper_best("imdb", 300),
-        *shares("imdb", RATINGS, 300),
     ],
 )
 quote(
