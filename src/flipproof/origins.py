@@ -147,6 +147,18 @@ def strange_columns(X: Any) -> str | None:
     )
 
 
+def first_not_finite(X: Any) -> str | None:
+    """Describe the first number of an array or a list of rows that is not finite; None if there is none."""
+    try:
+        numbers = np.asarray(X, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    if numbers.ndim != 2 or np.isfinite(numbers).all():
+        return None
+    row, column = np.argwhere(~np.isfinite(numbers))[0].tolist()
+    return f"{'NaN' if np.isnan(numbers[row, column]) else 'infinity'} in row {row}, column {column}"
+
+
 def _named(columns: list[Any]) -> str:
     others = len(columns) - 1
     more = "" if others == 0 else f" and {others} other{'s' if others > 1 else ''}"

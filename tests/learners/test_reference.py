@@ -467,9 +467,9 @@ def test_adversaries_that_make_no_sense_are_refused(given, message):
 @pytest.mark.parametrize(
     ("reference", "said"),
     [
-        (np.full((4, 2), np.nan), "The reference cannot be used. Input X contains NaN"),
+        (np.full((4, 2), np.nan), "The reference cannot be used. Input X contains NaN in row 0, column 0"),
         (np.zeros((1, 2)), "The reference cannot be used. Found array with 1 sample"),
-        (np.zeros(4), "The reference cannot be used. Expected 2D array"),
+        (np.zeros(4), r"The reference cannot be used. Expected 2D array, got 1D array instead\.$"),
         (np.arange(12.0).reshape(4, 3), "The reference has 3 columns, but the training rows have 2"),
     ],
 )

@@ -28,7 +28,7 @@ from flipproof.learners.clones import (
     stated_assumptions,
 )
 from flipproof.learners.row_by_row import TILE_ROWS, as_floats, number_types, row_tiles, rows_at, with_number_types
-from flipproof.origins import strange_columns
+from flipproof.origins import first_not_finite, strange_columns
 from flipproof.parameters import N_JOBS, NONE, VERBOSE, Constraints, check_parameters, parameter_error, with_methods
 from flipproof.runtime.determinism import on_one_thread, with_seeds
 from flipproof.runtime.progress import CountedProgress
@@ -164,13 +164,20 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         return np.asarray(X), y
 
     def _numbers(self, X: object, **options: object) -> Any:
-        """Return rows as numbers, checked by scikit-learn; data frames of anything else are told how to be encoded."""
+        """Return rows as numbers, checked by scikit-learn; data frames of anything else are told how to be encoded.
+
+        Errors about numbers that are not finite say where they are, in a line.
+        """
         try:
             return validate_data(self, X, **options)
         except (TypeError, ValueError) as error:
             found = strange_columns(X)
             if found is None:
-                raise
+                place = first_not_finite(X)
+                if place is None:
+                    raise
+                message = f"Input X contains {place}: leave out rows like this one, or fill in numbers."
+                raise ValueError(message) from error
             remedy = (
                 f"give {type(self).__name__}(features=TableEncoder()), from flipproof.tables, which encodes columns "
                 "without labels, or call flipproof.audit(train, test, label=...), which does so itself"
@@ -215,7 +222,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             try:
                 rows = self._numbers(reference, dtype=np.float64, ensure_min_samples=2)
             except (TypeError, ValueError) as error:
-                raise ValueError(f"The reference cannot be used. {str(error).strip().splitlines()[0]}") from error
+                said = str(error).strip().splitlines()[0].removesuffix(":").removesuffix(".")
+                raise ValueError(f"The reference cannot be used. {said}.") from error
         else:
             validate_data(self, reference, skip_check_array=True)
             if places_rows_together(self.features):

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _num_samples, column_or_1d
 
 from flipproof.assumptions import Assumption
 from flipproof.core.rounding import Integers
@@ -48,7 +48,11 @@ class LearnsFromTrusted(CertifiedClassifier):
                 "or trusted=... to trust labels of training rows."
             )
         labels = column_or_1d(label_values(reference_labels, "The reference_labels"))
-        check_consistent_length(reference, labels)
+        n_rows = _num_samples(reference)
+        if len(labels) != n_rows:
+            raise ValueError(
+                f"reference_labels must have one label per row of the reference, {n_rows}. Got {len(labels)} instead."
+            )
         return TrustedPart(reference, self._as_classes(labels), None)
 
     def _as_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
