@@ -220,7 +220,7 @@ def check_assumptions(file: ProofFile, training: Training) -> None:
     stated.expect("annotations", n_labels=n_labels)
     stated.expect("classes-read", n_classes=len(document["classes"]))
     for code in ("reference-shared", "equal-rows-by-order"):
-        stated.expect(code, n_rows=n)
+        stated.expect(code, n_rows=stated.n_items(n))
     _check_unlabelled(stated, document)
     _check_changes(stated, training, document["classes"])
     _check_fixed(stated, training)
@@ -282,6 +282,12 @@ class Stated:
     def values(self, code: str) -> list[Mapping[str, Any]]:
         """Return the values of a code, once for each time that it occurs."""
         return [one["values"] for one in self._listed if one["code"] == code]
+
+    def n_items(self, n_rows: int) -> int:
+        """Return how many rows have features: items, with and without annotations, or all training rows."""
+        of_items = self.values("majority-first") + self.values("annotations")
+        n_unlabelled = sum(one["n_unlabelled"] for one in self.values("unlabelled-rows"))
+        return int(of_items[0]["n_labelled"] + n_unlabelled) if of_items else n_rows
 
     def expect(self, code: str, **expected: Any) -> None:
         """Refuse other values than those of the proof, if the assumption is present."""

@@ -58,7 +58,7 @@ FROM_ELSEWHERE = [
 ]
 
 #: Problems for each mutant, from seed 0.
-N_PROBLEMS = 198
+N_PROBLEMS = 210
 
 #: Seconds for the problems of one mutant.
 PATIENCE = 1800

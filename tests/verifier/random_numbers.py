@@ -21,6 +21,9 @@ from flipproof import (
 from flipproof_verify import REFUTED, verify
 from verifier.proof_boxes import Box
 
+#: Targets: more than flipproof sorts in any case.
+MORE_THAN_SORTED = 5_000
+
 
 def regressor_of(rng, target_range):
     """Return a random regressor."""
@@ -73,6 +76,18 @@ def intervals_of(seed):
             return model.certify(Z, flips, adversary=adversary_of(rng, n, with_rows), **asked[rng.integers(3)])
         except (ValueError, TypeError):
             return None
+
+
+def many_targets(seed):
+    """Return the intervals of a problem with so many targets that their moves are not all sorted."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(MORE_THAN_SORTED, 3))
+    y = np.clip(X[:, 0] + rng.normal(size=len(X)), -3.0, 3.0)
+    precision, with_intercept = int(rng.choice([8, 16, 24])), bool(rng.random() < 0.5)
+    model = CertifiedRidgeRegressor(target_range=(-3.0, 3.0), precision=precision, fit_intercept=with_intercept)
+    trusted = rng.random(len(X)) < 0.1 if rng.random() < 0.5 else None
+    model.fit(X, y)
+    return model.certify(rng.normal(size=(2, 3)), [1, 7, 60], adversary=Adversary(trusted=trusted), tolerance=0.1)
 
 
 def check_intervals(path, found, seed):

@@ -15,6 +15,7 @@ import warnings
 from collections import Counter
 from dataclasses import replace
 from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -45,7 +46,7 @@ from flipproof.core.engine import deployed_radius
 from flipproof.streaming import StreamingKernelClassifier, StreamingRidgeClassifier
 from flipproof_verify import REFUTED, VERIFIED, verify
 from verifier.proof_boxes import Box
-from verifier.random_numbers import check_intervals, intervals_of
+from verifier.random_numbers import check_intervals, intervals_of, many_targets
 
 METHODS = ("exact", "tight", "kl")
 
@@ -159,6 +160,17 @@ def weighted(seed):
     return model, rng.integers(-4, 5, size=(4, 1)) / 4, powers(rng, np.arange(n) % 7, n_classes), METHODS
 
 
+def of_corners(seed):
+    """Return a model of the corners of a cube: all products of a vote are as large as they may be, and add up."""
+    rng = np.random.default_rng(seed)
+    corners = np.array(list(product([-1.0, 1.0], repeat=6)))
+    X = np.tile(corners, (2, 1))
+    model = CertifiedRidgeClassifier(classes=range(2), precision=int(rng.choice([4, 24])), fit_intercept=False)
+    model.fit(X, np.where(X[:, 0] > 0, rng.integers(0, 2, len(X)), 0))
+    sizes = 2.0 ** rng.uniform(0, 1, size=(8, 1))
+    return model, sizes * corners[rng.integers(0, len(corners), 8)], powers(rng, np.arange(len(X)) % 7, 2), METHODS
+
+
 def many_rows(seed):
     """Return a model with so many rows that counts have a place for every possible vote; half of them in blocks."""
     rng = np.random.default_rng(seed)
@@ -258,11 +270,13 @@ class NearestMean(ClassifierMixin, BaseEstimator):
 
 
 def sampled(seed):
-    """Return certificates of votes by models that were fitted to noisy data."""
+    """Return certificates of votes by models that were fitted to noisy data; some classes are far apart."""
     rng = np.random.default_rng(seed)
     n, n_classes = int(rng.integers(10, 30)), int(rng.integers(2, 5))
     X, y = rng.normal(size=(n, 2)), rng.integers(0, n_classes, n)
     y = np.where(X[:, 0] > 0, 0, y)
+    if rng.random() < 0.5:
+        X[:, 1] += 20.0 * y
     labels, features = LabelFlip(float(rng.choice([0.05, 0.2, 0.4]))), FeatureNoise(float(rng.uniform(0.2, 2.0)))
     noise, methods = [
         (labels, ("tight", "kl")),
@@ -275,20 +289,27 @@ def sampled(seed):
         random_state=int(seed), classes=range(n_classes),
     ).fit(X, y)  # fmt: skip
     adversary = None if noise is features else Adversary(groups=np.arange(n) % 9) if rng.random() < 0.3 else None
-    return [model.certify(rng.normal(size=(4, 2)), one, adversary) for one in methods]
+    n_test = 30 if noise is features else 4  # radii that are floats show how they are rounded
+    return [model.certify(rng.normal(size=(n_test, 2)) * [1.0, 10.0], one, adversary) for one in methods]
 
 
-#: Kinds of problems, in turn. Of each, a function of a seed that returns certificates, intervals, or a model, test
+def of_numbers(seed):
+    """Return intervals of several problems about numbers."""
+    found = [intervals_of(8 * seed + one) for one in range(8)]
+    return [one for one in [many_targets(seed), *found] if one is not None]
+
+
+#: Kinds of problems, in turn. Of each, a function of a seed that returns certificates or intervals, or a model, test
 #: rows, an adversary and methods.
 EACH = (
-    *(of_fuzz, of_crowds, wide, of_rows, streamed, intervals_of, weighted, majority_of, many_rows),
-    *(of_fuzz, of_crowds, sampled, of_partitions, streamed, restricted, without_reference),
+    *(of_fuzz, of_crowds, wide, of_rows, streamed, of_numbers, weighted, majority_of, many_rows),
+    *(of_fuzz, of_crowds, sampled, of_partitions, streamed, restricted, without_reference, of_corners),
 )
 KINDS = (*EACH, at_the_edge, *EACH, *EACH, beyond_the_cap, *EACH)
 
 
 #: Kinds of which learners refuse some problems; all others are offered, and must be certified.
-SOME_ARE_REFUSED = (of_fuzz, of_crowds, of_rows, intervals_of, without_reference)
+SOME_ARE_REFUSED = (of_fuzz, of_crowds, of_rows, without_reference)
 
 
 def certified(seed):
@@ -299,7 +320,7 @@ def certified(seed):
         try:
             # scattered, as the problems of fuzz take the adversary and the learner from the seed
             found = kind(seed * 7919 % 1_000_003 if kind is of_fuzz else seed)
-            if found is None or isinstance(found, list | CertifiedIntervals):
+            if found is None or isinstance(found, list):
                 return found
             model, Z, adversary, methods = found
             return [model.certify(Z, method=one, adversary=adversary) for one in methods]
@@ -318,14 +339,15 @@ def check(seed, folder, digests=None):
     if found is None:
         return Counter(refused=1)
     counted, path = Counter(accepted=1), Path(folder) / "proof.flipproof"
-    for one in [found] if isinstance(found, CertifiedIntervals) else found:
+    for one in found:
         one.save(path)
         if digests is not None:
             digests.append(digest_of(path))
         result = verify(path)
         assert result.verdict == VERIFIED, (seed, one.method, str(result))
         counted["verified"] += 1
-        counted["refuted"] += check_intervals(path, one, seed) if found is one else check_larger(path, one, seed)
+        enlarge = check_intervals if isinstance(one, CertifiedIntervals) else check_larger
+        counted["refuted"] += enlarge(path, one, seed)
     return counted
 
 

@@ -201,6 +201,24 @@ def test_a_model_that_was_fitted_again_has_no_proof(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("aggregate", ["votes", "majority"])
+def test_rows_of_the_reference_are_counted_among_annotated_rows(aggregate, tmp_path):
+    """Rows, not labels, have features that a row of the reference may have."""
+    X, y = record.load_digits(return_X_y=True)
+    item, labels = np.repeat(np.arange(20), 2), np.repeat(y[:20], 2)  # five more rows have no labels
+    crowd = Annotations.from_long(item, np.tile([0, 1], 20), labels, items=np.arange(25), aggregate=aggregate)
+    model = CertifiedRidgeClassifier(classes=range(10)).fit(X[:25], crowd, reference=X[:10])
+    path = tmp_path / "proof.flipproof"
+    model.certify(X[40:44]).save(path)
+    assert verify(path).verdict == VERIFIED
+    box = Box.read(path)
+    (stated,) = (one["values"] for one in box.document["assumptions"] if one["code"] == "reference-shared")
+    assert stated == {"n_shared": 10, "n_rows": 25}
+    stated["n_rows"] = 40
+    with pytest.raises(UnreadableFileError, match="it is 25"):
+        verify(box.write(path))
+
+
 def test_a_radius_of_majorities_that_is_a_bound_for_the_verifier_is_not_refuted(tmp_path):
     """Where costs of states are only bounds, an attack that may succeed is no proof that a radius is false."""
     rng = np.random.default_rng(2)
