@@ -3,7 +3,7 @@ Choosing a learner
 ==================
 
 Learners differ in who votes on a test row. More voters give larger radii and may cost accuracy. ``compare`` shows both,
-and ``select_on_trusted`` chooses without giving an attacker a say.
+and ``select_on_trusted`` chooses on labels that no attacker can change.
 """
 
 import numpy as np

@@ -19,7 +19,7 @@ X, y = X[keep], y[keep]
 archive, train, test = slice(0, 80), slice(80, 280), slice(280, None)
 
 # %%
-# ``clip`` limits the votes of single rows, so that no added row is louder than the others.
+# ``clip`` limits the votes of single rows, so that no added row has a much larger vote than others.
 model = CertifiedRidgeClassifier(clip=0.9, classes=[1, 7]).fit(X[train], y[train], reference=X[archive])
 flips = np.arange(0, 60)
 for changes in ("labels", "rows", "insertions", "removals"):

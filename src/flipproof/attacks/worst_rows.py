@@ -79,10 +79,10 @@ def worst_rows(
 ) -> RowAttackResult:
     """Find the fewest training rows to add, remove or replace so that each prediction changes.
 
-    Rows with the largest gains are removed first, and each is replaced by a row that votes as loudly as possible (M12).
+    Rows with the largest gains are removed first, and each is replaced by a row with the largest possible vote (M12).
     Added rows vote for a rival class, or, if their vote is negative, against the predicted class. Where a row with the
     largest possible vote is found, ``changes_needed`` is the certified radius plus one, and no smaller attack exists.
-    Otherwise the attack uses the loudest row that was found, and `is_smallest` is False.
+    Otherwise the attack uses the row with the largest vote that was found, and `is_smallest` is False.
 
     Parameters
     ----------

@@ -94,7 +94,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         Noise q of the certificates ``"kl"`` and ``"tight"``; 0 < q < (K - 1) / K. The exact certificate needs no noise.
         ``"auto"``: the best of a grid of q for each test row.
     clip : "sign" or float, optional
-        Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
+        Limits the votes on each test row, so that no row has a much larger vote. A share in (0, 1]: votes are
         clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
         1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
     prior : classifier, optional

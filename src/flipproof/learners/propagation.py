@@ -104,7 +104,7 @@ class CertifiedPropagationClassifier(LabelLinearClassifier):
         numbers, from 0 on, of shape (n,) or (n, 1); `n_neighbors` is not used, and there can be no `features`. By
         default, rows are connected to their nearest neighbours.
     clip : "sign" or float, optional
-        Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
+        Limits the votes on each test row, so that no row has a much larger vote. A share in (0, 1]: votes are
         clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
         1. With the rule ``"spreading"``, it usually increases radii; ``"poisson"`` has many equal votes, and needs
         none.

@@ -66,7 +66,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
     fit_intercept : bool, default=True
         Whether to centre the features and add an intercept.
     clip : "sign" or float, optional
-        Limits the votes on each test row, so that no row is much louder than others, as for the classifier. Predictions
+        Limits the votes on each test row, so that no row has a much larger vote, as for the classifier. Predictions
         are then usually nearer to the middle of the range, and harder to move.
     target_range : pair of numbers, optional
         The lowest and highest possible target, (low, high). An attacker cannot leave it either. If omitted, it is read
@@ -254,7 +254,7 @@ class CertifiedKernelRegressor(CertifiedRegressor):
     fit_intercept : bool, default=True
         Whether to centre the kernel and add an intercept.
     clip : "sign" or float, optional
-        Limits the votes on each test row, so that no row is much louder than others, as for the classifier. Predictions
+        Limits the votes on each test row, so that no row has a much larger vote, as for the classifier. Predictions
         are then usually nearer to the middle of the range, and harder to move.
     target_range : pair of numbers, optional
         The lowest and highest possible target, (low, high). If omitted, it is read from the training targets, and
@@ -347,7 +347,7 @@ class CertifiedForestRegressor(CertifiedRegressor):
     n_estimators, max_depth, min_samples_leaf, max_features, random_state
         As for :class:`CertifiedForestClassifier`.
     clip : "sign" or float, optional
-        Limits the votes on each test row, so that no row is much louder than others, as for the classifier. Predictions
+        Limits the votes on each test row, so that no row has a much larger vote, as for the classifier. Predictions
         are then usually nearer to the middle of the range, and harder to move.
     target_range : pair of numbers, optional
         The lowest and highest possible target, (low, high). If omitted, it is read from the training targets, and

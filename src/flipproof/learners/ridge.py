@@ -112,7 +112,7 @@ class CertifiedRidgeClassifier(RidgeParameters, LabelLinearClassifier):
         Whether to centre the features and add a vote of 1/n for every label. False, with two classes, gives the paper's
         rule ``alpha' y >= 1/2``.
     clip : "sign" or float, optional
-        Limits the votes on each test row, so that no row is much louder than others. A share in (0, 1]: votes are
+        Limits the votes on each test row, so that no row has a much larger vote. A share in (0, 1]: votes are
         clipped to the size that this share of all votes other than 0 do not exceed. ``"sign"``: every vote is -1, 0 or
         1. Clipping usually increases radii; see `docs/poisoned-rows.md`.
     prior : classifier, optional
