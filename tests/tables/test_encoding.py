@@ -26,9 +26,9 @@ def test_columns_with_heavy_tails_are_mapped_by_rank():
     np.testing.assert_array_equal(auto.transform(table), np.concatenate([standard, by_rank], axis=1))
     np.testing.assert_array_equal(auto.fit_transform(table), auto.transform(table))
     assert auto.describe() == [
-        "2 columns of numbers (size, rare): standardised; missing ones take the median; 2 features",
-        "2 columns of heavy-tailed numbers (income, gain): by rank, as if normally distributed; missing ones take the "
-        "median; 3 features",
+        "2 columns of numbers (size, rare): standardised; missing values become the median; 2 features",
+        "2 columns of heavy-tailed numbers (income, gain): by rank, as if normally distributed; missing values become "
+        "the median; 3 features",
     ]
     assert TableEncoder(scale="standard").fit(table).heavy_tailed_ == ()
 

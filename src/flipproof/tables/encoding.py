@@ -333,8 +333,8 @@ class TableEncoder(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
         by_rank = "by rank, as if normally distributed"
         scaled = {"auto": "standardised", "standard": "standardised", "rank": by_rank, "none": "as they are"}
         said = {
-            "numbers": f"{scaled[self.scale]}; missing ones take the median",
-            HEAVY_TAILED: f"{by_rank}; missing ones take the median",
+            "numbers": f"{scaled[self.scale]}; missing values become the median",
+            HEAVY_TAILED: f"{by_rank}; missing values become the median",
             "booleans": "0 or 1",
             "words": "a column for each word",
             "vectors": "as they are" if self.scale == "none" else "as they are, up to one common scale each",
