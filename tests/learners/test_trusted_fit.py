@@ -445,7 +445,7 @@ class _Strange(GaussianNB):
         ({}, {"reference_labels": [0, 1]}, "reference"),
         ({}, {"reference": np.eye(2), "reference_labels": [0, 1, 1]}, "must have one label per row of the reference, "),
         ({}, {"reference": np.eye(2), "reference_labels": [0, 7]}, "7"),
-        ({}, {"trusted": np.arange(7) < 4}, "must have one label per row of the reference, "),
+        ({}, {"trusted": np.arange(7) < 4}, "Got 7 for 8 rows instead"),
         ({}, {"trusted": [1, 2]}, "mask"),
         ({"features": LinearDiscriminantAnalysis()}, {}, "trusted"),
         ({"features": PLSRegression(9)}, {"trusted": np.arange(8) < 4}, "features"),

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import assert_all_finite
 from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_consistent_length, column_or_1d
+from sklearn.utils.validation import _num_samples, check_consistent_length, column_or_1d
 
 from flipproof.adversary import Adversary, powers_of, refuse_windows
 from flipproof.annotations import Annotations
@@ -138,8 +138,8 @@ class LabelsInMemory(LearnsFromTrusted):
             return self._labelled_reference(reference, reference_labels)
         if trusted is None or y is None:
             return None
-        mask = mask_of_trusted(trusted)
-        check_consistent_length(X, y, mask)
+        check_consistent_length(X, y)
+        mask = mask_of_trusted(trusted, _num_samples(y))
         if not mask.any():
             return None
         numbers, labels = np.flatnonzero(mask), np.asarray(column_or_1d(label_values(_given_labels(y, mask))))
@@ -150,9 +150,7 @@ class LabelsInMemory(LearnsFromTrusted):
         n_rows = len(self.is_labeled_)
         if trusted is None:
             return np.zeros(n_rows, dtype=bool)
-        mask = mask_of_trusted(trusted)
-        if len(mask) != n_rows:
-            raise ValueError(f"trusted must be {TRUSTED_MASK} Got {len(mask)} for {n_rows} rows instead.")
+        mask = mask_of_trusted(trusted, n_rows)
         if (mask & ~self.is_labeled_).any():
             raise ValueError("trusted must be False for rows that have no label. Got True for some of them.")
         return mask
@@ -296,9 +294,12 @@ def assumptions_about_rows(of_fit: tuple[Assumption, ...], scope: Scope) -> tupl
 TRUSTED_MASK = "a mask of booleans, one per training row: np.isin(np.arange(n), rows) makes one from row numbers."
 
 
-def mask_of_trusted(trusted: object) -> NDArray[np.bool_]:
+def mask_of_trusted(trusted: object, n_rows: int) -> NDArray[np.bool_]:
     """Return a mask of trusted rows, which the caller's array shares no memory with; refuse anything else."""
-    return as_mask(trusted, "trusted", TRUSTED_MASK).copy()
+    mask = as_mask(trusted, "trusted", TRUSTED_MASK).copy()
+    if len(mask) != n_rows:
+        raise ValueError(f"trusted must be {TRUSTED_MASK} Got {len(mask)} for {n_rows} rows instead.")
+    return mask
 
 
 def rows_to_forget(rows: object, n: int) -> Integers:

@@ -17,7 +17,7 @@ from flipproof.core.target_rows import LARGEST_SUM
 from flipproof.core.votes import LARGEST_PRECISION
 from flipproof.learners.base import LabelLinearClassifier
 from flipproof.learners.certified import LABEL_FREE_TRANSFORMER
-from flipproof.learners.in_memory import TRUSTED_MASK, NeedsReference, all_or_nothing, mask_of_trusted, rows_to_forget
+from flipproof.learners.in_memory import NeedsReference, all_or_nothing, mask_of_trusted, rows_to_forget
 from flipproof.learners.label_linear import SMALLEST_PRECISION
 from flipproof.learners.numeric_targets import TARGET_RANGE, TargetScale, checked_targets, refuse_outside
 from flipproof.parameters import (
@@ -152,12 +152,7 @@ class TargetsInMemory(RegressorMixin, BaseEstimator):  # type: ignore[misc]
         return self
 
     def _trusted_mask(self, trusted: object, n_rows: int) -> NDArray[np.bool_]:
-        if trusted is None:
-            return np.zeros(n_rows, dtype=bool)
-        mask = mask_of_trusted(trusted)
-        if len(mask) != n_rows:
-            raise ValueError(f"trusted must be {TRUSTED_MASK} Got {len(mask)} for {n_rows} rows instead.")
-        return mask
+        return np.zeros(n_rows, dtype=bool) if trusted is None else mask_of_trusted(trusted, n_rows)
 
     def _keep_targets(self, targets: Floats, is_trusted: NDArray[np.bool_]) -> None:
         """Keep the targets of the rows that vote."""
