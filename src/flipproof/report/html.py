@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any
 from flipproof.displays import charts
 from flipproof.readable import percent
 from flipproof.report import facts
-from flipproof.report import facts as figures
 from flipproof.report.as_json import checksum
 from flipproof.report.group_bounds import gap_table, group_table, group_words
 from flipproof.runtime.files import digest_of
@@ -47,23 +46,21 @@ def render_html(summary: Mapping[str, Any]) -> str:
         summary=summary,
         problem=summary["problem"],
         main=summary["methods"][0],
-        requirements=[
-            (one, figures.requirement_words(one)) for one in figures.single_requirements(summary["requirement"])
-        ],
-        key_figures=figures.key_figures(summary),
-        accuracy=figures.accuracy_table(summary),
-        training_name=figures.training_name(summary["problem"]),
+        requirements=[(one, facts.requirement_words(one)) for one in facts.single_requirements(summary["requirement"])],
+        key_figures=facts.key_figures(summary),
+        accuracy=facts.accuracy_table(summary),
+        training_name=facts.training_name(summary["problem"]),
         against_rows=_against_rows(summary),
         trusted_only=summary.get("trusted_only"),  # missing in older reports
         random_errors=summary.get("random_errors"),  # missing in older reports
         rates=charts.rates_chart(summary.get("random_errors")),
-        by_class=figures.class_table(summary),
+        by_class=facts.class_table(summary),
         groups=_groups(summary),
-        annotators=figures.annotator_table(summary),
-        annotators_said=figures.annotators_said(summary) if figures.annotator_table(summary) else "",
-        methods=figures.method_table(summary),
-        assumptions=figures.numbered_assumptions(summary),
-        content_note=figures.content_note(summary),
+        annotators=facts.annotator_table(summary),
+        annotators_said=facts.annotators_said(summary) if facts.annotator_table(summary) else "",
+        methods=facts.method_table(summary),
+        assumptions=facts.numbered_assumptions(summary),
+        content_note=facts.content_note(summary),
         shown=summary["shown"] or {"test": [], "training": []},
         curve=charts.curve_chart(summary),
         histogram=charts.histogram_chart(summary),
@@ -85,7 +82,7 @@ def _against_rows(summary: Mapping[str, Any]) -> dict[str, Any] | None:
     also = about["also"]
     if also is None:
         return {**about, "accuracy": None, "curve": None}
-    return {**about, "accuracy": figures.accuracy_table(also), "curve": charts.curve_chart(also)}
+    return {**about, "accuracy": facts.accuracy_table(also), "curve": charts.curve_chart(also)}
 
 
 def _groups(summary: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -136,6 +133,6 @@ def report_environment() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        percent=percent, changes=figures.changes_words, change=figures.change_words, content=figures.content_words
+        percent=percent, changes=facts.changes_words, change=facts.change_words, content=facts.content_words
     )
     return environment

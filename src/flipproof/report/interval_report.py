@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from flipproof.intervals import CertifiedIntervals
 from flipproof.readable import percent, rounded, rounded_down, rounded_up
-from flipproof.report import facts as figures
+from flipproof.report import facts
 from flipproof.report.as_json import FORMAT, VERSION, checksum, plain_value
 from flipproof.report.html import report_environment
 from flipproof.report.markdown import escaped, markdown_table
@@ -239,7 +239,7 @@ def numbers_markdown(summary: Mapping[str, Any]) -> str:
     blocks += ["## Assumptions", "\n".join(f"- {escaped(one['sentence'])}" for one in summary["assumptions"])]
     blocks += ["What voids the certificates:", "\n".join(f"- {one}" for one in summary["voids"])]
     blocks += ["## Versions and checksums"]
-    rows = [row for table in figures.provenance_facts(summary) for row in table.rows]
+    rows = [row for table in facts.provenance_facts(summary) for row in table.rows]
     blocks += ["\n".join(f"- {escaped(name)}: {escaped(value)}" for name, value in rows)]
     blocks += [f"SHA-256 of the summary: {checksum(summary)}"]
     return "\n\n".join(block for block in blocks if block) + "\n"
@@ -267,8 +267,8 @@ def numbers_html(summary: Mapping[str, Any]) -> str:
         accuracy=accuracy_words(summary),
         bars=_bars(summary),
         range_words=[rounded(one) for one in summary["problem"]["target_range"]],
-        data_facts=figures.data_facts(summary),
-        provenance=figures.provenance_facts(summary),
+        data_facts=facts.data_facts(summary),
+        provenance=facts.provenance_facts(summary),
         checksum=checksum(summary),
         style=Markup(style),  # a file of this package, not data: no escaping
         percent=percent,

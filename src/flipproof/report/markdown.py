@@ -11,7 +11,6 @@ from typing import Any
 
 from flipproof.readable import percent
 from flipproof.report import facts
-from flipproof.report import facts as figures
 from flipproof.report.as_json import checksum
 from flipproof.report.group_bounds import gap_table, group_table, group_words
 from flipproof.report.text import TextTable
@@ -41,17 +40,17 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
     """
     problem, main = summary["problem"], summary["methods"][0]
     blocks = [f"# {escaped(summary['title'])}"]
-    blocks += [_requirement(one) for one in figures.single_requirements(summary["requirement"])]
+    blocks += [_requirement(one) for one in facts.single_requirements(summary["requirement"])]
     blocks += [
         f"**{escaped(summary['headline']['text'])}**",
         *map(escaped, summary["headline"].get("sentences", [])),  # missing in older reports
-        _bullets(f"{figure.value} {figure.says}" for figure in figures.key_figures(summary)),
+        _bullets(f"{figure.value} {figure.says}" for figure in facts.key_figures(summary)),
         "## What was tested",
         _bullets(summary["threat"]),
         "Data and classifier:",
         _facts([facts.FactTable("", _sizes(summary)), *facts.data_facts(summary)]),
         f"## Certified {'accuracy' if problem['truth_known'] else 'predictions'}",
-        markdown_table(figures.accuracy_table(summary)),
+        markdown_table(facts.accuracy_table(summary)),
         "Shares of all test rows, rounded down.",
         *_against_rows(summary),
         *_trusted_only(summary),
@@ -60,13 +59,13 @@ def render_markdown(summary: Mapping[str, Any]) -> str:
         "## By class",
         f"Certified {'recall' if problem['truth_known'] else 'share'}, method {escaped(main['name'])}; columns are "
         f"{escaped(problem['flips_name'])}.",
-        markdown_table(figures.class_table(summary)),
+        markdown_table(facts.class_table(summary)),
         "## Most fragile predictions",
         *_predictions(summary),
         *_annotators(summary),
         *_audit(summary),
         "## Methods",
-        markdown_table(figures.method_table(summary)),
+        markdown_table(facts.method_table(summary)),
         _bullets(method["meaning"] for method in summary["methods"]),
         "## Assumptions",
         _assumptions(summary),
@@ -88,14 +87,14 @@ def escaped(text: object) -> str:
 
 def _requirement(requirement: Mapping[str, Any]) -> str:
     said = "Requirement met" if requirement.get("met") else "Requirement not met"
-    found = figures.requirement_words(requirement)
+    found = facts.requirement_words(requirement)
     return f"**{said}:** {escaped(requirement.get('text', ''))}{f', found {escaped(found)}' if found else ''}"
 
 
 def _sizes(summary: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     problem = summary["problem"]
     sizes = [
-        (figures.training_name(problem).capitalize(), f"{problem['n_train']:,}"),
+        (facts.training_name(problem).capitalize(), f"{problem['n_train']:,}"),
         ("Test rows", f"{problem['n_test']:,}"),
         ("Classes", f"{problem['n_classes']}"),
     ]
@@ -113,7 +112,7 @@ def _against_rows(summary: Mapping[str, Any]) -> list[str]:
     if about["also"] is not None:
         headline = about["also"]["headline"]
         blocks += [f"**{escaped(headline['text'])}**", *map(escaped, headline.get("sentences", []))]
-        blocks.append(markdown_table(figures.accuracy_table(about["also"])))
+        blocks.append(markdown_table(facts.accuracy_table(about["also"])))
     attacks = [one["sentence"] for one in about.get("attacks", [])]  # missing in older reports
     return [*blocks, _bullets(about["sentences"]), *(["Smallest attacks found:", _bullets(attacks)] if attacks else [])]
 
@@ -176,7 +175,7 @@ def _predictions(summary: Mapping[str, Any]) -> list[str]:
 
 
 def _contents(entry: Mapping[str, Any], columns: Sequence[str]) -> list[str]:
-    return [figures.content_words(entry["content"], columns)] if columns else []
+    return [facts.content_words(entry["content"], columns)] if columns else []
 
 
 def _attacked_rows(predictions: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> list[str]:
@@ -192,17 +191,17 @@ def _attacked_rows(predictions: Sequence[Mapping[str, Any]], columns: Sequence[s
 def _attack_words(attack: Mapping[str, Any] | None, unit: str) -> str:
     if attack is None:
         return "none found"
-    changes = [figures.change_words(change) for change in attack["changes"][:MOST_CHANGES]]
+    changes = [facts.change_words(change) for change in attack["changes"][:MOST_CHANGES]]
     more = ["…"] if attack["n_labels"] > len(changes) else []
-    return figures.changes_words(attack, unit) + (f": {', '.join(changes + more)}" if changes else "")
+    return facts.changes_words(attack, unit) + (f": {', '.join(changes + more)}" if changes else "")
 
 
 def _annotators(summary: Mapping[str, Any]) -> list[str]:
-    table = figures.annotator_table(summary)
+    table = facts.annotator_table(summary)
     if table is None:
         return []
     few = TextTable(table.header, table.rows[:MOST_AUDITED])
-    return ["## Annotators to check first", figures.annotators_said(summary), markdown_table(few)]
+    return ["## Annotators to check first", facts.annotators_said(summary), markdown_table(few)]
 
 
 def _audit(summary: Mapping[str, Any]) -> list[str]:
@@ -232,7 +231,7 @@ def _audit(summary: Mapping[str, Any]) -> list[str]:
 
 def _assumptions(summary: Mapping[str, Any]) -> str:
     """Return a numbered list; the table of methods refers to the numbers."""
-    found = figures.numbered_assumptions(summary)
+    found = facts.numbered_assumptions(summary)
     said = [f"{one.who} only: {one.sentence}" if one.who else one.sentence for one in found]
     return "\n".join(f"{number}. {escaped(sentence)}" for number, sentence in enumerate(said, 1))
 
