@@ -1,6 +1,7 @@
 """Attacks on undefended and on certified classifiers: the tables and panels of docs/attacks.md.
 
     python benchmarks/attacks.py --data-dir DIR [--rows 200] [--jobs 2] [--figures docs/images]
+    python benchmarks/attacks.py --data-dir DIR --certified   # only the tables of the certified classifier
 
 Undefended: logistic regression on frozen features, attacked by influence and distance, forward and in reverse; the best
 attack on each test row counts (Appendix C.1 of the paper), and every success is confirmed by a refit. The number of
@@ -8,12 +9,14 @@ flips depends on the penalty and on the features, so there are lines for several
 processor time.
 
 Certified: the paper's classifier at several q on all test rows (Appendix C.2), and the number of rows whose certificate
-by any method exceeds the attack on the same row: this must be 0. --figures draws the curves.
+by any method exceeds the attack on the same row: this must be 0. They are written to benchmarks/results/attacks.json.
+--figures draws the curves.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import warnings
 from dataclasses import dataclass, replace
@@ -33,6 +36,7 @@ from flipproof.learners.ridge import LabelDependenceWarning
 PAPER_MNIST = "| *the paper's network* | | | .990 | .982 | .916 | .467 | .150 | .039 | .007 | | | |"
 PAPER_DOGFISH = "| *the paper's network* | | | .937 | .293 | .005 | .000 | .000 | .000 | .000 | | | |"
 METHODS = ("kl", "tight", "exact")
+RESULTS = Path(__file__).parent / "results" / "attacks.json"
 
 
 @dataclass(frozen=True)
@@ -55,30 +59,38 @@ def main():
     parser.add_argument("--rows", type=int, default=200, help="number of random test rows of the undefended tables")
     parser.add_argument("--jobs", type=int, default=2, help="threads")
     parser.add_argument("--figures", type=Path, help="folder to draw the panels into")
+    parser.add_argument("--certified", action="store_true", help="only the certified classifier, without figures")
     options = parser.parse_args()
 
     (X, y), (Z, truth) = (mnist(options.data_dir, part, (1, 7)) for part in ("train", "t10k"))
     pixels = Problem("MNIST 1/7", X / 255, y, Z / 255, truth, (1, 10, 100, 500, 1000, 1500, 2000), (0.3, 0.45), 2500)
+    others = network_of_other_digits(pixels, options.data_dir)
+    images = Problem(
+        "Dogfish stand-in", *dogfish(options.data_dir, "tinynet"), (1, 10, 25, 50, 75, 100, 150), (1e-4, 0.05), 300
+    )
+    # without an intercept the features must not be centred: otherwise all predictions drift to class 0 as q grows
+    few = reduced(images, TruncatedSVD(5, random_state=0))
+    if options.certified:
+        for problem in (others, few):
+            for q in problem.noises:
+                certified_and_attacked(problem, q)
+        return
+
     heading(pixels, PAPER_MNIST)
     for C in (1e-3, 1e-2, 1.0):
         line("50 principal components", reduced(pixels, PCA(50, random_state=0)), C, options)
-    others = network_of_other_digits(pixels, options.data_dir)
     undefended = line("network of the other digits", others, 1e-3, options)
     for C in (1e-2, 1.0):
         line("network of the other digits", others, C, options)
     panel("attacks-mnist17.png", others, undefended, options)
 
-    images = Problem(
-        "Dogfish stand-in", *dogfish(options.data_dir, "tinynet"), (1, 10, 25, 50, 75, 100, 150), (1e-4, 0.05), 300
-    )
     heading(images, PAPER_DOGFISH)
     undefended = line("tinynet, all 256", images, 1.0, options)
     line("tinynet, all 256", images, 1e-2, options)
     for size in (50, 5):
         for C in (1e-2, 1.0):
             line(f"tinynet, {size} principal components", reduced(images, PCA(size, random_state=0)), C, options)
-    # without an intercept the features must not be centred: otherwise all predictions drift to class 0 as q grows
-    panel("attacks-dogfish.png", reduced(images, TruncatedSVD(5, random_state=0)), undefended, options)
+    panel("attacks-dogfish.png", few, undefended, options)
 
 
 def reduced(problem, features):
@@ -144,15 +156,39 @@ def certified_and_attacked(problem, q) -> tuple[dict, SmoothedAttackResult]:
     }
     lines["attacked: bound at 1/2"] = attack.accuracy_of_bound(problem.truth, problem.flips)
     lines["attacked: prediction changes"] = attack.accuracy(problem.truth, problem.flips)
-    print(f"\n**{problem.name}**, the paper's classifier, q = {q:g}, all {len(problem.truth):,} test rows\n")
-    print(f"| | {' | '.join(map(str, problem.flips))} | above the attack |")
-    print("|---" * (len(problem.flips) + 2) + "|")
     needed = np.where(attack.success, attack.flips_needed, np.inf)
-    for name, shares in lines.items():
-        method = name.removeprefix("certified, ")
-        refuted = np.count_nonzero(certificates[method].radius >= np.maximum(needed, 1)) if method in METHODS else ""
-        print(f"| {name} | {' | '.join(f'{share:.3f}' for share in shares)} | {refuted} |", flush=True)
+    refuted = {
+        f"certified, {method}": int(np.count_nonzero(certificates[method].radius >= np.maximum(needed, 1)))
+        for method in METHODS
+    }
+    title = f"**{problem.name}**, the paper's classifier, q = {q:g}, all {len(problem.truth):,} test rows"
+    found = committed()
+    found[title] = {
+        "flips": list(problem.flips),
+        "accuracy": {name: shares.tolist() for name, shares in lines.items()},
+        "above the attack": refuted,
+    }
+    RESULTS.write_text(json.dumps(found, indent=1) + "\n")
+    print(f"\n{title}\n\n{table(title)}", flush=True)
     return certificates, attack
+
+
+def committed():
+    """Return the committed results of the certified classifier, by the title of their table."""
+    return json.loads(RESULTS.read_text()) if RESULTS.exists() else {}
+
+
+def table(title):
+    """Return a table of the certified classifier, in Markdown."""
+    found = committed()[title]
+    lines = [
+        f"| | {' | '.join(map(str, found['flips']))} | above the attack |",
+        "|---" * (len(found["flips"]) + 2) + "|",
+    ]
+    for name, shares in found["accuracy"].items():
+        refuted = found["above the attack"].get(name, "")
+        lines.append(f"| {name} | {' | '.join(f'{share:.3f}' for share in shares)} | {refuted} |")
+    return "\n".join(lines)
 
 
 def draw(path, problem, undefended, curves):

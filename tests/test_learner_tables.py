@@ -1,8 +1,10 @@
 """The tables of docs/learners.md and docs/precision.md come from committed results, and these from the code."""
 
+import re
 from pathlib import Path
 
 import learners
+import noise
 import numpy as np
 import precision
 import pytest
@@ -40,3 +42,16 @@ def test_some_learners_are_measured_again(data_dir, learner):
     title, data, unlabeled, flips, models = next(learners.tables(data_dir))
     found = learners.accuracy_of(models[learner], data, unlabeled, flips)
     np.testing.assert_array_equal(found, learners.committed()[title]["accuracy"][learner])
+
+
+@pytest.mark.data
+def test_the_theory_quotes_mean_radii_by_noise(data_dir, capsys):
+    title = "MNIST, 1 against 7, 50 principal components"
+    noise.sweep(title, *precision.PROBLEMS[title](data_dir))
+    printed = capsys.readouterr().out
+    exact = float(re.search(r"exact (\S+)", printed)[1])
+    tight = {float(q): float(radius) for q, radius, _ in re.findall(r"\| (\S+) \| ([\d.]+) \| ([\d.]+) \|", printed)}
+    small, smaller, smallest = f"{tight[1e-6]:.0f}", f"{tight[1e-30]:.1f}", f"{tight[1e-100]:.1f}"
+    said = f"{tight[0.1]:.0f} at q = 0.1, {small} at 1e-6, {smaller} at 1e-30 and {smallest} at 1e-100"
+    text = " ".join((ROOT / "docs" / "theory.md").read_text().split())
+    assert f"the mean tight radius is {said}, and the mean exact radius is {exact:.1f};" in text

@@ -42,7 +42,17 @@ def test_every_known_system_has_a_line():
     for name in (
         *("the paper", "k-means", "SS-DPA", "DPA", "Finite Aggregation", "Run-Off Election", "BagFlip", "bagging"),
         *("Meyer et al., linear", "dataset multiplicity", "LabelCert", "QPCert", "EnsembleCert", "AGT", "Jia et al."),
-        *("certified regression", "FCert", "LeFCert", "temporal robustness", "ACRE", "FLIP", "ART", "cleanlab"),
+        *(
+            "ScaLabelCert",
+            "certified regression",
+            "FCert",
+            "LeFCert",
+            "temporal robustness",
+            "ACRE",
+            "FLIP",
+            "ART",
+            "cleanlab",
+        ),
     ):
         assert name in shown, name
 
@@ -56,3 +66,11 @@ def test_the_documentation_shows_what_was_measured():
 def test_certified_accuracy_does_not_exceed_clean_accuracy():
     for line in committed():
         assert line["kind"] == "attacked" or line["accuracy"] == sorted(line["accuracy"], reverse=True)
+
+
+def test_lines_name_the_versions_that_were_measured():
+    for line in committed():
+        assert {"numpy", "scikit-learn"} <= set(line["versions"])
+    used = {line["system"]: line["versions"] for line in committed()}
+    assert f"ART {'.'.join(used['art']['adversarial-robustness-toolbox'].split('.')[:2])}" in PAGE
+    assert f"cleanlab {'.'.join(used['cleanlab']['cleanlab'].split('.')[:2])}" in PAGE

@@ -3,6 +3,7 @@
 import re
 from functools import cache
 
+import attacks
 import backdoor
 import defaults
 import graphs
@@ -39,7 +40,7 @@ def of_scale():
 MADE = {
     "docs/learners.md": lambda: map(learners.table, learners.committed()),
     "docs/precision.md": lambda: map(precision.table, precision.committed()),
-    "docs/attacks.md": lambda: [backdoor.table()],
+    "docs/attacks.md": lambda: [backdoor.table(), *map(attacks.table, attacks.committed())],
     "docs/defaults.md": lambda: [defaults.neighbors_table(), defaults.scale_table()],
     "docs/graphs.md": lambda: [graphs.table()],
     "docs/regression.md": lambda: [regression.table(regression.committed())],
