@@ -96,13 +96,33 @@ def test_rows_that_are_added_and_removed(rows):
     X, y = rows
     model = CertifiedRidgeClassifier(classes=["cod", "eel", "ray"], clip=0.9).fit(X[20:], y[20:], reference=X[:20])
     found = model.certify(X[:8], adversary=Adversary(changes="rows")).explain(101, X_train=X[20:])
-    assert re.search(r"changes \d+ rows?; a refit", found.note)
+    assert re.search(
+        r"changes (\d+) rows: it removes \1 training rows and adds \1 copies of a row\. A refit", found.note
+    )
     kinds = {change.kind for change in found.changes}
     assert kinds <= {"add", "remove"}
     assert kinds
+    added = found.changes[0]
+    assert added.kind == "add"  # the row to add comes first: there may be many to remove
+    assert added.times == len(found.changes) - 1
+    assert f"{added.times} added copies" in str(found)
+    np.testing.assert_allclose([values[1] for values in found.contents.values()], list(X.loc[101]), err_msg="a copy")
     assert all(change.row in X.index[20:] for change in found.changes if change.kind == "remove")
     assert len(found.to_frame()) == 1 + len(found.changes) == len(found.contents["a"])
     assert "added" in str(found) or "removed row" in str(found)
+
+
+def test_sources_that_change_rows_are_named(rows):
+    X, y = rows
+    model = CertifiedRidgeClassifier(classes=["cod", "eel", "ray"], clip=0.9).fit(X[20:], y[20:], reference=X[:20])
+    shops = np.array([f"shop {number % 9}" for number in range(len(X) - 20)])
+    for changes in ("rows", "removals"):
+        adversary = Adversary(changes=changes, groups=shops)
+        found = model.certify(X[:8], adversary=adversary).explain(101)
+        named = set(re.findall(r"shop \d", found.note))
+        assert named == {str(shops[X.index[20:].get_loc(one.row)]) for one in found.changes if one.kind == "remove"}
+        assert f"changes {len(named)} source" in found.note
+        assert ("adds" in found.note) == (changes == "rows")
 
 
 def test_learners_without_a_known_attack_say_so(rows):

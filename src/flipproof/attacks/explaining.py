@@ -63,7 +63,8 @@ class Explanation:
     certificate : Certificate
         The certificate of the test row.
     changes : tuple of Change
-        The attack, the most effective changes first. Empty if no attack is known.
+        The attack: the row to add, if there is one, then the other changes, the most effective first. Empty if no
+        attack is known.
     becomes : object
         The prediction after the attack; None if no attack is known, or if it changes rows.
     note : str
@@ -348,9 +349,17 @@ def _row_attack(known: Certificates, model: object, learner: Any, X_row: object,
         return _Found("No attack was found: the radius is a lower bound.")
     n, removed = int(found.changes_needed[0]), found.removed[0]
     smallest = "The smallest attack" if found.is_smallest[0] else "The smallest attack that was found"
-    note = f"{smallest} changes {n:,} {_singular(known.unit, n)}; a refit then predicts another class."
     labels = learner.classes_[learner.label_codes_[removed]]
     n_added = len(found.added_labels[0])
+    what, steps = f"{n:,} {_singular(known.unit, n)}", []
+    if found.sources is not None:
+        who = [str(name) for name in found.who(0)]
+        what += f" ({', '.join(who[:MOST_PRINTED])}{', ...' if len(who) > MOST_PRINTED else ''})"
+    if len(removed):
+        steps.append(f"removes {len(removed):,} {_singular('training rows', len(removed))}")
+    if n_added:
+        steps.append("adds a row" if n_added == 1 else f"adds {n_added:,} copies of a row")
+    note = f"{smallest} changes {what}: it {' and '.join(steps)}. A refit then predicts another class."
     return _Found(
         note,
         None,
@@ -391,12 +400,12 @@ def _with_contents(
             )
         parts = [contents_of(X_row, np.array([0]), columns), contents_of(X_train, numbers, columns)]
         if found.n_added:
-            parts.append(contents_of(found.added, np.array([0]), columns))
+            parts.insert(1, contents_of(found.added, np.array([0]), columns))
         shared = [name for name in parts[0] if all(name in part for part in parts)]
         shown = shared if columns is not None else shared[:MOST_COLUMNS]
         contents = {name: [value for part in parts for value in part[name]] for name in shown}
     if found.n_added:
-        changes.append(Change("add", None, None, _plain(found.added_label), found.n_added))
+        changes.insert(0, Change("add", None, None, _plain(found.added_label), found.n_added))
     return Explanation(
         certificate=certificate,
         changes=tuple(changes),
