@@ -35,6 +35,15 @@ def test_blocks_that_are_not_run_give_a_reason(name):
         assert block.reason is None or len(block.reason) > 10, f"{name}:{block.line}"
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_code_is_in_blocks_that_run_and_not_indented(name):
+    """Text that is indented by four spaces is shown as code, too; theory.md has its formulas there."""
+    text = re.sub(r"^```.*?^```", "", PAGES[name].read_text(), flags=re.DOTALL | re.MULTILINE)
+    indented = re.findall(r"^    (?:.*)$", text, re.MULTILINE)
+    code = r"\s*(import|from \w+ import|pip|python|flipproof|git|make)\b|.*[.](fit|certify|predict)\("
+    assert [line for line in indented if re.match(code, line)] == []
+
+
 def test_blocks_are_found_with_output_and_reason():
     text = "```python\nprint(1)\n```\n\n```text\n2\n```\n\n"
     text += "<!-- not run: it would take an hour -->\n```bash\nsleep 3600\n```\n"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from flipproof import values
-from flipproof.errors import InputError, RowNumber, Way
+from flipproof.errors import InputError, Parameter, RowNumber, Way
 
 #: Words for trusted (1) and not trusted (0).
 ANSWERS = {
@@ -29,12 +29,19 @@ def column_kind(name: str, column: pa.ChunkedArray) -> str:
         If it has no values, or values of another kind.
     """
     if column.null_count == len(column):
-        raise ValueError(f"column {name!r} has no values: leave it out.")
-    return type_kind(name, column.type)
+        raise InputError(f"column {name!r} has no values: ", *without(name), ".")
+    return type_kind(name, column.type, without(name))
 
 
-def type_kind(name: str, kind: pa.DataType) -> str:
+def without(name: str) -> tuple[str | Parameter, ...]:
+    """Return the advice to leave out a column of a table, with the parameter that does it."""
+    return "leave it out (", Parameter("drop", repr(name)), ")"
+
+
+def type_kind(name: str, kind: pa.DataType, advice: tuple[str | Parameter, ...] = ("leave it out",)) -> str:
     """Return what a column of a type holds: "numbers", "booleans", "words" or "vectors".
+
+    `advice` says how to do without the column, for errors.
 
     Raises
     ------
@@ -51,7 +58,9 @@ def type_kind(name: str, kind: pa.DataType) -> str:
         return "words"
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         return "vectors"
-    raise ValueError(f"column {name!r} holds {kind}, not numbers, words or vectors: leave it out, or convert it first.")
+    raise InputError(
+        f"column {name!r} holds {kind}, not numbers, words or vectors: ", *advice, ", or convert it first."
+    )
 
 
 def index_columns(schema: pa.Schema) -> list[str]:
