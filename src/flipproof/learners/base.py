@@ -218,7 +218,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
             if annotations is None and sample_weight is not None:
                 self._weigh_labels(X, sample_weight)
             self._learn_from_trusted(X, reference)
-            self._prior = self._prepare_prior(given, given_reference)
+            self.weighted_prior_ = self.prepare_prior(given, given_reference)
             self.precision_, self._clip = int(self.precision), self.clip
             self._placed: Any = None  # what the votes of training rows depend on; kept if rows can join or leave
             self._reference_held: Any = None
@@ -243,7 +243,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
                 )
             own = map(as_assumption, self.learner_assumptions())
             self.assumptions_ = (*self.common_assumptions(), *self._ballot_assumptions(), *own)
-            self._forget_trusted_part()
+            self.forget_trusted_part()
         return self
 
     def _learn_from_trusted(self, X: Floats, reference: Floats | None) -> None:
@@ -254,7 +254,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         trusted, codes = found
         rows = reference if trusted.numbers is None else X[trusted.numbers]
         assert rows is not None
-        self._label_readers = (*self._label_readers, *self.learn_from_trusted(rows.copy(), codes))
+        self.label_readers_ = (*self.label_readers_, *self.learn_from_trusted(rows.copy(), codes))
 
     def _vote_too(self, rows: Floats) -> None:
         self._refuse_ballots("partial_fit")
@@ -312,7 +312,7 @@ class LabelLinearClassifier(LabelLinearParameters, LabelFreeVotes):
         Where votes have a limit, the estimate does not know which of them are clipped. It does not know the total of
         all votes either, which a prior needs.
         """
-        if self._clip is not None or self.n_reference_ is not None or self._prior is not None:
+        if self._clip is not None or self.n_reference_ is not None or self.weighted_prior_ is not None:
             return None
         if self._ballots is not None:  # the estimate knows one label of weight 1 per row
             return None

@@ -95,7 +95,7 @@ def trusted_only_predictions(
             found.append(TrustedOnlyPredictions("learner", type(learner).__name__, alone.predict(rows)))
         except ValueError:  # for instance fewer rows than neighbours or partitions
             pass
-    prior = getattr(learner, "_prior", None)
+    prior = getattr(learner, "weighted_prior_", None)
     if prior is not None:
         predicted = prior.classes[prior.shares(rows).argmax(axis=1)]
         found.append(TrustedOnlyPredictions("prior", type(learner.prior_).__name__, predicted))

@@ -107,8 +107,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     n_reference_: int | None = None
 
     #: Trusted rows and labels, while a fit lasts, and who has read these labels.
-    _trusted: TrustedPart | None = None
-    _label_readers: tuple[str, ...] = ()
+    trusted_part_: TrustedPart | None = None
+    label_readers_: tuple[str, ...] = ()
 
     @abstractmethod
     def certify(self, X: object, method: str | None = None, adversary: Adversary | None = None) -> Certificates:
@@ -196,8 +196,8 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         try:
             self.features_ = fit_label_free(self.features, X)
         except (TypeError, ValueError) as error:
-            if self._trusted is not None:
-                self._fit_features_to_trusted(self._trusted, types)
+            if self.trusted_part_ is not None:
+                self._fit_features_to_trusted(self.trusted_part_, types)
                 return
             wanted = f"{LABEL_FREE_TRANSFORMER} to these rows"
             found = f"{error} A step that needs labels can be fitted to trusted ones: {TRUSTED_LABELS}."
@@ -210,9 +210,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         except (TypeError, ValueError) as error:
             wanted = "a transformer that can be fitted to these rows without labels, or to trusted rows and labels"
             raise parameter_error(type(self).__name__, "features", wanted, self.features, f"{error}") from error
-        self._label_readers = (*self._label_readers, f"the features step {name_of(self.features)}")
+        self.label_readers_ = (*self.label_readers_, f"the features step {name_of(self.features)}")
 
-    def _fit_features_to_reference(self, reference: object) -> Floats:
+    def fit_features_to_reference(self, reference: object) -> Floats:
         """Fit the features step to the reference, and return the features of the reference."""
         self._refuse_unless_in_memory(reference, "the reference", "load it, or a sample of its rows")
         check_nothing_masked(reference, "reference")
@@ -241,14 +241,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
         Floats can also represent the fractions in other rows. Which of the two it is depends on the reference alone.
         """
-        own_types, readers = self._reference_types, self._label_readers
+        own_types, readers = self._reference_types, self.label_readers_
         floats = as_floats(own_types)
         if floats is not None:
             self._reference_types = floats
             try:
                 return self._fitted_to_reference(reference)
             except (TypeError, ValueError, IndexError):
-                self._reference_types, self._label_readers = own_types, readers
+                self._reference_types, self.label_readers_ = own_types, readers
         return self._fitted_to_reference(reference)
 
     def _fitted_to_reference(self, reference: object) -> Floats:
@@ -411,14 +411,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     def _assumptions_about_features(self) -> list[Assumption]:
         """Return the assumptions about the features step: fitted without labels, or to trusted rows and labels."""
         step = name_of(self.features)
-        if self._trusted is None or f"the features step {step}" not in self._label_readers:
+        if self.trusted_part_ is None or f"the features step {step}" not in self.label_readers_:
             return label_free_assumptions(self.features, "features step")
-        values = {"role": "features step", "step": step, "n_trusted": len(self._trusted)}
+        values = {"role": "features step", "step": step, "n_trusted": len(self.trusted_part_)}
         return [Assumption("fitted-on-trusted", values), *assumptions_about(self.features, "features step")]
 
     def _assumptions_about_trust(self) -> list[Assumption]:
         """Return what is assumed about the reference, and about labels that were trusted in the fit (M15)."""
-        trusted, readers, n_reference = self._trusted, self._label_readers, self.n_reference_
+        trusted, readers, n_reference = self.trusted_part_, self.label_readers_, self.n_reference_
         found: list[Assumption] = []
         if n_reference is not None and trusted is not None and (readers or trusted.numbers is None):
             values = {"n_labels": len(trusted), "of_reference": trusted.numbers is None, "readers": readers}
@@ -427,14 +427,14 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             found.append(Assumption("reference-fixed", {"n_reference": n_reference}))
         if n_reference is not None:
             found += self._shared_with_reference()
-        n_trusted = self._n_trusted_at_fit()
+        n_trusted = self.n_trusted_at_fit()
         if n_trusted:
             who = () if trusted is None or trusted.numbers is None else readers
             values = {"n_trusted": n_trusted, "n_labels": self.n_labels_, "readers": who}
             found.append(Assumption("trusted-at-fit", values))
         return found
 
-    def _n_trusted_at_fit(self) -> int:
+    def n_trusted_at_fit(self) -> int:
         """Return how many training labels were trusted in the fit."""
         return 0
 
@@ -448,9 +448,9 @@ class CertifiedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
 
     def _shared_with_reference(self) -> list[Assumption]:
         """Return the assumption about training rows that are also in the reference, if there are any."""
-        return shared_rows(self._rows_in_reference(), self.n_rows_)
+        return shared_rows(self.rows_in_reference(), self.n_rows_)
 
-    def _rows_in_reference(self) -> int:
+    def rows_in_reference(self) -> int:
         """Return how many training rows have the features of a row of the reference."""
         return 0
 

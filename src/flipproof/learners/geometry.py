@@ -148,7 +148,7 @@ class LabelFreeVotes(WeightedLabels):
     def test_rows(self, X: object) -> Any:
         """Return all that the prediction of test rows depends on: their features, and what the prior says, if any."""
         Z = self.test_features(X)
-        return Z if self._prior is None else RowsWithPrior(Z, self._prior.shares(X))
+        return Z if self.weighted_prior_ is None else RowsWithPrior(Z, self.weighted_prior_.shares(X))
 
     def votes_on(self, Z: object) -> VoteSource:
         """Return the votes of all training rows on a block of test rows, clipped to their limit, if any.
@@ -178,11 +178,11 @@ class LabelFreeVotes(WeightedLabels):
         source = source if limit is None else clipped(source, limit)
         if ballots is not None and self.n_reference_ is not None:  # limits are in units of the reference's votes
             source = cast(source, ballots, self.precision_)
-        if self._prior is None:
+        if self.weighted_prior_ is None:
             return source
         if not isinstance(Z, RowsWithPrior):
             raise TypeError("A learner with a prior needs test rows as test_rows(X) returns them.")
-        return with_prior(source, self._prior.offsets(self.total_votes(features, source), Z.shares))
+        return with_prior(source, self.weighted_prior_.offsets(self.total_votes(features, source), Z.shares))
 
     def total_votes(self, Z: Floats, source: VoteSource) -> Integers:
         """Return the sum of the absolute votes on each test row of the rows that the geometry was learned from (M15).
@@ -278,7 +278,7 @@ class LabelFreeVotes(WeightedLabels):
 
     def _different(self, Z: Any) -> tuple[Any, Integers]:
         """Return test rows without repeats; a prior may say something else about each row."""
-        return self._without_repeats(Z) if self._prior is None else (Z, np.arange(len(Z)))
+        return self._without_repeats(Z) if self.weighted_prior_ is None else (Z, np.arange(len(Z)))
 
     def votes_per_row(self) -> int:
         """Return how many votes on a test row can differ from 0."""

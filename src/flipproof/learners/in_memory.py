@@ -98,9 +98,9 @@ class LabelsInMemory(LearnsFromTrusted):
         check_nothing_masked(X, "X")
         self.row_names_ = row_names(X)
         self.n_reference_, reference_rows = None, None
-        self._label_readers, self._trusted = (), self._trusted_part(X, y, reference, reference_labels, trusted)
+        self.label_readers_, self.trusted_part_ = (), self._trusted_part(X, y, reference, reference_labels, trusted)
         if reference is not None:
-            reference_rows = self._fit_features_to_reference(reference)
+            reference_rows = self.fit_features_to_reference(reference)
             self.n_reference_ = len(reference_rows)
             self._reference_hashes = row_hashes(reference_rows)
             self._refuse_unless_in_memory(X, "training rows")
@@ -119,9 +119,9 @@ class LabelsInMemory(LearnsFromTrusted):
             X, _ = self._training_arrays(X, np.zeros(len(self.is_labeled_)))
         if len(labels):
             check_classification_targets(labels)
-        elif self.classes is None and self._trusted is None:
+        elif self.classes is None and self.trusted_part_ is None:
             raise ValueError("A fit without training rows needs the class set: give classes=... to the learner.")
-        self.classes_, codes = self._encoded(labels)
+        self.classes_, codes = self.encoded_labels(labels)
         came_as_objects = unlabeled is None and getattr(getattr(y, "dtype", None), "kind", None) == "O"
         if self.classes is None and came_as_objects and self.classes_.dtype.kind == "U":
             self.classes_ = self.classes_.astype(object)
@@ -135,7 +135,7 @@ class LabelsInMemory(LearnsFromTrusted):
     ) -> TrustedPart | None:
         """Return the rows and labels that nobody can change: those of the reference or, without labels, of the mask."""
         if reference_labels is not None:
-            return self._labelled_reference(reference, reference_labels)
+            return self.labelled_reference(reference, reference_labels)
         if trusted is None or y is None:
             return None
         check_consistent_length(X, y)
@@ -155,7 +155,8 @@ class LabelsInMemory(LearnsFromTrusted):
             raise ValueError("trusted must be False for rows that have no label. Got True for some of them.")
         return mask
 
-    def _n_trusted_at_fit(self) -> int:
+    def n_trusted_at_fit(self) -> int:
+        """Return how many training labels were trusted in the fit."""
         return int(np.count_nonzero(self.is_trusted_))
 
     def _labels_of(self, X: object, y: object) -> NDArray[Any]:
@@ -185,7 +186,7 @@ class LabelsInMemory(LearnsFromTrusted):
         untrusted = self.is_labeled_ & ~self.is_trusted_
         return powers_of(adversary, self.label_codes_, self.classes_, untrusted)
 
-    def _rows_in_reference(self) -> int:
+    def rows_in_reference(self) -> int:
         return len(rows_found(self._row_hashes, self._reference_hashes))
 
     @NeedsReference
@@ -227,7 +228,7 @@ class LabelsInMemory(LearnsFromTrusted):
             self._keep_labels(all_codes, appended(self.is_labeled_, np.ones(len(codes), dtype=bool)), is_trusted)
             n_shared = self._n_shared() + len(rows_found(hashes, self._reference_hashes))
             self._vote_too(rows)
-            self._state_shared(n_shared)
+            self.state_shared_rows(n_shared)
         return self
 
     @NeedsReference
@@ -256,8 +257,8 @@ class LabelsInMemory(LearnsFromTrusted):
         3
         """
         gone = rows_to_forget(rows, self.n_rows_)
-        if self._reads_trusted_rows:
-            self._refuse_to_forget(gone[self.is_trusted_[gone]])
+        if self.reads_trusted_rows_:
+            self.refuse_to_forget(gone[self.is_trusted_[gone]])
         shared = gone[rows_found(self._row_hashes[gone], self._reference_hashes)]
         kept = np.delete(np.arange(self.n_rows_), gone)
         with all_or_nothing(self):
@@ -266,7 +267,7 @@ class LabelsInMemory(LearnsFromTrusted):
             self._keep_labels(self.label_codes_[kept], self.is_labeled_[kept], self.is_trusted_[kept])
             n_shared = self._n_shared() - len(shared)
             self._vote_only(kept)
-            self._state_shared(n_shared)
+            self.state_shared_rows(n_shared)
         warn_of_rows_in_reference(shared, len(gone))
         return self
 

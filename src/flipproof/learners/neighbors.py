@@ -407,10 +407,10 @@ class CertifiedNeighborsClassifier(LabelLinearClassifier):
 
     def _constant_offsets(self, Z: Any) -> Integers | None:
         """Return the offsets of the prior on test rows, if there is one, as `offsets_on` does."""
-        if self._prior is None:
+        if self.weighted_prior_ is None:
             return None
         totals = np.full(len(Z), self.n_neighbors_, dtype=np.int64)
-        given = self._prior.offsets(totals, Z.shares)
+        given = self.weighted_prior_.offsets(totals, Z.shares)
         return grid_offsets(given, given.shape, MOST_ROWS, self.precision_)
 
     def _electorate(self, search: ExactSearch, powers: Powers, order: Integers | None = None) -> Electorate:

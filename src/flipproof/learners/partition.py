@@ -238,9 +238,9 @@ class CertifiedPartitionClassifier(LabelsInMemory):
                     X, y, reference=reference, reference_labels=reference_labels, trusted=trusted
                 )
             )
-            self._prior = self._prepare_prior(X, reference)
+            self.weighted_prior_ = self.prepare_prior(X, reference)
             self._learn(rows, reference)
-            self._forget_trusted_part()
+            self.forget_trusted_part()
         return self
 
     def _learn(self, rows: Floats, reference: object) -> None:
@@ -363,10 +363,10 @@ class CertifiedPartitionClassifier(LabelsInMemory):
 
     def prior_votes(self, X: object, n_rows: int) -> Integers:
         """Return the votes of the prior for each class, which nobody can change (M15); 0 without a prior."""
-        if self._prior is None:
+        if self.weighted_prior_ is None:
             return np.zeros((n_rows, len(self.classes_)), dtype=np.int64)
         totals = np.full(n_rows, len(self.estimators_), dtype=np.int64)
-        return np.rint(self._prior.offsets(totals, self._prior.shares(X))).astype(np.int64)
+        return np.rint(self.weighted_prior_.offsets(totals, self.weighted_prior_.shares(X))).astype(np.int64)
 
     def certify(
         self, X: object, method: str | None = None, adversary: Adversary | None = None, at_least: int | None = None

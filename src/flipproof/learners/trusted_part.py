@@ -37,10 +37,10 @@ class LearnsFromTrusted(CertifiedClassifier):
     classes_: NDArray[Any]
     prior: Any
     prior_weight: float
-    _prior: Prior | None
-    _reads_trusted_rows: bool
+    weighted_prior_: Prior | None
+    reads_trusted_rows_: bool
 
-    def _labelled_reference(self, reference: object, reference_labels: object) -> TrustedPart:
+    def labelled_reference(self, reference: object, reference_labels: object) -> TrustedPart:
         """Return the rows of the reference with their labels, which nobody can change."""
         if reference is None:
             raise ValueError(
@@ -62,9 +62,9 @@ class LearnsFromTrusted(CertifiedClassifier):
         classes, codes = encode_labels(labels, self.classes)
         return np.asarray(classes[codes])
 
-    def _encoded(self, labels: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+    def encoded_labels(self, labels: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
         """Return the classes and the labels as positions in them; labels of the reference name classes too."""
-        trusted = self._trusted
+        trusted = self.trusted_part_
         if self.classes is not None or trusted is None or trusted.numbers is not None:
             return encode_labels(labels, self.classes)
         classes, codes = encode_labels(joined([label_values(labels), trusted.labels]), None)
@@ -72,11 +72,11 @@ class LearnsFromTrusted(CertifiedClassifier):
 
     def _trusted_codes(self) -> tuple[TrustedPart, Integers] | None:
         """Return the trusted rows and labels of this fit, and these labels as class codes."""
-        if self._trusted is None:
+        if self.trusted_part_ is None:
             return None
-        return self._trusted, positions(self.classes_, self._trusted.labels)[0]
+        return self.trusted_part_, positions(self.classes_, self.trusted_part_.labels)[0]
 
-    def _prepare_prior(self, X: object, reference: object) -> Prior | None:
+    def prepare_prior(self, X: object, reference: object) -> Prior | None:
         """Return the fitted prior, if there is one: as it was given, or fitted to trusted rows and labels (M15).
 
         One that reads no labels is fitted to the reference or, without a reference, to the training rows. The prior is
@@ -94,15 +94,15 @@ class LearnsFromTrusted(CertifiedClassifier):
         elif reads_no_labels(self.prior):
             rows = X if reference is None else with_number_types(reference, self._reference_types)
             self.prior_ = fit_prior(owner, self.prior, rows, None)
-        elif self._trusted is None:
+        elif self.trusted_part_ is None:
             wanted, remedy = "a fitted classifier where no labels are trusted", f"fit it, or use {TRUSTED_LABELS}."
             raise parameter_error(owner, "prior", wanted, self.prior, remedy)
         else:
-            rows = self._trusted.rows
+            rows = self.trusted_part_.rows
             if self.n_reference_ is not None:
                 rows = with_number_types(rows, self._reference_types)
-            self.prior_ = fit_prior(owner, self.prior, rows, self._trusted.labels)
-            self._label_readers = (*self._label_readers, "the prior")
+            self.prior_ = fit_prior(owner, self.prior, rows, self.trusted_part_.labels)
+            self.label_readers_ = (*self.label_readers_, "the prior")
         prior = Prior(self.prior_, float(self.prior_weight), self.classes_, owner)
         if reference is not None or self.n_rows_:
             prior.shares(rows_at(X if reference is None else reference, np.arange(1)))
@@ -116,23 +116,23 @@ class LearnsFromTrusted(CertifiedClassifier):
         found = [Assumption("prior-weight", {"step": step, "weight": float(self.prior_weight)})]
         if reads_no_labels(self.prior) and not is_fitted(self.prior):
             return [*found, *label_free_assumptions(self.prior, "prior"), *stated_assumptions(self.prior_)]
-        if self._trusted is None or "the prior" not in self._label_readers:
+        if self.trusted_part_ is None or "the prior" not in self.label_readers_:
             where = {"path": "", "part": step, "data": "rows and labels"}
             return [*found, Assumption("fitted-elsewhere", {"role": "prior", "step": step, **where})]
-        fitted = Assumption("fitted-on-trusted", {"role": "prior", "step": step, "n_trusted": len(self._trusted)})
+        fitted = Assumption("fitted-on-trusted", {"role": "prior", "step": step, "n_trusted": len(self.trusted_part_)})
         return [*found, fitted, *assumptions_about(self.prior, "prior")]
 
-    def _forget_trusted_part(self) -> None:
+    def forget_trusted_part(self) -> None:
         """Drop the trusted rows at the end of a fit; keep whether labels of training rows were read."""
-        trusted = self._trusted
-        self._reads_trusted_rows = trusted is not None and trusted.numbers is not None and bool(self._label_readers)
-        self._trusted = None
+        trusted = self.trusted_part_
+        self.reads_trusted_rows_ = trusted is not None and trusted.numbers is not None and bool(self.label_readers_)
+        self.trusted_part_ = None
 
-    def _refuse_to_forget(self, read: Integers) -> None:
+    def refuse_to_forget(self, read: Integers) -> None:
         """Refuse to forget these rows, whose labels the geometry or the prior has read."""
         if len(read):
             raise ValueError(
-                f"Row {read[0]} was trusted in the fit, and its label was read by {', '.join(self._label_readers)}: to "
+                f"Row {read[0]} was trusted in the fit, and its label was read by {', '.join(self.label_readers_)}: to "
                 "forget it, fit again without it."
             )
 
@@ -140,12 +140,12 @@ class LearnsFromTrusted(CertifiedClassifier):
         """Return how many training rows are also in the reference, as stated; counting them again takes longer."""
         return sum(one.values["n_shared"] for one in self.assumptions_ if one.code == "reference-shared")
 
-    def _state_shared(self, n_shared: int) -> None:
+    def state_shared_rows(self, n_shared: int) -> None:
         """Update the assumptions that depend on training rows; all others are those of the fit."""
         found: list[Assumption] = []
         for one in self.assumptions_:
             if one.code == "trusted-at-fit":
-                n_trusted = self._n_trusted_at_fit()
+                n_trusted = self.n_trusted_at_fit()
                 values = {**one.values, "n_trusted": n_trusted, "n_labels": self.n_labels_}
                 found += [Assumption(one.code, values)] if n_trusted else []
             elif one.code != "reference-shared":

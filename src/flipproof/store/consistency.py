@@ -142,7 +142,7 @@ def check_labels(model: CertifiedClassifier) -> None:
     require(codes.dtype == np.int64 and (codes < len(classes)).all(), "a label is not one of the classes")
     require((codes[~labeled] == 0).all(), "a row without a label has one")
     _check_what_votes(model)
-    prior = vars(model)["_prior"]
+    prior = vars(model)["weighted_prior_"]
     if prior is not None:
         require(prior.classes.tolist() == classes.tolist() and prior.weight >= 0, "the prior is for other classes")
         require(set(prior.model.classes_.tolist()) <= set(classes.tolist()), "the prior is for other classes")

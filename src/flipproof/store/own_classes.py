@@ -142,11 +142,11 @@ LABELS = {
     "row_names_": values("labels") | NOTHING,
     "assumptions_": sequence(instance("Assumption"), of=tuple),
     "is_trusted_": booleans("labels"),
-    "_prior": instance("Prior") | NOTHING,
+    "weighted_prior_": instance("Prior") | NOTHING,
     "_tile_rows": maybe(whole(1)),
-    "_label_readers": sequence(TEXT, of=tuple),
-    "_trusted": NOTHING,
-    "_reads_trusted_rows": FLAG,
+    "label_readers_": sequence(TEXT, of=tuple),
+    "trusted_part_": NOTHING,
+    "reads_trusted_rows_": FLAG,
     "_reference_types": maybe(DTYPE | mapping(ANYTHING, DTYPE) | NOTHING),
     "_reference_width": maybe(whole(1)),
     "_reference_hashes": maybe(integers("reference")),
@@ -194,7 +194,7 @@ def _kernel_of_earlier_fits(model: object) -> tuple[str, ...]:
 
 
 def _with_prior(model: Any) -> None:
-    prior = vars(model)["_prior"]
+    prior = vars(model)["weighted_prior_"]
     model.prior_ = None if prior is None else prior.model
 
 

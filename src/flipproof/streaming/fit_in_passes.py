@@ -172,14 +172,14 @@ class FittedInPasses(LabelLinearParameters):
         self.validate_parameters()
         for name in [name for name in vars(self) if name[0] != "_" and name[-1] == "_"]:
             delattr(self, name)  # if anything fails from here on, the model is not fitted
-        self._label_readers, self._trusted, self._reads_trusted_rows = (), None, False
+        self.label_readers_, self.trusted_part_, self.reads_trusted_rows_ = (), None, False
         given_reference = reference
         if reference_labels is not None:
-            self._trusted = self._labelled_reference(reference, reference_labels)
+            self.trusted_part_ = self.labelled_reference(reference, reference_labels)
         if reference is None:
             self._check_without_reference()
         else:
-            reference = self._fit_features_to_reference(reference)
+            reference = self.fit_features_to_reference(reference)
             self.n_reference_ = len(reference)
         self._reference_hashes = None if reference is None else row_hashes(reference)
         self._client, self._kept = client, None
@@ -191,8 +191,8 @@ class FittedInPasses(LabelLinearParameters):
         self._require_rows(1 if reference is not None else 2)
         found: SurveyedRows = visited.found
         self._name_columns(found, reference)
-        self.classes_, _ = self._encoded(found.labels)
-        self._prior = self._learn_prior(given_reference)
+        self.classes_, _ = self.encoded_labels(found.labels)
+        self.weighted_prior_ = self._learn_prior(given_reference)
         self.precision_, self._clip = int(self.precision), self.clip
         self._mapping = None
         if reference is None:
@@ -203,7 +203,7 @@ class FittedInPasses(LabelLinearParameters):
         self.noise_ = resolve_noise(self.noise, len(self.classes_), self._rule_depends_on_noise(), type(self).__name__)
         self._sum_up_labels()
         self.assumptions_ = (*self.common_assumptions(), *map(as_assumption, self.learner_assumptions()))
-        self._forget_trusted_part()
+        self.forget_trusted_part()
         return self
 
     def _learn_prior(self, reference: object) -> Prior | None:
@@ -218,10 +218,10 @@ class FittedInPasses(LabelLinearParameters):
             if reference is None and not reads_labels:
                 wanted, remedy = "fitted where training rows are in blocks", "fit it, or give reference=..."
                 raise parameter_error(type(self).__name__, "prior", wanted, self.prior, remedy)
-        if reads_labels and self._trusted is None and self._known.rows.has_trusted:
-            self._trusted = self._trusted_rows()
+        if reads_labels and self.trusted_part_ is None and self._known.rows.has_trusted:
+            self.trusted_part_ = self._trusted_rows()
         asks_training_rows = self.prior is not None and reference is None
-        return self._prepare_prior(self._first_row() if asks_training_rows else None, reference)
+        return self.prepare_prior(self._first_row() if asks_training_rows else None, reference)
 
     def _trusted_rows(self) -> TrustedPart | None:
         """Return the trusted training rows and their labels, in memory; None if there are none."""
@@ -237,7 +237,7 @@ class FittedInPasses(LabelLinearParameters):
         part = replace(self._known.rows, parts=self._known.rows.parts[at : at + 1])
         return np.asarray(self._engine.total(FirstRow(), part, "Reading a row"))
 
-    def _n_trusted_at_fit(self) -> int:
+    def n_trusted_at_fit(self) -> int:
         """Return how many training labels were trusted and read in the fit; other trusted labels are only votes."""
         if self._sums.census.trusted is None or not self._trust_is_fixed:
             return 0
@@ -246,9 +246,9 @@ class FittedInPasses(LabelLinearParameters):
     @property
     def _trust_is_fixed(self) -> bool:
         """Whether labels of training rows were read, so that no adversary can be allowed to change them (M15)."""
-        if self._trusted is None:
-            return self._reads_trusted_rows
-        return self._trusted.numbers is not None and bool(self._label_readers)
+        if self.trusted_part_ is None:
+            return self.reads_trusted_rows_
+        return self.trusted_part_.numbers is not None and bool(self.label_readers_)
 
     def _name_columns(self, found: SurveyedRows, reference: Floats | None) -> None:
         """Keep the number of columns, and their names, if any, so that test rows with other columns are refused."""
@@ -274,7 +274,7 @@ class FittedInPasses(LabelLinearParameters):
                 "columns, in the same order."
             )
 
-    def _rows_in_reference(self) -> int:
+    def rows_in_reference(self) -> int:
         return self._n_in_reference
 
     def _as_rows(self, X: object, y: object, trusted: object, groups: object) -> RowBlocks:

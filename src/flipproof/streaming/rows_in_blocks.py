@@ -126,14 +126,14 @@ class RowsInBlocks(FittedInPasses):
         """Return all that the prediction of test rows depends on: their features, and what the prior says, if any."""
         X = self._in_this_process(X)
         Z = self.test_features(X)
-        if self._prior is None:
+        if self.weighted_prior_ is None:
             return Z
-        in_frame = self._reads_trusted_rows and hasattr(X, "columns")  # training rows have no names of columns
-        return RowsWithPrior(Z, self._prior.shares(as_features(X, "X") if in_frame else X))
+        in_frame = self.reads_trusted_rows_ and hasattr(X, "columns")  # training rows have no names of columns
+        return RowsWithPrior(Z, self.weighted_prior_.shares(as_features(X, "X") if in_frame else X))
 
     def _estimate(self, Z: Any) -> EstimatedScores | None:
         """Return the estimated scores of the deployed rule; None with a prior or limited votes, as in memory."""
-        if self._clip is not None or self.n_reference_ is not None or self._prior is not None:
+        if self._clip is not None or self.n_reference_ is not None or self.weighted_prior_ is not None:
             return None
         estimate = self._rule.estimated_scores(Z)
         if self.noise_ is None:
@@ -152,7 +152,7 @@ class RowsInBlocks(FittedInPasses):
     @property
     def _needs_totals(self) -> bool:
         """Whether a prior is weighed by the absolute votes of the training rows; with a reference, by its votes."""
-        return self._prior is not None and self.n_reference_ is None
+        return self.weighted_prior_ is not None and self.n_reference_ is None
 
     def _with_prior(self, products: ProductVotes, Z: Any, totals: Integers | None) -> ProductVotes:
         """Return the factors with the offsets of the prior, given the absolute votes of training rows, if needed.
@@ -160,11 +160,11 @@ class RowsInBlocks(FittedInPasses):
         Soundness: as in memory, :meth:`flipproof.LabelLinearClassifier.total_votes`. The sums are integers, and clipped
         as the votes are.
         """
-        if self._prior is None:
+        if self.weighted_prior_ is None:
             return products
         if totals is None:
             totals = self._votes_of_reference(products, vote_totals)
-        return replace(products, prior=self._prior.offsets(totals, Z.shares))
+        return replace(products, prior=self.weighted_prior_.offsets(totals, Z.shares))
 
     def _votes_of_reference(self, products: ProductVotes, summary: Callable[[ProductVotes], Integers]) -> Integers:
         """Return a summary of the votes of the reference on each test row, for as many rows at a time as fit."""
@@ -316,9 +316,9 @@ class RowsInBlocks(FittedInPasses):
         check_adversary(adversary, self.n_rows_)
         if adversary is not None and (adversary.trusted is not None or adversary.groups is not None):
             columns = adversary.trusted, adversary.groups
-            rows = rows.with_columns(self._known.rows_per_part, *columns, keep_trusted=self._reads_trusted_rows)
+            rows = rows.with_columns(self._known.rows_per_part, *columns, keep_trusted=self.reads_trusted_rows_)
             counted = self._found(Visit(partial(census, classes=self.classes_)), "Counting labels", rows)
-        if not self._reads_trusted_rows:
+        if not self.reads_trusted_rows_:
             n_trusted = None if counted.trusted is None else int(counted.trusted.sum())
         else:
             named = None if adversary is None else adversary.trusted

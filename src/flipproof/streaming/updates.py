@@ -119,9 +119,9 @@ class UpdatedRows(RowsInBlocks):
         self.n_rows_ += more.n_rows
         kept = None if self._kept is None else self._kept_basis(more.rows)
         sums = self._labelled_sums(more, kept)
-        if self._reads_trusted_rows and sums.census.trusted is not None and sums.census.trusted.any():
+        if self.reads_trusted_rows_ and sums.census.trusted is not None and sums.census.trusted.any():
             raise ValueError(
-                f"{', '.join(self._label_readers)} read the labels that were trusted in the fit, so no row that joins "
+                f"{', '.join(self.label_readers_)} read the labels that were trusted in the fit, so no row that joins "
                 "can be trusted: fit again to all rows, or leave out trusted=..."
             )
         self._kept = None if self._kept is None or kept is None else self._kept.followed_by(kept)
@@ -138,8 +138,8 @@ class UpdatedRows(RowsInBlocks):
         visit = Departure(self._labels_summary, self._mapping, self._reference_hashes)
         found: Departed = self._engine.total(visit, self._known.departing(places), "Removing rows")
         self._known.check(found.before, list(places))
-        if self._reads_trusted_rows:
-            self._refuse_to_forget(gone[found.is_trusted])
+        if self.reads_trusted_rows_:
+            self.refuse_to_forget(gone[found.is_trusted])
         assert found.old is not None
         self._known = self._known.without(places, found.after)
         self.n_rows_ = self._known.n_rows
@@ -165,4 +165,4 @@ class UpdatedRows(RowsInBlocks):
         self.n_rows_ = self.n_labels_ = self._known.n_rows
         self._rule = self._rule.with_labels(LabelSums(self._sums.class_sums, self._sums.census.counts))
         self._n_in_reference = n_in_reference
-        self._state_shared(n_in_reference)
+        self.state_shared_rows(n_in_reference)
