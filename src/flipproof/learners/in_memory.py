@@ -187,6 +187,7 @@ class LabelsInMemory(LearnsFromTrusted):
         return powers_of(adversary, self.label_codes_, self.classes_, untrusted)
 
     def rows_in_reference(self) -> int:
+        """Return how many training rows have the same features as a row of the reference."""
         return len(rows_found(self._row_hashes, self._reference_hashes))
 
     @NeedsReference

@@ -275,6 +275,7 @@ class FittedInPasses(LabelLinearParameters):
             )
 
     def rows_in_reference(self) -> int:
+        """Return how many training rows have the same features as a row of the reference."""
         return self._n_in_reference
 
     def _as_rows(self, X: object, y: object, trusted: object, groups: object) -> RowBlocks:
