@@ -287,10 +287,12 @@ def _sorted_columns(values: Floats, contents: NDArray[np.uint64], listed: int) -
     found = np.empty((m, listed), dtype=np.int64)
     chosen = columns[np.repeat(exact, count)].reshape(-1, listed)
     found[exact] = _sorted_by_value(np.take_along_axis(values[exact], chosen, axis=1), chosen, contents)[0]
-    longer = np.flatnonzero(~exact)  # the last pile is longer than the list
-    if len(longer):
-        every = np.broadcast_to(np.arange(n), (len(longer), n))
-        found[longer] = _sorted_by_value(values[longer], every, contents)[0][:, :listed]
+    is_longer = np.repeat(~exact, count)  # the last pile is longer than the list
+    if is_longer.any():
+        row, some = np.repeat(np.arange(m), count)[is_longer], columns[is_longer]
+        some = some[np.lexsort((contents[some], values[row, some], row))]
+        starts = np.cumsum(count[~exact]) - count[~exact]
+        found[~exact] = some[starts[:, None] + np.arange(listed)]
     return found
 
 
