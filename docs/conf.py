@@ -275,7 +275,7 @@ def _other_pages():
     """Copy the tables and figures of reproduction/ and the pages of the root, to which pages of docs/ link."""
     target = DOCS / "project"
     for path in sorted((ROOT / "reproduction").rglob("*")):
-        if path.suffix in {".md", ".png"}:
+        if path.suffix in {".md", ".png"} and path.name != "README.md":  # which is for readers of the folder
             copy = target / path.relative_to(ROOT)
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(path, copy)

@@ -82,7 +82,6 @@ EXCEPTED = (
     *(
         Excepted(page, begins, SETTING)
         for page, begins in (
-            ("docs/attacks.md", "from flipproof.attacks import worst_rows"),
             ("docs/command-line.md", "`certify` also says how likely"),
             ("docs/command-line.md", "`--clip SHARE` limits"),
             ("docs/command-line.md", "| exit code | meaning |"),
