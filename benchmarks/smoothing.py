@@ -1,6 +1,6 @@
 """Sampling compared with analysis on a learner that allows both, and smoothing on real digits: docs/smoothing.md.
 
-    python benchmarks/smoothing.py [--figures docs/images] [--jobs 2]
+    python benchmarks/smoothing.py [--figures docs/images] [--jobs 2]    # and write benchmarks/results/smoothing.json
 
 The figure uses a label-linear learner, whose vote under noise can be computed exactly: its votes are integers, so the
 noisy margin of n labels is a sum of n independent integers, and its distribution is a convolution.
@@ -9,6 +9,7 @@ noisy margin of n labels is a sum of n independent integers, and its distributio
 from __future__ import annotations
 
 import argparse
+import json
 import time
 from pathlib import Path
 
@@ -24,6 +25,7 @@ from flipproof.core.noise import FeatureNoise, JointNoise, LabelFlip
 from flipproof.smoothing import SmoothedClassifier, largest_certifiable
 from flipproof.smoothing.bounds import log_share_upper
 
+RESULTS = Path(__file__).parent / "results" / "smoothing.json"
 NOISE = 0.3
 CONFIDENCE = 0.999
 SAMPLES = 1000
@@ -112,30 +114,35 @@ def bracket(figures: Path, jobs: int):
 
 
 def reach():
-    """Print the largest radius by number of samples."""
+    """Print the largest radius by number of samples, and return them: for each noise on labels, then on features."""
+    found = {}
     print("\n| samples | " + " | ".join(f"K = {K}, q = {q:g}" for q, K in REACH_NOISES) + " | sigma = 1 |")
     print("|---|" + "---|" * (len(REACH_NOISES) + 1))
     for n in (100, 1000, 10_000, 100_000):
         labels = [f"{largest_certifiable(n, CONFIDENCE, LabelFlip(q, K)):.0f}" for q, K in REACH_NOISES]
         norm = largest_certifiable(n, CONFIDENCE, FeatureNoise(1.0))
-        print(f"| {n:,} | " + " | ".join(labels) + f" | {np.floor(norm * 100) / 100:.2f} |")
+        found[f"{n:,}"] = [*labels, f"{np.floor(norm * 100) / 100:.2f}"]
+        print(f"| {n:,} | " + " | ".join(found[f"{n:,}"]) + " |")
+    return found
 
 
 REACH_NOISES = ((0.1, 2), (0.2, 2), (0.3, 2), (0.4, 2), (0.1, 10), (0.3, 10), (0.6, 10))
 
 
 def certified(name, model, X, y, Z, truth, radii):
+    """Certify, print a line, and return its shares: accuracy, certified accuracy, abstentions."""
     began = time.monotonic()
     certificates = model.fit(X, y).certify(Z)
     seconds = time.monotonic() - began
-    shares = " | ".join(f"{share:.3f}" for share in certified_accuracy(truth, certificates, radii))
-    plain = np.mean(certificates.prediction == truth)
-    print(f"| {name} | {plain:.3f} | {shares} | {np.mean(certificates.abstained):.3f} | {seconds:.0f} s |", flush=True)
-    return certificates
+    shares = certified_accuracy(truth, certificates, radii).tolist()
+    found = [float(np.mean(certificates.prediction == truth)), *shares, float(np.mean(certificates.abstained))]
+    print(f"| {name} | {' | '.join(f'{share:.3f}' for share in found)} | {seconds:.0f} s |", flush=True)
+    return found
 
 
 def real_digits(jobs: int):
-    """Print certified accuracy of several learners on digits, 1 against 7."""
+    """Print certified accuracy of several learners on digits, 1 against 7, and return the shares of each line."""
+    labels, features, together = {}, {}, {}
     X, Z, y, truth = digits((1, 7))
     settings = {"n_samples": SAMPLES, "confidence": CONFIDENCE, "classes": [1, 7], "random_state": 0, "n_jobs": jobs}
     linear = make_pipeline(StandardScaler(), LogisticRegression(C=0.01))
@@ -148,14 +155,16 @@ def real_digits(jobs: int):
     print("| learner | accuracy | " + " | ".join(f"{r} flips" for r in FLIPS) + " | abstained | time |")
     print("|---|" + "---|" * (len(FLIPS) + 3))
     for name, learner in learners.items():
-        certified(f"smoothed {name}", SmoothedClassifier(learner, NOISE, **settings), X, y, Z, truth, FLIPS)
-    certified("`CertifiedRidgeClassifier`, exact", CertifiedRidgeClassifier(classes=[1, 7]), X, y, Z, truth, FLIPS)
+        smoothed = SmoothedClassifier(learner, NOISE, **settings)
+        labels[name] = certified(f"smoothed {name}", smoothed, X, y, Z, truth, FLIPS)
+    ridge = CertifiedRidgeClassifier(classes=[1, 7])
+    labels["ridge"] = certified("`CertifiedRidgeClassifier`, exact", ridge, X, y, Z, truth, FLIPS)
     print(f"\n**The same, with noise on the features** (pixels are 0 to 16, {X.size:,} of them)\n")
     print("| sigma | accuracy | " + " | ".join(f"l2 {r}" for r in NORMS) + " | abstained | time |")
     print("|---|" + "---|" * (len(NORMS) + 3))
     for sigma in (0.5, 1.0, 4.0):
         smoothed = SmoothedClassifier(linear, FeatureNoise(sigma), **settings)
-        certified(f"{sigma:g}", smoothed, X, y, Z, truth, NORMS)
+        features[f"{sigma:g}"] = certified(f"{sigma:g}", smoothed, X, y, Z, truth, NORMS)
     both = SmoothedClassifier(linear, JointNoise(LabelFlip(NOISE), FeatureNoise(4.0)), **settings)
     certificates = both.fit(X, y).certify(Z)
     print("\n**Both at once**, q = 0.3 and sigma = 4: median certified movement of the features\n")
@@ -163,7 +172,9 @@ def real_digits(jobs: int):
     for flips, norms in zip((0, 1, 2, 3), certificates.feature_radius([0, 1, 2, 3]), strict=True):
         held = np.isfinite(norms)
         median = f"{np.median(norms[held]):.2f}" if held.any() else ""
-        print(f"| {flips} | {held.mean():.3f} | {median} |")
+        together[flips] = [f"{held.mean():.3f}", median]
+        print(f"| {flips} | {' | '.join(together[flips])} |")
+    return {"labels": labels, "features": features, "both": together}
 
 
 if __name__ == "__main__":
@@ -172,5 +183,5 @@ if __name__ == "__main__":
     parser.add_argument("--jobs", type=int, default=1)
     options = parser.parse_args()
     bracket(options.figures, options.jobs)
-    reach()
-    real_digits(options.jobs)
+    results = {"largest radii": reach(), **real_digits(options.jobs)}
+    RESULTS.write_text(json.dumps(results, indent=1) + "\n")
