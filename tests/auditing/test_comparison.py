@@ -66,6 +66,15 @@ def test_it_prints_as_a_table_that_says_what_differs(models, digits):
     assert "do not include the fit" in text
 
 
+def test_what_some_models_assume_is_said_once_and_of_all_of_them(models, digits):
+    X, y, Z, truth = digits
+    models = {**models, "bush": CertifiedPartitionClassifier(DecisionTreeClassifier(max_depth=3), 9).fit(X, y)}
+    notes = compare(models, Z, truth, flips=FLIPS).notes
+    chosen = [one for one in notes if "its settings and the number of partitions are assumed" in one]
+    assert len(chosen) == 1
+    assert chosen[0].startswith("Only trees, bush assume: The base learner")
+
+
 def test_assumptions_are_shared_or_belong_to_one_model(models, digits):
     _, _, Z, truth = digits
     result = compare(models, Z, truth)

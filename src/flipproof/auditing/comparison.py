@@ -215,8 +215,13 @@ class Comparison:
             )
         if any(one.fit_seconds is None for one in self.models):
             found.append("The seconds of models that were fitted before do not include the fit.")
+        assumed_by: dict[str, list[str]] = {}
         for name, own in self.own_assumptions.items():
-            found += [f"Only {name} assumes: {one}" for one in own]
+            for one in own:
+                assumed_by.setdefault(str(one), []).append(name)
+        for sentence, names in assumed_by.items():
+            listed = ("; " if any("," in name for name in names) else ", ").join(names)
+            found.append(f"Only {listed} {'assumes' if len(names) == 1 else 'assume'}: {sentence}")
         return tuple(found)
 
     @property
