@@ -194,7 +194,7 @@ def _class_pairs(given: object) -> tuple[tuple[Any, Any], ...]:
     return changes
 
 
-def _frozen(array: NDArray[Any]) -> NDArray[Any]:
+def _frozen(array: Values) -> NDArray[Any]:
     array = array.copy()
     array.setflags(write=False)
     return array

@@ -273,7 +273,7 @@ def _cells(table: object) -> NDArray[Any]:
     return np.array(table, dtype=object)
 
 
-def _refuse_names(cells: NDArray[Any], names: list[Any]) -> None:
+def _refuse_names(cells: Values, names: list[Any]) -> None:
     """Refuse columns such as names of items or features: all of their values differ, and there are more than a few."""
     for place, name in enumerate(names):
         values = [str(one) for one in cells[:, place] if one is not None]

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 
 #: What arrays of values hold, by the kind of their type. Objects are numbers that do not fit any 64-bit type.
 KINDS = {"b": "booleans", "i": "numbers", "u": "numbers", "f": "numbers", "O": "numbers", "U": "words", "S": "bytes"}
@@ -127,12 +127,12 @@ def check_nothing_masked(given: object, name: str) -> None:
         )
 
 
-def kind_of(values: NDArray[Any]) -> str:
+def kind_of(values: Values) -> str:
     """Return what an array of values holds, for error messages."""
     return KINDS.get(values.dtype.kind, str(values.dtype))
 
 
-def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+def distinct(values: Values) -> tuple[NDArray[Any], Integers]:
     """Return the distinct values in ascending order, and the position of each value among them."""
     if values.dtype.kind != "O":
         found, codes = np.unique(values, return_inverse=True)
@@ -144,12 +144,12 @@ def distinct(values: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
     return _array_of(rising), np.fromiter((place[one] for one in each), np.int64, len(each))
 
 
-def union(first: NDArray[Any], second: NDArray[Any]) -> NDArray[Any]:
+def union(first: Values, second: Values) -> NDArray[Any]:
     """Return the values that are in either array, in ascending order; they must be of one kind."""
     return distinct(joined([first, second]))[0]
 
 
-def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
+def joined(arrays: Sequence[Values]) -> NDArray[Any]:
     """Concatenate arrays of one kind without changing any value through type conversion."""
     kinds = {array.dtype.kind for array in arrays}
     if len(kinds) == 1:
@@ -161,7 +161,7 @@ def joined(arrays: Sequence[NDArray[Any]]) -> NDArray[Any]:
     return np.asarray(_array_of(plain)[np.concatenate(codes)])
 
 
-def positions(known: NDArray[Any], values: NDArray[Any]) -> tuple[Integers, NDArray[np.bool_]]:
+def positions(known: Values, values: Values) -> tuple[Integers, NDArray[np.bool_]]:
     """Return the positions of values in an ascending array, and whether they are in it.
 
     Numbers and booleans are compared as in Python, True as 1.
@@ -178,7 +178,7 @@ def positions(known: NDArray[Any], values: NDArray[Any]) -> tuple[Integers, NDAr
     return np.maximum(found, 0), found >= 0
 
 
-def are_whole(values: NDArray[Any]) -> NDArray[np.bool_]:
+def are_whole(values: Values) -> NDArray[np.bool_]:
     """Tell which values could be classes: all except fractions, infinity and NaN."""
     if values.dtype.kind != "f":
         return np.ones(len(values), dtype=bool)
@@ -264,7 +264,7 @@ def _missing(name: str, remedy: str) -> ValueError:
     return ValueError(f"{name} must not be missing. Got None or NaN among them: {remedy}")
 
 
-def _check_forms(values: NDArray[Any]) -> None:
+def _check_forms(values: Values) -> None:
     """Refuse distinct strings that are equivalent in Unicode, like a composed and a decomposed "é"."""
     if values.dtype.kind != "U" or values.size == 0 or values.dtype.itemsize == 0:
         return
@@ -302,7 +302,7 @@ def label_values(y: Any, name: str = "The labels y") -> Any:
     return labels
 
 
-def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[Any], Integers]:
+def encode_labels(y: Values, classes: ArrayLike | None) -> tuple[NDArray[Any], Integers]:
     """Return the sorted classes and the labels as positions in them.
 
     If `classes` is given, not all of them need to occur among the labels.
@@ -331,7 +331,7 @@ def encode_labels(y: NDArray[Any], classes: ArrayLike | None) -> tuple[NDArray[A
     return known, codes.astype(np.int64)
 
 
-def _first_beyond(labels: NDArray[Any]) -> Any:
+def _first_beyond(labels: Values) -> Any:
     limits = np.iinfo(np.int64).min, np.iinfo(np.uint64).max
     return next((one for one in labels.tolist() if not limits[0] <= one <= limits[1] or one != int(one)), labels[0])
 

@@ -25,7 +25,7 @@ from flipproof.certificates import Certificates
 from flipproof.core.exact import leads
 from flipproof.core.neighbor_cuts import NearestRows, NeighborChanges, fewest_neighbor_changes
 from flipproof.core.powers import Powers
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.core.rows import RowChanges, fewest_row_changes
 from flipproof.core.votes import all_votes, class_scores
 from flipproof.learners.partition import CertifiedPartitionClassifier
@@ -174,7 +174,7 @@ def attack_most_fragile_by_rows(
     place = np.full(len(certificates), len(chosen))
     place[chosen] = np.arange(len(chosen))
 
-    def spread(values: NDArray[Any], other: object) -> NDArray[Any]:
+    def spread(values: Values, other: object) -> NDArray[Any]:
         return np.asarray(np.append(values, np.array([other], dtype=values.dtype))[place])
 
     def spread_out(values: tuple[object, ...], nothing: object) -> tuple[Any, ...]:

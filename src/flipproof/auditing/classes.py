@@ -14,7 +14,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flipproof.adversary import Adversary
 from flipproof.auditing.audit_result import Audit
@@ -23,6 +22,7 @@ from flipproof.auditing.row_groups import groups_of_test_rows
 from flipproof.certificate_words import ROW_UNITS
 from flipproof.certificates import Certificates
 from flipproof.core.provider import provides_votes
+from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting import (
     FitArgumentsWithPrior,
@@ -427,7 +427,7 @@ def _check_in_blocks(by: object, items: bool) -> None:
         raise InputError(Parameter("by"), " needs training rows in memory, but they are read in blocks.")
 
 
-def _bounds_of_groups(fitted: Fitted, groups: NDArray[Any], flips: Sequence[int]) -> tuple[CollectiveCertificate, ...]:
+def _bounds_of_groups(fitted: Fitted, groups: Values, flips: Sequence[int]) -> tuple[CollectiveCertificate, ...]:
     """Bound how many predictions of each group one set of changed labels changes, at each number of changes."""
     from flipproof.learners.collective_certificates import collective_certify
     from flipproof.learners.pipeline import learner_and_features

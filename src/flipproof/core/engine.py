@@ -31,7 +31,7 @@ from flipproof.core.partitions import (
     partition_sources_to_overturn,
 )
 from flipproof.core.powers import Scope
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.core.rows import row_changes_to_overturn, sources_to_overturn
 from flipproof.core.tails import find_witness, log_failures_upper, mean_offset_lower
 from flipproof.core.votes import EstimatedScores, GroupVotes
@@ -104,7 +104,7 @@ def check_blocks(
 
 
 def estimated_winners(
-    Z: NDArray[Any], estimate: Callable[[NDArray[Any]], EstimatedScores | None]
+    Z: Values, estimate: Callable[[Values], EstimatedScores | None]
 ) -> tuple[Integers, NDArray[np.bool_]]:
     """Return each row's class by the estimated scores, and whether the votes provably name the same class."""
     winner, is_decided = np.zeros(len(Z), dtype=np.int64), np.zeros(len(Z), dtype=bool)
@@ -117,9 +117,9 @@ def estimated_winners(
 
 
 def predicted_codes(
-    Z: NDArray[Any],
-    estimate: Callable[[NDArray[Any]], EstimatedScores | None],
-    count: Callable[[NDArray[Any]], tuple[Integers, Integers]],
+    Z: Values,
+    estimate: Callable[[Values], EstimatedScores | None],
+    count: Callable[[Values], tuple[Integers, Integers]],
 ) -> Integers:
     """Return the predicted class codes: by the estimate where it is decisive, otherwise by the scores from `count`."""
     winner, is_decided = estimated_winners(Z, estimate)
@@ -389,7 +389,7 @@ def _most_dangerous(danger: Floats, winner: Integers) -> Integers:
 def _larger_radius(one: BlockCertificates, two: BlockCertificates) -> BlockCertificates:
     better = two.radius > one.radius
 
-    def pick(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
+    def pick(a: Values, b: Values) -> NDArray[Any]:
         return np.where(better if a.ndim == 1 else better[:, None], b, a)
 
     return BlockCertificates(**{name: pick(value, getattr(two, name)) for name, value in vars(one).items()})

@@ -27,7 +27,7 @@ class _Buffer(np.ndarray):
     used: int
 
 
-def appended(first: NDArray[Any], more: NDArray[Any]) -> NDArray[Any]:
+def appended(first: Values, more: Values) -> NDArray[Any]:
     """Return ``np.concatenate([first, more])``, which may share memory with `first`; neither changes the other.
 
     Soundness: rows are written only behind the last row of any array that uses the buffer. An array to which rows

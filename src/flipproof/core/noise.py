@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.core import rounding
+from flipproof.core.rounding import Values
 from flipproof.parameters import (
     NONE,
     Constraints,
@@ -371,7 +372,7 @@ class JointNoise:
         return float(rounding.above(self.features.divergence(X, other_X) + self.labels.divergence(codes, other_codes)))
 
 
-def _alike(first: NDArray[Any], second: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
+def _alike(first: Values, second: Values) -> tuple[NDArray[Any], NDArray[Any]]:
     if first.shape != second.shape:
         raise ValueError(
             f"Both data sets must have the same shape. Got {first.shape} and {second.shape} instead: added or removed "

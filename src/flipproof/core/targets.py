@@ -436,7 +436,7 @@ def _largest(line: Values, depth: int) -> NDArray[Any]:
     return _first_of(chosen if len(chosen) >= depth else line, depth)
 
 
-def _first_of(numbers: NDArray[Any], depth: int) -> NDArray[Any]:
+def _first_of(numbers: Values, depth: int) -> NDArray[Any]:
     """Return the largest of some numbers, in descending order."""
     if len(numbers) > 8 * depth:
         numbers = np.partition(numbers, len(numbers) - depth)[len(numbers) - depth :]

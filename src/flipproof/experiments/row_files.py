@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from flipproof.attacks.result import NO_ATTACK, unbroken_share
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.runtime.files import write_whole
 
 #: Means a missing number: no certificate by that method, or no attack.
@@ -64,7 +64,7 @@ class RunRows:
         return not is_missing(self.columns[name]).any()
 
 
-def is_missing(column: NDArray[Any]) -> NDArray[np.bool_]:
+def is_missing(column: Values) -> NDArray[np.bool_]:
     """Tell which numbers of a column are missing."""
     return np.asarray(np.isnan(column) if column.dtype.kind == "f" else column == NOTHING)
 
@@ -99,7 +99,7 @@ class RowFile:
             tables.setdefault(name, []).append(values)
         return {name: self._run_rows(table) for name, table in tables.items()}
 
-    def append(self, run: str, index: Integers, label: Integers, columns: Mapping[str, NDArray[Any]]) -> None:
+    def append(self, run: str, index: Integers, label: Integers, columns: Mapping[str, Values]) -> None:
         """Append the rows of some test rows; after an interruption, missing rows are computed again."""
         self._reopen()
         with self._growing.open("a", encoding="utf-8") as file:
@@ -180,7 +180,7 @@ class RowFile:
         return RunRows(index, label, dict(zip(self._columns, others, strict=True)))
 
 
-def _as_words(column: NDArray[Any]) -> list[str]:
+def _as_words(column: Values) -> list[str]:
     """Return numbers as text, the shortest that is read back as the same number; missing ones are empty."""
     return ["" if missing else repr(value) for value, missing in zip(column.tolist(), is_missing(column), strict=True)]
 

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from flipproof.assumptions import Assumption
+from flipproof.core.rounding import Values
 from flipproof.errors import InputError, Parameter
 from flipproof.fitting.choices import (
     ARRAY_LABEL,
@@ -180,9 +180,7 @@ def _fit_to_files(data: DataChoice, choice: ModelChoice, step: Step, client: obj
     return Fitted(model, test, X_test, adversary, encoder, files=files, n_reference=n_reference, **alone)
 
 
-def _learned_from(
-    reference: Reference | None, encoder: TableEncoder | None, labels: NDArray[Any] | None
-) -> dict[str, Any]:
+def _learned_from(reference: Reference | None, encoder: TableEncoder | None, labels: Values | None) -> dict[str, Any]:
     """Return the arguments of `fit` for the reference and its trusted labels, if there are any."""
     if reference is None:
         return {}
@@ -194,7 +192,7 @@ def _trusted_alone(
     model: Any,
     reference: Reference | None,
     encoder: TableEncoder | None,
-    labels: NDArray[Any] | None,
+    labels: Values | None,
     test: Rows,
     X_test: object,
 ) -> dict[str, Any]:

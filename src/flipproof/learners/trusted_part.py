@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sklearn.utils.validation import _num_samples, column_or_1d
 
 from flipproof.assumptions import Assumption
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 from flipproof.learners.certified import (
     MOST_NAMED,
     TRUSTED_LABELS,
@@ -55,14 +55,14 @@ class LearnsFromTrusted(CertifiedClassifier):
             )
         return TrustedPart(reference, self._as_classes(labels), None)
 
-    def _as_classes(self, labels: NDArray[Any]) -> NDArray[Any]:
+    def _as_classes(self, labels: Values) -> NDArray[Any]:
         """Return labels in the type of the given classes, so that nothing but their values matters."""
         if self.classes is None:
             return labels
         classes, codes = encode_labels(labels, self.classes)
         return np.asarray(classes[codes])
 
-    def encoded_labels(self, labels: NDArray[Any]) -> tuple[NDArray[Any], Integers]:
+    def encoded_labels(self, labels: Values) -> tuple[NDArray[Any], Integers]:
         """Return the classes and the labels as positions in them; labels of the reference name classes too."""
         trusted = self.trusted_part_
         if self.classes is not None or trusted is None or trusted.numbers is not None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from flipproof.certificates import Certificates
+from flipproof.core.rounding import Values
 from flipproof.learners.collective_certificates import CollectiveCertificate
 from flipproof.readable import percent, percent_above
 from flipproof.report.text import TextTable
@@ -21,9 +22,9 @@ ALL = "all test rows"
 
 def summarize_groups(
     bounds: Sequence[CollectiveCertificate],
-    groups: NDArray[Any],
+    groups: Values,
     main: Certificates,
-    truth: NDArray[Any] | None,
+    truth: Values | None,
 ) -> dict[str, Any]:
     """Return the bounds of all groups, in JSON types only.
 

@@ -19,6 +19,7 @@ from flipproof.attacks.label_audit import LabelAudit
 from flipproof.attacks.result import AttackResult, RowAttackResult
 from flipproof.certificate_words import COUNTED_UNITS, ROW_UNITS, flips_name, method_name
 from flipproof.certificates import Certificates
+from flipproof.core.rounding import Values
 from flipproof.learners.collective_certificates import CollectiveCertificate
 from flipproof.metrics import certified_accuracy
 from flipproof.origins import index_of
@@ -71,7 +72,7 @@ def summarize(
     against_rows: Certificates | None = None,
     random_errors: metrics.RandomErrors | None = None,
     trusted_only: metrics.TrustedOnly | None = None,
-    groups: NDArray[Any] | None = None,
+    groups: Values | None = None,
     of_groups: Sequence[CollectiveCertificate] | None = None,
     title: str | None = None,
 ) -> dict[str, Any]:
@@ -182,9 +183,9 @@ def summarize(
 
 def _of_groups(
     bounds: Sequence[CollectiveCertificate] | None,
-    groups: NDArray[Any] | None,
+    groups: Values | None,
     main: Certificates,
-    truth: NDArray[Any] | None,
+    truth: Values | None,
 ) -> dict[str, Any]:
     """Return the entry about groups of test rows, if there are any."""
     return {} if not bounds or groups is None else {"groups": summarize_groups(bounds, groups, main, truth)}
@@ -232,8 +233,8 @@ class _Training:
 
     def __init__(
         self,
-        names: NDArray[Any] | None,
-        labels: NDArray[Any] | None,
+        names: Values | None,
+        labels: Values | None,
         main: Certificates,
         columns: Mapping[str, Sequence[Any]] | None,
     ):
@@ -246,7 +247,7 @@ class _Training:
         return None if self.labels is None else plain_label(self.labels[row])
 
 
-def _headline(main: Certificates, truth: NDArray[Any] | None, problem: Mapping[str, Any]) -> dict[str, Any]:
+def _headline(main: Certificates, truth: Values | None, problem: Mapping[str, Any]) -> dict[str, Any]:
     """Return the headline; if true classes are known, with what it does not tell: worst class, constant classifier."""
     said = {**words.headline(main), "n_correct_certified": None, "worst_class": None, "above_constant": None}
     if truth is None or not len(truth):
@@ -267,7 +268,7 @@ def _headline(main: Certificates, truth: NDArray[Any] | None, problem: Mapping[s
     return {**said, "sentences": [*words.about_few_annotators(main), *words.beside_headline(said, problem)]}
 
 
-def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
+def _problem(main: Certificates, truth: Values | None) -> dict[str, Any]:
     constant = None if truth is None or not len(truth) else metrics.constant_class(truth)
     return {
         "n_train": main.n_train,
@@ -287,9 +288,7 @@ def _problem(main: Certificates, truth: NDArray[Any] | None) -> dict[str, Any]:
     }
 
 
-def _method(
-    name: str, one: Certificates, truth: NDArray[Any] | None, flips: list[Any], columns: list[Any]
-) -> dict[str, Any]:
+def _method(name: str, one: Certificates, truth: Values | None, flips: list[Any], columns: list[Any]) -> dict[str, Any]:
     correct = None if truth is None else truth == one.prediction
     unlimited = metrics.is_unlimited(one)
     return {
@@ -311,7 +310,7 @@ def _method(
 
 
 def _rows(
-    main: Certificates, also: Certificates | None, truth: NDArray[Any] | None, attacks: list[dict[str, Any]]
+    main: Certificates, also: Certificates | None, truth: Values | None, attacks: list[dict[str, Any]]
 ) -> dict[str, Any] | None:
     """Describe certificates against changed rows; `also` are those beside certificates against labels, if any.
 
@@ -351,7 +350,7 @@ def _row_attacks(
     attack: RowAttackResult | None,
     origins: Mapping[int, str],
     main: Certificates,
-    names: NDArray[Any] | None,
+    names: Values | None,
     training: _Training,
 ) -> list[dict[str, Any]]:
     """Describe the attacks by rows, the smallest first: rows to remove, what to add, and a sentence about each."""
@@ -399,7 +398,7 @@ def plain_noise(certificates: Certificates) -> float | dict[str, float] | None:
     return {"smallest": float(np.nanmin(levels)), "largest": float(np.nanmax(levels))}
 
 
-def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], columns: list[Any]) -> dict[str, Any]:
+def _by_class(main: Certificates, truth: Values | None, flips: list[Any], columns: list[Any]) -> dict[str, Any]:
     """Count by true class (recall), or by predicted class if the true classes are unknown."""
     of_class = main.prediction if truth is None else truth
     rows = []
@@ -422,8 +421,8 @@ def _by_class(main: Certificates, truth: NDArray[Any] | None, flips: list[Any], 
 
 def _predictions(
     main: Certificates,
-    truth: NDArray[Any] | None,
-    names: NDArray[Any] | None,
+    truth: Values | None,
+    names: Values | None,
     attack: AttackResult | None,
     training: _Training,
     tested: _Contents,

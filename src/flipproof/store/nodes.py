@@ -214,7 +214,7 @@ class Unpacker:
         Keys of the classes of all objects made so far.
     """
 
-    def __init__(self, tensors: Mapping[str, NDArray[Any]]) -> None:
+    def __init__(self, tensors: Mapping[str, Values]) -> None:
         self._tensors = dict(tensors)
         self.classes: set[str] = set()
         self._makers: dict[str, Callable[..., Any]] = {

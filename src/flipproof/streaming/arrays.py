@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from flipproof.core.rounding import Values
 from flipproof.streaming.blocks import Block, as_entries, check_entries, check_features, rows_at_a_time, rows_in_words
 
 NPY = (".npy",)
@@ -216,7 +217,7 @@ def npy_parts(X: Paths, y: object, trusted: object = None, groups: object = None
     return tuple(parts)
 
 
-def stored(array: NDArray[Any]) -> Source:
+def stored(array: Values) -> Source:
     """Return the location of an array that is mapped from a file; return any other array unchanged."""
     owner: Any = array
     while isinstance(owner, np.ndarray) and not isinstance(owner, np.memmap):
@@ -232,7 +233,7 @@ def stored(array: NDArray[Any]) -> Source:
     return StoredArray(os.fspath(owner.filename), beginning + before, array.dtype, array.shape, array.strides)
 
 
-def _address(array: NDArray[Any]) -> int:
+def _address(array: Values) -> int:
     return int(array.__array_interface__["data"][0])
 
 

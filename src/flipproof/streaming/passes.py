@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from flipproof.core.contents import row_hashes, rows_found
 from flipproof.core.linalg import ColumnRanges, Whitening
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.core.votes import class_sums, tiles
 from flipproof.learners.certified import TrustedPart
 from flipproof.runtime.determinism import single_threaded
@@ -132,7 +132,7 @@ def _labels_of(block: Block) -> NDArray[Any]:
     return distinct(labels)[0]
 
 
-def codes_of(block: Block, classes: NDArray[Any]) -> Integers:
+def codes_of(block: Block, classes: Values) -> Integers:
     """Return a block's labels as positions in the classes."""
     try:
         return encode_labels(block.labels, classes)[1]
@@ -241,13 +241,13 @@ def _sum_of_counts(one: Integers | None, other: Integers | None) -> Integers | N
     return other if one is None else one if other is None else one + other
 
 
-def labelled_sums(block: Block, whitening: Whitening, classes: NDArray[Any]) -> LabelledSums:
+def labelled_sums(block: Block, whitening: Whitening, classes: Values) -> LabelledSums:
     """Sum the basis of a block by class."""
     return basis_and_sums(block, codes_of(block, classes), whitening, classes)[1]
 
 
 def basis_and_sums(
-    block: Block, codes: Integers, whitening: Whitening, classes: NDArray[Any]
+    block: Block, codes: Integers, whitening: Whitening, classes: Values
 ) -> tuple[NDArray[np.float32], LabelledSums]:
     """Return the basis of a block, and its sums by class."""
     counted = census(block, classes, codes)
@@ -260,7 +260,7 @@ def basis_and_sums(
     return basis, LabelledSums(leverage, class_sums(basis, codes, len(classes)), counted)
 
 
-def census(block: Block, classes: NDArray[Any], codes: Integers | None = None) -> Census:
+def census(block: Block, classes: Values, codes: Integers | None = None) -> Census:
     """Count the labels of a block."""
     n_classes = len(classes)
     codes = codes_of(block, classes) if codes is None else codes

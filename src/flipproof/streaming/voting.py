@@ -13,7 +13,7 @@ from flipproof.assumptions import Assumption
 from flipproof.core.histograms import VoteCount
 from flipproof.core.linalg import Whitening
 from flipproof.core.powers import Powers, Rights, Scope
-from flipproof.core.rounding import Integers
+from flipproof.core.rounding import Integers, Values
 from flipproof.core.votes import ProductVotes, class_scores, votes_by_cell
 from flipproof.streaming.blocks import Block
 from flipproof.streaming.passes import Census, LabelledSums, basis_and_sums, codes_of
@@ -115,7 +115,7 @@ class BlockAdversary:
 
 
 def block_adversary(
-    adversary: Adversary | None, census: Census, classes: NDArray[Any], n_trusted: int | None
+    adversary: Adversary | None, census: Census, classes: Values, n_trusted: int | None
 ) -> BlockAdversary:
     """Return how an adversary can change the labels of a census, which includes its trusted rows and annotators.
 

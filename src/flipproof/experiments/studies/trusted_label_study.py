@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-from flipproof.core.rounding import Floats, Integers
+from flipproof.core.rounding import Floats, Integers, Values
 from flipproof.datasets import Dataset, load_adult, load_phishing, load_spambase
 from flipproof.experiments.row_files import NOTHING, RunRows, certified, clean_accuracy
 from flipproof.experiments.studies.study import Case, CaseRows, Measured, Problem, Study, StudyRun
@@ -130,7 +129,7 @@ def _learner(settings: Mapping[str, Any], classes: Integers, seed: int) -> Any:
     return CertifiedForestClassifier(**parameters, random_state=seed, classes=classes)
 
 
-def _unlimited(prediction: NDArray[Any]) -> Integers:
+def _unlimited(prediction: Values) -> Integers:
     """Return a missing radius for each row: no number of other labels can change what never reads them."""
     return np.full(len(prediction), NOTHING, dtype=np.int64)
 
