@@ -53,10 +53,36 @@ class MedianReach:
 
     def ends(self, n_changes: Sequence[int]) -> tuple[Integers, Integers]:
         """Return the lowest and the highest median after any `n_changes` changes."""
+        if not self.is_grouped:
+            return self._farthest_alone(n_changes, upward=False), self._farthest_alone(n_changes, upward=True)
         lower, upper = (
             np.stack([self._farthest(number, upward) for number in n_changes], axis=1) for upward in (False, True)
         )
         return lower, upper
+
+    def _farthest_alone(self, n_changes: Sequence[int], upward: bool) -> Integers:
+        """Return the farthest target or end that the median reaches if each target is changed alone.
+
+        Soundness: with q targets that may stay below, r changes lift the median to v if and only if at most q + r
+        targets are below v, and at most q of their ends: an end below v keeps its target there, and no end is below
+        its target. So v is at most the target of rank q + r, if there is one, and the end of rank q, from 0. The lesser
+        of these is reached.
+        """
+        sign, width = (1 if upward else -1), self.targets.shape[1]
+        ends = self.highest if upward else self.lowest
+        targets, ends = (np.sort(np.where(self.votes, sign * one, NEVER), axis=1) for one in (self.targets, ends))
+        n_votes = self.votes.sum(axis=1)
+        may_stay = self._may_stay(n_votes, upward)[:, None]
+        end = np.take_along_axis(ends, np.maximum(may_stay, 0), axis=1)
+        places = may_stay + np.array([min(one, width) for one in n_changes])
+        beyond = np.take_along_axis(targets, np.clip(places, 0, width - 1), axis=1)
+        farthest = np.minimum(np.where(places < width, beyond, NEVER), end)
+        return np.asarray(np.where(n_votes[:, None] > 0, sign * farthest, self.value[:, None]))
+
+    @staticmethod
+    def _may_stay(n_votes: Integers, upward: bool) -> Integers:
+        """Return how many targets may stay on this side of a goal that the median reaches; -1 without any votes."""
+        return (n_votes - 1) // 2 if upward else n_votes - 1 - (n_votes - 1) // 2
 
     def _farthest(self, n_changes: int, upward: bool) -> Integers:
         """Return the farthest target or end that the median reaches, by bisection: farther goals need more changes."""
@@ -78,7 +104,7 @@ class MedianReach:
         targets, ends = sign * self.targets, sign * (self.highest if upward else self.lowest)
         v = sign * goal[:, None]
         n_votes = self.votes.sum(axis=1)
-        may_stay_below = (n_votes - 1) // 2 if upward else n_votes - 1 - (n_votes - 1) // 2
+        may_stay_below = self._may_stay(n_votes, upward)
         is_below = (targets < v) & self.votes
         needed = np.where(n_votes > 0, is_below.sum(axis=1) - may_stay_below, n_votes + 1)  # none: nothing to change
         helps = is_below & (ends >= v)

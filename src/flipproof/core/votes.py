@@ -89,7 +89,10 @@ class ProductVotes:
 
     def unrounded(self, start: int, stop: int) -> Floats:
         """Return the products for training labels start to stop, one line per test row."""
-        votes = np.asarray(self.coefficients @ self._basis(start, stop).astype(np.float64).T)
+        votes = np.empty((len(self.coefficients), stop - start))
+        for begin, end in tiles(stop - start, CONVERTED_ROWS):
+            some = self._basis(start + begin, start + end).astype(np.float64)
+            np.matmul(self.coefficients, some.T, out=votes[:, begin:end])
         if self.weights is not None:
             votes *= self.weights[start:stop]
         return votes if self.limit is None else _clip(votes, self.limit)
