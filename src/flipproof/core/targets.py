@@ -205,11 +205,9 @@ def listed_votes(source: VoteSource) -> ListedVotes:
         products = source.unrounded(0, source.n_train)
         return ListedVotes(np.rint(products, out=products), np.arange(source.n_train)[None])
     counts = np.diff(source.votes.indptr)
-    shape = (len(counts), int(counts.max(initial=0)))
-    votes, members = np.zeros(shape, dtype=np.int64), np.zeros(shape, dtype=np.int64)
-    line = np.repeat(np.arange(len(counts)), counts)
-    place = np.arange(len(line)) - np.repeat(source.votes.indptr[:-1], counts)
-    votes[line, place], members[line, place] = source.votes.data.astype(np.int64), source.votes.indices
+    is_listed = np.arange(int(counts.max(initial=0))) < counts[:, None]  # in the order of the sparse votes
+    votes, members = np.zeros(is_listed.shape, dtype=np.int64), np.zeros(is_listed.shape, dtype=np.int64)
+    votes[is_listed], members[is_listed] = source.votes.data, source.votes.indices
     return ListedVotes(votes, members)
 
 
@@ -396,7 +394,7 @@ def sum_reach(listed: ListedVotes, reachable: Reachable, origin: int) -> SumReac
 def moves_of_sums(listed: ListedVotes, reachable: Reachable) -> Moves:
     """Return how far each target, or group, can move a sum of votes times targets."""
     t, members = reachable.targets, listed.members
-    up, down = ((end - t)[members].astype(np.float64) for end in (reachable.highest, reachable.lowest))
+    up, down = ((end - t).astype(np.float64)[members] for end in (reachable.highest, reachable.lowest))
     groups = None if reachable.groups is None else reachable.groups[members]
     return Moves(listed.votes, up, down, groups, reachable.n_groups)
 
