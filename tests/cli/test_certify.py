@@ -552,7 +552,9 @@ def test_windows_of_time(tmp_path, capfd):
     assert "windows of time of length 7d" in report.read_text()
     for refused in (["--window", "day"], ["--window", "a", "--length", "7d"], ["--window", "day", "--length", "x"]):
         assert run([*common, *refused]) == 2
-        assert capfd.readouterr().err.count("\n") == 1
+        said = capfd.readouterr().err
+        assert said.count("\n") == 1
+    assert "--length: it must be a length of time" in said
 
 
 def test_radii_up_to_a_limit_are_cut_and_say_so(files, certify, tmp_path, capfd):

@@ -96,6 +96,14 @@ def test_long_wide_frames_and_models_agree(folder, tables, run, aggregate, count
     assert audit.explain().note
 
 
+def test_annotators_can_be_given_by_a_pattern(folder, tables, run):
+    _, _, wide, _ = tables
+    wide.rename(columns={name: f"by_{name}" for name in PEOPLE}).to_csv("by.csv", index=False)
+    given = ["--train", "by.csv", "--annotators", "by_*", "--id", "item", "--label", "label", "--test", "test.csv"]
+    run("certify", *given, "-o", "out.csv")
+    np.testing.assert_array_equal(pd.read_csv("out.csv")["radius"], expected(tables, "votes", "annotators").radius)
+
+
 def test_test_rows_need_no_names_of_items(folder, tables, run):
     """The column of items joins the labels to the training rows; test rows without it are numbered."""
     _, _, _, test = tables
@@ -245,6 +253,7 @@ WRONG = {
     "no column": (None, ["--item", "itm"], "--item: .* has no column 'itm'. Did you mean 'item'"),
     "missing label": (lambda v: [*v[:-1], (*v[-1][:2], None)], [], "label"),
     "both": (None, ["--annotators", "a"], "either --labels or --annotators"),
+    "rows": (None, ["--changes", "rows", "--reference", "test.csv"], "--changes rows cannot be combined with --labels"),
     "blocks": (None, ["--train", "."], "memory|folder|Parquet"),
 }
 

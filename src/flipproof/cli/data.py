@@ -165,7 +165,10 @@ _crowd_options = together(
         "--window then name its columns, and --train has a row per item, named by --id.",
     ),
     option("--item", group=DATA, metavar="COL", help="Column of --labels with the item of each label."),
-    _columns_option("--annotators", "Instead of --labels: columns of --train with the labels of one annotator each."),
+    _columns_option(
+        "--annotators",
+        "Instead of --labels: columns of --train with the labels of one annotator each; * matches anything.",
+    ),
     option(
         "--aggregate",
         group=DATA,

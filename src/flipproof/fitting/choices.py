@@ -245,6 +245,9 @@ def _check_changes(data: DataChoice, choice: ModelChoice) -> None:
             Parameter("reference"),
             ": rows that nobody may have changed, without labels. All but the votes is learned from them.",
         )
+    if data.crowd is not None:
+        several = Parameter("annotators" if data.crowd.annotators else "labels")
+        raise InputError(changes, " cannot be combined with ", several, ": it requires one label per row.")
     if len(choice.allowed):
         raise InputError(
             Parameter("allowed"), " cannot be combined with ", changes, ": an added row may have any label."

@@ -39,7 +39,8 @@ class CrowdChoice:
     annotator, trusted, window : str, optional
         More columns of `labels`: who gave the label, whether it cannot be changed, and when it was given.
     annotators : tuple of str
-        Columns of the training table with the labels of one annotator each; blanks are no annotations.
+        Columns of the training table with the labels of one annotator each, or patterns of their names; blanks are no
+        annotations.
     aggregate : {"votes", "majority"}
         What votes: each annotation, or the majority of each item.
     count : {"annotators", "annotations"}
@@ -276,16 +277,17 @@ def _for_files(message: str, choice: CrowdChoice) -> str:
 
 
 def _wide(table: pa.Table, choice: CrowdChoice, source: str) -> Crowd:
-    from flipproof.tables.roles import require_column
+    from flipproof.tables.roles import matching_columns
 
-    for name in choice.annotators:
-        require_column(name, table.column_names, "annotators", source)
+    found = (matching_columns(pattern, table.column_names, "annotators", source) for pattern in choice.annotators)
+    names = list(dict.fromkeys(name for each in found for name in each))
+    for name in names:
         if name == choice.label:
             raise InputError(
                 f"column {name!r} cannot be both ", Parameter("annotators"), " and ", Parameter("label"), "."
             )
     try:
-        annotations = Annotations.from_wide(table.select(list(choice.annotators)), aggregate=choice.aggregate)
+        annotations = Annotations.from_wide(table.select(names), aggregate=choice.aggregate)
     except ValueError as error:
         raise InputError(Parameter("annotators"), f": {error}") from error
     return Crowd(annotations, {"groups": annotations.annotator} if choice.count == "annotators" else {})

@@ -49,6 +49,7 @@ from flipproof.fitting.sources import Source, is_path, source_name
 from flipproof.fitting.trust import require_trusted
 from flipproof.learners.baseline import TrustedOnlyPredictions, fit_with_trusted, trusted_only_predictions
 from flipproof.learners.row_by_row import rows_at
+from flipproof.timestamps import as_length
 from flipproof.values import as_values, column_of, joined
 
 if TYPE_CHECKING:
@@ -540,7 +541,7 @@ def adversary_of(data: DataChoice, choice: ModelChoice, rows: ReadRows, classes:
     if rows.crowd is not None:
         said |= rows.crowd.limits
         if "window" in said:
-            said["length"] = choice.length
+            said["length"] = _checked_length(choice.length, said["window"])
     elif data.roles is not None:
         from flipproof.tables.columns import as_mask, as_names
 
@@ -552,8 +553,15 @@ def adversary_of(data: DataChoice, choice: ModelChoice, rows: ReadRows, classes:
             with rows.train.located():
                 said["groups"] = as_names(data.roles.annotator, rows.train.others[data.roles.annotator], source)
         if data.roles.window:
-            said |= {
-                "window": stamps_of(data.roles.window, rows.train.others[data.roles.window]),
-                "length": choice.length,
-            }
+            said["window"] = stamps_of(data.roles.window, rows.train.others[data.roles.window])
+            said["length"] = _checked_length(choice.length, said["window"])
     return restricted(given, said, choice, classes)
+
+
+def _checked_length(length: object, stamps: NDArray[Any]) -> object:
+    """Return the length of a window, if it goes with the timestamps."""
+    try:
+        as_length(length, stamps, "it")
+    except ValueError as error:
+        raise InputError(Parameter("length"), f": {error}") from None
+    return length

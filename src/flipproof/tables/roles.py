@@ -202,7 +202,9 @@ def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Coll
             raise InputError(f"column {name!r} cannot be both ", taken[name], " and ", Parameter(shown), ".")
         taken[name] = Parameter(shown)
     named = (*roles.features, *roles.words)
-    matched = [_matching(pattern, columns, "features", source) for pattern in named] if roles.features else [columns]
+    matched = (
+        [matching_columns(pattern, columns, "features", source) for pattern in named] if roles.features else [columns]
+    )
     found = dict.fromkeys(name for names in matched for name in names)
     chosen = [name for name in found if name not in index or name in named]
     for name in named:
@@ -226,7 +228,7 @@ def feature_names(roles: Roles, columns: Sequence[str], source: str, index: Coll
 
 def dropped_columns(roles: Roles, columns: Sequence[str], source: str) -> set[str]:
     """Return the columns to leave out; raise for columns that do not exist."""
-    return {name for pattern in roles.drop for name in _matching(pattern, columns, "drop", source)}
+    return {name for pattern in roles.drop for name in matching_columns(pattern, columns, "drop", source)}
 
 
 def require_column(name: str, columns: Sequence[str], parameter: str, source: str) -> None:
@@ -251,7 +253,8 @@ def _instead(name: str, columns: Sequence[str]) -> list[str | Parameter]:
     return said
 
 
-def _matching(pattern: str, columns: Sequence[str], parameter: str, source: str) -> list[str]:
+def matching_columns(pattern: str, columns: Sequence[str], parameter: str, source: str) -> list[str]:
+    """Return the columns that a name or a pattern means; raise if there are none."""
     found = _found(pattern, columns)
     if not found:
         require_column(pattern, columns, parameter, source)
@@ -268,7 +271,7 @@ def _found(pattern: str, columns: Sequence[str]) -> list[str]:
 def shown_columns(roles: Roles, columns: Sequence[str], source: str) -> list[str]:
     """Return the columns whose contents a report shows; raise for columns that do not exist."""
     known = [name for name in columns if name != ROW_NUMBER]
-    return [name for pattern in roles.show for name in _matching(pattern, known, "show", source)]
+    return [name for pattern in roles.show for name in matching_columns(pattern, known, "show", source)]
 
 
 def _shown(table: pa.Table, names: Sequence[str]) -> pa.Table | None:
