@@ -193,7 +193,7 @@ def test_majority_and_ties():
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ({"item": [0, 0], "annotator": ["a", "a"], "label": [0, 1]}, "labelled again"),
+        ({"item": [0, 0], "annotator": ["a", "a"], "label": [0, 1]}, "1 of 2 annotations are repeated"),
         ({"item": [0, 7], "annotator": ["a", "a"], "label": [0, 1]}, "row numbers"),
         ({"item": ["x", "z"], "annotator": ["a", "a"], "label": [0, 1], "items": ["x", "y"]}, "unknown items"),
         ({"item": ["x"], "annotator": ["a"], "label": [0], "items": ["x", "x"]}, "different"),

@@ -238,8 +238,8 @@ def refuse_windows(adversary: Adversary | None, what: str) -> None:
     """Refuse an adversary who changes the labels of windows of time, which `what` does not cover."""
     if isinstance(adversary, Adversary) and adversary.window is not None:
         raise ValueError(
-            f"{what} does not cover Adversary(window=...): only certify, by the method 'exact', and worst_flips of "
-            "label-linear learners in memory do. Give groups=... instead, for example the week of each row."
+            f"{what} does not cover Adversary(window=...): only certify(X, 'exact') and worst_flips do, for "
+            "label-linear learners in memory. Give groups=... instead, for example the week of each row."
         )
 
 

@@ -224,6 +224,23 @@ class Annotations:
         return classes[counts.argmax(axis=1)], undecided | (counts.max(axis=1) == 0)
 
 
+class RepeatedLabelsError(ValueError):
+    """An annotator labelled an item more than once.
+
+    Attributes
+    ----------
+    found : str
+        How many annotations are repeated, and an example, as a sentence.
+    """
+
+    def __init__(self, n_repeated: int, n_labels: int, annotator: object, item: object) -> None:
+        self.found = (
+            f"{n_repeated} of {n_labels} annotations are repeated: {annotator!r} labelled the item {item!r} again, for "
+            "example."
+        )
+        super().__init__(f"{self.found} Give repeated='last' or repeated='keep'.")
+
+
 def _rows_of(given: Values, items: object) -> tuple[Integers, int]:
     """Return the row of X of each annotation, and the number of rows."""
     if isinstance(items, (int, np.integer)) and not isinstance(items, bool):
@@ -258,10 +275,7 @@ def _without_repeats(given: Values, row: Integers, who: Values, repeated: str) -
     kept = np.sort(len(pair) - 1 - last)
     if len(kept) < len(pair) and repeated == "error":
         again = np.setdiff1d(np.arange(len(pair)), kept)
-        raise ValueError(
-            f"{len(again)} of {len(pair)} annotations are of an item that the same annotator labelled again, the first "
-            f"by {who[again[0]].item()!r} of {given[again[0]].item()!r}: give repeated='last' or repeated='keep'."
-        )
+        raise RepeatedLabelsError(len(again), len(pair), who[again[0]].item(), given[again[0]].item())
     return kept
 
 

@@ -249,7 +249,7 @@ FEW = pd.DataFrame({"item": ["i00"], "label": ["x"]})
 
 WRONG = {
     "unknown item": (lambda v: [*v, ("i99", "p1", "ham")], [], "1 of .* unknown items, the first of 'i99'"),
-    "twice": (lambda v: [*v, v[0]], [], "keep one line per item and who"),
+    "twice": (lambda v: [*v, v[0]], [], "Keep one line per item and who"),
     "no column": (None, ["--item", "itm"], "--item: .* has no column 'itm'. Did you mean 'item'"),
     "missing label": (lambda v: [*v[:-1], (*v[-1][:2], None)], [], "label"),
     "both": (None, ["--annotators", "a"], "either --labels or --annotators"),

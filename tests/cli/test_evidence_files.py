@@ -104,7 +104,7 @@ def test_unwritable_folder(refused, monkeypatch):
 @pytest.mark.parametrize(
     ("options", "says"),
     [
-        (["--method", "tight"], "--method exact"),
+        (["--method", "tight"], "exact as the first --method"),
         (["--changes", "insertions", "--reference", "test.csv"], "insertions"),
         (["--learner", "partition"], "exact attacks"),
     ],

@@ -288,8 +288,8 @@ def _position(certificates: Certificates, row: object) -> int:
         some = ", ".join(repr(name) for name in certificates.ids[:5])
         raise ValueError(f"row must be the name of a test row, such as {some}. Got {row!r} instead.")
     raise ValueError(
-        f"row must name one test row, but {len(found)} are called {row!r}, at positions {found[:5]}: give "
-        f"certificates[[{found[0]}]].explain() one of them."
+        f"row must name one test row, but {len(found)} are called {row!r}, at positions {found[:5]}: choose "
+        f"one by its position, as in certificates[[{found[0]}]].explain()."
     )
 
 

@@ -97,7 +97,7 @@ def audit_numbers(
         Column of the test rows, or an array, that divides them into groups. The mean prediction of each group and the
         gaps between groups are then also certified.
     coefficients : bool, default=False
-        Whether the coefficients of ridge regression are certified, too: the interval of each, and how many changes turn
+        Whether to certify the coefficients of ridge regression: the interval of each, and how many changes can reverse
         its sign. They are in units of the columns of the table, where these are numbers that are standardised.
     adversary : Adversary, optional
         Adversary for the rows of `train` as given. Default: any target may be changed within the range.

@@ -81,7 +81,7 @@ class EvidenceFiles:
             raise click.UsageError("--sarif lists lines of the training file, but --train is standard input.")
         first = next(iter(methods), "exact")
         if first != "exact":
-            raise click.UsageError(f"--sarif requires --method exact, and as the first. Got {first} instead.")
+            raise click.UsageError(f"--sarif requires exact as the first --method. Got {first} instead.")
         if changes == "insertions":
             raise click.UsageError("--sarif lists training rows to check, but insertions change none of them.")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from flipproof.annotations import AGGREGATES, Annotations
+from flipproof.annotations import AGGREGATES, Annotations, RepeatedLabelsError
 from flipproof.errors import InputError, Parameter, nearest
 from flipproof.timestamps import as_stamps
 from flipproof.values import column_of
@@ -261,19 +261,14 @@ def _long(table: pa.Table, data: DataChoice, choice: CrowdChoice, roles: Roles, 
     items, known = (one.to_pylist() for one in (votes[choice.item], table[roles.id]))
     try:
         annotations = Annotations.from_long(items, who, labels, items=known, aggregate=choice.aggregate)
+    except RepeatedLabelsError as error:
+        remedy = f"Keep one line per {choice.item} and {choice.annotator}."
+        raise InputError(Parameter("labels"), f": {error.found} {remedy}") from error
     except ValueError as error:
-        raise InputError(Parameter("labels"), f": {_for_files(str(error), choice)}") from error
+        raise InputError(Parameter("labels"), f": {error}") from error
     if choice.count == "annotators":
         limits["groups"] = annotations.annotator
     return Crowd(annotations, limits)
-
-
-def _for_files(message: str, choice: CrowdChoice) -> str:
-    """Return an error of `Annotations` with the remedy for files, which have no options for repeated labels."""
-    remedy = ": give repeated="
-    if remedy not in message:
-        return message
-    return f"{message.partition(remedy)[0]}: keep one line per {choice.item} and {choice.annotator}."
 
 
 def _wide(table: pa.Table, choice: CrowdChoice, source: str) -> Crowd:

@@ -155,7 +155,7 @@ class CertifiedRidgeRegressor(CertifiedRegressor):
     def certify_coefficients(
         self, flips: int | Sequence[int] | None = None, *, adversary: Adversary | None = None
     ) -> CertifiedIntervals:
-        """Certify how far changed training targets can move each coefficient, and how many turn its sign.
+        """Certify how far changed training targets can move each coefficient, and how many reverse its sign.
 
         A coefficient is a weighted sum of the targets too, so that its interval is exact in the same way (M16).
 

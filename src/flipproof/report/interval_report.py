@@ -211,8 +211,10 @@ def sections(summary: Mapping[str, Any]) -> list[tuple[str, str, TextTable]]:
         text = "The mean prediction of the first group minus that of the second, exact."
         found.append(("Gaps between groups", text, line_table(summary["gaps"], flips, "gap")))
     if summary.get("coefficients"):
-        text = "In units of the target per unit of the column; of a word, or a mark, compared with its absence. The "
-        text += "sign is turned by the fewest changes after which a coefficient no longer has it."
+        text = (
+            "Units of the target per unit of the column. For words and marks of missing values: rows with it compared "
+        )
+        text += "with rows without it. Also the smallest number of changes that can reverse the sign of a coefficient."
         n_lines = len(summary["coefficients"])
         text += f" These are the first {MOST_COEFFICIENTS} of {n_lines:,}." if n_lines > MOST_COEFFICIENTS else ""
         found.append(("Coefficients", text, coefficient_table(summary["coefficients"], flips)))

@@ -312,7 +312,7 @@ class StreamingRidgeRegressor(RegressorMixin, BaseEstimator):  # type: ignore[mi
     def certify_coefficients(
         self, flips: int | Sequence[int] | None = None, *, adversary: Adversary | None = None
     ) -> CertifiedIntervals:
-        """Certify how far changed training targets can move each coefficient, and how many turn its sign.
+        """Certify how far changed training targets can move each coefficient, and how many reverse its sign.
 
         As for the regressor in memory: :meth:`flipproof.CertifiedRidgeRegressor.certify_coefficients`.
         """
