@@ -174,9 +174,9 @@ def test_a_range_that_is_not_given_is_read_from_all_blocks():
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"y": [np.nan]}, "targets of block 1.*NaN"),
-        ({"y": [np.inf]}, "targets of block 1.*infinity"),
-        ({"y": ["high"]}, "needs numbers as targets"),
+        ({"y": [np.nan]}, "block 1: Input y contains NaN"),
+        ({"y": [np.inf]}, "block 1: Input y contains infinity"),
+        ({"y": ["high"]}, "block 1: .*needs numbers as targets"),
         ({"y": [True]}, "needs numbers as targets"),
         ({"y": [12.0]}, "block 1: Targets must be within target_range.*Got 12 in row 0"),
         ({"X": [[np.nan, 0.0, 0.0]]}, "block 1 has NaN"),
@@ -210,6 +210,13 @@ def test_other_bad_input_is_refused_in_one_line():
         model.certify(Z, adversary=Adversary(trusted=[True]))
     with pytest.raises(ValueError, match="NaN"):
         model.certify(Z * np.nan)
+
+
+def test_intervals_have_no_proof(tmp_path):
+    X, y, Z = some_numbers()
+    found = StreamingRidgeRegressor(target_range=RANGE).fit(X, y).certify(Z)
+    with pytest.raises(ValueError, match="no proof of intervals of StreamingRidgeRegressor"):
+        found.save(tmp_path / "proof.flipproof")
 
 
 @pytest.mark.parametrize("what", ["features", "targets"])

@@ -33,7 +33,7 @@ def is_range(value: object) -> bool:
 TARGET_RANGE = Constraint(is_range, ("a pair of finite numbers (low, high) with low < high",))
 
 
-def checked_targets(owner: str, y: object, name: str = "y") -> Floats:
+def checked_targets(owner: str, y: object) -> Floats:
     """Return targets as floats; refuse what is no number.
 
     Parameters
@@ -42,8 +42,6 @@ def checked_targets(owner: str, y: object, name: str = "y") -> Floats:
         Class of the regressor, for messages.
     y : array of shape (n,)
         The targets.
-    name : str, default="y"
-        What they are called.
     """
     if y is None:
         raise ValueError(f"{owner} requires y to be passed, but the target y is None: give the training targets.")
@@ -53,14 +51,14 @@ def checked_targets(owner: str, y: object, name: str = "y") -> Floats:
     if given.dtype.kind == "O":
         kinds = {type(one) for one in given.tolist()}
         if any(issubclass(kind, (str, bytes, bool, np.bool_)) for kind in kinds):
-            raise ValueError(f"{owner} needs numbers as targets. Got {next(iter(kinds)).__name__} in {name} instead.")
+            raise ValueError(f"{owner} needs numbers as targets. Got {next(iter(kinds)).__name__} in y instead.")
     elif given.dtype.kind not in "iuf":
         raise ValueError(
-            f"{owner} needs numbers as targets. Got {name} of type {given.dtype} instead: convert it, or use a "
+            f"{owner} needs numbers as targets. Got y of type {given.dtype} instead: convert it, or use a "
             "classifier for classes."
         )
     targets = given.astype(np.float64)
-    assert_all_finite(targets, input_name=name, estimator_name=owner)
+    assert_all_finite(targets, input_name="y", estimator_name=owner)
     return np.array(targets)
 
 

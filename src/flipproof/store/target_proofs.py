@@ -54,6 +54,11 @@ def refuse_without_proof(intervals: CertifiedIntervals) -> None:
 def write_intervals(tensors: Tensors, intervals: CertifiedIntervals, model: Any, X: object) -> dict[str, Any]:
     """Write the targets, the votes and the claims; return what the document says of them."""
     refuse_without_proof(intervals)
+    if not getattr(model, "holds_training_rows", True):
+        raise ValueError(
+            f"There is no proof of intervals of {type(model).__name__}: it needs the votes of all training rows in "
+            "memory. Use CertifiedRidgeRegressor."
+        )
     adversary, rule = intervals.adversary, model.rule
     step = 2.0**-rule.grid.exponent
     if not 0 < step < np.inf:

@@ -52,7 +52,10 @@ def without_targets(rows: RowBlocks) -> RowBlocks:
 
 def targets_of(block: Block, owner: str) -> Floats:
     """Return the targets of a block; refuse what is no number."""
-    return checked_targets(owner, block.labels, f"the targets of {block.name}")
+    try:
+        return checked_targets(owner, block.labels)
+    except ValueError as error:
+        raise ValueError(f"{block.name}: {error}") from error
 
 
 @dataclass(frozen=True)
